@@ -1,0 +1,1 @@
+//! Handoff lab.

@@ -1,0 +1,2 @@
+//! The `handoff` command line.
+fn main() {}
