@@ -1,2 +1,23 @@
-//! The `handoff` command line.
-fn main() {}
+//! `handoff`: the command line. It parses, calls the library behind a command, and prints.
+//!
+//! Each command is one file in [`commands`]. What all of them share is here: [`cli`] has the options
+//! that every command takes, [`output`] writes text or JSON and turns errors into advice,
+//! [`interrupt`] hears Ctrl-C, and [`legacy`] accepts the spellings of the tools that Handoff follows.
+
+mod cli;
+mod commands;
+mod interrupt;
+mod legacy;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let args = legacy::rewrite(std::env::args_os());
+    let cli = cli::Cli::parse_from(args);
+    let output = output::Output::new(cli.format, cli.color);
+    let outcome = cli.command.run(&output);
+    output.conclude(outcome)
+}

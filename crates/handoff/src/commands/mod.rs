@@ -1,0 +1,74 @@
+//! One file a command, each thin: it holds the options, calls the library, and prints.
+//!
+//! To add one, in alphabetical order: `mod NAME;`, a variant of [`Command`] whose documentation is the
+//! line in `handoff --help`, and an arm in [`Command::run`]. A command is a `clap::Args` struct called
+//! `Options` with `fn run(&self, output: &Output) -> anyhow::Result<Verdict>`, and its help ends with
+//! an `Examples:` section (`#[command(after_help = ...)]`), which a test below asks for.
+
+mod completions;
+mod man;
+
+use clap::Subcommand;
+
+use crate::output::{Output, Verdict};
+
+/// What `handoff` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the completions for a shell
+    Completions(completions::Options),
+    /// Write a manual page for each command
+    Man(man::Options),
+}
+
+impl Command {
+    /// Runs the command that was asked for.
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        match self {
+            Self::Completions(options) => options.run(output),
+            Self::Man(options) => options.run(output),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory as _};
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// Every command that a person can type, with the words that lead to it.
+    fn visible(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+            let path = format!("{path} {}", inner.get_name());
+            visible(inner, &path, found);
+            found.push((path, inner.clone()));
+        }
+    }
+
+    #[test]
+    fn every_command_has_one_line_and_examples() {
+        let mut found = Vec::new();
+        visible(&Cli::command(), "handoff", &mut found);
+        assert!(!found.is_empty());
+        for (path, mut command) in found {
+            let about = command.get_about().unwrap_or_else(|| panic!("`{path}` says nothing of itself"));
+            assert!(!about.to_string().contains('\n'), "the first line of `{path}` is more than a line");
+            let is_group = command.has_subcommands();
+            let help = command.render_long_help().to_string();
+            let examples = help.find("Examples:").map(|start| &help[start..]);
+            match examples {
+                Some(examples) => {
+                    let start = path.split(' ').take(2).collect::<Vec<_>>().join(" ");
+                    assert!(examples.contains(&start), "the examples of `{path}` do not use it");
+                }
+                None => assert!(is_group, "the help of `{path}` has no Examples section"),
+            }
+        }
+    }
+}
