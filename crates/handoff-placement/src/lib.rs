@@ -1,1 +1,39 @@
-//! Handoff placement.
+//! Where threads run and how urgently: cores, affinity, scheduling class, policies.
+//!
+//! ```
+//! use handoff_placement::{AffinityGuard, CpuSet, Tid, affinity, fast};
+//!
+//! let here = fast::current_cpu();
+//! let before = affinity(Tid::current())?;
+//! {
+//!     let guard = AffinityGuard::pin(&CpuSet::of(here))?;
+//!     assert_eq!(guard.granted(), &CpuSet::of(here));
+//! } // the former mask is back, also after a panic
+//! assert_eq!(affinity(Tid::current())?, before);
+//! # Ok::<(), handoff_placement::Error>(())
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | name CPUs | [`CpuSet`] |
+//! | read or set the mask of one thread | [`affinity()`], [`set_affinity`], [`AffinityGuard`] |
+//! | do so on a path that may not allocate | [`fast`] |
+//! | read or set policy, real-time priority and nice | [`Priority`], [`PriorityGuard`], [`can_raise_to`] |
+
+mod affinity;
+mod cpuset;
+mod error;
+pub mod fast;
+mod guard;
+mod priority;
+mod rights;
+mod sys;
+mod tid;
+
+pub use affinity::{affinity, set_affinity};
+pub use cpuset::{CpuId, CpuListError, CpuSet};
+pub use error::{Error, Result};
+pub use guard::{AffinityGuard, PriorityGuard};
+pub use priority::{Policy, Priority, PriorityParseError};
+pub use rights::can_raise_to;
+pub use tid::Tid;

@@ -1,0 +1,96 @@
+//! The mask of one thread: read it, set it, see what was granted.
+
+use crate::cpuset::CpuSet;
+use crate::error::{Error, Result};
+use crate::sys;
+use crate::tid::Tid;
+use std::io;
+
+/// The CPUs that a thread may run on.
+///
+/// # Errors
+///
+/// [`Error::NoSuchThread`], or what the kernel says (a security module may refuse).
+pub fn affinity(tid: Tid) -> Result<CpuSet> {
+    // 1024 CPUs serve nearly every kernel at the first try; the largest one has 8192.
+    let mut words = vec![0; 16];
+    loop {
+        match sys::sched_getaffinity(tid.as_raw(), &mut words) {
+            Ok(len) => {
+                words.truncate(len);
+                return Ok(CpuSet::from_words(words));
+            }
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) && words.len() < 1024 => {
+                words = vec![0; words.len() * 2];
+            }
+            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(Error::NoSuchThread(tid)),
+            Err(source) => return Err(Error::ReadAffinity { tid, source }),
+        }
+    }
+}
+
+/// Lets a thread run on these CPUs only, and gives the mask that the kernel granted.
+///
+/// The kernel silently drops CPUs that are absent, offline or outside the thread's cpuset, as
+/// long as one is left: compare what is returned with what was wanted.
+///
+/// # Errors
+///
+/// [`Error::NoSuchThread`]; [`Error::Affinity`] if none of the CPUs can be had, or if the thread
+/// belongs to somebody else.
+pub fn set_affinity(tid: Tid, wanted: &CpuSet) -> Result<CpuSet> {
+    match sys::sched_setaffinity(tid.as_raw(), wanted.words()) {
+        Ok(()) => affinity(tid),
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Err(Error::NoSuchThread(tid)),
+        Err(source) => {
+            let hint = hint(tid, wanted, &source);
+            Err(Error::Affinity { tid, wanted: wanted.clone(), hint, source })
+        }
+    }
+}
+
+fn hint(tid: Tid, wanted: &CpuSet, source: &io::Error) -> String {
+    match source.raw_os_error() {
+        Some(libc::EPERM) => {
+            "it belongs to another user; CAP_SYS_NICE (or being that user) is needed".to_owned()
+        }
+        _ if wanted.is_empty() => "no CPU was named".to_owned(),
+        _ => match affinity(tid) {
+            Ok(now) => format!("none of them is online and allowed; it runs on {{{now}}} now"),
+            Err(_) => "none of them is online and allowed".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_cpus_are_narrowed_away_and_that_is_returned() {
+        std::thread::spawn(|| {
+            let me = Tid::current();
+            let one = affinity(me).unwrap().first().unwrap();
+            let wanted = CpuSet::from_iter([one, 5000]);
+            assert_eq!(set_affinity(me, &wanted).unwrap(), CpuSet::of(one));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn nothing_and_absent_cpus_are_refused_with_a_reason() {
+        let me = Tid::current();
+        let empty = set_affinity(me, &CpuSet::new()).unwrap_err().to_string();
+        assert!(empty.contains("no CPU was named"), "{empty}");
+        let absent = set_affinity(me, &CpuSet::of(5000)).unwrap_err().to_string();
+        assert!(absent.contains("{5000}") && absent.contains("allowed"), "{absent}");
+    }
+
+    #[test]
+    fn an_ended_thread_is_said_to_be_gone() {
+        let tid = std::thread::spawn(Tid::current).join().unwrap();
+        assert!(matches!(affinity(tid), Err(Error::NoSuchThread(gone)) if gone == tid));
+        assert!(matches!(set_affinity(tid, &CpuSet::of(0)), Err(Error::NoSuchThread(_))));
+    }
+}
