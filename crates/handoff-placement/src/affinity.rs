@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn an_ended_thread_is_said_to_be_gone() {
-        let tid = std::thread::spawn(Tid::current).join().unwrap();
+        let tid = crate::tid::ended();
         assert!(matches!(affinity(tid), Err(Error::NoSuchThread(gone)) if gone == tid));
         assert!(matches!(set_affinity(tid, &CpuSet::of(0)), Err(Error::NoSuchThread(_))));
     }

@@ -41,3 +41,13 @@ impl fmt::Debug for Tid {
         write!(f, "Tid({})", self.0)
     }
 }
+
+/// The id of a thread that is gone: joining returns a little before the kernel frees the id.
+#[cfg(test)]
+pub(crate) fn ended() -> Tid {
+    let tid = std::thread::spawn(Tid::current).join().expect("it does not panic");
+    while std::path::Path::new(&format!("/proc/self/task/{tid}")).exists() {
+        std::thread::yield_now();
+    }
+    tid
+}
