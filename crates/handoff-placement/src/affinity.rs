@@ -1,5 +1,6 @@
 //! The mask of one thread: read it, set it, see what was granted.
 
+use crate::allowed::Allowed;
 use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
 use crate::sys;
@@ -54,11 +55,10 @@ fn hint(tid: Tid, wanted: &CpuSet, source: &io::Error) -> String {
         Some(libc::EPERM) => {
             "it belongs to another user; CAP_SYS_NICE (or being that user) is needed".to_owned()
         }
-        _ if wanted.is_empty() => "no CPU was named".to_owned(),
-        _ => match affinity(tid) {
-            Ok(now) => format!("none of them is online and allowed; it runs on {{{now}}} now"),
-            Err(_) => "none of them is online and allowed".to_owned(),
-        },
+        _ => Allowed::of(tid)
+            .ok()
+            .and_then(|allowed| allowed.objection(wanted))
+            .unwrap_or_else(|| "none of them is online and allowed".to_owned()),
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
         let empty = set_affinity(me, &CpuSet::new()).unwrap_err().to_string();
         assert!(empty.contains("no CPU was named"), "{empty}");
         let absent = set_affinity(me, &CpuSet::of(5000)).unwrap_err().to_string();
-        assert!(absent.contains("{5000}") && absent.contains("allowed"), "{absent}");
+        assert!(absent.contains("{5000}") && absent.contains("not online"), "{absent}");
     }
 
     #[test]

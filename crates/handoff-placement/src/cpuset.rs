@@ -231,6 +231,13 @@ impl fmt::Debug for CpuSet {
     }
 }
 
+/// As its list.
+impl serde::Serialize for CpuSet {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A list of CPUs could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a list of CPUs such as `0-3,5`: {why}")]
@@ -240,6 +247,11 @@ pub struct CpuListError {
 }
 
 impl CpuListError {
+    /// The reason without the text.
+    pub(crate) fn why(&self) -> &'static str {
+        self.why
+    }
+
     fn new(text: &str, why: &'static str) -> Self {
         // A hostile file must not flood the terminal.
         let mut text: String = text.trim().chars().filter(|c| !c.is_control()).take(60).collect();

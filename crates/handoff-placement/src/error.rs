@@ -4,6 +4,7 @@ use crate::cpuset::CpuSet;
 use crate::priority::Priority;
 use crate::tid::Tid;
 use std::io;
+use std::path::PathBuf;
 
 /// The result of a placement.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -57,6 +58,15 @@ pub enum Error {
         /// What stands in the way, and what to do.
         hint: String,
         /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// The machine does not tell which CPUs it has.
+    #[error("{} does not tell which CPUs are online; is /sys mounted?", path.display())]
+    Topology {
+        /// The file that was read.
+        path: PathBuf,
+        /// Why it could not be.
         source: io::Error,
     },
 

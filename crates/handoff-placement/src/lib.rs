@@ -15,25 +15,36 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | name CPUs | [`CpuSet`] |
+//! | name CPUs | [`CpuSet`], [`Selector`] (`big`, `llc:0`, `0-3,5`) |
+//! | know the cores | [`Topology`], [`Allowed`] |
 //! | read or set the mask of one thread | [`affinity()`], [`set_affinity`], [`AffinityGuard`] |
 //! | do so on a path that may not allocate | [`fast`] |
 //! | read or set policy, real-time priority and nice | [`Priority`], [`PriorityGuard`], [`can_raise_to`] |
 
 mod affinity;
+mod allowed;
+pub mod cgroup;
 mod cpuset;
 mod error;
 pub mod fast;
 mod guard;
 mod priority;
 mod rights;
+mod root;
+mod selector;
+mod suggest;
 mod sys;
 mod tid;
+mod topology;
 
 pub use affinity::{affinity, set_affinity};
+pub use allowed::Allowed;
 pub use cpuset::{CpuId, CpuListError, CpuSet};
 pub use error::{Error, Result};
 pub use guard::{AffinityGuard, PriorityGuard};
 pub use priority::{Policy, Priority, PriorityParseError};
 pub use rights::can_raise_to;
+pub use root::Root;
+pub use selector::{Selector, SelectorError};
 pub use tid::Tid;
+pub use topology::{Class, ClassSource, Cpu, Group, Topology};
