@@ -1,0 +1,400 @@
+//! Processes that a workload forks, and that never outlive it.
+//!
+//! <https://man7.org/linux/man-pages/man2/fork.2.html>, `prctl(2)` `PR_SET_PDEATHSIG`, `wait4(2)`
+//!
+//! Why `fork` and not a second start of this program: the peers of a workload are loops of system
+//! calls on pipes, sockets and words of shared memory. A fork hands them all of it as it is, takes
+//! 0.1 ms instead of 1 ms (hackbench makes hundreds), and works the same from the command line, from a
+//! test and from a benchmark, none of which has to know of a hidden argument. The price is that the
+//! body may do nothing that needs a lock of the parent; see [`Team::fork`].
+//!
+//! What keeps them from being left behind: each asks to be killed when the thread that made it ends
+//! (`PR_SET_PDEATHSIG`), whatever it dies of; and [`Team`] kills and reaps on drop. `Team` is not
+//! `Send`, so that the thread which made the children is the one that owns them.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// The children of one workload.
+#[derive(Debug, Default)]
+pub(crate) struct Team {
+    members: Vec<Member>,
+    only_the_thread_that_forked: PhantomData<*const ()>,
+}
+
+#[derive(Debug)]
+struct Member {
+    pid: libc::pid_t,
+    role: &'static str,
+    pidfd: OwnedFd,
+}
+
+/// How a member ended and what it used (`wait4`).
+#[derive(Debug, Clone)]
+pub(crate) struct Exit {
+    /// What the process was for.
+    pub(crate) role: &'static str,
+    /// Exit status, or the negated number of the signal that killed it.
+    pub(crate) status: i32,
+    /// What it used.
+    pub(crate) usage: Usage,
+}
+
+impl Exit {
+    /// In words, to follow "the process ...".
+    pub(crate) fn how(&self) -> String {
+        match self.status {
+            signal if signal < 0 => format!("was killed by signal {}", -signal),
+            status => format!("ended with status {status}"),
+        }
+    }
+}
+
+/// What processes used, as `getrusage` counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// Largest resident set of any of them, in bytes.
+    pub max_rss: u64,
+    /// Page faults served without reading a disk.
+    pub minor_faults: u64,
+    /// Page faults that read a disk.
+    pub major_faults: u64,
+    /// Times that a thread blocked.
+    pub voluntary_switches: u64,
+    /// Times that a thread was preempted.
+    pub involuntary_switches: u64,
+}
+
+impl Usage {
+    /// User and system time together.
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
+
+    /// Adds what another process used.
+    pub fn add(&mut self, other: &Usage) {
+        self.user += other.user;
+        self.system += other.system;
+        self.max_rss = self.max_rss.max(other.max_rss);
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+    }
+
+    fn from_raw(raw: &libc::rusage) -> Self {
+        let time = |t: libc::timeval| {
+            Duration::from_secs(u64::try_from(t.tv_sec).unwrap_or(0))
+                + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
+        };
+        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
+        Usage {
+            user: time(raw.ru_utime),
+            system: time(raw.ru_stime),
+            max_rss: count(raw.ru_maxrss) * 1024,
+            minor_faults: count(raw.ru_minflt),
+            major_faults: count(raw.ru_majflt),
+            voluntary_switches: count(raw.ru_nvcsw),
+            involuntary_switches: count(raw.ru_nivcsw),
+        }
+    }
+}
+
+impl Team {
+    /// A team without members.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forks a child that closes every descriptor except 0, 1, 2 and `keep`, runs `body` and exits
+    /// with what it returns. A panic in `body` ends the child with status 101.
+    ///
+    /// # Safety
+    ///
+    /// This process may have threads, and the child has only this one: a lock that another thread
+    /// held stays locked in it for ever. `body` must not allocate or free, and must not take any lock
+    /// (so neither print nor panic in a path that is expected): system calls, its own buffers and
+    /// shared memory only.
+    pub(crate) unsafe fn fork(
+        &mut self,
+        role: &'static str,
+        keep: &[RawFd],
+        body: impl FnOnce() -> i32,
+    ) -> io::Result<()> {
+        let mut keep = keep.to_vec();
+        keep.extend([0, 1, 2]);
+        keep.sort_unstable();
+        let parent = std::process::id();
+        // SAFETY: the child does nothing but what the caller vouches for, and `run_child`, which
+        // makes system calls only.
+        let pid = unsafe { libc::fork() };
+        match pid {
+            -1 => Err(io::Error::last_os_error()),
+            0 => run_child(parent, &keep, body),
+            pid => {
+                let opened = Pid::from_raw(pid)
+                    .ok_or_else(|| io::Error::other("fork gave no process id"))
+                    .and_then(|pid| Ok(pidfd_open(pid, PidfdFlags::empty())?));
+                match opened {
+                    Ok(pidfd) => {
+                        self.members.push(Member { pid, role, pidfd });
+                        Ok(())
+                    }
+                    Err(error) => {
+                        kill_and_reap(pid);
+                        Err(error)
+                    }
+                }
+            }
+        }
+    }
+
+    /// One descriptor a member that becomes readable when it ends.
+    pub(crate) fn pidfds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.members.iter().map(|member| member.pidfd.as_fd())
+    }
+
+    /// How many have not been reaped.
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Process ids of those that have not been reaped.
+    #[cfg(test)]
+    pub(crate) fn pids(&self) -> Vec<libc::pid_t> {
+        self.members.iter().map(|member| member.pid).collect()
+    }
+
+    /// Reaps the first member that has ended, if any has.
+    pub(crate) fn try_wait(&mut self) -> io::Result<Option<Exit>> {
+        for index in 0..self.members.len() {
+            if let Some(exit) = self.wait_for(index, libc::WNOHANG)? {
+                return Ok(Some(exit));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for the member that was forked first among those left, and reaps it.
+    pub(crate) fn wait_first(&mut self) -> io::Result<Option<Exit>> {
+        if self.members.is_empty() { Ok(None) } else { self.wait_for(0, 0) }
+    }
+
+    fn wait_for(&mut self, index: usize, flags: libc::c_int) -> io::Result<Option<Exit>> {
+        let (pid, role) = (self.members[index].pid, self.members[index].role);
+        match wait4(pid, flags)? {
+            None => Ok(None),
+            Some((status, usage)) => {
+                self.members.remove(index);
+                Ok(Some(Exit { role, status, usage }))
+            }
+        }
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        for member in &self.members {
+            // SAFETY: a plain system call; the child is not reaped yet, so its id is still its own.
+            unsafe { libc::kill(member.pid, libc::SIGKILL) };
+        }
+        for member in self.members.drain(..) {
+            drop(wait4(member.pid, 0));
+        }
+    }
+}
+
+/// `wait4` for one child: exit status (signals negated) and usage, or `None` if it still runs.
+fn wait4(pid: libc::pid_t, flags: libc::c_int) -> io::Result<Option<(i32, Usage)>> {
+    let mut status = 0;
+    // SAFETY: all-zero bytes are a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to live locals.
+        let waited = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
+        if waited == 0 {
+            return Ok(None);
+        }
+        if waited == pid {
+            let code =
+                if libc::WIFSIGNALED(status) { -libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
+            return Ok(Some((code, Usage::from_raw(&usage))));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn kill_and_reap(pid: libc::pid_t) {
+    // SAFETY: a plain system call on a child that is not reaped yet.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    drop(wait4(pid, 0));
+}
+
+/// Ends the process without running anything else, even while a panic unwinds.
+struct ExitNow(i32);
+
+impl Drop for ExitNow {
+    fn drop(&mut self) {
+        // SAFETY: `_exit` is the one way for a forked child to leave.
+        unsafe { libc::_exit(self.0) }
+    }
+}
+
+fn run_child(parent: u32, keep: &[RawFd], body: impl FnOnce() -> i32) -> ! {
+    let mut exit = ExitNow(101);
+    // SAFETY: plain system calls with constant arguments. A group of its own keeps a Ctrl-C at the
+    // terminal for the parent, which then takes its children down.
+    let orphaned = unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::setpgid(0, 0);
+        // If the parent died before the line above, no signal will come.
+        u32::try_from(libc::getppid()) != Ok(parent)
+    };
+    if orphaned {
+        drop(exit);
+        unreachable!("the process has exited");
+    }
+    close_all_but(keep);
+    exit.0 = body();
+    drop(exit);
+    unreachable!("the process has exited")
+}
+
+/// Closes every descriptor that is not in the sorted `keep`.
+fn close_all_but(keep: &[RawFd]) {
+    let mut from: u32 = 0;
+    for &fd in keep {
+        let Ok(fd) = u32::try_from(fd) else { continue };
+        if fd > from {
+            close_range(from, fd - 1);
+        }
+        from = fd + 1;
+    }
+    close_range(from, u32::MAX);
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: a plain system call; the child uses no descriptor outside of `keep`.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if closed != 0 {
+        // Before Linux 5.9.
+        for fd in first..=last.min(65_535) {
+            // SAFETY: as above.
+            unsafe { libc::close(fd.cast_signed()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    use crate::sys::shared::SharedRegion;
+
+    fn pause_for_ever() -> i32 {
+        loop {
+            // SAFETY: a plain system call.
+            unsafe { libc::pause() };
+        }
+    }
+
+    fn exists(pid: libc::pid_t) -> bool {
+        // SAFETY: signal 0 only asks.
+        unsafe { libc::kill(pid, 0) == 0 }
+    }
+
+    #[test]
+    fn a_child_shares_memory_and_says_how_it_ended() {
+        let region = SharedRegion::new(64).expect("memory");
+        let mut team = Team::new();
+        let body = || {
+            region.u32(0).store(42, Ordering::Release);
+            7
+        };
+        // SAFETY: one atomic store.
+        unsafe { team.fork("writer", &[], body) }.expect("fork");
+        let exit = team.wait_first().expect("wait").expect("a member");
+        assert_eq!((exit.role, exit.status), ("writer", 7));
+        assert_eq!(exit.how(), "ended with status 7");
+        assert_eq!(region.u32(0).load(Ordering::Acquire), 42);
+        assert_eq!(team.len(), 0);
+    }
+
+    #[test]
+    fn a_dropped_team_leaves_no_process() {
+        let mut team = Team::new();
+        for _ in 0..3 {
+            // SAFETY: system calls only.
+            unsafe { team.fork("sleeper", &[], pause_for_ever) }.expect("fork");
+        }
+        let pids = team.pids();
+        assert!(pids.iter().all(|&pid| exists(pid)));
+        drop(team);
+        assert!(pids.iter().all(|&pid| !exists(pid)));
+    }
+
+    #[test]
+    fn a_killed_child_is_told_from_one_that_failed() {
+        let mut team = Team::new();
+        // SAFETY: system calls only.
+        unsafe { team.fork("sleeper", &[], pause_for_ever) }.expect("fork");
+        assert!(team.try_wait().expect("wait").is_none());
+        // SAFETY: our own child.
+        unsafe { libc::kill(team.pids()[0], libc::SIGKILL) };
+        let exit = team.wait_first().expect("wait").expect("a member");
+        assert_eq!(exit.status, -libc::SIGKILL);
+        assert_eq!(exit.how(), "was killed by signal 9");
+    }
+
+    #[test]
+    fn a_child_dies_with_the_thread_that_made_it() {
+        let region = SharedRegion::new(64).expect("memory");
+        let pidfd = std::thread::scope(|scope| {
+            let made = scope.spawn(|| {
+                let mut team = Team::new();
+                // SAFETY: system calls only.
+                unsafe { team.fork("sleeper", &[], pause_for_ever) }.expect("fork");
+                region.u32(0).store(u32::try_from(team.pids()[0]).expect("positive"), Ordering::Relaxed);
+                let pidfd = team.members[0].pidfd.try_clone().expect("a descriptor");
+                std::mem::forget(team);
+                pidfd
+            });
+            made.join().expect("the thread ends")
+        });
+        let mut polled = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut polled, None).expect("the child ends");
+        let pid = libc::pid_t::try_from(region.u32(0).load(Ordering::Relaxed)).expect("a pid");
+        assert_eq!(wait4(pid, 0).expect("our child").expect("ended").0, -libc::SIGKILL);
+    }
+
+    #[test]
+    fn a_child_keeps_only_what_it_was_given() {
+        let (kept, closed) = (std::io::pipe().expect("pipe"), std::io::pipe().expect("pipe"));
+        use std::os::fd::AsRawFd as _;
+        let (kept_fd, closed_fd) = (kept.0.as_raw_fd(), closed.0.as_raw_fd());
+        let mut team = Team::new();
+        let body = || {
+            // SAFETY: plain system calls.
+            let (kept, closed) =
+                unsafe { (libc::fcntl(kept_fd, libc::F_GETFD), libc::fcntl(closed_fd, libc::F_GETFD)) };
+            i32::from(kept < 0) * 2 + i32::from(closed >= 0)
+        };
+        // SAFETY: system calls only.
+        unsafe { team.fork("asker", &[kept_fd], body) }.expect("fork");
+        assert_eq!(team.wait_first().expect("wait").expect("a member").status, 0);
+    }
+}
