@@ -1,0 +1,133 @@
+//! Real recordings of real tasks.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread;
+
+use handoff_testkit::{require, require_root};
+use handoff_trace::capture::{diagnosis_events, scheduling_events};
+use handoff_trace::{Capture, Config, Keep, Tid, TraceFs, What};
+
+fn tid() -> Tid {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Two threads hand a byte to and fro over pipes; gives their numbers.
+fn ping_pong(rounds: usize) -> (Tid, Tid) {
+    let (there_r, there_w) = rustix::pipe::pipe().expect("a pipe");
+    let (back_r, back_w) = rustix::pipe::pipe().expect("a pipe");
+    let turn = |read: &OwnedFd| assert_eq!(rustix::io::read(read, &mut [0; 1]), Ok(1));
+    let give = |write: &OwnedFd| assert_eq!(rustix::io::write(write, &[0; 1]), Ok(1));
+    assert!(there_r.as_raw_fd() >= 0);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            for _ in 0..rounds {
+                turn(&there_r);
+                give(&back_w);
+            }
+            tid()
+        });
+        for _ in 0..rounds {
+            give(&there_w);
+            turn(&back_r);
+        }
+        (tid(), other.join().expect("no panic"))
+    })
+}
+
+#[test]
+fn a_stream_holds_every_switch_of_the_tasks_asked_for() {
+    require!(require_root());
+    let tracefs = TraceFs::find().expect("tracefs");
+    let config = Config { tasks: vec![tid()], buffer_kib: 2048, ..Config::default() };
+    let capture = Capture::start(&tracefs, &config).expect("starts");
+    capture.mark("the beginning").expect("written");
+    let (one, other) = ping_pong(500);
+    let raw = capture.finish().expect("stops");
+    let trace = raw.decode().expect("the kernel's pages are sound");
+    assert_eq!((trace.lost(), trace.unknown()), (0, 0), "{:?}", trace.coverage());
+
+    let times: Vec<_> = trace.events().iter().map(|event| event.time).collect();
+    assert!(times.is_sorted());
+    let wakes = trace
+        .events()
+        .iter()
+        .filter(|event| matches!(event.what, What::Waking(wakee) if event.tid == other && wakee.tid == one))
+        .count();
+    // A reader that comes before the other sleeps is not woken.
+    assert!(wakes > 0 && wakes <= 500, "{wakes}");
+    let comes = |who: Tid| {
+        trace.events().iter().filter(|e| matches!(e.what, What::Switch { next, .. } if next == who)).count()
+    };
+    assert!(comes(other) >= wakes.min(2) && comes(one) >= wakes, "{} {}", comes(one), comes(other));
+    let mark = trace.events().iter().find_map(|event| match event.what {
+        What::Marker(index) => trace.text(index),
+        _ => None,
+    });
+    assert_eq!(mark, Some("the beginning"));
+    assert_eq!(trace.process(one), Some(std::process::id() as Tid));
+    // Only what concerns the two, and what took their CPU, is there.
+    for event in trace.events() {
+        if let What::Switch { prev, next, .. } = event.what {
+            let ours = |tid: Tid| tid == one || tid == other || trace.process(tid) == trace.process(one);
+            assert!(ours(prev) || ours(next) || trace.process(prev).is_none(), "{event:?}");
+        }
+    }
+}
+
+#[test]
+fn a_small_stream_counts_what_it_loses() {
+    require!(require_root());
+    let tracefs = TraceFs::find().expect("tracefs");
+    let config = Config { keep: Keep::Stream { limit: 64 << 10 }, buffer_kib: 64, ..Config::default() };
+    let capture = Capture::start(&tracefs, &config).expect("starts");
+    ping_pong(20_000);
+    let raw = capture.finish().expect("stops");
+    assert!(raw.bytes() <= 64 << 10, "{}", raw.bytes());
+    let trace = raw.decode().expect("sound");
+    assert!(trace.lost() > 0);
+    assert!(!trace.events().is_empty());
+}
+
+#[test]
+fn a_flight_recorder_keeps_the_newest_and_goes_on() {
+    require!(require_root());
+    let tracefs = TraceFs::find().expect("tracefs");
+    let config = Config {
+        keep: Keep::Flight,
+        buffer_kib: 64,
+        tasks: vec![tid()],
+        events: diagnosis_events(),
+        ..Config::default()
+    };
+    let mut capture = Capture::start(&tracefs, &config).expect("starts");
+    ping_pong(20_000);
+    capture.mark("missed").expect("written");
+    let trace = capture.snapshot().expect("read").decode().expect("sound");
+    assert_eq!(trace.lost(), 0);
+    assert!(trace.coverage().iter().any(|cpu| cpu.overwritten > 0), "{:?}", trace.coverage());
+    let (start, end) = trace.span().expect("not empty");
+    assert!(trace.incomplete(trace.covered_from() - 1, end));
+    assert!(!trace.incomplete(trace.covered_from(), end), "{start}");
+    let last_mark = trace.events().iter().rev().find(|event| matches!(event.what, What::Marker(_)));
+    assert!(last_mark.is_some(), "the newest is kept");
+
+    capture.resume().expect("goes on");
+    capture.mark("again").expect("written");
+    ping_pong(1);
+    let trace = capture.finish().expect("stops").decode().expect("sound");
+    assert!(trace.events().iter().all(|event| event.time >= end), "the old part is gone");
+    assert!(trace.events().iter().any(|event| matches!(event.what, What::Marker(_))));
+}
+
+#[test]
+fn an_event_that_is_not_there_is_named() {
+    require!(require_root());
+    let tracefs = TraceFs::find().expect("tracefs");
+    let mut config = Config { buffer_kib: 64, ..Config::default() };
+    config.events.push(handoff_trace::Wanted::required("sched", "no_such_event"));
+    let error = Capture::start(&tracefs, &config).expect_err("no such event");
+    assert!(error.to_string().contains("sched:no_such_event"), "{error}");
+    config.events = scheduling_events();
+    config.events.push(handoff_trace::Wanted::optional("sched", "no_such_event"));
+    Capture::start(&tracefs, &config).expect("an optional event may be missing").finish().expect("stops");
+}
