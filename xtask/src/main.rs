@@ -1,2 +1,56 @@
-//! The chores of the project.
-fn main() {}
+//! The project's own chores, run as `cargo xtask NAME`.
+//!
+//! One file a chore. A chore says each command that it runs, so that a person can run it alone, and
+//! ends with what it found.
+
+mod bench;
+mod ci;
+mod dist;
+mod docs;
+mod fuzz;
+mod packages;
+mod process;
+mod tally;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// The project's own chores.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Chore {
+    /// Run every test: unit, integration, documentation and loom
+    Test(test::Options),
+    /// Do what has to pass before a change is merged: format, lints, documentation, tests
+    Ci(ci::Options),
+    /// Fuzz what reads input that it cannot trust
+    Fuzz(fuzz::Options),
+    /// Measure the figures that the book quotes, and write its table again
+    Bench(bench::Options),
+    /// Build the book and the documentation of the crates
+    Docs(docs::Options),
+    /// Build the static binaries that are copied to guests and devices
+    Dist(dist::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Chore::parse() {
+        Chore::Test(options) => test::run(&options),
+        Chore::Ci(options) => ci::run(&options),
+        Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Bench(options) => bench::run(&options),
+        Chore::Docs(options) => docs::run(&options),
+        Chore::Dist(options) => dist::run(&options),
+    };
+    match outcome {
+        Ok(passed) if passed => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

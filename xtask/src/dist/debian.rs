@@ -1,0 +1,96 @@
+//! A compiler for arm64 from Debian's packages, unpacked into a folder: nothing is installed, no
+//! architecture is added to the system, and no root is needed.
+//!
+//! Debian has the Rust compiler of its browsers (`rustc-web`) and its libraries for every
+//! architecture. `apt-get` gets them, and the C cross compiler, with lists and caches of its own.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::process::{find, run};
+
+/// What is needed of this machine's architecture. What those depend on is found by `apt-get`.
+const PACKAGES: [&str; 4] =
+    ["rustc-web", "libstd-rust-web-dev", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
+
+/// What is needed of the other architecture. It depends on nothing that is needed to build.
+const FOREIGN: &str = "libstd-rust-web-dev:arm64";
+
+/// The packages, unpacked.
+#[derive(Debug)]
+pub(super) struct Kit {
+    folder: PathBuf,
+}
+
+impl Kit {
+    /// Gets and unpacks the packages below `tools`, unless that was done before.
+    pub(super) fn unpacked(tools: &Path) -> Result<Self> {
+        let folder = tools.join("debian-arm64");
+        let done = folder.join("complete");
+        if !done.is_file() {
+            if folder.exists() {
+                std::fs::remove_dir_all(&folder)?; // From a time that was interrupted.
+            }
+            let archives = download(&folder)?;
+            for archive in archives {
+                run(Command::new("dpkg-deb").arg("-x").arg(archive).arg(&folder))?;
+            }
+            std::fs::write(&done, "")?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// The path of a program of the kit.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.folder.join("usr/bin").join(name)
+    }
+
+    /// Makes cargo use the kit's compiler.
+    pub(super) fn tell(&self, cargo: &mut Command) {
+        let mut libraries = OsString::from(self.folder.join("usr/lib/x86_64-linux-gnu"));
+        if let Some(others) = std::env::var_os("LD_LIBRARY_PATH") {
+            libraries.push(":");
+            libraries.push(others);
+        }
+        cargo.env("RUSTC", self.program("rustc")).env("LD_LIBRARY_PATH", libraries);
+    }
+}
+
+/// Downloads the packages, and whatever they need that is not installed here.
+fn download(folder: &Path) -> Result<Vec<PathBuf>> {
+    ensure!(find("dpkg-deb").is_some(), "dpkg-deb is not here to unpack packages with");
+    let state = folder.join("apt/state");
+    let archives = folder.join("apt/cache/archives");
+    for needed in [state.join("lists/partial"), archives.join("partial")] {
+        std::fs::create_dir_all(&needed).with_context(|| format!("cannot make {}", needed.display()))?;
+    }
+    let apt_get = || {
+        let mut command = Command::new("apt-get");
+        let option = |name: &str, value: &Path| format!("{name}={}", value.display());
+        command.arg("-qq");
+        for option in [
+            option("Dir::State", &state),
+            option("Dir::State::status", Path::new("/var/lib/dpkg/status")),
+            option("Dir::Cache", &folder.join("apt/cache")),
+            "APT::Architectures::=amd64".into(),
+            "APT::Architectures::=arm64".into(),
+            "APT::Sandbox::User=".into(),
+            "Debug::NoLocking=1".into(),
+        ] {
+            command.arg("-o").arg(option);
+        }
+        command
+    };
+    run(apt_get().arg("update"))?;
+    run(apt_get().args(["install", "--download-only", "-y", "--no-install-recommends"]).args(PACKAGES))?;
+    run(apt_get().args(["download", FOREIGN]).current_dir(&archives))?;
+    let files = std::fs::read_dir(&archives)?.collect::<std::io::Result<Vec<_>>>()?;
+    Ok(files
+        .into_iter()
+        .map(|file| file.path())
+        .filter(|file| file.extension().is_some_and(|extension| extension == "deb"))
+        .collect())
+}

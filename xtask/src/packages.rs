@@ -1,0 +1,67 @@
+//! What the tests need from the system, and how to get it.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process::{self, find, is_root, succeeds};
+
+/// A program that some tests run.
+struct Need {
+    program: &'static str,
+    /// The Debian package that has it.
+    package: &'static str,
+    /// What is not tested without it.
+    for_what: &'static str,
+}
+
+const NEEDS: [Need; 8] = [
+    Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
+    Need { program: "git", package: "git", for_what: "porting patches, and checks of the sources" },
+    Need { program: "qemu-system-x86_64", package: "qemu-system-x86", for_what: "the guest" },
+    Need { program: "qemu-system-aarch64", package: "qemu-system-arm", for_what: "the arm64 guest" },
+    Need { program: "busybox", package: "busybox-static", for_what: "the guest's initial file system" },
+    Need { program: "chromium", package: "chromium", for_what: "reports in a browser" },
+    Need { program: "ip", package: "iproute2", for_what: "network namespaces" },
+    Need { program: "taskset", package: "util-linux", for_what: "comparison with the system's own tools" },
+];
+
+/// Installs what is missing when that is possible, or says what to install.
+///
+/// Never fails because of a package: the tests that need it are then skipped, and say so.
+pub(crate) fn ensure() -> Result<()> {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|need| find(need.program).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    if !is_root() || find("apt-get").is_none() {
+        println!("Some tests will be skipped. To run them, install what they need:");
+        for need in missing {
+            println!("  {:<20} for {}", need.program, need.for_what);
+        }
+        println!("On Debian and Ubuntu: sudo apt-get install {}", packages.join(" "));
+        return Ok(());
+    }
+    if !install(&packages)? {
+        succeeds(apt_get().arg("update"))?;
+        if !install(&packages)? {
+            println!("cannot install {}: the tests that need them will be skipped", packages.join(", "));
+        }
+    }
+    Ok(())
+}
+
+fn install(packages: &[&str]) -> Result<bool> {
+    succeeds(apt_get().args(["install", "-y", "--no-install-recommends"]).args(packages))
+}
+
+/// `apt-get` that asks nothing, waits for another one to end, and prints only what matters.
+pub(crate) fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command
+        .args(["-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Use-Pty=0"])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .current_dir(process::root());
+    command
+}

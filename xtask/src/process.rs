@@ -1,0 +1,200 @@
+//! Running other programs: said before they run, and with their failure explained.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+}
+
+/// Where cargo builds: `CARGO_TARGET_DIR`, or `target` in the workspace.
+pub(crate) fn target_dir() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+/// Cargo, in the root of the workspace.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(root());
+    command
+}
+
+/// Runs `command` and fails unless it succeeds.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = status(command)?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs `command` and tells whether it succeeded.
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
+    Ok(status(command)?.success())
+}
+
+fn status(command: &mut Command) -> Result<ExitStatus> {
+    say(command);
+    command.status().with_context(|| format!("cannot run `{}`", shown(command)))
+}
+
+/// What `command` prints on standard output; fails unless it succeeds.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run `{}`", shown(command)))?;
+    if !output.status.success() {
+        bail!("`{}` failed: {}", shown(command), output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{}` did not print text", shown(command)))
+}
+
+/// Runs `command`, prints its standard output as it comes and hands each line to `see`.
+///
+/// Past `limit` the command and everything that it started is killed, and the call fails.
+pub(crate) fn watch(
+    command: &mut Command,
+    limit: Option<Duration>,
+    mut see: impl FnMut(&str),
+) -> Result<ExitStatus> {
+    say(command);
+    if limit.is_some() {
+        command.process_group(0); // So that the whole tree can be killed.
+    }
+    let started = Instant::now();
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run `{}`", shown(command)))?;
+    let lines = lines_of(&mut child);
+    loop {
+        let next = match limit {
+            None => lines.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+            Some(limit) => lines.recv_timeout(limit.saturating_sub(started.elapsed())),
+        };
+        match next {
+            Ok(line) => {
+                println!("{line}");
+                see(&line);
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                kill_group(&mut child);
+                bail!(
+                    "`{}` was still running after {} minutes and was killed",
+                    shown(command),
+                    started.elapsed().as_secs() / 60
+                );
+            }
+        }
+    }
+    child.wait().with_context(|| format!("cannot wait for `{}`", shown(command)))
+}
+
+/// The lines of the child's standard output, until it closes.
+fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
+    let stdout = child.stdout.take().expect("standard output is a pipe");
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn kill_group(child: &mut Child) {
+    let group = format!("-{}", child.id());
+    drop(Command::new("kill").args(["-KILL", "--", &group]).status());
+    drop(child.wait());
+}
+
+/// The program's path, if it is found where a shell would look.
+pub(crate) fn find(program: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/sbin".into(), "/sbin".into()]); // Where an ordinary user's PATH does not lead.
+    folders.into_iter().map(|folder| folder.join(program.as_ref())).find(|file| file.is_file())
+}
+
+/// Whether this process may install packages.
+pub(crate) fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+fn say(command: &Command) {
+    println!("\n$ {}", shown(command));
+}
+
+/// The command as one could type it, with the variables that it sets.
+fn shown(command: &Command) -> String {
+    let variables = command.get_envs().filter_map(|(name, value)| {
+        let value = value?;
+        Some(format!("{}={}", name.to_string_lossy(), quoted(value)))
+    });
+    let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted);
+    variables.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{word}'") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_it_would_be_typed() {
+        let mut command = Command::new("cargo");
+        command.args(["test", "-p", "a b"]).env("RUSTFLAGS", "--cfg loom");
+        assert_eq!(shown(&command), "RUSTFLAGS='--cfg loom' cargo test -p 'a b'");
+    }
+
+    #[test]
+    fn every_line_is_seen() {
+        let mut seen = Vec::new();
+        let mut command = Command::new("printf");
+        let status = watch(command.arg("one\\ntwo\\nthree"), None, |line| seen.push(line.to_owned()));
+        assert!(status.expect("printf runs").success());
+        assert_eq!(seen, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_killed_with_its_children() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo $!; wait"]);
+        let mut child = String::new();
+        let outcome = watch(&mut command, Some(Duration::from_millis(500)), |line| child = line.to_owned());
+        assert!(outcome.unwrap_err().to_string().contains("was killed"));
+        let stat = Path::new("/proc").join(&child).join("stat");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // Killed, it may stay a zombie where nobody reaps orphans.
+        let gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        while !gone() {
+            assert!(Instant::now() < deadline, "process {child} is still there");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn the_tools_of_an_administrator_are_found() {
+        assert!(find("sh").is_some());
+        assert_eq!(find("no-such-program-here"), None);
+    }
+}

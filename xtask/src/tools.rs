@@ -1,0 +1,88 @@
+//! What cargo knows of the workspace, and the cargo tools that chores need.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use crate::process::{cargo, find, output, run, target_dir};
+
+/// A package of the workspace.
+#[derive(Debug)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// The names of the packages that it depends on, of every kind and for every target.
+    pub(crate) dependencies: Vec<String>,
+    /// Each `[[bin]]`, `[[bench]]` and so on, with its kind.
+    pub(crate) targets: Vec<Target>,
+}
+
+/// What cargo builds from a package.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<RawPackage>,
+}
+
+#[derive(Deserialize)]
+struct RawPackage {
+    name: String,
+    dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+}
+
+/// The packages of this workspace.
+pub(crate) fn workspace() -> Result<Vec<Package>> {
+    packages(&mut cargo())
+}
+
+/// The packages of the workspace that `manifest` is part of.
+pub(crate) fn packages_of(manifest: &std::path::Path) -> Result<Vec<Package>> {
+    let mut command = cargo();
+    command.current_dir(manifest.parent().unwrap_or(manifest));
+    packages(&mut command)
+}
+
+fn packages(cargo: &mut std::process::Command) -> Result<Vec<Package>> {
+    let json = output(cargo.args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let metadata: Metadata = serde_json::from_str(&json).context("cargo's metadata is not as documented")?;
+    Ok(metadata
+        .packages
+        .into_iter()
+        .map(|raw| Package {
+            name: raw.name,
+            dependencies: raw.dependencies.into_iter().map(|dependency| dependency.name).collect(),
+            targets: raw.targets,
+        })
+        .collect())
+}
+
+/// The path of a program that crates.io has, installed below the target folder if it is not found.
+///
+/// Nothing is installed outside the target folder. `options` are for `cargo install`.
+pub(crate) fn installed(program: &str, package: &str, options: &[&str]) -> Result<PathBuf> {
+    let tools = target_dir().join("tools");
+    let own = tools.join("bin").join(program);
+    if own.is_file() {
+        return Ok(own);
+    }
+    if let Some(found) = find(program) {
+        return Ok(found);
+    }
+    println!("`{program}` is not here: installing it into {}", tools.display());
+    let mut install = cargo();
+    install.args(["install", "--locked", "--root"]).arg(&tools).args(options).arg(package);
+    run(install.env("CARGO_TARGET_DIR", target_dir().join("tools-build")))
+        .with_context(|| format!("cannot install {package}; `cargo install {package}` may say why"))?;
+    Ok(own)
+}
