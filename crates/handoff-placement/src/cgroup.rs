@@ -38,7 +38,8 @@ impl Hierarchy {
     pub fn folder(&self, group: &Path) -> Option<PathBuf> {
         let below = group.strip_prefix(&self.top).ok()?;
         let inside = below.components().all(|part| matches!(part, Component::Normal(_)));
-        inside.then(|| self.mount.join(below))
+        // Joining nothing would leave a slash at the end.
+        inside.then(|| self.mount.join(below).components().collect())
     }
 
     /// The name of a cpuset file in this hierarchy.

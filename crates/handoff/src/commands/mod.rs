@@ -6,6 +6,7 @@
 //! an `Examples:` section (`#[command(after_help = ...)]`), which a test below asks for.
 
 mod completions;
+mod cores;
 mod man;
 
 use clap::Subcommand;
@@ -17,6 +18,8 @@ use crate::output::{Output, Verdict};
 pub(crate) enum Command {
     /// Print the completions for a shell
     Completions(completions::Options),
+    /// Show the CPUs: classes, clusters, caches, siblings, and which may be used
+    Cores(cores::Options),
     /// Write a manual page for each command
     Man(man::Options),
 }
@@ -26,6 +29,7 @@ impl Command {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match self {
             Self::Completions(options) => options.run(output),
+            Self::Cores(options) => options.run(output),
             Self::Man(options) => options.run(output),
         }
     }
