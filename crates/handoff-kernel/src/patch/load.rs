@@ -1,0 +1,185 @@
+//! Where patches come from: a file, a folder or quilt series of files, or a range of a repository.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Limits, PatchError, Series, parse};
+
+/// What the user named.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A patch, a mailbox, a folder of `*.patch` files, or a quilt `series` file.
+    Path(PathBuf),
+    /// Commits of a repository, oldest first, as `git format-patch` understands the range.
+    Range {
+        /// The repository.
+        repository: PathBuf,
+        /// For example `v3.12..v3.13`, or one commit as `abc123^!`.
+        range: String,
+    },
+}
+
+impl Input {
+    /// Takes `text` for a path if it exists, and for a range of `repository` otherwise.
+    pub fn guess(text: &str, repository: &Path) -> Self {
+        let path = PathBuf::from(text);
+        if path.exists() || !text.contains("..") && !text.ends_with("^!") && text.contains('/') {
+            Self::Path(path)
+        } else {
+            Self::Range { repository: repository.to_owned(), range: text.to_owned() }
+        }
+    }
+}
+
+/// Why patches could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// A file that cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A patch that is refused.
+    #[error("{}: {error}", path.display())]
+    Patch {
+        /// The file.
+        path: PathBuf,
+        /// The line and the reason.
+        #[source]
+        error: PatchError,
+    },
+    /// Nothing in a folder.
+    #[error("{} holds neither a `series` file nor `*.patch` or `*.diff` files", .0.display())]
+    Nothing(PathBuf),
+    /// A file larger than [`Limits::bytes`].
+    #[error("{} has {bytes} bytes, more than the {limit} allowed: split it", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        limit: usize,
+    },
+    /// `git format-patch` failed.
+    #[error("git cannot make patches of `{range}` in {}: {message}", repository.display())]
+    Git {
+        /// The repository.
+        repository: PathBuf,
+        /// The range.
+        range: String,
+        /// What git said.
+        message: String,
+    },
+}
+
+/// Loads the patches of an input, in the order in which they apply.
+///
+/// # Errors
+///
+/// [`InputError`], with the file and the line.
+pub fn load(input: &Input, limits: &Limits) -> Result<Series, InputError> {
+    match input {
+        Input::Range { repository, range } => load_range(repository, range, limits),
+        Input::Path(path) if path.is_dir() => {
+            let series = path.join("series");
+            if series.is_file() { load_quilt(&series, limits) } else { load_folder(path, limits) }
+        }
+        Input::Path(path) if path.file_name().is_some_and(|name| name == "series") => {
+            load_quilt(path, limits)
+        }
+        Input::Path(path) => load_file(path, limits),
+    }
+}
+
+fn load_file(path: &Path, limits: &Limits) -> Result<Series, InputError> {
+    let read = |error| InputError::Read { path: path.to_owned(), error };
+    let bytes = fs::metadata(path).map_err(read)?.len();
+    if bytes > limits.bytes as u64 {
+        return Err(InputError::TooLarge { path: path.to_owned(), bytes, limit: limits.bytes });
+    }
+    let content = fs::read(path).map_err(read)?;
+    let mut series =
+        parse(&content, limits).map_err(|error| InputError::Patch { path: path.to_owned(), error })?;
+    for patch in &mut series.patches {
+        patch.source = Some(path.display().to_string());
+    }
+    Ok(series)
+}
+
+fn load_all(paths: &[PathBuf], limits: &Limits) -> Result<Series, InputError> {
+    let mut all = Series::default();
+    for path in paths {
+        all.patches.extend(load_file(path, limits)?.patches);
+    }
+    Ok(all)
+}
+
+fn load_folder(folder: &Path, limits: &Limits) -> Result<Series, InputError> {
+    let read = |error| InputError::Read { path: folder.to_owned(), error };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        if path.extension().is_some_and(|end| end == "patch" || end == "diff" || end == "mbox") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    // The cover letter of `git format-patch --cover-letter` holds no change.
+    paths
+        .retain(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().contains("cover-letter")));
+    if paths.is_empty() {
+        return Err(InputError::Nothing(folder.to_owned()));
+    }
+    load_all(&paths, limits)
+}
+
+fn load_quilt(series: &Path, limits: &Limits) -> Result<Series, InputError> {
+    let text =
+        fs::read_to_string(series).map_err(|error| InputError::Read { path: series.to_owned(), error })?;
+    let folder = series.parent().unwrap_or(Path::new("."));
+    let paths: Vec<PathBuf> = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or("").trim())
+        .filter_map(|line| line.split_whitespace().next())
+        .map(|name| folder.join(name))
+        .collect();
+    if paths.is_empty() {
+        return Err(InputError::Nothing(folder.to_owned()));
+    }
+    load_all(&paths, limits)
+}
+
+fn load_range(repository: &Path, range: &str, limits: &Limits) -> Result<Series, InputError> {
+    let fail = |message: String| InputError::Git {
+        repository: repository.to_owned(),
+        range: range.to_owned(),
+        message: message.trim().to_owned(),
+    };
+    if range.starts_with('-') {
+        return Err(fail("a range does not start with `-`".to_owned()));
+    }
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(repository)
+        .args(["format-patch", "--stdout", "--no-signature", "--find-renames", "--full-index", range, "--"])
+        .output()
+        .map_err(|error| fail(error.to_string()))?;
+    if !output.status.success() {
+        return Err(fail(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    if output.stdout.is_empty() {
+        return Err(fail("no commit with changes in it".to_owned()));
+    }
+    let mut series = parse(&output.stdout, limits)
+        .map_err(|error| InputError::Patch { path: PathBuf::from(range), error })?;
+    for patch in &mut series.patches {
+        patch.source = Some(range.to_owned());
+    }
+    Ok(series)
+}

@@ -1,0 +1,178 @@
+//! The mail around a patch: `From ` lines of a mailbox, headers, and their encodings.
+
+use super::{Patch, PatchError, Problem};
+
+/// True for the line with which `git format-patch` and mailboxes start a message.
+pub(super) fn starts_message(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix("From ") else { return false };
+    let mut words = rest.split_whitespace();
+    let id = words.next().unwrap_or("");
+    // `From <id> Mon Sep 17 00:00:00 2001`, or an address and a date in a mailbox of a mail reader.
+    (is_commit_id(id) || id.contains('@') || id == "mboxrd") && words.count() >= 4
+}
+
+/// True for 40 (SHA-1) or 64 (SHA-256) hexadecimal digits.
+pub(super) fn is_commit_id(word: &str) -> bool {
+    matches!(word.len(), 40 | 64) && word.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// True if `line` looks like the header of a mail, which starts a patch without a `From ` line.
+pub(super) fn is_header(line: &str) -> bool {
+    ["From: ", "Subject: ", "Date: ", "Message-Id: ", "Message-ID: "].iter().any(|h| line.starts_with(h))
+}
+
+/// Reads headers from `lines[at..]` into `patch` and returns the index behind the empty line.
+pub(super) fn headers(lines: &[&str], mut at: usize, patch: &mut Patch) -> Result<usize, PatchError> {
+    if let Some(rest) = lines[at].strip_prefix("From ") {
+        patch.commit = rest.split_whitespace().next().filter(|id| is_commit_id(id)).map(str::to_owned);
+        at += 1;
+    }
+    while at < lines.len() && !lines[at].is_empty() {
+        let line_number = at + 1;
+        if lines[at].ends_with('\r') {
+            return Err(PatchError { line: line_number, problem: Problem::Crlf });
+        }
+        let mut value = lines[at].to_owned();
+        at += 1;
+        while at < lines.len() && lines[at].starts_with([' ', '\t']) {
+            value.push(' ');
+            value.push_str(lines[at].trim());
+            at += 1;
+        }
+        let Some((name, value)) = value.split_once(':') else { break };
+        let value = value.trim();
+        match name.to_ascii_lowercase().as_str() {
+            "from" => patch.author = Some(decode_words(value)),
+            "date" => patch.date = Some(value.to_owned()),
+            "subject" => patch.subject = plain_subject(&decode_words(value)),
+            "content-transfer-encoding" => {
+                let encoding = value.to_ascii_lowercase();
+                if encoding == "quoted-printable" || encoding == "base64" {
+                    return Err(PatchError { line: line_number, problem: Problem::Encoded(encoding) });
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok((at + 1).min(lines.len()))
+}
+
+/// The subject without `Re:` and `[PATCH v2 3/5]`.
+fn plain_subject(subject: &str) -> String {
+    let mut rest = subject.trim();
+    loop {
+        if let Some(after) = rest.strip_prefix("Re:").or_else(|| rest.strip_prefix("RE:")) {
+            rest = after.trim_start();
+        } else if let Some((_, after)) = rest.strip_prefix('[').and_then(|r| r.split_once(']')) {
+            rest = after.trim_start();
+        } else {
+            return rest.to_owned();
+        }
+    }
+}
+
+/// Decodes the encoded words of RFC 2047 (`=?UTF-8?q?Andr=C3=A9?=`); what is none stays as it is.
+fn decode_words(value: &str) -> String {
+    let mut out = String::new();
+    let mut rest = value;
+    let mut after_word = false;
+    while let Some(start) = rest.find("=?") {
+        let (before, from) = rest.split_at(start);
+        let Some((decoded, end)) = decode_word(from) else {
+            out.push_str(before);
+            out.push_str("=?");
+            rest = &from[2..];
+            after_word = false;
+            continue;
+        };
+        // White space between two encoded words is not part of the text.
+        if !(after_word && before.trim().is_empty()) {
+            out.push_str(before);
+        }
+        out.push_str(&decoded);
+        rest = &from[end..];
+        after_word = true;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Decodes the encoded word at the start of `text`; returns it and how many bytes it took.
+fn decode_word(text: &str) -> Option<(String, usize)> {
+    let mut parts = text.strip_prefix("=?")?.splitn(3, '?');
+    let charset = parts.next()?;
+    let method = parts.next()?;
+    let rest = parts.next()?;
+    let length = rest.find("?=")?;
+    let payload = &rest[..length];
+    let bytes = match method {
+        "q" | "Q" => unquote_printable(payload)?,
+        "b" | "B" => unbase64(payload)?,
+        _ => return None,
+    };
+    let decoded = if charset.eq_ignore_ascii_case("iso-8859-1") {
+        bytes.iter().map(|&b| char::from(b)).collect()
+    } else {
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Some((decoded, 2 + charset.len() + 1 + method.len() + 1 + length + 2))
+}
+
+fn unquote_printable(payload: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut rest = payload.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'_' => out.push(b' '),
+            b'=' => {
+                let high = char::from(rest.next()?).to_digit(16)?;
+                let low = char::from(rest.next()?).to_digit(16)?;
+                out.push(u8::try_from(high * 16 + low).ok()?);
+            }
+            other => out.push(other),
+        }
+    }
+    Some(out)
+}
+
+fn unbase64(payload: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let (mut bits, mut count) = (0u32, 0);
+    for byte in payload.bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            b'=' => break,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count & 0xFF) as u8);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_other_alphabets_are_decoded() {
+        assert_eq!(decode_words("=?UTF-8?q?Andr=C3=A9_X?= <a@b.c>"), "André X <a@b.c>");
+        assert_eq!(decode_words("=?utf-8?B?546L6LSH?= <w@x.y>"), "王贇 <w@x.y>");
+        assert_eq!(decode_words("=?utf-8?q?a?= =?utf-8?q?b?= c"), "ab c");
+        assert_eq!(decode_words("x =? y"), "x =? y");
+    }
+
+    #[test]
+    fn the_subject_loses_its_marks() {
+        assert_eq!(plain_subject("[PATCH v3 2/7] tcp: auto corking"), "tcp: auto corking");
+        assert_eq!(plain_subject("Re: [RFC] [PATCH] x: y [z]"), "x: y [z]");
+    }
+}

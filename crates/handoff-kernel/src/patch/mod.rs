@@ -1,0 +1,281 @@
+//! Patches as they are exchanged: unified diffs, `git format-patch` files and mailboxes of them.
+//!
+//! The parser is strict, because a patch comes from elsewhere: whatever it cannot vouch for is
+//! refused with the number of the line, and no path that it lets through can leave a tree.
+//!
+//! ```
+//! use handoff_kernel::patch::{ChangeKind, Limits, parse};
+//!
+//! let series = parse(
+//!     b"--- a/kernel/sched/fair.c\n+++ b/kernel/sched/fair.c\n@@ -1,2 +1,3 @@\n int a;\n+int b;\n int c;\n",
+//!     &Limits::default(),
+//! )?;
+//! let file = &series.patches[0].files[0];
+//! assert_eq!(file.kind, ChangeKind::Modify);
+//! assert_eq!(file.new_path.as_ref().unwrap().as_str(), "kernel/sched/fair.c");
+//! assert_eq!(file.hunks[0].added(), 1);
+//! # Ok::<(), handoff_kernel::patch::PatchError>(())
+//! ```
+
+mod diff;
+mod load;
+mod mail;
+mod path;
+#[cfg(test)]
+mod tests;
+pub mod text;
+
+pub use diff::parse;
+pub use load::{Input, InputError, load};
+pub use path::PatchPath;
+
+use serde::Serialize;
+
+/// What is refused as too large to be a patch that a person reviewed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of the whole input.
+    pub bytes: usize,
+    /// Bytes of one line.
+    pub line_bytes: usize,
+    /// Lines of one hunk, as its header claims them.
+    pub hunk_lines: usize,
+    /// Leading components that are removed from the paths of a diff without `diff --git` (`-p` of
+    /// `patch`); a git diff always loses its `a/` and `b/`.
+    pub strip: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes: 64 << 20, line_bytes: 64 << 10, hunk_lines: 1_000_000, strip: 1 }
+    }
+}
+
+/// Patches that are applied one after the other.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Series {
+    /// The patches, first to be applied first.
+    pub patches: Vec<Patch>,
+}
+
+/// One commit's worth of change.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Patch {
+    /// The file that it came from, when it came from one.
+    pub source: Option<String>,
+    /// The commit's id, when the patch names it.
+    pub commit: Option<String>,
+    /// `Name <address>`, when there is a mail header.
+    pub author: Option<String>,
+    /// The date as the mail header has it.
+    pub date: Option<String>,
+    /// The subject, without `[PATCH n/m]`; empty for a bare diff.
+    pub subject: String,
+    /// The commit message below the subject, without the diffstat.
+    pub message: String,
+    /// What happens to each file.
+    pub files: Vec<FilePatch>,
+}
+
+/// What a patch does to a file as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// The file stays where it is.
+    Modify,
+    /// The file did not exist.
+    Create,
+    /// The file goes.
+    Delete,
+    /// The file gets another name.
+    Rename,
+    /// The file is copied, and the copy changed.
+    Copy,
+}
+
+/// What a patch does to one file.
+#[derive(Clone, Debug, Serialize)]
+pub struct FilePatch {
+    /// Line of the input on which this file's part starts, from 1.
+    pub line: usize,
+    /// What happens to the file as a whole.
+    pub kind: ChangeKind,
+    /// Its path before; `None` for a new file.
+    pub old_path: Option<PatchPath>,
+    /// Its path after; `None` for a deleted file.
+    pub new_path: Option<PatchPath>,
+    /// The mode before, when the patch says it.
+    pub old_mode: Option<u32>,
+    /// The mode after, when the patch says it.
+    pub new_mode: Option<u32>,
+    /// The (often abbreviated) blob ids before and after, when the patch has an `index` line.
+    pub blobs: Option<(String, String)>,
+    /// The changes, in the order of the file.
+    pub hunks: Vec<Hunk>,
+}
+
+impl FilePatch {
+    /// The path by which people call this file: the new one, or the old one of a deleted file.
+    pub fn path(&self) -> &PatchPath {
+        self.new_path.as_ref().or(self.old_path.as_ref()).expect("the parser gives each file a path")
+    }
+}
+
+/// What a line of a hunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    /// In the file before and after.
+    Context,
+    /// Only in the file before.
+    Remove,
+    /// Only in the file after.
+    Add,
+}
+
+/// A line of a hunk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HunkLine {
+    /// What it is.
+    pub op: Op,
+    /// Its text without the end of line; see [`text`] for bytes that are no UTF-8.
+    pub text: String,
+    /// True if the file has no end of line after it.
+    pub no_newline: bool,
+}
+
+/// One place of a file and its change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hunk {
+    /// Line of the input that holds the `@@` header, from 1.
+    pub line: usize,
+    /// First line of the place in the old file, from 1; 0 if it is empty.
+    pub old_start: usize,
+    /// First line of the place in the new file, from 1; 0 if it is empty.
+    pub new_start: usize,
+    /// The text behind the second `@@`: mostly the line that starts the enclosing function.
+    pub heading: String,
+    /// Context, removed and added lines.
+    pub lines: Vec<HunkLine>,
+}
+
+impl Hunk {
+    /// The lines of the file before the change.
+    pub fn before(&self) -> impl Iterator<Item = &HunkLine> {
+        self.lines.iter().filter(|line| line.op != Op::Add)
+    }
+
+    /// The lines of the file after the change.
+    pub fn after(&self) -> impl Iterator<Item = &HunkLine> {
+        self.lines.iter().filter(|line| line.op != Op::Remove)
+    }
+
+    /// How many lines it adds.
+    pub fn added(&self) -> usize {
+        self.lines.iter().filter(|line| line.op == Op::Add).count()
+    }
+
+    /// How many lines it removes.
+    pub fn removed(&self) -> usize {
+        self.lines.iter().filter(|line| line.op == Op::Remove).count()
+    }
+}
+
+/// Why an input was refused, with the line at which it was.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("line {line}: {problem}")]
+pub struct PatchError {
+    /// Line of the input, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a patch.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Problem {
+    /// More than [`Limits::bytes`].
+    #[error("the patch has {0} bytes, more than the {1} allowed: split it")]
+    TooLarge(usize, usize),
+    /// More than [`Limits::line_bytes`].
+    #[error("this line has {0} bytes, more than the {1} allowed in a source file's line")]
+    LineTooLong(usize, usize),
+    /// More than [`Limits::hunk_lines`].
+    #[error("the hunk claims {0} lines, more than the {1} allowed")]
+    HunkTooLong(usize, usize),
+    /// Something in the input that is no text.
+    #[error("a zero byte: this is no text patch")]
+    ZeroByte,
+    /// CR LF line ends in the structure of the patch.
+    #[error(
+        "the patch has CR LF line ends, so it was damaged on its way: convert it (`dos2unix`) and look whether its content still is right"
+    )]
+    Crlf,
+    /// A binary diff.
+    #[error("a binary change, which cannot be ported as text: copy the file by hand")]
+    Binary,
+    /// A merge's combined diff.
+    #[error("a combined diff of a merge, which says no single change: export the merged commits instead")]
+    Combined,
+    /// A symbolic link or a submodule.
+    #[error("mode {0:o} is no ordinary file: symbolic links and submodules are not taken from a patch")]
+    Mode(u32),
+    /// A mode that is no octal number.
+    #[error("`{0}` is no file mode")]
+    BadMode(String),
+    /// A path that could leave the tree.
+    #[error("the path `{path}` {why}")]
+    Path {
+        /// The path as the patch has it.
+        path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An `@@` line that cannot be read.
+    #[error("`{0}` is no hunk header: `@@ -line,count +line,count @@` is needed")]
+    Header(String),
+    /// A hunk whose lines are not as many as its header says.
+    #[error(
+        "the hunk ends here, but its header promised {old} more old and {new} more new lines: the patch was cut or edited by hand"
+    )]
+    Short {
+        /// Old lines that lack.
+        old: usize,
+        /// New lines that lack.
+        new: usize,
+    },
+    /// More lines than the header says.
+    #[error(
+        "the hunk has more lines than its header says: the patch was edited by hand; make it again with `git diff`"
+    )]
+    Long,
+    /// A hunk that changes nothing.
+    #[error("the hunk changes nothing")]
+    NoChange,
+    /// Hunks that are not in the order of the file.
+    #[error("this hunk starts at line {0}, inside or before the one in front of it")]
+    Order(usize),
+    /// A hunk without a file.
+    #[error("a hunk, but no `---` and `+++` lines name a file in front of it")]
+    NoFile,
+    /// `---` without `+++`.
+    #[error("`---` without a `+++` line under it")]
+    NoPlus,
+    /// Two headers that name different files.
+    #[error("the headers name different files: `{0}` and `{1}`")]
+    Mismatch(String, String),
+    /// A new file with old lines, or a deleted one with new lines.
+    #[error("a {0} file cannot have such a hunk")]
+    Impossible(&'static str),
+    /// `\ No newline at end of file` at a place where it says nothing.
+    #[error("`\\ No newline at end of file` without a line to which it could belong")]
+    Newline,
+    /// A mail body that has to be decoded first.
+    #[error(
+        "the mail's body is encoded as {0}: decode it with `git mailinfo` or `b4 am`, or make the patch with `git format-patch`"
+    )]
+    Encoded(String),
+    /// Nothing in it.
+    #[error("there is no change in it: neither `diff --git` nor `---`/`+++` and `@@` lines")]
+    Empty,
+}

@@ -1,0 +1,75 @@
+//! Text of source files as strings, without losing a byte.
+//!
+//! Kernel trees hold files in Latin-1 and worse. A line is easier to compare as a string, but what
+//! is written back must be what was read, so a byte that is no UTF-8 becomes one character of a
+//! private-use block and comes back as that byte. A file that already holds characters of that
+//! block has their bytes escaped in the same way, so decoding and encoding are always inverse.
+
+/// Where the escapes of the bytes 0x80..=0xFF start: byte `b` becomes `U+F700 + b`.
+const ESCAPE: u32 = 0xF700;
+
+/// True for the characters that stand for a byte that was no UTF-8.
+fn is_escape(c: char) -> bool {
+    (ESCAPE + 0x80..=ESCAPE + 0xFF).contains(&(c as u32))
+}
+
+/// Turns bytes into a string from which [`encode`] gives the same bytes again.
+pub fn decode(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if is_escape(c) {
+                let mut buffer = [0; 4];
+                out.extend(c.encode_utf8(&mut buffer).bytes().map(escape));
+            } else {
+                out.push(c);
+            }
+        }
+        out.extend(chunk.invalid().iter().copied().map(escape));
+    }
+    out
+}
+
+/// The inverse of [`decode`].
+pub fn encode(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut buffer = [0; 4];
+    for c in text.chars() {
+        match u8::try_from((c as u32).wrapping_sub(ESCAPE)) {
+            Ok(byte) if is_escape(c) => out.push(byte),
+            _ => out.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes()),
+        }
+    }
+    out
+}
+
+fn escape(byte: u8) -> char {
+    // Bytes that reach this point are at least 0x80: ASCII is always valid UTF-8.
+    char::from_u32(ESCAPE + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn latin_1_survives() {
+        let bytes = b"/* Andr\xe9 */\n";
+        assert_eq!(encode(&decode(bytes)), bytes);
+        assert_eq!(decode("Zoë".as_bytes()), "Zoë");
+    }
+
+    #[test]
+    fn a_file_with_the_escapes_themselves_survives() {
+        let text = "\u{F7E9} and \u{F780}";
+        assert_eq!(encode(&decode(text.as_bytes())), text.as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_and_encoding_are_inverse(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(encode(&decode(&bytes)), bytes);
+        }
+    }
+}
