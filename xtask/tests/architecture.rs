@@ -1,0 +1,8 @@
+//! The rules of the house (`docs/book/src/design/house.md`), checked on the sources.
+
+mod architecture {
+    mod arrows;
+    mod pages;
+    mod sources;
+    mod tree;
+}

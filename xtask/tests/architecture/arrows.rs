@@ -1,0 +1,69 @@
+//! No crate knows one above it.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use super::tree::root;
+
+/// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
+/// none may depend on it.
+const ARROWS: [(&str, &[&str]); 9] = [
+    ("handoff-placement", &[]),
+    ("handoff-ipc", &["handoff-placement"]),
+    ("handoff-trace", &["handoff-placement"]),
+    ("handoff-workloads", &["handoff-ipc", "handoff-placement", "handoff-trace"]),
+    ("handoff-lab", &["handoff-workloads", "handoff-ipc", "handoff-placement", "handoff-trace"]),
+    ("handoff-kernel", &[]),
+    (
+        "handoff",
+        &[
+            "handoff-lab",
+            "handoff-workloads",
+            "handoff-ipc",
+            "handoff-trace",
+            "handoff-placement",
+            "handoff-kernel",
+        ],
+    ),
+    ("handoff-testkit", &[]),
+    ("xtask", &[]),
+];
+
+/// Tests of every crate may use this one, and nothing else may.
+const FOR_TESTS: &str = "handoff-testkit";
+
+#[test]
+fn no_crate_knows_one_above_it() {
+    let arrows: BTreeMap<_, _> = ARROWS.into_iter().collect();
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("a list of packages");
+    let names: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    assert!(names.contains(&"handoff-ipc"), "{names:?}");
+
+    let mut wrong = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().expect("a package has a name");
+        let Some(allowed) = arrows.get(name) else {
+            wrong.push(format!("{name} is not in the table of crates in {}", file!()));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().expect("a list of dependencies") {
+            let other = dependency["name"].as_str().expect("a dependency has a name");
+            let for_tests = other == FOR_TESTS && dependency["kind"] == "dev";
+            if names.contains(&other) && !allowed.contains(&other) && !for_tests {
+                wrong.push(format!("{name} may not depend on {other}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "the crates' arrows run one way:\n{}", wrong.join("\n"));
+}
+
+fn metadata() -> serde_json::Value {
+    let output = Command::new("cargo")
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo prints JSON")
+}
