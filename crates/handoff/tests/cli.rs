@@ -6,5 +6,7 @@ fn commands_print_what_is_written_down() {
         .env("COLUMNS", "100") // Help is wrapped to the width of the terminal.
         .env("NO_COLOR", "1")
         .case("tests/cmd/*.trycmd")
-        .case("tests/cmd/*.toml");
+        .case("tests/cmd/*.toml")
+        .case("../../docs/book/src/*.md")
+        .case("../../docs/book/src/*/*.md");
 }
