@@ -159,9 +159,6 @@ impl Capture {
         // `trace_marker` is always on; its format is not among those of the instance.
         let marker = tracefs.root().join("events/ftrace/print/format");
         formats.push(("ftrace".to_owned(), read(&marker)?));
-        if !config.tasks.is_empty() {
-            instance.only_tasks(&config.tasks, config.children)?;
-        }
         for Wanted { system, event, required } in &config.events {
             if *required || instance.has_event(system, event) {
                 instance.enable(system, event)?;
@@ -190,7 +187,11 @@ impl Capture {
         };
         let mut capture = Self { instance, raw, reader: None, watch, limit };
         if config.keep != Keep::Flight {
+            // Before the list of tasks is set, so that this thread is not recorded as a child.
             capture.reader = Some(Reader::start(capture.open_pipes()?, &capture.raw, limit)?);
+        }
+        if !config.tasks.is_empty() {
+            capture.instance.only_tasks(&config.tasks, config.children)?;
         }
         capture.instance.set("tracing_on", "1")?;
         Ok(capture)

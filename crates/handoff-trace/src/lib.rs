@@ -6,6 +6,7 @@
 //! behind, even after a kill ([`tracefs::restore`]).
 
 pub mod capture;
+pub mod dat;
 mod decode;
 pub mod error;
 pub mod event;
