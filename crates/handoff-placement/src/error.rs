@@ -61,6 +61,39 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// The kernel did not take scheduling attributes.
+    #[error("thread {tid} cannot be scheduled so: {hint}")]
+    Scheduling {
+        /// The thread.
+        tid: Tid,
+        /// What stands in the way, and what to do.
+        hint: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// Threads of a process keep getting other masks.
+    #[error(
+        "process {pid} keeps making threads outside {{{wanted}}}: it sets their masks itself; confine it          with a cpuset instead (`handoff exec --cgroup-cpus`)"
+    )]
+    Escaping {
+        /// The process.
+        pid: Tid,
+        /// The CPUs that were asked for.
+        wanted: CpuSet,
+    },
+
+    /// A control group cannot be had as asked.
+    #[error("{} {what}", path.display())]
+    Cgroup {
+        /// The group or one of its files.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
     /// The machine does not tell which CPUs it has.
     #[error("{} does not tell which CPUs are online; is /sys mounted?", path.display())]
     Topology {

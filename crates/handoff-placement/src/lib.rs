@@ -18,8 +18,11 @@
 //! | name CPUs | [`CpuSet`], [`Selector`] (`big`, `llc:0`, `0-3,5`) |
 //! | know the cores | [`Topology`], [`Allowed`] |
 //! | read or set the mask of one thread | [`affinity()`], [`set_affinity`], [`AffinityGuard`] |
+//! | move a whole process, and notice when it escapes | [`Pin`], [`Scope`] |
 //! | do so on a path that may not allocate | [`fast`] |
 //! | read or set policy, real-time priority and nice | [`Priority`], [`PriorityGuard`], [`can_raise_to`] |
+//! | reserve a deadline, clamp utilisation, order I/O | [`Scheduling`], [`IoPriority`] |
+//! | limit a group of processes | [`ControlGroup`], [`mod@cgroup`] |
 
 mod affinity;
 mod allowed;
@@ -27,10 +30,14 @@ pub mod cgroup;
 mod cpuset;
 mod error;
 pub mod fast;
+mod group;
 mod guard;
+mod pin;
 mod priority;
+pub mod process;
 mod rights;
 mod root;
+mod scheduling;
 mod selector;
 mod suggest;
 mod sys;
@@ -41,10 +48,14 @@ pub use affinity::{affinity, set_affinity};
 pub use allowed::Allowed;
 pub use cpuset::{CpuId, CpuListError, CpuSet};
 pub use error::{Error, Result};
+pub use group::{ControlGroup, Limits};
 pub use guard::{AffinityGuard, PriorityGuard};
+pub use pin::{LossCause, Lost, Pin};
 pub use priority::{Policy, Priority, PriorityParseError};
+pub use process::Scope;
 pub use rights::can_raise_to;
 pub use root::Root;
+pub use scheduling::{Deadline, IoPriority, Scheduling, rt_hazard, rt_was_throttled};
 pub use selector::{Selector, SelectorError};
 pub use tid::Tid;
 pub use topology::{Class, ClassSource, Cpu, Group, Topology};

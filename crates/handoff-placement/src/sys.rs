@@ -77,3 +77,19 @@ pub(crate) fn sched_setattr(tid: i32, attr: &SchedAttr) -> io::Result<()> {
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
+
+/// What [`ioprio_set`] and [`ioprio_get`] name: `IOPRIO_WHO_PROCESS`, which is one thread.
+const IOPRIO_WHO_PROCESS: i32 = 1;
+
+/// `ioprio_set(2)` of one thread; 0 is the calling thread.
+pub(crate) fn ioprio_set(tid: i32, value: u32) -> io::Result<()> {
+    // SAFETY: it takes three numbers.
+    check(unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, tid, value) }).map(drop)
+}
+
+/// `ioprio_get(2)` of one thread; 0 is the calling thread.
+pub(crate) fn ioprio_get(tid: i32) -> io::Result<u32> {
+    // SAFETY: it takes two numbers.
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, tid) };
+    check(result).map(|value| value as u32)
+}
