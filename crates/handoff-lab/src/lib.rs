@@ -1,1 +1,11 @@
-//! Handoff lab.
+//! How Handoff measures: experiments, rounds, statistics, the machine's condition, reports.
+//!
+//! A workload (`handoff-workloads`) measures one thing and knows nothing of comparisons; this crate
+//! compares. Its parts, in the order in which data flows through them:
+//!
+//! - [`doctor`]: what could spoil a figure on this machine;
+//! - [`stats`]: from rounds to an interval and a verdict; [`simulate`]: how often that errs.
+
+pub mod doctor;
+pub mod simulate;
+pub mod stats;

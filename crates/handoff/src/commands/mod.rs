@@ -7,6 +7,7 @@
 
 mod completions;
 mod cores;
+mod doctor;
 mod man;
 
 use clap::Subcommand;
@@ -20,6 +21,8 @@ pub(crate) enum Command {
     Completions(completions::Options),
     /// Show the CPUs: classes, clusters, caches, siblings, and which may be used
     Cores(cores::Options),
+    /// Say what could spoil a figure on this machine, and how to change it
+    Doctor(doctor::Options),
     /// Write a manual page for each command
     Man(man::Options),
 }
@@ -30,6 +33,7 @@ impl Command {
         match self {
             Self::Completions(options) => options.run(output),
             Self::Cores(options) => options.run(output),
+            Self::Doctor(options) => options.run(output),
             Self::Man(options) => options.run(output),
         }
     }

@@ -1,0 +1,174 @@
+//! Simulated experiments on recorded noise: how often does the procedure err, how often does it find?
+
+use crate::stats::judge::{Round, log_ratios};
+use crate::stats::paired::hodges_lehmann;
+use crate::stats::power::{power_of_rounds, round_sd};
+use crate::stats::random::Random;
+use crate::stats::sequential::Stopping;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Why a recording cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// A line is no JSON object of numbers.
+    #[error("line {line} of the recording is not an object of numbers: {source}")]
+    Malformed {
+        /// Counted from 1.
+        line: usize,
+        /// What the parser says.
+        source: serde_json::Error,
+    },
+    /// A value cannot be part of a ratio.
+    #[error("line {line} of the recording: {name} is {value}, but must be above 0")]
+    NotPositive {
+        /// Counted from 1.
+        line: usize,
+        /// The metric.
+        name: String,
+        /// Its value.
+        value: f64,
+    },
+    /// A line lacks a metric that the first one has.
+    #[error("line {line} of the recording has other metrics than line 1")]
+    Uneven {
+        /// Counted from 1.
+        line: usize,
+    },
+    /// There is nothing in it.
+    #[error("the recording is empty")]
+    Empty,
+    /// The metric was not recorded.
+    #[error("the recording has no metric {name}; it has {}", known.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// One experiment needs more values than there are.
+    #[error("the recording has {has} values, but an experiment of {rounds} rounds needs {}", rounds * 3)]
+    TooShort {
+        /// Values that there are.
+        has: usize,
+        /// Rounds of the longest experiment.
+        rounds: usize,
+    },
+}
+
+/// Consecutive runs of the same thing, one value of each metric a run.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    metrics: BTreeMap<String, Vec<f64>>,
+}
+
+impl Recording {
+    /// Reads JSON lines, each an object of numbers with the same keys. `ts` and `load` are the time and
+    /// the load average, which are no metrics.
+    ///
+    /// # Errors
+    ///
+    /// If a line is malformed or has other keys, or a value is not above 0.
+    pub fn parse(text: &str) -> Result<Self, RecordingError> {
+        let mut metrics: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (index, line) in text.lines().enumerate() {
+            let number = index + 1;
+            let row: BTreeMap<String, f64> = serde_json::from_str(line)
+                .map_err(|source| RecordingError::Malformed { line: number, source })?;
+            for (name, value) in row {
+                if name == "ts" || name == "load" {
+                    continue;
+                }
+                if !(value > 0.0 && value.is_finite()) {
+                    return Err(RecordingError::NotPositive { line: number, name, value });
+                }
+                metrics.entry(name).or_default().push(value);
+            }
+            if metrics.values().any(|values| values.len() != number) {
+                return Err(RecordingError::Uneven { line: number });
+            }
+        }
+        if metrics.is_empty() { Err(RecordingError::Empty) } else { Ok(Self { metrics }) }
+    }
+
+    /// The names of what was recorded.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        self.metrics.keys().map(String::as_str)
+    }
+}
+
+/// Many simulated experiments.
+#[derive(Debug, Clone, Serialize)]
+pub struct Trials {
+    /// The stopping rule of each.
+    pub stopping: Stopping,
+    /// The true difference, a share: 0.1 makes each value of B 10% larger than it was.
+    pub effect: f64,
+    /// How many experiments.
+    pub count: usize,
+    /// The seed of all.
+    pub seed: u64,
+}
+
+/// What came of them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The share whose interval excludes 1. Without an effect this is the error rate.
+    pub found: f64,
+    /// The share that was predicted for the rounds of a [`Stopping::Fixed`] experiment from [`round_sd`].
+    pub predicted: f64,
+    /// Mean number of rounds.
+    pub rounds: f64,
+}
+
+impl Trials {
+    /// Runs all of them. Each begins at a random place of the recording and takes its values in the
+    /// order in which they were recorded, so that drift and waves of the machine are part of it.
+    ///
+    /// # Errors
+    ///
+    /// If the metric was not recorded or the recording is too short.
+    pub fn run(&self, recording: &Recording, metric: &str) -> Result<Outcome, RecordingError> {
+        let values = recording.metrics.get(metric).ok_or_else(|| RecordingError::Unknown {
+            name: metric.to_owned(),
+            known: recording.metrics().map(str::to_owned).collect(),
+        })?;
+        let most = self.stopping.most_rounds();
+        let Some(places) = values.len().checked_sub(3 * most).filter(|places| *places > 0) else {
+            return Err(RecordingError::TooShort { has: values.len(), rounds: most });
+        };
+        let mut random = Random::new(self.seed);
+        let (mut found, mut taken, mut predicted) = (0_usize, 0_usize, 0.0);
+        for _ in 0..self.count {
+            let start = random.below(places);
+            let logs = self.experiment(&values[start..start + 3 * most], &mut random);
+            let (_, interval) = hodges_lehmann(&logs, 1.0 - self.stopping.alpha());
+            found += usize::from(!interval.contains(0.0));
+            taken += logs.len();
+            let sd = round_sd(&logs, interval);
+            predicted += power_of_rounds(self.effect.ln_1p(), sd, logs.len(), self.stopping.alpha());
+        }
+        let count = self.count.max(1) as f64;
+        Ok(Outcome {
+            found: found as f64 / count,
+            predicted: predicted / count,
+            rounds: taken as f64 / count,
+        })
+    }
+
+    /// The log-ratios of one experiment, until its rule says stop.
+    fn experiment(&self, values: &[f64], random: &mut Random) -> Vec<f64> {
+        let mut rounds = Vec::new();
+        for block in values.chunks_exact(3) {
+            let mut order = [0, 1, 2];
+            random.shuffle(&mut order);
+            let [a, again, b] = order.map(|place| block[place]);
+            rounds.push(Round { a, again, b: b * (1.0 + self.effect) });
+            let (logs, _) = log_ratios(&rounds);
+            if self.stopping.is_over(&logs, 0.0) {
+                break;
+            }
+        }
+        log_ratios(&rounds).0
+    }
+}
