@@ -11,9 +11,12 @@ mod decode;
 pub mod error;
 pub mod event;
 pub mod format;
+pub mod model;
 mod names;
 pub mod ring;
 mod surroundings;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 pub mod tracefs;
 
@@ -21,5 +24,7 @@ pub use capture::{Capture, Config, Keep, Wanted};
 pub use decode::{Decoder, Other};
 pub use error::{Result, TraceError};
 pub use event::{Context, Cpu, Event, LeftAs, Tid, Wakee, What};
+pub use model::graph::Graph;
+pub use model::timeline::Timeline;
 pub use trace::{BufferStats, Coverage, RawTrace, Slice, Surroundings, Trace};
 pub use tracefs::TraceFs;

@@ -1,0 +1,7 @@
+//! What the events mean: who ran, who waited, who woke whom.
+
+pub mod flips;
+pub mod graph;
+pub mod percentiles;
+pub mod simulate;
+pub mod timeline;

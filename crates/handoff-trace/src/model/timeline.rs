@@ -1,0 +1,381 @@
+//! For each task when it ran, was ready to run, and slept; for each CPU who ran; and every wake-up
+//! with what came of it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::event::{Cpu, Event, LeftAs, Tid, Wakee, What};
+use crate::trace::Trace;
+
+/// What a task does for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum State {
+    /// It runs.
+    Running {
+        /// Where.
+        cpu: Cpu,
+    },
+    /// It could run, but does not.
+    Runnable {
+        /// In whose queue it last was known to be.
+        cpu: Cpu,
+        /// How it came to wait.
+        since: Since,
+    },
+    /// It sleeps.
+    Blocked {
+        /// Whether signals cannot reach it, as in a disk read or a kernel mutex.
+        uninterruptible: bool,
+    },
+}
+
+/// How a task came to wait for a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Since {
+    /// It was woken.
+    Woken,
+    /// It was running, and another took its place (or it yielded).
+    Preempted,
+    /// It is new.
+    New,
+}
+
+/// A state and how long it lasted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Interval {
+    /// When it began, in nanoseconds.
+    pub start: u64,
+    /// When it ended.
+    pub end: u64,
+    /// What it was.
+    #[serde(flatten)]
+    pub state: State,
+    /// The wake-up that ended a sleep or began a wait: an index into [`Timeline::wakes`].
+    pub wake: Option<usize>,
+}
+
+impl Interval {
+    /// How long it lasted, in nanoseconds.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// One wake-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Wake {
+    /// When it began.
+    pub time: u64,
+    /// The task that was current where it began.
+    pub waker: Tid,
+    /// The CPU on which it began.
+    pub waker_cpu: Cpu,
+    /// Whether an interrupt did it, so that the current task had nothing to do with it.
+    pub interrupt: bool,
+    /// Who was woken.
+    pub wakee: Tid,
+    /// The wakee's priority, as the kernel counts.
+    pub prio: i16,
+    /// Where the wakee was before.
+    pub prev_cpu: Cpu,
+    /// The CPU chosen for it.
+    pub target_cpu: Option<Cpu>,
+    /// When it ran, and where; none if the trace ended first.
+    pub ran: Option<(u64, Cpu)>,
+    /// It had not yet left its CPU (or its queue): there was nothing to place.
+    pub early: bool,
+    /// The task is new.
+    pub new: bool,
+}
+
+impl Wake {
+    /// From the wake-up to running, in nanoseconds; none if it was running still, or never ran.
+    #[must_use]
+    pub fn latency(&self) -> Option<u64> {
+        if self.early { None } else { self.ran.map(|(time, _)| time - self.time) }
+    }
+}
+
+/// Who ran on a CPU for a while. The idle task is task 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Turn {
+    /// When it came.
+    pub start: u64,
+    /// When it left.
+    pub end: u64,
+    /// Who.
+    pub tid: Tid,
+    /// At which priority, as the kernel counts.
+    pub prio: i16,
+    /// How it left; none if the trace ended first.
+    #[serde(skip)]
+    pub left: Option<LeftAs>,
+}
+
+/// One task's part.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct TaskLine {
+    /// What it did, in order.
+    pub intervals: Vec<Interval>,
+    /// How often it came to run.
+    pub switches: u64,
+    /// How often it had to leave while it wanted to go on.
+    pub preemptions: u64,
+    /// When it was moved to another CPU's queue: time, from, to.
+    pub migrations: Vec<(u64, Cpu, Cpu)>,
+    /// Changes of its priority by inheritance: time, before, after.
+    pub inherited: Vec<(u64, i16, i16)>,
+    /// Its priorities: from when on, as the kernel counts.
+    pub prios: Vec<(u64, i16)>,
+}
+
+impl TaskLine {
+    /// The intervals that reach into `start..end`.
+    #[must_use]
+    pub fn between(&self, start: u64, end: u64) -> &[Interval] {
+        let from = self.intervals.partition_point(|interval| interval.end <= start);
+        let to = self.intervals.partition_point(|interval| interval.start < end);
+        self.intervals.get(from..to).unwrap_or_default()
+    }
+
+    /// Its priority at a moment, as far as known.
+    #[must_use]
+    pub fn prio(&self, time: u64) -> Option<i16> {
+        let at = self.prios.partition_point(|(since, _)| *since <= time).saturating_sub(1);
+        self.prios.get(at).map(|(_, prio)| *prio)
+    }
+}
+
+/// All of it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Timeline {
+    /// Each task but the idle ones.
+    pub tasks: BTreeMap<Tid, TaskLine>,
+    /// Each CPU: who ran.
+    pub cpus: Vec<Vec<Turn>>,
+    /// Every wake-up, in order.
+    pub wakes: Vec<Wake>,
+    /// Every moment at which a CPU was in an interrupt, by CPU: start and end.
+    pub interrupts: Vec<Vec<(u64, u64)>>,
+    /// When it starts and ends.
+    pub span: (u64, u64),
+}
+
+impl Timeline {
+    /// Reads a trace.
+    #[must_use]
+    pub fn of(trace: &Trace) -> Self {
+        let mut builder = Builder::new(trace);
+        trace.events().iter().for_each(|event| builder.take(event));
+        builder.finish()
+    }
+
+    /// Who ran on a CPU in `start..end`, idle included.
+    #[must_use]
+    pub fn turns(&self, cpu: Cpu, start: u64, end: u64) -> &[Turn] {
+        let turns = self.cpus.get(usize::from(cpu)).map_or(&[][..], Vec::as_slice);
+        let from = turns.partition_point(|turn| turn.end <= start);
+        let to = turns.partition_point(|turn| turn.start < end);
+        turns.get(from..to).unwrap_or_default()
+    }
+
+    /// How long a CPU was in interrupts in `start..end`, in nanoseconds.
+    #[must_use]
+    pub fn interrupt_time(&self, cpu: Cpu, start: u64, end: u64) -> u64 {
+        let spans = self.interrupts.get(usize::from(cpu)).map_or(&[][..], Vec::as_slice);
+        let from = spans.partition_point(|span| span.1 <= start);
+        spans[from..]
+            .iter()
+            .take_while(|span| span.0 < end)
+            .map(|span| span.1.min(end) - span.0.max(start))
+            .sum()
+    }
+}
+
+/// What is known of a task while the events go by.
+#[derive(Debug, Default)]
+struct Now {
+    line: TaskLine,
+    /// The state that lasts, since when, and the wake-up that began it.
+    state: Option<(u64, State, Option<usize>)>,
+    /// The last wake-up, until it has run.
+    pending: Option<usize>,
+    last_cpu: Option<Cpu>,
+}
+
+impl Now {
+    /// Ends the state that lasted; a sleep notes which wake-up ended it.
+    fn close(&mut self, time: u64, ended_by: Option<usize>) {
+        if let Some((start, state, begun_by)) = self.state.take() {
+            let wake = if matches!(state, State::Blocked { .. }) { ended_by } else { begun_by };
+            self.line.intervals.push(Interval { start, end: time, state, wake });
+        }
+    }
+
+    fn has_prio(&mut self, time: u64, prio: i16) {
+        if self.line.prios.last().is_none_or(|(_, last)| *last != prio) {
+            self.line.prios.push((time, prio));
+        }
+    }
+}
+
+struct Builder {
+    tasks: BTreeMap<Tid, Now>,
+    out: Timeline,
+    /// Whether `sched_waking` is in the trace; if not, `sched_wakeup` stands in for it.
+    has_waking: bool,
+    /// How deep each CPU is in interrupts, and since when.
+    depth: Vec<(u32, u64)>,
+}
+
+impl Builder {
+    fn new(trace: &Trace) -> Self {
+        let cpus = trace.coverage().len();
+        let out = Timeline {
+            cpus: vec![Vec::new(); cpus],
+            interrupts: vec![Vec::new(); cpus],
+            span: trace.span().unwrap_or_default(),
+            ..Timeline::default()
+        };
+        let has_waking = trace.events().iter().any(|event| matches!(event.what, What::Waking(_)));
+        Self { tasks: BTreeMap::new(), out, has_waking, depth: vec![(0, 0); cpus] }
+    }
+
+    fn take(&mut self, event: &Event) {
+        match event.what {
+            What::Switch { .. } => self.switch(event),
+            What::Waking(wakee) => self.waking(event, wakee, false),
+            What::Wakeup(wakee) => self.wakeup(event, wakee),
+            What::WakeupNew(wakee) => {
+                self.waking(event, wakee, true);
+                self.wakeup(event, wakee);
+            }
+            What::Migrate { tid, from, to } => {
+                let now = self.tasks.entry(tid).or_default();
+                now.line.migrations.push((event.time, from, to));
+                if let Some((_, State::Runnable { cpu, .. }, _)) = &mut now.state {
+                    *cpu = to;
+                }
+            }
+            What::PriorityInherited { tid, old, new } => {
+                let now = self.tasks.entry(tid).or_default();
+                now.line.inherited.push((event.time, old, new));
+                now.has_prio(event.time, new);
+            }
+            What::IrqEntry { .. } | What::SoftIrqEntry { .. } => self.interrupt(event, true),
+            What::IrqExit { .. } | What::SoftIrqExit { .. } => self.interrupt(event, false),
+            _ => {}
+        }
+    }
+
+    fn switch(&mut self, event: &Event) {
+        let What::Switch { prev, next, prev_prio, next_prio, prev_state } = event.what else { return };
+        let (time, cpu) = (event.time, event.cpu);
+        let turns = &mut self.out.cpus[usize::from(cpu)];
+        if let Some(turn) = turns.last_mut() {
+            (turn.end, turn.left) = (time, Some(prev_state));
+        }
+        turns.push(Turn { start: time, end: time, tid: next, prio: next_prio, left: None });
+        if prev != 0 {
+            let now = self.tasks.entry(prev).or_default();
+            now.close(time, None);
+            now.has_prio(time, prev_prio);
+            now.last_cpu = Some(cpu);
+            if prev_state.runnable() {
+                now.line.preemptions += 1;
+                now.state = Some((time, State::Runnable { cpu, since: Since::Preempted }, None));
+            } else if !prev_state.dead() {
+                let uninterruptible = prev_state.uninterruptible();
+                now.state = Some((time, State::Blocked { uninterruptible }, None));
+            }
+        }
+        if next != 0 {
+            let now = self.tasks.entry(next).or_default();
+            let woken = now.pending.take();
+            now.close(time, None);
+            now.has_prio(time, next_prio);
+            now.line.switches += 1;
+            now.last_cpu = Some(cpu);
+            now.state = Some((time, State::Running { cpu }, woken));
+            if let Some(wake) = woken {
+                self.out.wakes[wake].ran = Some((time, cpu));
+            }
+        }
+    }
+
+    fn waking(&mut self, event: &Event, wakee: Wakee, new: bool) {
+        let index = self.out.wakes.len();
+        let now = self.tasks.entry(wakee.tid).or_default();
+        now.has_prio(event.time, wakee.prio);
+        let early = matches!(now.state, Some((_, State::Running { .. } | State::Runnable { .. }, _)));
+        if !early {
+            now.close(event.time, Some(index));
+            let since = if new { Since::New } else { Since::Woken };
+            now.state = Some((event.time, State::Runnable { cpu: wakee.cpu, since }, Some(index)));
+        }
+        now.pending = Some(index);
+        self.out.wakes.push(Wake {
+            time: event.time,
+            waker: event.tid,
+            waker_cpu: event.cpu,
+            interrupt: event.context.interrupt(),
+            wakee: wakee.tid,
+            prio: wakee.prio,
+            prev_cpu: now.last_cpu.unwrap_or(wakee.cpu),
+            target_cpu: None,
+            ran: None,
+            early,
+            new,
+        });
+    }
+
+    fn wakeup(&mut self, event: &Event, wakee: Wakee) {
+        if !self.has_waking {
+            self.waking(event, wakee, false);
+        }
+        let Some(now) = self.tasks.get_mut(&wakee.tid) else { return };
+        if let Some(wake) = now.pending {
+            self.out.wakes[wake].target_cpu = Some(wakee.cpu);
+        }
+        if let Some((_, State::Runnable { cpu, since: Since::Woken | Since::New }, _)) = &mut now.state {
+            *cpu = wakee.cpu;
+        }
+    }
+
+    fn interrupt(&mut self, event: &Event, enters: bool) {
+        let (depth, since) = &mut self.depth[usize::from(event.cpu)];
+        if enters {
+            if *depth == 0 {
+                *since = event.time;
+            }
+            *depth += 1;
+        } else if *depth > 0 {
+            *depth -= 1;
+            if *depth == 0 {
+                self.out.interrupts[usize::from(event.cpu)].push((*since, event.time));
+            }
+        }
+    }
+
+    fn finish(mut self) -> Timeline {
+        let end = self.out.span.1;
+        for turns in &mut self.out.cpus {
+            if let Some(turn) = turns.last_mut() {
+                turn.end = end;
+            }
+        }
+        for (tid, mut now) in self.tasks {
+            now.close(end, None);
+            self.out.tasks.insert(tid, now.line);
+        }
+        self.out
+    }
+}
+
+#[cfg(test)]
+#[path = "timeline_tests.rs"]
+mod tests;
