@@ -8,6 +8,7 @@ mod fds;
 mod memory;
 mod session;
 
+pub(crate) use fds::{receive, send};
 pub use session::{MAX_SAMPLES, Session};
 
 use std::collections::BTreeMap;

@@ -6,10 +6,19 @@
 
 mod error;
 pub mod floor;
+pub mod hackbench;
 pub mod measurement;
+mod net;
+mod outcome;
 mod place;
+pub mod sched_pipe;
+pub mod spin;
 mod sys;
+pub mod tcp_rr;
+pub mod tcp_stream;
+pub mod wake_fanout;
 
 pub use error::{Error, Result};
+pub use net::{Link, Path, Queue};
+pub use outcome::{Counter, Outcome};
 pub use place::{Placement, allowed_cpus};
-pub use sys::team::Usage;

@@ -1,5 +1,9 @@
 //! The few operating-system facilities that workloads share: forked peers, memory shared with them,
-//! and the CPUs that they may use.
+//! one start for all of them, and the kernel's counters.
 
+pub(crate) mod gate;
+pub(crate) mod limits;
+pub(crate) mod perf;
 pub(crate) mod shared;
 pub(crate) mod team;
+pub(crate) mod usage;

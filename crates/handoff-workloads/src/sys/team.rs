@@ -17,14 +17,18 @@
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::usage::Usage;
+use crate::error::{Error, Result};
 
 /// The children of one workload.
 #[derive(Debug, Default)]
 pub(crate) struct Team {
     members: Vec<Member>,
+    /// Their process group, led by the first: what one `wait4` waits for.
+    group: libc::pid_t,
     only_the_thread_that_forked: PhantomData<*const ()>,
 }
 
@@ -56,60 +60,6 @@ impl Exit {
     }
 }
 
-/// What processes used, as `getrusage` counts it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// CPU time in user mode.
-    pub user: Duration,
-    /// CPU time in the kernel.
-    pub system: Duration,
-    /// Largest resident set of any of them, in bytes.
-    pub max_rss: u64,
-    /// Page faults served without reading a disk.
-    pub minor_faults: u64,
-    /// Page faults that read a disk.
-    pub major_faults: u64,
-    /// Times that a thread blocked.
-    pub voluntary_switches: u64,
-    /// Times that a thread was preempted.
-    pub involuntary_switches: u64,
-}
-
-impl Usage {
-    /// User and system time together.
-    pub fn cpu(&self) -> Duration {
-        self.user + self.system
-    }
-
-    /// Adds what another process used.
-    pub fn add(&mut self, other: &Usage) {
-        self.user += other.user;
-        self.system += other.system;
-        self.max_rss = self.max_rss.max(other.max_rss);
-        self.minor_faults += other.minor_faults;
-        self.major_faults += other.major_faults;
-        self.voluntary_switches += other.voluntary_switches;
-        self.involuntary_switches += other.involuntary_switches;
-    }
-
-    fn from_raw(raw: &libc::rusage) -> Self {
-        let time = |t: libc::timeval| {
-            Duration::from_secs(u64::try_from(t.tv_sec).unwrap_or(0))
-                + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
-        };
-        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
-        Usage {
-            user: time(raw.ru_utime),
-            system: time(raw.ru_stime),
-            max_rss: count(raw.ru_maxrss) * 1024,
-            minor_faults: count(raw.ru_minflt),
-            major_faults: count(raw.ru_majflt),
-            voluntary_switches: count(raw.ru_nvcsw),
-            involuntary_switches: count(raw.ru_nivcsw),
-        }
-    }
-}
-
 impl Team {
     /// A team without members.
     pub(crate) fn new() -> Self {
@@ -135,13 +85,23 @@ impl Team {
         keep.extend([0, 1, 2]);
         keep.sort_unstable();
         let parent = std::process::id();
+        if self.members.is_empty() {
+            self.group = 0;
+        }
+        let group = self.group;
         // SAFETY: the child does nothing but what the caller vouches for, and `run_child`, which
         // makes system calls only.
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => Err(io::Error::last_os_error()),
-            0 => run_child(parent, &keep, body),
+            0 => run_child(parent, group, &keep, body),
             pid => {
+                // The child does the same: whoever comes first. It fails only if the child has gone.
+                // SAFETY: a plain system call.
+                unsafe { libc::setpgid(pid, group) };
+                if group == 0 {
+                    self.group = pid;
+                }
                 let opened = Pid::from_raw(pid)
                     .ok_or_else(|| io::Error::other("fork gave no process id"))
                     .and_then(|pid| Ok(pidfd_open(pid, PidfdFlags::empty())?));
@@ -164,13 +124,7 @@ impl Team {
         self.members.iter().map(|member| member.pidfd.as_fd())
     }
 
-    /// How many have not been reaped.
-    pub(crate) fn len(&self) -> usize {
-        self.members.len()
-    }
-
-    /// Process ids of those that have not been reaped.
-    #[cfg(test)]
+    /// Process ids of those that have not been reaped, in the order in which they were forked.
     pub(crate) fn pids(&self) -> Vec<libc::pid_t> {
         self.members.iter().map(|member| member.pid).collect()
     }
@@ -190,11 +144,41 @@ impl Team {
         if self.members.is_empty() { Ok(None) } else { self.wait_for(0, 0) }
     }
 
+    /// Waits until any member ends, and reaps it; `None` if there is none.
+    pub(crate) fn wait_any(&mut self) -> io::Result<Option<Exit>> {
+        if self.members.is_empty() {
+            return Ok(None);
+        }
+        let Some((pid, status, usage)) = wait4(-self.group, 0)? else { return Ok(None) };
+        let Some(index) = self.members.iter().position(|member| member.pid == pid) else {
+            return Err(io::Error::other(format!("process {pid} is not one of the team")));
+        };
+        Ok(Some(Exit { role: self.members.swap_remove(index).role, status, usage }))
+    }
+
+    /// Waits until all members have ended, each with status 0.
+    ///
+    /// # Errors
+    ///
+    /// At the first that failed or was killed; the others, which may wait for it, are left to `drop`.
+    pub(crate) fn finish(&mut self) -> Result<Vec<Exit>> {
+        let mut exits = Vec::with_capacity(self.members.len());
+        while let Some(exit) =
+            self.wait_any().map_err(|error| Error::io("cannot wait for a process", error))?
+        {
+            if exit.status != 0 {
+                return Err(Error::PeerDied { role: exit.role.to_owned(), how: exit.how() });
+            }
+            exits.push(exit);
+        }
+        Ok(exits)
+    }
+
     fn wait_for(&mut self, index: usize, flags: libc::c_int) -> io::Result<Option<Exit>> {
         let (pid, role) = (self.members[index].pid, self.members[index].role);
         match wait4(pid, flags)? {
             None => Ok(None),
-            Some((status, usage)) => {
+            Some((_, status, usage)) => {
                 self.members.remove(index);
                 Ok(Some(Exit { role, status, usage }))
             }
@@ -214,8 +198,9 @@ impl Drop for Team {
     }
 }
 
-/// `wait4` for one child: exit status (signals negated) and usage, or `None` if it still runs.
-fn wait4(pid: libc::pid_t, flags: libc::c_int) -> io::Result<Option<(i32, Usage)>> {
+/// `wait4` for one child, or a group if negative: who ended, its status (signals negated) and usage;
+/// `None` if it still runs.
+fn wait4(pid: libc::pid_t, flags: libc::c_int) -> io::Result<Option<(libc::pid_t, i32, Usage)>> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -225,10 +210,10 @@ fn wait4(pid: libc::pid_t, flags: libc::c_int) -> io::Result<Option<(i32, Usage)
         if waited == 0 {
             return Ok(None);
         }
-        if waited == pid {
+        if waited > 0 {
             let code =
                 if libc::WIFSIGNALED(status) { -libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
-            return Ok(Some((code, Usage::from_raw(&usage))));
+            return Ok(Some((waited, code, Usage::from_raw(&usage))));
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -253,13 +238,13 @@ impl Drop for ExitNow {
     }
 }
 
-fn run_child(parent: u32, keep: &[RawFd], body: impl FnOnce() -> i32) -> ! {
+fn run_child(parent: u32, group: libc::pid_t, keep: &[RawFd], body: impl FnOnce() -> i32) -> ! {
     let mut exit = ExitNow(101);
-    // SAFETY: plain system calls with constant arguments. A group of its own keeps a Ctrl-C at the
+    // SAFETY: plain system calls with constant arguments. A group of their own keeps a Ctrl-C at the
     // terminal for the parent, which then takes its children down.
     let orphaned = unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::setpgid(0, 0);
+        libc::setpgid(0, group);
         // If the parent died before the line above, no signal will come.
         u32::try_from(libc::getppid()) != Ok(parent)
     };
@@ -331,7 +316,7 @@ mod tests {
         assert_eq!((exit.role, exit.status), ("writer", 7));
         assert_eq!(exit.how(), "ended with status 7");
         assert_eq!(region.u32(0).load(Ordering::Acquire), 42);
-        assert_eq!(team.len(), 0);
+        assert!(team.pids().is_empty());
     }
 
     #[test]
@@ -378,7 +363,7 @@ mod tests {
         let mut polled = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut polled, None).expect("the child ends");
         let pid = libc::pid_t::try_from(region.u32(0).load(Ordering::Relaxed)).expect("a pid");
-        assert_eq!(wait4(pid, 0).expect("our child").expect("ended").0, -libc::SIGKILL);
+        assert_eq!(wait4(pid, 0).expect("our child").expect("ended").1, -libc::SIGKILL);
     }
 
     #[test]

@@ -1,0 +1,111 @@
+//! sched-pipe: two processes that hand a token back and forth through two pipes.
+//!
+//! The same work as `perf bench sched pipe`: each operation is one round trip, with two wake-ups. It
+//! is the pipe floor, run for a given number of operations and told as a rate.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::floor::{self, MAX_SAMPLES, Primitive, Session};
+use crate::measurement::{Better, Clock, Measurement, Unit};
+use crate::outcome::Outcome;
+use crate::place::Placement;
+use crate::sys::perf::Counting;
+
+/// What sched-pipe is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    /// Round trips.
+    pub loops: u32,
+    /// Bytes of the token.
+    pub size: usize,
+    /// Where the two processes run.
+    pub placement: Placement,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters { loops: 100_000, size: 4, placement: Placement::Unpinned }
+    }
+}
+
+/// Runs it once. Measures `sched-pipe/time` (all operations), `sched-pipe/operations` (a second) and
+/// `sched-pipe/round_trip` (samples).
+///
+/// # Errors
+///
+/// If a parameter is out of its range or a process dies.
+pub fn run(parameters: &Parameters) -> Result<Outcome> {
+    if parameters.loops == 0 {
+        return Err(Error::parameter("loops", "0; at least 1 is needed"));
+    }
+    let Parameters { loops, size, placement } = *parameters;
+    let counting = Counting::of_this_thread();
+    let mut session =
+        Session::start(&floor::Parameters { primitive: Primitive::Pipe, payload: size, placement })?;
+    let trips = loops.div_ceil(MAX_SAMPLES);
+    let samples = loops / trips;
+    let rest = loops % trips;
+    let start = Instant::now();
+    let mut values = session.batch(samples, trips)?;
+    if rest > 0 {
+        values.extend(session.batch(1, rest)?);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    drop(session);
+    let map = BTreeMap::from([
+        ("loops".to_owned(), loops.into()),
+        ("size".to_owned(), size.into()),
+        ("placement".to_owned(), placement.to_string().into()),
+    ]);
+    let rate = f64::from(loops) / seconds;
+    let value = |name: &str, unit, better, values| {
+        let name = format!("sched-pipe/{name}");
+        Ok::<_, Error>(
+            Measurement::from_samples(name, unit, Clock::Monotonic, better, values)?.with_parameters(&map),
+        )
+    };
+    let measurements = vec![
+        value("time", Unit::Seconds, Better::Lower, vec![seconds])?,
+        value("operations", Unit::PerSecond, Better::Higher, vec![rate])?,
+        value("round_trip", Unit::Nanoseconds, Better::Lower, values)?,
+    ];
+    Ok(Outcome {
+        workload: "sched-pipe".to_owned(),
+        parameters: map,
+        measurements,
+        counters: counting.read(),
+        notes: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_operations_are_made_and_counted() {
+        let outcome = run(&Parameters { loops: 500, ..Parameters::default() }).expect("it runs");
+        let trips = outcome.measurement("sched-pipe/round_trip").expect("measured").summary();
+        assert_eq!(trips.count, 500);
+        let time = outcome.measurement("sched-pipe/time").expect("measured").summary().mean;
+        assert!(trips.mean * 500.0 <= time * 1e9, "the trips take no longer than all of it");
+        if let Some(switches) = outcome.counter("context-switches") {
+            assert!(switches >= 500, "each trip blocks: {switches}");
+        }
+    }
+
+    #[test]
+    fn more_loops_than_samples_are_grouped() {
+        let loops = MAX_SAMPLES + 1;
+        let parameters = Parameters { loops, placement: Placement::same_cpu().expect("a CPU"), size: 1 };
+        let outcome = run(&parameters).expect("it runs");
+        let trips = outcome.measurement("sched-pipe/round_trip").expect("measured").summary();
+        assert_eq!(trips.count, u64::from(loops / 2 + 1));
+        assert!(run(&Parameters { loops: 0, ..Parameters::default() }).is_err());
+    }
+}

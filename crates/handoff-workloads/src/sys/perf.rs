@@ -1,0 +1,181 @@
+//! The kernel's counters for a task, as `perf stat` shows them (`perf_event_open`).
+//!
+//! <https://man7.org/linux/man-pages/man2/perf_event_open.2.html>
+//!
+//! An event that the machine has not (hardware events in most virtual machines) is not left out and
+//! not zero: it is there with the reason for its absence.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+
+use crate::outcome::Counter;
+
+/// The head of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER0`, 64 bytes), all that is needed here.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    bp_type: u32,
+    bp_addr: u64,
+}
+
+const HARDWARE: u32 = 0;
+const SOFTWARE: u32 = 1;
+const INHERIT: u64 = 1 << 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HV: u64 = 1 << 6;
+/// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING`.
+const TIMES: u64 = 1 | 2;
+
+/// Name as perf has it, type, `config` (`enum perf_hw_id`, `enum perf_sw_ids`).
+const EVENTS: [(&str, u32, u64); 10] = [
+    ("task-clock", SOFTWARE, 1),
+    ("context-switches", SOFTWARE, 3),
+    ("cpu-migrations", SOFTWARE, 4),
+    ("page-faults", SOFTWARE, 2),
+    ("cycles", HARDWARE, 0),
+    ("instructions", HARDWARE, 1),
+    ("branches", HARDWARE, 4),
+    ("branch-misses", HARDWARE, 5),
+    ("cache-references", HARDWARE, 2),
+    ("cache-misses", HARDWARE, 3),
+];
+
+/// The counters of one task and of everything that it starts from now on.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    events: Vec<(&'static str, Result<Event, String>)>,
+}
+
+#[derive(Debug)]
+struct Event {
+    file: File,
+    user_only: bool,
+}
+
+impl Counting {
+    /// Of the calling thread.
+    pub(crate) fn of_this_thread() -> Self {
+        Self::of(0)
+    }
+
+    /// Of the process `pid`, which must have one thread as yet.
+    pub(crate) fn of(pid: i32) -> Self {
+        let open = |&(name, kind, config): &(&'static str, u32, u64)| (name, Event::open(pid, kind, config));
+        Counting { events: EVENTS.iter().map(open).collect() }
+    }
+
+    /// What was counted so far. `task-clock` is in nanoseconds, everything else a number of events.
+    pub(crate) fn read(&self) -> Vec<Counter> {
+        let counter = |(name, event): &(&'static str, Result<Event, String>)| {
+            let value = match event {
+                Ok(event) => event.read().map_err(|error| error.to_string()),
+                Err(why) => Err(why.clone()),
+            };
+            Counter::new(*name, value)
+        };
+        self.events.iter().map(counter).collect()
+    }
+}
+
+impl Event {
+    fn open(pid: i32, kind: u32, config: u64) -> Result<Self, String> {
+        match open_event(pid, kind, config, INHERIT) {
+            Ok(fd) => Ok(Event { file: fd.into(), user_only: false }),
+            // kernel.perf_event_paranoid >= 2 leaves user space to those without privileges.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV;
+                let fd = open_event(pid, kind, config, flags).map_err(why)?;
+                Ok(Event { file: fd.into(), user_only: true })
+            }
+            Err(error) => Err(why(error)),
+        }
+    }
+
+    /// The count, scaled up where the event shared its counter with others.
+    fn read(&self) -> io::Result<u64> {
+        let mut words = [0_u8; 24];
+        (&self.file).read_exact(&mut words)?;
+        let word = |at: usize| u64::from_ne_bytes(words[at..at + 8].try_into().unwrap_or_default());
+        let (count, enabled, running) = (word(0), word(8), word(16));
+        if self.user_only && count == 0 && running == 0 {
+            return Err(io::Error::other("needs CAP_PERFMON or kernel.perf_event_paranoid below 2"));
+        }
+        Ok(if running == 0 || running == enabled {
+            count
+        } else {
+            (count as f64 * enabled as f64 / running as f64) as u64
+        })
+    }
+}
+
+fn why(error: io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => "not supported".to_owned(),
+        Some(libc::ENOSYS) => "not supported: the kernel has no perf events".to_owned(),
+        Some(libc::EACCES | libc::EPERM) => "not permitted: see kernel.perf_event_paranoid".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn open_event(pid: i32, kind: u32, config: u64, flags: u64) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind,
+        size: size_of::<Attributes>() as u32,
+        config,
+        read_format: TIMES,
+        flags,
+        ..Attributes::default()
+    };
+    let (any_cpu, no_group, cloexec) = (-1, -1, 8_u64);
+    // SAFETY: `attributes` is as large as it says and lives through the call.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, pid, any_cpu, no_group, cloexec)
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made it for us; it fits an int.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::team::Team;
+
+    #[test]
+    fn the_attributes_have_the_size_of_version_0() {
+        assert_eq!(size_of::<Attributes>(), 64);
+    }
+
+    #[test]
+    fn every_event_has_a_value_or_a_reason() {
+        let counting = Counting::of_this_thread();
+        let mut team = Team::new();
+        for _ in 0..3 {
+            // SAFETY: one system call.
+            unsafe { team.fork("sleeper", &[], || i32::from(libc::usleep(1000) != 0)) }.expect("fork");
+        }
+        while team.wait_first().expect("wait").is_some() {}
+        let counters = counting.read();
+        assert_eq!(counters.len(), EVENTS.len());
+        for counter in &counters {
+            assert!(counter.value.is_some() != counter.why_not.is_some(), "{counter:?}");
+        }
+        let switches = counters.iter().find(|c| c.name == "context-switches").expect("listed");
+        if let Some(count) = switches.value {
+            assert!(count >= 3, "three children slept: {counters:?}");
+        }
+    }
+}

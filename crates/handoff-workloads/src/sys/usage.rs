@@ -1,0 +1,91 @@
+//! What tasks used, as the kernel accounts it (`getrusage`, `wait4`).
+//!
+//! <https://man7.org/linux/man-pages/man2/getrusage.2.html>
+
+#![allow(unsafe_code)]
+
+use std::time::Duration;
+
+/// What processes used, as `getrusage` counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// CPU time in user mode.
+    pub(crate) user: Duration,
+    /// CPU time in the kernel.
+    pub(crate) system: Duration,
+    /// Largest resident set of any of them, in bytes.
+    pub(crate) max_rss: u64,
+    /// Page faults served without reading a disk.
+    pub(crate) minor_faults: u64,
+    /// Page faults that read a disk.
+    pub(crate) major_faults: u64,
+    /// Times that a thread blocked.
+    pub(crate) voluntary_switches: u64,
+    /// Times that a thread was preempted.
+    pub(crate) involuntary_switches: u64,
+}
+
+impl Usage {
+    /// User and system time together.
+    pub(crate) fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
+
+    /// Adds what another process used.
+    pub(crate) fn add(&mut self, other: &Usage) {
+        self.user += other.user;
+        self.system += other.system;
+        self.max_rss = self.max_rss.max(other.max_rss);
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+    }
+
+    /// What this thread has used so far.
+    pub(crate) fn of_this_thread() -> Self {
+        // SAFETY: all-zero bytes are a valid `rusage`, and the pointer is to a live local.
+        let raw = unsafe {
+            let mut raw: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut raw);
+            raw
+        };
+        Self::from_raw(&raw)
+    }
+
+    pub(super) fn from_raw(raw: &libc::rusage) -> Self {
+        let time = |t: libc::timeval| {
+            Duration::from_secs(u64::try_from(t.tv_sec).unwrap_or(0))
+                + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
+        };
+        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
+        Usage {
+            user: time(raw.ru_utime),
+            system: time(raw.ru_stime),
+            max_rss: count(raw.ru_maxrss) * 1024,
+            minor_faults: count(raw.ru_minflt),
+            major_faults: count(raw.ru_majflt),
+            voluntary_switches: count(raw.ru_nvcsw),
+            involuntary_switches: count(raw.ru_nivcsw),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_shows_up_in_the_usage() {
+        let before = Usage::of_this_thread();
+        let mut rounds = 0_u64;
+        while Usage::of_this_thread().cpu() == before.cpu() {
+            rounds = std::hint::black_box(rounds + 1);
+        }
+        assert!(rounds > 0 && before.max_rss > 0);
+        let mut sum = Usage::of_this_thread();
+        let cpu = sum.cpu();
+        sum.add(&before);
+        assert_eq!(sum.cpu(), cpu + before.cpu());
+    }
+}

@@ -1,0 +1,220 @@
+//! tcp-rr: a request and a response over TCP, again and again: netperf's `TCP_RR` with every time kept.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::floor::{receive, send};
+use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
+use crate::net::{Link, Way};
+use crate::outcome::{Counter, Outcome};
+use crate::sys::gate::Gate;
+use crate::sys::perf::Counting;
+use crate::sys::shared::SharedRegion;
+use crate::sys::team::{Exit, Team};
+use crate::sys::usage::Usage;
+
+/// Most transactions of one run, all flows together.
+const MAX_TRANSACTIONS: usize = 4 << 20;
+
+/// What tcp-rr is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    /// Bytes of a request.
+    pub request: usize,
+    /// Bytes of a response.
+    pub response: usize,
+    /// Connections, each with a process at either end.
+    pub flows: usize,
+    /// Transactions of each connection.
+    pub transactions: usize,
+    /// What lies between the two ends.
+    pub link: Link,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters { request: 1, response: 1, flows: 1, transactions: 20_000, link: Link::default() }
+    }
+}
+
+impl Parameters {
+    /// Checks everything that can be known before anything is made.
+    ///
+    /// # Errors
+    ///
+    /// If a value is out of its range.
+    pub fn check(&self) -> Result<()> {
+        for (name, bytes) in [("request", self.request), ("response", self.response)] {
+            if bytes == 0 || bytes > 16 << 20 {
+                return Err(Error::parameter(name, format!("{bytes} bytes; 1 to 16777216 are sent")));
+            }
+        }
+        if self.flows == 0 || self.flows > 1000 {
+            return Err(Error::parameter("flows", format!("{}; 1 to 1000 are run", self.flows)));
+        }
+        if self.transactions == 0 || self.transactions.saturating_mul(self.flows) > MAX_TRANSACTIONS {
+            let problem = format!("{}; 1 to {MAX_TRANSACTIONS} in all flows", self.transactions);
+            return Err(Error::parameter("transactions", problem));
+        }
+        self.link.check()
+    }
+
+    fn to_map(&self) -> BTreeMap<String, Parameter> {
+        let mut map = BTreeMap::from([
+            ("request".to_owned(), self.request.into()),
+            ("response".to_owned(), self.response.into()),
+            ("flows".to_owned(), self.flows.into()),
+            ("transactions".to_owned(), self.transactions.into()),
+        ]);
+        self.link.add_to(&mut map);
+        map
+    }
+}
+
+/// Runs it once. Measures `tcp-rr/round_trip` (every transaction), `tcp-rr/transactions` (a second,
+/// all flows) and `tcp-rr/cpu_time` (both sides, for each transaction).
+///
+/// # Errors
+///
+/// If a parameter is out of its range, the link cannot be made, or a process dies.
+pub fn run(parameters: &Parameters) -> Result<Outcome> {
+    parameters.check()?;
+    let &Parameters { request, response, flows, transactions, .. } = parameters;
+    let way = Way::new(&parameters.link)?;
+    let connections = way.connect(flows, true)?;
+    let region = SharedRegion::new(Gate::SIZE + 8 * flows * transactions)
+        .map_err(|error| Error::io("cannot share memory", error))?;
+    let gate = Gate::new(&region, 0);
+    let mut team = Team::new();
+    let (mut asked, mut answered) = (vec![0x5a_u8; request], vec![0xa5_u8; response]);
+    let cannot = |error: std::io::Error| Error::io("cannot start a process of tcp-rr", error);
+    for (flow, connection) in connections.iter().enumerate() {
+        let server = &connection.server;
+        let body = || {
+            i32::from(gate.pass().and_then(|()| serve(server, transactions, &mut asked, &answered)).is_err())
+        };
+        // SAFETY: system calls and its buffers only.
+        unsafe { team.fork("server", &[server.as_raw_fd()], body) }.map_err(cannot)?;
+        let client = &connection.client;
+        let keep = |index: usize, took: Duration| {
+            let at = Gate::SIZE + 8 * (flow * transactions + index);
+            region.u64(at).store(took.as_nanos() as u64, Ordering::Relaxed);
+        };
+        let body = || {
+            i32::from(
+                gate.pass().and_then(|()| call(client, transactions, &asked, &mut answered, keep)).is_err(),
+            )
+        };
+        // SAFETY: system calls, readings of the clock, its buffers and shared memory only.
+        unsafe { team.fork("client", &[client.as_raw_fd()], body) }.map_err(cannot)?;
+    }
+    drop(connections);
+    gate.wait_for(2 * flows, &mut team)?;
+    let counting: Vec<Counting> = team.pids().into_iter().map(Counting::of).collect();
+    let before = way.counters()?;
+    let start = gate.open()?;
+    let exits = team.finish()?;
+    let elapsed = start.elapsed();
+    let snmp = way.counters()?.since(&before, &["TcpOutSegs", "TcpRetransSegs"]);
+    let took = |index| region.u64(Gate::SIZE + 8 * index).load(Ordering::Relaxed) as f64;
+    let trips: Vec<f64> = (0..flows * transactions).map(took).collect();
+    let counted: Vec<Vec<Counter>> = counting.iter().map(Counting::read).collect();
+    let mut counters = Counter::sum("", &counted);
+    counters.extend(snmp);
+    outcome(parameters, trips, elapsed, &exits, counters)
+}
+
+fn serve(socket: &TcpStream, transactions: usize, asked: &mut [u8], answer: &[u8]) -> rustix::io::Result<()> {
+    for _ in 0..transactions {
+        receive(socket, asked)?;
+        send(socket, answer)?;
+    }
+    Ok(())
+}
+
+fn call(
+    socket: &TcpStream,
+    transactions: usize,
+    ask: &[u8],
+    answered: &mut [u8],
+    keep: impl Fn(usize, Duration),
+) -> rustix::io::Result<()> {
+    let mut before = Instant::now();
+    for index in 0..transactions {
+        send(socket, ask)?;
+        receive(socket, answered)?;
+        let after = Instant::now();
+        keep(index, after.duration_since(before));
+        before = after;
+    }
+    Ok(())
+}
+
+fn outcome(
+    parameters: &Parameters,
+    trips: Vec<f64>,
+    elapsed: Duration,
+    exits: &[Exit],
+    counters: Vec<Counter>,
+) -> Result<Outcome> {
+    let mut usage = Usage::default();
+    exits.iter().for_each(|exit| usage.add(&exit.usage));
+    let map = parameters.to_map();
+    let count = trips.len() as f64;
+    let measurement = |name: &str, unit, clock, better, values| {
+        let name = format!("tcp-rr/{name}");
+        Ok::<_, Error>(Measurement::from_samples(name, unit, clock, better, values)?.with_parameters(&map))
+    };
+    let (rate, cpu) = (count / elapsed.as_secs_f64(), usage.cpu().as_nanos() as f64 / count);
+    let measurements = vec![
+        measurement("round_trip", Unit::Nanoseconds, Clock::Monotonic, Better::Lower, trips)?,
+        measurement("transactions", Unit::PerSecond, Clock::Monotonic, Better::Higher, vec![rate])?,
+        measurement("cpu_time", Unit::Nanoseconds, Clock::ProcessCpu, Better::Lower, vec![cpu])?,
+    ];
+    Ok(Outcome { workload: "tcp-rr".to_owned(), parameters: map, measurements, counters, notes: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Path;
+    use handoff_testkit::{require, require_root, require_tool};
+
+    #[test]
+    fn every_transaction_is_timed() {
+        let parameters =
+            Parameters { request: 100, response: 3000, flows: 2, transactions: 200, ..Parameters::default() };
+        let outcome = run(&parameters).expect("it runs");
+        let trips = outcome.measurement("tcp-rr/round_trip").expect("measured").summary();
+        assert_eq!(trips.count, 400);
+        assert!(trips.min > 0.0);
+    }
+
+    #[test]
+    fn transactions_cross_namespaces() {
+        require!(require_root());
+        require!(require_tool("tc"));
+        let link = Link { path: Path::Namespaces, ..Link::default() };
+        let outcome = run(&Parameters { transactions: 100, link, ..Parameters::default() }).expect("it runs");
+        // Each transaction is at least one segment from the client, whose namespace is its own.
+        let segments = outcome.counter("TcpOutSegs").expect("counted");
+        assert!((100..200).contains(&segments), "{segments}");
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let refused = |parameters: Parameters| run(&parameters).expect_err("refused").to_string();
+        let good = Parameters::default();
+        assert!(refused(Parameters { request: 0, ..good.clone() }).contains("request: 0"));
+        assert!(refused(Parameters { transactions: usize::MAX, ..good }).contains("transactions"));
+    }
+}

@@ -1,0 +1,248 @@
+//! wake-fanout: one waker and N wakees, and how long each takes from being woken to running.
+//!
+//! In each round the waker wakes every wakee, one after the other, and sleeps until the last of them
+//! has done its work and wakes it. This is the 1 : N relation for which `wake_affine` and `wake_wide`
+//! decide where wakees run.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::measurement::{Better, Clock, Measurement, Unit};
+use crate::outcome::Outcome;
+use crate::spin;
+use crate::sys::gate::Gate;
+use crate::sys::perf::Counting;
+use crate::sys::shared::SharedRegion;
+use crate::sys::team::Team;
+use crate::sys::usage::Usage;
+
+/// Most wake-ups of one run, all wakees together.
+const MAX_WAKES: usize = 4 << 20;
+
+/// What wake-fanout is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    /// Processes that are woken.
+    pub wakees: usize,
+    /// Times that all of them are woken.
+    pub rounds: usize,
+    /// Steps that a wakee computes each time; 1000 take about 1.5 us.
+    pub work: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters { wakees: 8, rounds: 2000, work: 1000 }
+    }
+}
+
+impl Parameters {
+    /// Checks everything that can be known before a task is started.
+    ///
+    /// # Errors
+    ///
+    /// If a value is out of its range.
+    pub fn check(&self) -> Result<()> {
+        if self.wakees == 0 || self.wakees > 10_000 {
+            return Err(Error::parameter("wakees", format!("{}; 1 to 10000 are run", self.wakees)));
+        }
+        if self.rounds == 0 || self.rounds.saturating_mul(self.wakees) > MAX_WAKES {
+            let problem =
+                format!("{} of {} wakees; 1 to {MAX_WAKES} wake-ups in all", self.rounds, self.wakees);
+            return Err(Error::parameter("rounds", problem));
+        }
+        Ok(())
+    }
+}
+
+/// The shared words: gate, how many are still at work, then a cell for each wakee, then the samples.
+struct Board {
+    region: SharedRegion,
+    wakees: usize,
+    rounds: usize,
+}
+
+const BUSY: usize = Gate::SIZE;
+const CELLS: usize = Gate::SIZE + 64;
+const CELL: usize = 64;
+
+impl Board {
+    fn new(parameters: &Parameters) -> std::io::Result<Self> {
+        let Parameters { wakees, rounds, .. } = *parameters;
+        let region = SharedRegion::new(CELLS + CELL * wakees + 8 * rounds * (wakees + 1))?;
+        Ok(Board { region, wakees, rounds })
+    }
+
+    fn busy(&self) -> &AtomicU32 {
+        self.region.u32(BUSY)
+    }
+
+    /// The round that a wakee is woken for.
+    fn round(&self, wakee: usize) -> &AtomicU32 {
+        self.region.u32(CELLS + CELL * wakee)
+    }
+
+    /// When the waker woke it.
+    fn woken_at(&self, wakee: usize) -> &std::sync::atomic::AtomicU64 {
+        self.region.u64(CELLS + CELL * wakee + 8)
+    }
+
+    /// Samples: wakee by wakee, then the rounds.
+    fn sample(&self, task: usize, round: usize) -> &std::sync::atomic::AtomicU64 {
+        self.region.u64(CELLS + CELL * self.wakees + 8 * (task * self.rounds + round))
+    }
+
+    fn samples(&self, tasks: std::ops::Range<usize>) -> Vec<f64> {
+        let of_task = |task| (0..self.rounds).map(move |round| (task, round));
+        tasks
+            .flat_map(of_task)
+            .map(|(task, round)| self.sample(task, round).load(Ordering::Relaxed) as f64)
+            .collect()
+    }
+
+    fn wake_all_for_each_round(&self) -> rustix::io::Result<()> {
+        for round in 0..self.rounds {
+            let start = now();
+            self.busy().store(self.wakees as u32, Ordering::Release);
+            for wakee in 0..self.wakees {
+                self.woken_at(wakee).store(now(), Ordering::Relaxed);
+                self.round(wakee).store(round as u32 + 1, Ordering::Release);
+                futex::wake(self.round(wakee), futex::Flags::empty(), 1)?;
+            }
+            loop {
+                match self.busy().load(Ordering::Acquire) {
+                    0 => break,
+                    busy => sleep_on(self.busy(), busy)?,
+                }
+            }
+            self.sample(self.wakees, round).store(now() - start, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn be_woken(&self, wakee: usize, work: u64) -> rustix::io::Result<()> {
+        for round in 0..self.rounds {
+            while self.round(wakee).load(Ordering::Acquire) as usize == round {
+                sleep_on(self.round(wakee), round as u32)?;
+            }
+            let latency = now().saturating_sub(self.woken_at(wakee).load(Ordering::Relaxed));
+            self.sample(wakee, round).store(latency, Ordering::Relaxed);
+            spin::compute(work);
+            if self.busy().fetch_sub(1, Ordering::AcqRel) == 1 {
+                futex::wake(self.busy(), futex::Flags::empty(), 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sleep_on(word: &AtomicU32, seen: u32) -> rustix::io::Result<()> {
+    match futex::wait(word, futex::Flags::empty(), seen, None) {
+        Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds: the same in every process.
+fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Runs it once. Measures `wake-fanout/time` (all rounds), `wake-fanout/round` (each round),
+/// `wake-fanout/latency` (each wake-up) and `wake-fanout/cpu_time`.
+///
+/// # Errors
+///
+/// If a parameter is out of its range or a task dies.
+pub fn run(parameters: &Parameters) -> Result<Outcome> {
+    parameters.check()?;
+    let cannot = |error: std::io::Error| Error::io("cannot start a task of wake-fanout", error);
+    let board = Board::new(parameters).map_err(cannot)?;
+    let gate = Gate::new(&board.region, 0);
+    let counting = Counting::of_this_thread();
+    let mut team = Team::new();
+    for wakee in 0..parameters.wakees {
+        let body = || i32::from(gate.pass().and_then(|()| board.be_woken(wakee, parameters.work)).is_err());
+        // SAFETY: arithmetic, futexes, readings of the clock and shared memory only.
+        unsafe { team.fork("wakee", &[], body) }.map_err(cannot)?;
+    }
+    let body = || i32::from(gate.pass().and_then(|()| board.wake_all_for_each_round()).is_err());
+    // SAFETY: as for the wakees.
+    unsafe { team.fork("waker", &[], body) }.map_err(cannot)?;
+    gate.wait_for(parameters.wakees + 1, &mut team)?;
+    let start = gate.open()?;
+    let exits = team.finish()?;
+    let elapsed = start.elapsed();
+    let mut usage = Usage::default();
+    exits.iter().for_each(|exit| usage.add(&exit.usage));
+    outcome(parameters, &board, elapsed, &usage, counting)
+}
+
+fn outcome(
+    parameters: &Parameters,
+    board: &Board,
+    elapsed: Duration,
+    usage: &Usage,
+    counting: Counting,
+) -> Result<Outcome> {
+    let map = BTreeMap::from([
+        ("wakees".to_owned(), parameters.wakees.into()),
+        ("rounds".to_owned(), parameters.rounds.into()),
+        ("work".to_owned(), parameters.work.into()),
+    ]);
+    let measurement = |name: &str, unit, clock, values| {
+        let name = format!("wake-fanout/{name}");
+        Ok::<_, Error>(
+            Measurement::from_samples(name, unit, clock, Better::Lower, values)?.with_parameters(&map),
+        )
+    };
+    let wakees = parameters.wakees;
+    let measurements = vec![
+        measurement("time", Unit::Seconds, Clock::Monotonic, vec![elapsed.as_secs_f64()])?,
+        measurement("round", Unit::Nanoseconds, Clock::Monotonic, board.samples(wakees..wakees + 1))?,
+        measurement("latency", Unit::Nanoseconds, Clock::Monotonic, board.samples(0..wakees))?,
+        measurement("cpu_time", Unit::Seconds, Clock::ProcessCpu, vec![usage.cpu().as_secs_f64()])?,
+    ];
+    Ok(Outcome {
+        workload: "wake-fanout".to_owned(),
+        parameters: map,
+        measurements,
+        counters: counting.read(),
+        notes: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wakee_is_woken_in_every_round() {
+        let parameters = Parameters { wakees: 5, rounds: 60, work: 10 };
+        let outcome = run(&parameters).expect("it runs");
+        let summary = |name: &str| *outcome.measurement(name).expect("measured").summary();
+        assert_eq!((summary("wake-fanout/round").count, summary("wake-fanout/latency").count), (60, 300));
+        assert!(summary("wake-fanout/latency").min > 0.0, "a wake-up that took no time was not measured");
+        let rounds = summary("wake-fanout/round").mean * 60.0 / 1e9;
+        assert!(rounds <= summary("wake-fanout/time").mean, "the rounds are part of the time");
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused() {
+        let refused = |parameters: Parameters| run(&parameters).expect_err("refused").to_string();
+        let good = Parameters::default();
+        assert!(refused(Parameters { wakees: 0, ..good.clone() }).contains("wakees: 0"));
+        assert!(refused(Parameters { rounds: usize::MAX, ..good }).contains("in all"));
+    }
+}
