@@ -2,8 +2,10 @@
 //!
 //! A bench is a `[[bench]]` target of any crate with `harness = false`. It is run as `NAME --rows FILE`
 //! and writes a JSON array of [`Row`]s to that file. The rows are kept in `benches/results/NAME.json`
-//! together with the machine they are from, and the one table in the book is written from those files.
+//! together with the machine they are from; the one table in the book and the figure of the README are
+//! written from those files.
 
+mod figure;
 mod table;
 
 use std::path::PathBuf;
@@ -140,6 +142,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     let kept = kept()?;
     table::write(&kept)?;
+    figure::write(&kept)?;
     print!("\n{}", table::of(&kept));
     Ok(true)
 }
@@ -211,6 +214,10 @@ fn kept() -> Result<Vec<Results>> {
 mod tests {
     use super::*;
 
+    pub(super) fn machine() -> Machine {
+        Machine { cpu: "A CPU".into(), cpus: 2, kernel: "6.1.0".into(), virtual_machine: true }
+    }
+
     pub(super) fn row(name: &str, ratio: f64) -> Row {
         Row {
             name: name.into(),
@@ -262,5 +269,9 @@ mod tests {
             shown == table::of(&kept).trim(),
             "the table is out of date: `cargo xtask bench --table` writes it again"
         );
+        if !kept.is_empty() {
+            let drawn = std::fs::read_to_string(figure::file()).expect("the figure is there");
+            assert!(drawn == figure::of(&kept), "the figure is out of date: as above");
+        }
     }
 }

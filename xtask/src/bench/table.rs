@@ -113,12 +113,8 @@ fn significant(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::row;
+    use super::super::tests::{machine, row};
     use super::*;
-
-    fn machine() -> Machine {
-        Machine { cpu: "A CPU".into(), cpus: 2, kernel: "6.1.0".into(), virtual_machine: true }
-    }
 
     #[test]
     fn the_table_names_the_machine_and_every_row() {
