@@ -31,6 +31,9 @@ fn a_file_is_one_idea() {
 #[test]
 fn a_file_begins_with_what_it_is_for() {
     let begins = |source: &Source| {
+        if source.path.ends_with("tests.rs") {
+            return true; // Its name says it.
+        }
         let first = source.text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
         first.is_some_and(|line| line.starts_with("//!") && line.len() > "//! x".len())
     };
