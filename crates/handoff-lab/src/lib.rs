@@ -4,8 +4,10 @@
 //! compares. Its parts, in the order in which data flows through them:
 //!
 //! - [`doctor`]: what could spoil a figure on this machine;
+//! - [`interleave`]: subjects and floors in turns, for benchmarks and `handoff run`;
 //! - [`stats`]: from rounds to an interval and a verdict; [`simulate`]: how often that errs.
 
 pub mod doctor;
+pub mod interleave;
 pub mod simulate;
 pub mod stats;

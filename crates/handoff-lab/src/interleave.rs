@@ -1,0 +1,445 @@
+//! Subjects and their floors in turns: each round runs every subject once, in an order dealt anew.
+//!
+//! Whatever the machine does meanwhile (a slower clock, a neighbour) hits subject and floor alike, so
+//! that the ratio of a round means something where its times do not.
+//!
+//! ```
+//! use handoff_lab::interleave::{Interleave, Subject};
+//!
+//! let mut work = vec![0_u8; 4096];
+//! let mut time = |bytes: usize| {
+//!     let start = std::time::Instant::now();
+//!     for _ in 0..200 {
+//!         work[..bytes].fill(std::hint::black_box(1));
+//!     }
+//!     Ok(start.elapsed().as_nanos() as f64 / 200.0)
+//! };
+//! let time = std::cell::RefCell::new(&mut time);
+//! let outcome = Interleave { rounds: 8, ..Interleave::default() }.run(
+//!     vec![
+//!         Subject::new("fill 1 KiB", || time.borrow_mut()(1024)),
+//!         Subject::new("fill 4 KiB", || time.borrow_mut()(4096)).against("fill 1 KiB"),
+//!     ],
+//!     &mut |_| {},
+//! )?;
+//! let row = &outcome.rows(0.95)[0];
+//! assert_eq!((row.subject.as_str(), row.rounds), ("fill 4 KiB", 8));
+//! # Ok::<(), handoff_lab::interleave::InterleaveError>(())
+//! ```
+
+use crate::doctor::{Pulse, Root};
+use crate::stats::describe::{Summary, median};
+use crate::stats::judge::Estimate;
+use crate::stats::random::Random;
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a subject may fail with.
+pub type SubjectError = Box<dyn Error + Send + Sync>;
+
+/// Something that is measured: a call, or a floor.
+pub struct Subject<'a> {
+    name: String,
+    floors: Vec<Comparison>,
+    run: Box<dyn FnMut() -> Result<f64, SubjectError> + 'a>,
+}
+
+#[derive(Debug, Clone)]
+struct Comparison {
+    name: Option<String>,
+    floor: String,
+    goal: Option<f64>,
+    moonshot: Option<f64>,
+}
+
+impl<'a> Subject<'a> {
+    /// `run` measures once and gives one value, as a rule the median of some hundred calls in
+    /// nanoseconds; it must be above 0. It is called once a round.
+    pub fn new(name: impl Into<String>, run: impl FnMut() -> Result<f64, SubjectError> + 'a) -> Self {
+        Self { name: name.into(), floors: Vec::new(), run: Box::new(run) }
+    }
+
+    /// Compares it with the subject of this name. May be said several times.
+    #[must_use]
+    pub fn against(mut self, floor: impl Into<String>) -> Self {
+        self.floors.push(Comparison { name: None, floor: floor.into(), goal: None, moonshot: None });
+        self
+    }
+
+    /// Names the last comparison, instead of `subject / floor`.
+    #[must_use]
+    pub fn called(mut self, name: impl Into<String>) -> Self {
+        if let Some(last) = self.floors.last_mut() {
+            last.name = Some(name.into());
+        }
+        self
+    }
+
+    /// The ratio that is asked for of the last comparison at most, and the one that would be remarkable.
+    #[must_use]
+    pub fn goal(mut self, goal: f64, moonshot: Option<f64>) -> Self {
+        if let Some(last) = self.floors.last_mut() {
+            last.goal = Some(goal);
+            last.moonshot = moonshot;
+        }
+        self
+    }
+}
+
+impl std::fmt::Debug for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subject").field("name", &self.name).field("floors", &self.floors).finish()
+    }
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum InterleaveError {
+    /// A subject failed.
+    #[error("{subject} failed in round {round}")]
+    Subject {
+        /// Its name.
+        subject: String,
+        /// The round, counted from 1; 0 is the warm-up.
+        round: usize,
+        /// What it said.
+        source: SubjectError,
+    },
+    /// A subject gave something that no ratio can be made of.
+    #[error("{subject} measured {value} in round {round}; a value must be a number above 0")]
+    Value {
+        /// Its name.
+        subject: String,
+        /// The round, counted from 1.
+        round: usize,
+        /// What it measured.
+        value: f64,
+    },
+    /// A floor is not among the subjects.
+    #[error("{subject} is to be compared with {floor}, which is not measured in this run")]
+    NoFloor {
+        /// Its name.
+        subject: String,
+        /// The floor's name.
+        floor: String,
+    },
+    /// Two subjects have the same name.
+    #[error("two subjects are called {0}")]
+    Twice(String),
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// The subject that runs next.
+    pub subject: &'a str,
+    /// Runs that are done, warm-up included.
+    pub done: usize,
+    /// Runs in all.
+    pub of: usize,
+}
+
+/// How to run subjects in turns.
+#[derive(Debug, Clone)]
+pub struct Interleave<'a> {
+    /// Rounds that count. At least 6, or there is no 95% interval.
+    pub rounds: usize,
+    /// Rounds before them that do not count.
+    pub warm_up: usize,
+    /// Decides the order inside of each round.
+    pub seed: u64,
+    /// When this becomes true, the run ends after the present subject and gives its whole rounds.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+impl Default for Interleave<'_> {
+    fn default() -> Self {
+        Self { rounds: 20, warm_up: 1, seed: 1, stop: None }
+    }
+}
+
+impl Interleave<'_> {
+    /// Runs all subjects.
+    ///
+    /// # Errors
+    ///
+    /// If a floor is missing or a name occurs twice, which is known before anything runs, or if a
+    /// subject fails.
+    pub fn run(
+        &self,
+        mut subjects: Vec<Subject<'_>>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, InterleaveError> {
+        check(&subjects)?;
+        let of = subjects.len() * (self.rounds + self.warm_up);
+        let mut done = 0;
+        let mut values = vec![Vec::with_capacity(self.rounds); subjects.len()];
+        let mut flags = Vec::with_capacity(self.rounds);
+        let mut order: Vec<usize> = (0..subjects.len()).collect();
+        let mut random = Random::new(self.seed);
+        let root = Root::new("/");
+        let stopped = || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        'rounds: for round in 0..self.warm_up + self.rounds {
+            // Rounds that count are numbered from 1.
+            let number = (round + 1).saturating_sub(self.warm_up);
+            random.shuffle(&mut order);
+            let before = Pulse::read(&root);
+            let mut this = vec![0.0; subjects.len()];
+            for index in &order {
+                if stopped() {
+                    break 'rounds;
+                }
+                let subject = &mut subjects[*index];
+                progress(Progress { subject: &subject.name, done, of });
+                let value = (subject.run)().map_err(|source| InterleaveError::Subject {
+                    subject: subject.name.clone(),
+                    round: number,
+                    source,
+                })?;
+                if !(value.is_finite() && value > 0.0) {
+                    return Err(InterleaveError::Value {
+                        subject: subject.name.clone(),
+                        round: number,
+                        value,
+                    });
+                }
+                this[*index] = value;
+                done += 1;
+            }
+            if number > 0 {
+                values.iter_mut().zip(this).for_each(|(values, value)| values.push(value));
+                flags.push(Pulse::read(&root).since(&before).flags());
+            }
+        }
+        let subjects = subjects
+            .into_iter()
+            .zip(values)
+            .map(|(subject, values)| Series { name: subject.name, values, compared: subject.floors.into() })
+            .collect();
+        Ok(Outcome { seed: self.seed, interrupted: stopped(), flags, subjects })
+    }
+}
+
+fn check(subjects: &[Subject<'_>]) -> Result<(), InterleaveError> {
+    let mut names: Vec<&str> = subjects.iter().map(|subject| subject.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(InterleaveError::Twice(pair[0].to_owned()));
+    }
+    for subject in subjects {
+        if let Some(missing) = subject.floors.iter().find(|c| !names.contains(&c.floor.as_str())) {
+            return Err(InterleaveError::NoFloor {
+                subject: subject.name.clone(),
+                floor: missing.floor.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The values of one subject.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// One value a round, in the order of the rounds.
+    pub values: Vec<f64>,
+    compared: Box<[Comparison]>,
+}
+
+/// All values of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The seed of the order.
+    pub seed: u64,
+    /// Whether it was stopped early.
+    pub interrupted: bool,
+    /// What happened to the machine in each round, in words; empty for a quiet one.
+    pub flags: Vec<Vec<String>>,
+    /// The subjects, in the order given.
+    pub subjects: Vec<Series>,
+}
+
+/// One comparison as benchmarks keep it: a subject against its floor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What is compared.
+    pub name: String,
+    /// The subject.
+    pub subject: String,
+    /// What it is compared with.
+    pub floor: String,
+    /// Median of the subject's rounds, in nanoseconds.
+    pub subject_median_ns: f64,
+    /// Median of the floor's rounds, in nanoseconds.
+    pub floor_median_ns: f64,
+    /// Hodges-Lehmann estimate of subject by floor, from the ratios of the rounds.
+    pub ratio: f64,
+    /// Its exact signed-rank interval.
+    pub ci95: [f64; 2],
+    /// How many rounds.
+    pub rounds: usize,
+    /// The ratio that is asked for at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<f64>,
+    /// The ratio that would be remarkable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moonshot: Option<f64>,
+}
+
+impl Outcome {
+    /// The series of this name.
+    #[must_use]
+    pub fn series(&self, name: &str) -> Option<&Series> {
+        self.subjects.iter().find(|series| series.name == name)
+    }
+
+    /// The ratio of two subjects by name; `None` unless both were measured.
+    #[must_use]
+    pub fn ratio(&self, subject: &str, floor: &str, level: f64) -> Option<Estimate> {
+        let (subject, floor) = (self.series(subject)?, self.series(floor)?);
+        let logs: Vec<f64> = subject.values.iter().zip(&floor.values).map(|(s, f)| (s / f).ln()).collect();
+        (!logs.is_empty()).then(|| Estimate::of(&logs, level))
+    }
+
+    /// A row for each comparison that was asked for. Fewer than six rounds give no interval at 95%;
+    /// the row then has the extremes of the rounds instead.
+    #[must_use]
+    pub fn rows(&self, level: f64) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for series in &self.subjects {
+            for comparison in &series.compared {
+                let Some(floor) = self.series(&comparison.floor) else { continue };
+                let Some(estimate) = self.ratio(&series.name, &floor.name, level) else { continue };
+                let interval = estimate.interval;
+                let ratios: Vec<f64> =
+                    series.values.iter().zip(&floor.values).map(|(subject, floor)| subject / floor).collect();
+                let range = Summary::of(&ratios);
+                let ends = if interval.is_bounded() {
+                    [interval.low, interval.high]
+                } else {
+                    [range.min, range.max]
+                };
+                rows.push(Row {
+                    name: comparison
+                        .name
+                        .clone()
+                        .unwrap_or_else(|| format!("{} / {}", series.name, floor.name)),
+                    subject: series.name.clone(),
+                    floor: floor.name.clone(),
+                    subject_median_ns: median(&series.values),
+                    floor_median_ns: median(&floor.values),
+                    ratio: estimate.ratio,
+                    ci95: ends,
+                    rounds: estimate.rounds,
+                    goal: comparison.goal,
+                    moonshot: comparison.moonshot,
+                });
+            }
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn constant(value: f64) -> impl FnMut() -> Result<f64, SubjectError> {
+        move || Ok(value)
+    }
+
+    #[test]
+    fn a_drift_of_the_machine_does_not_move_the_ratio() {
+        let clock = RefCell::new(0.0);
+        let drifting = |factor: f64| {
+            let clock = &clock;
+            move || {
+                *clock.borrow_mut() += 1.0;
+                Ok(factor * (100.0 + *clock.borrow()))
+            }
+        };
+        let outcome = Interleave { rounds: 30, ..Interleave::default() }
+            .run(
+                vec![
+                    Subject::new("floor", drifting(1.0)),
+                    Subject::new("call", drifting(1.5))
+                        .against("floor")
+                        .called("a call")
+                        .goal(1.6, Some(1.1)),
+                ],
+                &mut |_| {},
+            )
+            .expect("runs");
+        let row = &outcome.rows(0.95)[0];
+        assert_eq!((row.name.as_str(), row.rounds, row.goal), ("a call", 30, Some(1.6)));
+        assert!((row.ratio - 1.5).abs() < 0.02 && row.ci95[1] - row.ci95[0] < 0.03, "{row:?}");
+        assert!(row.subject_median_ns > row.floor_median_ns);
+    }
+
+    #[test]
+    fn every_round_has_an_order_of_its_own_and_each_subject_once() {
+        let log = RefCell::new(Vec::new());
+        let logged = |name: &'static str| {
+            let log = &log;
+            move || {
+                log.borrow_mut().push(name);
+                Ok(1.0)
+            }
+        };
+        let run = Interleave { rounds: 20, warm_up: 1, seed: 3, stop: None };
+        let subjects = ["a", "b", "c"].map(|name| Subject::new(name, logged(name)));
+        let outcome = run.run(subjects.into(), &mut |_| {}).expect("runs");
+        assert_eq!(outcome.subjects[0].values.len(), 20);
+        let orders: std::collections::BTreeSet<Vec<_>> =
+            log.borrow().chunks(3).map(<[&str]>::to_vec).collect();
+        assert!(orders.len() >= 4, "{orders:?}");
+        for order in &orders {
+            let mut names = order.clone();
+            names.sort_unstable();
+            assert_eq!(names, ["a", "b", "c"]);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_found_before_anything_runs() {
+        let never = || -> Result<f64, SubjectError> { panic!("nothing may run") };
+        let run = Interleave::default();
+        let error = run.run(vec![Subject::new("a", never).against("b")], &mut |_| {}).expect_err("no b");
+        assert!(matches!(error, InterleaveError::NoFloor { .. }));
+        let twice = vec![Subject::new("a", never), Subject::new("a", never)];
+        assert!(matches!(run.run(twice, &mut |_| {}), Err(InterleaveError::Twice(_))));
+    }
+
+    #[test]
+    fn failures_and_nonsense_are_named() {
+        let run = Interleave { warm_up: 0, ..Interleave::default() };
+        let failing = Subject::new("a", || Err("no luck".into()));
+        let error = run.run(vec![failing], &mut |_| {}).expect_err("fails");
+        assert_eq!(error.to_string(), "a failed in round 1");
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let error = run.run(vec![Subject::new("a", constant(value))], &mut |_| {});
+            assert!(matches!(error, Err(InterleaveError::Value { .. })), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_stop_keeps_whole_rounds() {
+        let stop = AtomicBool::new(false);
+        let run = Interleave { rounds: 10, warm_up: 0, seed: 1, stop: Some(&stop) };
+        let calls = RefCell::new(0);
+        let counted = || {
+            *calls.borrow_mut() += 1;
+            stop.store(*calls.borrow() == 7, Ordering::Relaxed);
+            Ok(1.0)
+        };
+        let subjects = vec![Subject::new("a", counted), Subject::new("b", constant(1.0)).against("a")];
+        let outcome = run.run(subjects, &mut |_| {}).expect("runs");
+        assert!(outcome.interrupted);
+        let lengths: Vec<_> = outcome.subjects.iter().map(|series| series.values.len()).collect();
+        assert_eq!(lengths[0], lengths[1]);
+        assert!(lengths[0] < 10);
+    }
+}
