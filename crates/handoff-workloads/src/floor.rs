@@ -19,7 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
+use crate::outcome::Outcome;
 use crate::place::Placement;
+use crate::sys::perf::Counting;
 
 /// Largest payload of a floor, in bytes.
 pub const MAX_PAYLOAD: usize = 16 << 20;
@@ -66,6 +68,15 @@ impl Primitive {
             Primitive::UnixStream => "unix-stream",
             Primitive::UnixSeqpacket => "unix-seqpacket",
             Primitive::Memcpy => "memcpy",
+        }
+    }
+
+    /// Round trips that one sample should hold: 1 where a trip takes much longer than reading the clock.
+    pub const fn usual_trips(self) -> u32 {
+        match self {
+            Primitive::CacheLine | Primitive::Memcpy => 100,
+            Primitive::SchedYield => 10,
+            _ => 1,
         }
     }
 
@@ -154,8 +165,135 @@ impl Parameters {
 /// As [`Session::start`] and [`Session::batch`].
 pub fn run(parameters: &Parameters, samples: u32, trips: u32) -> Result<Measurement> {
     let values = Session::start(parameters)?.batch(samples, trips)?;
+    measurement(parameters, trips, values)
+}
+
+fn measurement(parameters: &Parameters, trips: u32, values: Vec<f64>) -> Result<Measurement> {
     let name = format!("floor/{}", parameters.primitive);
     let measured =
         Measurement::from_samples(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values)?;
     Ok(measured.with_parameters(&parameters.to_map()).with_parameter("trips_per_sample", trips))
+}
+
+/// Runs several floors in turns: `rounds` times `samples` samples of each, so that what disturbs the
+/// machine for a while disturbs all of them alike. `progress` is called after each turn.
+///
+/// # Errors
+///
+/// As [`Session::start`] and [`Session::batch`].
+pub fn survey(
+    floors: &[Parameters],
+    rounds: u32,
+    samples: u32,
+    mut progress: impl FnMut(),
+) -> Result<Vec<Measurement>> {
+    let mut sessions = floors.iter().map(Session::start).collect::<Result<Vec<_>>>()?;
+    let mut values = vec![Vec::new(); floors.len()];
+    for _ in 0..rounds {
+        for ((session, floor), values) in sessions.iter_mut().zip(floors).zip(&mut values) {
+            values.extend(session.batch(samples, floor.primitive.usual_trips())?);
+            progress();
+        }
+    }
+    let measure =
+        |(floor, values): (&Parameters, Vec<f64>)| measurement(floor, floor.primitive.usual_trips(), values);
+    floors.iter().zip(values).map(measure).collect()
+}
+
+/// A floor as a workload of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// What carries the payload.
+    pub primitive: Primitive,
+    /// Bytes that travel each way.
+    pub payload: usize,
+    /// Where the two processes run.
+    pub placement: Placement,
+    /// Samples to take.
+    pub samples: u32,
+    /// Round trips of a sample; 0 for [`Primitive::usual_trips`].
+    pub trips: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            primitive: Primitive::Futex,
+            payload: 8,
+            placement: Placement::Unpinned,
+            samples: 10_000,
+            trips: 0,
+        }
+    }
+}
+
+impl Plan {
+    fn parameters(&self) -> Parameters {
+        let Plan { primitive, payload, placement, .. } = *self;
+        Parameters { primitive, payload, placement }
+    }
+
+    /// Checks everything that can be known before a process is started.
+    ///
+    /// # Errors
+    ///
+    /// If a value is out of its range or the placement is not possible here.
+    pub fn check(&self) -> Result<()> {
+        if self.samples == 0 || self.samples > MAX_SAMPLES {
+            return Err(Error::parameter(
+                "samples",
+                format!("{}; 1 to {MAX_SAMPLES} are taken", self.samples),
+            ));
+        }
+        self.parameters().check()
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::start`] and [`Session::batch`].
+    pub fn run(&self) -> Result<Outcome> {
+        self.check()?;
+        let trips = if self.trips == 0 { self.primitive.usual_trips() } else { self.trips };
+        let counting = Counting::of_this_thread();
+        let measured = run(&self.parameters(), self.samples, trips)?;
+        Ok(Outcome {
+            workload: "floor".to_owned(),
+            parameters: measured.parameters().clone(),
+            measurements: vec![measured],
+            counters: counting.read(),
+            notes: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_survey_takes_turns_and_keeps_them_apart() {
+        let floor = |primitive, payload| Parameters { primitive, payload, placement: Placement::Unpinned };
+        let floors =
+            [floor(Primitive::Futex, 8), floor(Primitive::Pipe, 100), floor(Primitive::Memcpy, 4096)];
+        let mut turns = 0;
+        let measured = survey(&floors, 3, 20, || turns += 1).expect("it runs");
+        assert_eq!(turns, 9);
+        let names: Vec<&str> = measured.iter().map(Measurement::name).collect();
+        assert_eq!(names, ["floor/futex", "floor/pipe", "floor/memcpy"]);
+        assert!(measured.iter().all(|measurement| measurement.summary().count == 60));
+    }
+
+    #[test]
+    fn a_plan_counts_its_switches() {
+        let plan = Plan { samples: 200, primitive: Primitive::Pipe, ..Plan::default() };
+        let outcome = plan.run().expect("it runs");
+        assert_eq!(outcome.measurements[0].summary().count, 200);
+        if let Some(switches) = outcome.counter("context-switches") {
+            assert!(switches >= 200, "{switches}");
+        }
+        assert!(Plan { samples: 0, ..plan }.run().is_err());
+    }
 }

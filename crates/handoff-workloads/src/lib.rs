@@ -3,7 +3,19 @@
 //! A workload knows nothing of comparisons: it is a function from parameters to
 //! [`measurement::Measurement`]s. Running it many times, beside another and with an interval, is the
 //! business of `handoff-lab`.
+//!
+//! | module | measures |
+//! |---|---|
+//! | [`floor`] | bare primitives: futex, cache line, pipe, socket, copy |
+//! | [`hackbench`] | N writers to M readers in groups |
+//! | [`sched_pipe`] | a token through two pipes |
+//! | [`wake_fanout`] | one waker, N wakees |
+//! | [`spin`] | CPU-bound tasks |
+//! | [`tcp_stream`], [`tcp_rr`] | TCP over loopback, or two network namespaces with a queue |
+//!
+//! [`Workload`] is any of them by name.
 
+mod catalog;
 mod error;
 pub mod floor;
 pub mod hackbench;
@@ -18,6 +30,7 @@ pub mod tcp_rr;
 pub mod tcp_stream;
 pub mod wake_fanout;
 
+pub use catalog::Workload;
 pub use error::{Error, Result};
 pub use net::{Link, Path, Queue};
 pub use outcome::{Counter, Outcome};

@@ -33,6 +33,24 @@ impl Default for Parameters {
     }
 }
 
+impl Parameters {
+    /// Checks everything that can be known before a process is started.
+    ///
+    /// # Errors
+    ///
+    /// If a value is out of its range or the placement is not possible here.
+    pub fn check(&self) -> Result<()> {
+        if self.loops == 0 {
+            return Err(Error::parameter("loops", "0; at least 1 is needed"));
+        }
+        self.floor().check()
+    }
+
+    fn floor(&self) -> floor::Parameters {
+        floor::Parameters { primitive: Primitive::Pipe, payload: self.size, placement: self.placement }
+    }
+}
+
 /// Runs it once. Measures `sched-pipe/time` (all operations), `sched-pipe/operations` (a second) and
 /// `sched-pipe/round_trip` (samples).
 ///
@@ -40,13 +58,10 @@ impl Default for Parameters {
 ///
 /// If a parameter is out of its range or a process dies.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
-    if parameters.loops == 0 {
-        return Err(Error::parameter("loops", "0; at least 1 is needed"));
-    }
+    parameters.check()?;
     let Parameters { loops, size, placement } = *parameters;
     let counting = Counting::of_this_thread();
-    let mut session =
-        Session::start(&floor::Parameters { primitive: Primitive::Pipe, payload: size, placement })?;
+    let mut session = Session::start(&parameters.floor())?;
     let trips = loops.div_ceil(MAX_SAMPLES);
     let samples = loops / trips;
     let rest = loops % trips;

@@ -1,0 +1,151 @@
+//! All workloads by name, for experiment files and for programs that start one of them.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::Result;
+use crate::outcome::Outcome;
+use crate::{floor, hackbench, sched_pipe, spin, tcp_rr, tcp_stream, wake_fanout};
+
+/// One workload with its parameters.
+///
+/// Serialised as `{"workload": "hackbench", "parameters": {"groups": 10}}`; parameters that are left
+/// out have their defaults, and unknown ones are errors.
+///
+/// ```
+/// use handoff_workloads::Workload;
+///
+/// let workload: Workload = serde_json::from_str(
+///     r#"{"workload": "hackbench", "parameters": {"groups": 1, "loops": 5, "writers": 2, "readers": 3}}"#,
+/// )?;
+/// let outcome = workload.run()?;
+/// assert!(outcome.measurement("hackbench/time").is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "workload", content = "parameters", rename_all = "kebab-case")]
+pub enum Workload {
+    /// A bare primitive: [`floor`].
+    Floor(floor::Plan),
+    /// Groups of tasks that all send to all: [`hackbench`].
+    Hackbench(hackbench::Parameters),
+    /// A token through two pipes: [`sched_pipe`].
+    SchedPipe(sched_pipe::Parameters),
+    /// Tasks that only compute: [`spin`].
+    Spin(spin::Parameters),
+    /// Request and response over TCP: [`tcp_rr`].
+    TcpRr(tcp_rr::Parameters),
+    /// Small messages over TCP: [`tcp_stream`].
+    TcpStream(tcp_stream::Parameters),
+    /// One waker, many wakees: [`wake_fanout`].
+    WakeFanout(wake_fanout::Parameters),
+}
+
+impl Workload {
+    /// The names by which [`Workload::parse`] knows them.
+    pub const NAMES: [&str; 7] =
+        ["floor", "hackbench", "sched-pipe", "spin", "tcp-rr", "tcp-stream", "wake-fanout"];
+
+    /// Reads the parameters of the workload called `name` from any format, so that an error tells
+    /// where in the file it is.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such workload, or a parameter is unknown or of a wrong type.
+    pub fn parse<'de, D: Deserializer<'de>>(name: &str, parameters: D) -> Result<Self, D::Error> {
+        use serde::de::Error as _;
+        Ok(match name {
+            "floor" => Workload::Floor(Deserialize::deserialize(parameters)?),
+            "hackbench" => Workload::Hackbench(Deserialize::deserialize(parameters)?),
+            "sched-pipe" => Workload::SchedPipe(Deserialize::deserialize(parameters)?),
+            "spin" => Workload::Spin(Deserialize::deserialize(parameters)?),
+            "tcp-rr" => Workload::TcpRr(Deserialize::deserialize(parameters)?),
+            "tcp-stream" => Workload::TcpStream(Deserialize::deserialize(parameters)?),
+            "wake-fanout" => Workload::WakeFanout(Deserialize::deserialize(parameters)?),
+            _ => {
+                let names = Self::NAMES.join(", ");
+                return Err(D::Error::custom(format!("there is no workload {name:?}; there are {names}")));
+            }
+        })
+    }
+
+    /// The name, as in [`Workload::NAMES`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            Workload::Floor(_) => "floor",
+            Workload::Hackbench(_) => "hackbench",
+            Workload::SchedPipe(_) => "sched-pipe",
+            Workload::Spin(_) => "spin",
+            Workload::TcpRr(_) => "tcp-rr",
+            Workload::TcpStream(_) => "tcp-stream",
+            Workload::WakeFanout(_) => "wake-fanout",
+        }
+    }
+
+    /// Checks everything that can be known before anything is started.
+    ///
+    /// # Errors
+    ///
+    /// If a parameter is out of its range.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Workload::Floor(plan) => plan.check(),
+            Workload::Hackbench(parameters) => parameters.check(),
+            Workload::SchedPipe(parameters) => parameters.check(),
+            Workload::Spin(parameters) => parameters.check(),
+            Workload::TcpRr(parameters) => parameters.check(),
+            Workload::TcpStream(parameters) => parameters.check(),
+            Workload::WakeFanout(parameters) => parameters.check(),
+        }
+    }
+
+    /// Runs it once, on this machine.
+    ///
+    /// # Errors
+    ///
+    /// If a parameter is out of its range, the machine cannot run it, or one of its processes dies.
+    pub fn run(&self) -> Result<Outcome> {
+        match self {
+            Workload::Floor(plan) => plan.run(),
+            Workload::Hackbench(parameters) => hackbench::run(parameters),
+            Workload::SchedPipe(parameters) => sched_pipe::run(parameters),
+            Workload::Spin(parameters) => spin::run(parameters),
+            Workload::TcpRr(parameters) => tcp_rr::run(parameters),
+            Workload::TcpStream(parameters) => tcp_stream::run(parameters),
+            Workload::WakeFanout(parameters) => wake_fanout::run(parameters),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn default_of(name: &str) -> Workload {
+        let empty: serde_json::Value = serde_json::from_str("{}").expect("JSON");
+        Workload::parse(name, empty).unwrap_or_else(|error| panic!("{name} has no defaults: {error}"))
+    }
+
+    #[test]
+    fn every_name_leads_to_a_workload_with_good_defaults() {
+        for name in Workload::NAMES {
+            let workload = default_of(name);
+            assert_eq!(workload.name(), name);
+            workload.check().expect("the defaults are possible");
+            let written = serde_json::to_string(&workload).expect("serialises");
+            assert!(written.starts_with(&format!(r#"{{"workload":"{name}""#)), "{written}");
+            assert_eq!(serde_json::from_str::<Workload>(&written).expect("reads back"), workload);
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_an_error() {
+        let parse = |name, json: &str| {
+            let value: serde_json::Value = serde_json::from_str(json).expect("JSON");
+            Workload::parse(name, value).expect_err("refused").to_string()
+        };
+        assert!(parse("hackbnch", "{}").contains("there are floor, hackbench"));
+        assert!(parse("spin", r#"{"step": 1}"#).contains("unknown field `step`"));
+        assert!(parse("tcp-stream", r#"{"link": {"path": "wire"}}"#).contains("loopback"));
+        assert!(parse("floor", r#"{"placement": "nowhere"}"#).contains("unpinned"));
+    }
+}
