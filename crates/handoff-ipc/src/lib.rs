@@ -1,1 +1,38 @@
-//! Handoff ipc.
+//! Fast, priority-aware IPC: objects, parcels, and the engines that carry transactions.
+//!
+//! A *service* implements an interface and registers under a name with the *service manager*; a
+//! client looks the name up, gets a *proxy* and makes *transactions*, synchronous or *oneway*.
+//! Objects, file descriptors and shared memory travel in a *parcel*; a *death recipient* hears when
+//! the peer's process ends.
+//!
+//! Where to begin reading: [`Service`] and [`Binder`] are the programming model, [`engine`] the seam
+//! below it, `shm/mod.rs` the way a call takes between two processes.
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
+
+#[cfg(not(loom))]
+mod dispatch;
+#[cfg(not(loom))]
+pub mod engine;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod local;
+#[cfg(not(loom))]
+mod object;
+#[cfg(not(loom))]
+pub mod parcel;
+#[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
+mod stats;
+
+pub mod shm;
+
+#[cfg(not(loom))]
+pub use dispatch::calling_identity;
+#[cfg(not(loom))]
+pub use error::{Error, ExceptionCode, Result, Status};
+#[cfg(not(loom))]
+pub use object::{
+    Binder, Call, CallOptions, CallingIdentity, Code, Proxy, Scheduling, Service, is_user_code,
+};

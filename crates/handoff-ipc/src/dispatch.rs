@@ -1,0 +1,136 @@
+//! From a transaction to a service: what the runtime answers itself, and the header of a reply.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::object::{Call, CallingIdentity, Code, Service};
+use crate::parcel::{Reader, Writer};
+use crate::{Error, ExceptionCode, Result, Status};
+
+/// `IBinder::FIRST_CALL_TRANSACTION`.
+pub(crate) const FIRST_CALL: Code = 1;
+/// `IBinder::LAST_CALL_TRANSACTION`.
+pub(crate) const LAST_CALL: Code = 0x00ff_ffff;
+/// `IBinder::PING_TRANSACTION`.
+pub(crate) const PING: Code = u32::from_be_bytes(*b"_PNG");
+/// `IBinder::INTERFACE_TRANSACTION`.
+pub(crate) const INTERFACE: Code = u32::from_be_bytes(*b"_NTF");
+/// `IBinder::DUMP_TRANSACTION`, here with the arguments in the request and text in the reply.
+pub(crate) const DUMP: Code = u32::from_be_bytes(*b"_DMP");
+
+thread_local! {
+    static CALLER: Cell<Option<CallingIdentity>> = const { Cell::new(None) };
+}
+
+/// Who calls the service that runs on this thread; this process itself outside of a call.
+pub fn calling_identity() -> CallingIdentity {
+    CALLER.get().unwrap_or_else(CallingIdentity::own)
+}
+
+/// Serves one transaction. An `Err` is for the transport; exceptions are already in the reply.
+#[inline]
+pub(crate) fn serve(
+    service: &dyn Service,
+    call: &Call<'_>,
+    code: Code,
+    data: &mut Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<()> {
+    let outer = CALLER.replace(Some(call.identity));
+    // A service that panics costs its caller an error, not every other caller the process.
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        if (FIRST_CALL..=LAST_CALL).contains(&code) {
+            serve_own(service, call, code, data, reply)
+        } else {
+            serve_system(service, code, data, reply)
+        }
+    }));
+    CALLER.set(outer);
+    outcome.unwrap_or_else(|_| {
+        reply.truncate(0);
+        write_status(reply, &Status::new(ExceptionCode::IllegalState, "the service panicked"))
+    })
+}
+
+#[inline]
+fn serve_own(
+    service: &dyn Service,
+    call: &Call<'_>,
+    code: Code,
+    data: &mut Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<()> {
+    let start = reply.len();
+    reply.write_i32(ExceptionCode::None as i32)?;
+    match service.on_transact(call, code, data, reply) {
+        Err(Error::Status(status)) => {
+            reply.truncate(start);
+            write_status(reply, &status)
+        }
+        other => other,
+    }
+}
+
+#[cold]
+fn serve_system(
+    service: &dyn Service,
+    code: Code,
+    data: &mut Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<()> {
+    match code {
+        PING => Ok(()),
+        INTERFACE => reply.write_string16(service.descriptor()),
+        DUMP => {
+            let args: Vec<String> = data.read()?;
+            reply.write_string16(&service.dump(&args))
+        }
+        _ => Err(Error::UnknownTransaction { descriptor: service.descriptor().to_owned(), code }),
+    }
+}
+
+/// An exception as `Status::writeToParcel` puts it: code, message, no remote stack trace, and the
+/// service's own number where it has one.
+pub(crate) fn write_status(reply: &mut Writer<'_>, status: &Status) -> Result<()> {
+    reply.write_i32(status.exception() as i32)?;
+    if status.exception() == ExceptionCode::None {
+        return Ok(());
+    }
+    match status.message() {
+        Some(message) => reply.write_string16(message)?,
+        None => reply.write_null_length()?,
+    }
+    reply.write_i32(0)?;
+    if status.exception() == ExceptionCode::ServiceSpecific {
+        reply.write_i32(status.service_specific_code())?;
+    }
+    Ok(())
+}
+
+/// Reads the header of a reply; an exception becomes [`Error::Status`].
+#[inline]
+pub(crate) fn read_status(reply: &mut Reader<'_>) -> Result<()> {
+    match reply.read_i32()? {
+        0 => Ok(()),
+        raw => Err(read_exception(raw, reply)),
+    }
+}
+
+#[cold]
+fn read_exception(raw: i32, reply: &mut Reader<'_>) -> Error {
+    let rest = |reply: &mut Reader<'_>| -> Result<Status> {
+        let exception = ExceptionCode::from_raw(raw);
+        let message = reply.read_string16()?;
+        // A stack trace of the remote side may stand here; its size says how much to skip.
+        let trace = reply.read_i32()?;
+        if trace > 4 {
+            reply.read_raw(trace as usize - 4)?;
+        }
+        let specific = if exception == ExceptionCode::ServiceSpecific { reply.read_i32()? } else { 0 };
+        Ok(Status::from_parts(exception, specific, message))
+    };
+    match rest(reply) {
+        Ok(status) => Error::Status(status),
+        Err(error) => error,
+    }
+}

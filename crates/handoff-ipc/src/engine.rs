@@ -1,0 +1,164 @@
+//! The seam between the programming model and what carries the calls.
+//!
+//! Two real things stand on either side of it: the shared-memory engine and the kernel's Binder
+//! driver (`BC_TRANSACTION` with a handle, `BC_REQUEST_DEATH_NOTIFICATION`, handle 0 as the context
+//! object, `BINDER_SET_MAX_THREADS`). Calls to objects of the same process need neither.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::object::{Binder, Code};
+use crate::parcel::{Reader, Writer};
+use crate::{Error, Result};
+
+/// Which engine carries a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// A direct virtual call in one process.
+    Local,
+    /// Shared memory and futexes in user space.
+    Shm,
+    /// The kernel's Binder driver.
+    Binder,
+}
+
+impl EngineKind {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Local => "local",
+            EngineKind::Shm => "shm",
+            EngineKind::Binder => "binder",
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [EngineKind::Local, EngineKind::Shm, EngineKind::Binder]
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| Error::Protocol(format!("no engine is called {text:?}: local, shm or binder")))
+    }
+}
+
+/// A transaction on its way out.
+#[derive(Debug, Clone, Copy)]
+pub struct OutCall {
+    /// Number of the transaction.
+    pub code: Code,
+    /// Nobody waits for it.
+    pub oneway: bool,
+    /// How long the caller waits.
+    pub deadline: Option<Duration>,
+}
+
+/// Fills in a request; called at most once.
+pub type WriteFn<'a> = &'a mut dyn FnMut(&mut Writer<'_>) -> Result<()>;
+
+/// Takes a reply; called at most once.
+pub type ReadFn<'a> = &'a mut dyn FnMut(&mut Reader<'_>) -> Result<()>;
+
+/// An object of another process, as one engine sees it.
+pub trait Remote: Send + Sync {
+    /// The engine.
+    fn engine(&self) -> EngineKind;
+
+    /// Carries one transaction there, and its reply back.
+    fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()>;
+
+    /// Runs `died` once when the object's process ends.
+    fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration>;
+
+    /// False once the object's process is known to be gone.
+    fn is_alive(&self) -> bool;
+
+    /// Lets an engine know its own objects again when they are sent on.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// A death recipient that is in place. Dropping it takes it back; [`DeathRegistration::keep`]
+/// leaves it in place for as long as the object lives.
+#[must_use = "dropping it at once takes the death recipient back"]
+pub struct DeathRegistration {
+    unlink: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl DeathRegistration {
+    pub(crate) fn new(unlink: impl FnOnce() + Send + 'static) -> Self {
+        DeathRegistration { unlink: Some(Box::new(unlink)) }
+    }
+
+    /// Leaves the recipient in place.
+    pub fn keep(mut self) {
+        self.unlink = None;
+    }
+}
+
+impl Drop for DeathRegistration {
+    fn drop(&mut self) {
+        if let Some(unlink) = self.unlink.take() {
+            unlink();
+        }
+    }
+}
+
+impl fmt::Debug for DeathRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeathRegistration")
+    }
+}
+
+/// Carries the calls of a process.
+pub trait Engine: Send + Sync {
+    /// Which one it is.
+    fn kind(&self) -> EngineKind;
+
+    /// The object that everybody knows: the service manager.
+    fn context_object(&self) -> Result<Binder>;
+
+    /// Makes `manager` the object that everybody knows.
+    fn become_context_manager(&self, manager: Binder) -> Result<()>;
+
+    /// Limits the threads that serve calls at one time.
+    fn set_max_threads(&self, threads: usize);
+
+    /// What happened so far.
+    fn stats(&self) -> EngineStats;
+}
+
+/// What an engine did since the process began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Synchronous calls made by this process.
+    pub calls: u64,
+    /// Synchronous calls served by this process.
+    pub served: u64,
+    /// Oneway calls served by this process.
+    pub served_oneway: u64,
+    /// Calls whose reply was caught spinning.
+    pub spun: u64,
+    /// Calls that slept in the kernel until their reply came.
+    pub slept: u64,
+    /// Calls made with the callee asked to wait beside its caller.
+    pub beside: u64,
+    /// Times a serving thread took over another priority.
+    pub priority_changes: u64,
+    /// Times a busy thread was raised for a more urgent caller that queued behind it.
+    pub raised: u64,
+    /// Priorities that this process may not set: inheritance was not possible.
+    pub inherit_denied: u64,
+    /// Threads of the pool, now.
+    pub threads: u64,
+    /// Connections to other processes, now.
+    pub links: u64,
+}

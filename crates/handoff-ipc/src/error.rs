@@ -1,0 +1,250 @@
+//! What can go wrong with a call: transport errors, and the status a service answers with.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed call, connection or parcel.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The process that holds the object is gone. Sent at once to every caller that waits for it.
+    #[error("the process that serves this object has died")]
+    Dead,
+    /// The call's deadline passed before the reply came. A late reply is dropped.
+    #[error("the call did not return within its deadline of {0:?}")]
+    DeadlineExpired(Duration),
+    /// The object does not know this transaction code.
+    #[error("{descriptor} has no transaction with code {code}")]
+    UnknownTransaction {
+        /// Interface descriptor of the object that refused.
+        descriptor: String,
+        /// The code that was sent.
+        code: u32,
+    },
+    /// The handle names no object that this process may call.
+    #[error("the peer offers no object {0:#x} to this process")]
+    UnknownObject(u64),
+    /// A parcel is larger than the engine carries.
+    #[error(
+        "a parcel of {size} bytes is larger than the {limit} bytes a transaction carries; \
+         put the data in a SharedMemory and send its handle"
+    )]
+    TooLarge {
+        /// Bytes that the parcel needs.
+        size: usize,
+        /// Bytes that the engine can carry.
+        limit: usize,
+    },
+    /// A parcel does not hold what the reader asked of it.
+    #[error("bad parcel at byte {at}: {what}")]
+    BadParcel {
+        /// Offset in the parcel's data, in bytes.
+        at: usize,
+        /// What was expected and what was found.
+        what: String,
+    },
+    /// The peer broke the engine's protocol; its connection was closed.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(String),
+    /// The caller may not do this.
+    #[error("permission denied: {0}")]
+    PermissionDenied(String),
+    /// No service is registered under this name.
+    #[error("no service is registered as {0:?}")]
+    NoSuchService(String),
+    /// The oneway queue towards this peer is full: it does not keep up.
+    #[error("the peer's oneway queue is full ({0} calls wait there); slow down or retry")]
+    OnewayFull(usize),
+    /// The service answered with an exception.
+    #[error("{0}")]
+    Status(Status),
+    /// The engine cannot do this.
+    #[error("the {engine} engine cannot {what}")]
+    Unsupported {
+        /// Name of the engine.
+        engine: &'static str,
+        /// What was asked for.
+        what: String,
+    },
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// An operating-system error with what was being done.
+    pub fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Error::Io { what: what.into(), source: source.into() }
+    }
+
+    /// The `status_t` that the kernel driver's protocol and this engine's replies carry for this
+    /// error (negated errno values, as in Android's `utils/Errors.h`).
+    pub fn to_status_t(&self) -> i32 {
+        match self {
+            Error::Dead => -32,                      // DEAD_OBJECT = -EPIPE
+            Error::DeadlineExpired(_) => -110,       // TIMED_OUT
+            Error::UnknownTransaction { .. } => -74, // UNKNOWN_TRANSACTION = -EBADMSG
+            Error::UnknownObject(_) => -2,           // NAME_NOT_FOUND
+            Error::NoSuchService(_) => -2,
+            Error::TooLarge { .. } => -0x7fff_fffe, // FAILED_TRANSACTION
+            Error::BadParcel { .. } => -22,         // BAD_VALUE
+            Error::Protocol(_) => -71,
+            Error::PermissionDenied(_) => -1,
+            Error::OnewayFull(_) => -11,      // WOULD_BLOCK
+            Error::Unsupported { .. } => -38, // INVALID_OPERATION
+            Error::Status(_) => -0x8000_0000, // UNKNOWN_ERROR
+            Error::Io { source, .. } => -source.raw_os_error().unwrap_or(5),
+        }
+    }
+
+    /// The error that a peer meant by a `status_t` in a reply to `code` of `descriptor`.
+    pub fn from_status_t(status: i32, descriptor: &str, code: u32) -> Self {
+        match status {
+            -32 => Error::Dead,
+            -74 => Error::UnknownTransaction { descriptor: descriptor.to_owned(), code },
+            -22 => {
+                Error::BadParcel { at: 0, what: "the peer could not read the request it was sent".to_owned() }
+            }
+            -1 => Error::PermissionDenied("the peer refused the call".to_owned()),
+            -11 => Error::OnewayFull(0),
+            other => Error::Io {
+                what: "the peer failed while it served the call".to_owned(),
+                source: if (1..4096).contains(&other.unsigned_abs()) {
+                    io::Error::from_raw_os_error(other.unsigned_abs() as i32)
+                } else {
+                    io::Error::other(format!("status {other}"))
+                },
+            },
+        }
+    }
+}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        Error::Status(status)
+    }
+}
+
+/// Exception codes of AIDL (`binder/Status.h`), the number that heads every reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum ExceptionCode {
+    /// The call succeeded.
+    None = 0,
+    /// The caller lacks a permission.
+    Security = -1,
+    /// A parcelable could not be decoded.
+    BadParcelable = -2,
+    /// An argument is out of its range.
+    IllegalArgument = -3,
+    /// A null was passed where none is allowed.
+    NullPointer = -4,
+    /// The service is not in a state to do this.
+    IllegalState = -5,
+    /// Network on the main thread (kept for wire compatibility).
+    NetworkMainThread = -6,
+    /// The service does not implement this.
+    UnsupportedOperation = -7,
+    /// The service's own error number says more.
+    ServiceSpecific = -8,
+    /// A parcelable exception (kept for wire compatibility).
+    Parcelable = -9,
+    /// The transport failed.
+    TransactionFailed = -129,
+}
+
+impl ExceptionCode {
+    /// The code for a number read from a reply; numbers of other versions become
+    /// [`ExceptionCode::TransactionFailed`].
+    pub fn from_raw(raw: i32) -> Self {
+        use ExceptionCode::*;
+        [
+            None,
+            Security,
+            BadParcelable,
+            IllegalArgument,
+            NullPointer,
+            IllegalState,
+            NetworkMainThread,
+            UnsupportedOperation,
+            ServiceSpecific,
+            Parcelable,
+        ]
+        .into_iter()
+        .find(|code| *code as i32 == raw)
+        .unwrap_or(TransactionFailed)
+    }
+}
+
+/// The exception a service answers with: a code, an optional message and, for
+/// [`ExceptionCode::ServiceSpecific`], the service's own number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    exception: ExceptionCode,
+    service_specific: i32,
+    message: Option<String>,
+}
+
+impl Status {
+    /// An exception with a message.
+    pub fn new(exception: ExceptionCode, message: impl Into<String>) -> Self {
+        Status { exception, service_specific: 0, message: Some(message.into()) }
+    }
+
+    /// The service's own error number, with a message.
+    pub fn service_specific(code: i32, message: impl Into<String>) -> Self {
+        Status {
+            exception: ExceptionCode::ServiceSpecific,
+            service_specific: code,
+            message: Some(message.into()),
+        }
+    }
+
+    pub(crate) fn from_parts(
+        exception: ExceptionCode,
+        service_specific: i32,
+        message: Option<String>,
+    ) -> Self {
+        Status { exception, service_specific, message }
+    }
+
+    /// Which exception.
+    pub fn exception(&self) -> ExceptionCode {
+        self.exception
+    }
+
+    /// The service's own number; 0 unless the exception is [`ExceptionCode::ServiceSpecific`].
+    pub fn service_specific_code(&self) -> i32 {
+        self.service_specific
+    }
+
+    /// The message, where the service gave one.
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.exception {
+            ExceptionCode::ServiceSpecific => {
+                write!(f, "service-specific error {}", self.service_specific)?;
+            }
+            other => write!(f, "{other:?} exception")?,
+        }
+        match &self.message {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Status {}

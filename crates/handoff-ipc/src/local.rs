@@ -1,0 +1,158 @@
+//! The `local` engine: objects of this process, called on the caller's own thread.
+//!
+//! The floor that the other engines are compared with: the same parcel, no hand-off.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::dispatch;
+use crate::engine::{EngineKind, OutCall, ReadFn, WriteFn};
+use crate::object::{Call, CallingIdentity, Scheduling, Service};
+use crate::parcel::{Object, Reader, SharedBytes, Writer};
+use crate::{Error, Result};
+
+/// Oneway calls that may wait for one object.
+pub(crate) const ONEWAY_LIMIT: usize = 4096;
+
+/// An object of this process.
+pub(crate) struct LocalNode {
+    id: u64,
+    service: Arc<dyn Service>,
+    scheduling: Scheduling,
+    queue: Mutex<OnewayQueue>,
+}
+
+#[derive(Default)]
+struct OnewayQueue {
+    busy: bool,
+    waiting: VecDeque<Box<dyn FnOnce() + Send>>,
+}
+
+impl LocalNode {
+    pub(crate) fn new(service: Arc<dyn Service>) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(LocalNode {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            scheduling: service.scheduling(),
+            service,
+            queue: Mutex::default(),
+        })
+    }
+
+    /// A number that no other object of this process has or had.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn service(&self) -> &Arc<dyn Service> {
+        &self.service
+    }
+
+    pub(crate) fn scheduling(&self) -> &Scheduling {
+        &self.scheduling
+    }
+
+    /// Queues a oneway call. True if the caller must have [`LocalNode::run_oneway`] run: no thread
+    /// is at this object's queue.
+    pub(crate) fn queue_oneway(&self, job: Box<dyn FnOnce() + Send>) -> Result<bool> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.waiting.len() >= ONEWAY_LIMIT {
+            return Err(Error::OnewayFull(queue.waiting.len()));
+        }
+        queue.waiting.push_back(job);
+        Ok(!std::mem::replace(&mut queue.busy, true))
+    }
+
+    /// Runs queued oneway calls in order until none is left.
+    pub(crate) fn run_oneway(&self) {
+        loop {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            match queue.waiting.pop_front() {
+                Some(job) => {
+                    drop(queue);
+                    job();
+                }
+                None => {
+                    queue.busy = false;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+thread_local! {
+    // Buffers of finished calls; nested calls take further ones.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Larger buffers are freed rather than kept.
+const KEEP: usize = 1 << 20;
+
+struct Buffer(Vec<u8>);
+
+impl Buffer {
+    fn take() -> Self {
+        Buffer(SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.0.capacity() <= KEEP {
+            let buffer = std::mem::take(&mut self.0);
+            SPARE.with_borrow_mut(|spare| spare.push(buffer));
+        }
+    }
+}
+
+fn received(objects: Vec<(u32, Object)>) -> Vec<(u32, Option<Object>)> {
+    objects.into_iter().map(|(at, object)| (at, Some(object))).collect()
+}
+
+fn call_of(call: &OutCall) -> Call<'static> {
+    Call {
+        identity: CallingIdentity::own_cached(),
+        engine: EngineKind::Local,
+        priority: None,
+        oneway: call.oneway,
+        deadline: call.deadline.map(|wait| std::time::Instant::now() + wait),
+        lifetime: std::marker::PhantomData,
+    }
+}
+
+/// A synchronous call, served right here. A deadline is shown to the service; it cannot interrupt.
+pub(crate) fn transact(node: &LocalNode, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
+    let (mut request, mut answer) = (Buffer::take(), Buffer::take());
+    let mut writer = Writer::growing(&mut request.0);
+    write(&mut writer)?;
+    let mut objects = received(writer.finish());
+    let mut reply = Writer::growing(&mut answer.0);
+    let mut data = Reader::with_objects(SharedBytes::from_slice(&request.0), &mut objects);
+    dispatch::serve(&**node.service(), &call_of(call), call.code, &mut data, &mut reply)?;
+    let mut objects = received(reply.finish());
+    read(&mut Reader::with_objects(SharedBytes::from_slice(&answer.0), &mut objects))
+}
+
+/// A oneway call: served on the shared pool, in order.
+pub(crate) fn oneway(node: &Arc<LocalNode>, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
+    let mut request = Vec::new();
+    let mut writer = Writer::growing(&mut request);
+    write(&mut writer)?;
+    let objects = received(writer.finish());
+    let (call, target) = (*call, Arc::clone(node));
+    let job = Box::new(move || {
+        let (mut objects, mut nowhere) = (objects, Vec::new());
+        let mut data = Reader::with_objects(SharedBytes::from_slice(&request), &mut objects);
+        let mut reply = Writer::growing(&mut nowhere);
+        // Nobody waits for the outcome of a oneway call.
+        drop(dispatch::serve(&**target.service(), &call_of(&call), call.code, &mut data, &mut reply));
+    });
+    if node.queue_oneway(job)? {
+        let node = Arc::clone(node);
+        crate::pool::run(Box::new(move || node.run_oneway()));
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! A borrowed run of bytes that another process may still be writing to.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Bytes inside a parcel, borrowed from where the engine received them.
+///
+/// The memory may be shared with a hostile peer that keeps changing it, so no `&[u8]` to it is
+/// ever made: every access copies out, and two reads of one byte may differ. Validate what was
+/// copied, not what is still here.
+#[derive(Clone, Copy)]
+pub struct SharedBytes<'a> {
+    start: *const u8,
+    len: usize,
+    owner: PhantomData<&'a [u8]>,
+}
+
+impl<'a> SharedBytes<'a> {
+    /// # Safety
+    /// `start..start + len` must stay mapped and readable for `'a`. Others may write to it.
+    pub(crate) unsafe fn new(start: *const u8, len: usize) -> Self {
+        SharedBytes { start, len, owner: PhantomData }
+    }
+
+    /// Private memory as the same type.
+    pub fn from_slice(bytes: &'a [u8]) -> Self {
+        // SAFETY: a slice is mapped and readable for its lifetime.
+        unsafe { SharedBytes::new(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The sub-range `from..from + len`, or `None` where it reaches past the end.
+    pub fn slice(&self, from: usize, len: usize) -> Option<SharedBytes<'a>> {
+        if from.checked_add(len)? > self.len {
+            return None;
+        }
+        // SAFETY: the range was just checked to lie inside this one.
+        Some(unsafe { SharedBytes::new(self.start.add(from), len) })
+    }
+
+    /// Copies the first `to.len()` bytes out. Returns how many were copied: less than asked where
+    /// there are fewer.
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        let n = self.len.min(to.len());
+        // SAFETY: `n` bytes are readable here (type invariant) and writable there; private and
+        // received memory do not overlap. A peer's concurrent write can tear the copy, which is
+        // why the contents carry no trust.
+        unsafe { std::ptr::copy_nonoverlapping(self.start, to.as_mut_ptr(), n) };
+        n
+    }
+
+    /// A private copy.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut copy = Vec::with_capacity(self.len);
+        // SAFETY: as in `copy_to`; the capacity was just reserved, and all of it is written
+        // before the length says so.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), self.len);
+            copy.set_len(self.len);
+        }
+        copy
+    }
+
+    /// One byte, or `None` past the end.
+    pub fn get(&self, index: usize) -> Option<u8> {
+        // SAFETY: the index is inside (type invariant); volatile, because a peer may write.
+        (index < self.len).then(|| unsafe { self.start.add(index).read_volatile() })
+    }
+
+    /// Calls `visit` with private copies of successive pieces of at most `N` bytes: the way to
+    /// go over large data once without a second buffer of its size.
+    pub fn for_each_chunk<const N: usize>(&self, mut visit: impl FnMut(&[u8])) {
+        let mut piece = [0u8; N];
+        let mut rest = *self;
+        while !rest.is_empty() {
+            let n = rest.copy_to(&mut piece);
+            visit(&piece[..n]);
+            rest = rest.slice(n, rest.len - n).unwrap_or(SharedBytes::from_slice(&[]));
+        }
+    }
+
+    /// Copies all bytes to `to`, which the caller guarantees to be writable.
+    ///
+    /// # Safety
+    /// `self.len()` bytes from `to` must be writable and must not overlap this range.
+    pub(crate) unsafe fn copy_to_raw(&self, to: *mut u8) {
+        // SAFETY: by the caller for `to`, by the type's invariant for `start`.
+        unsafe { std::ptr::copy_nonoverlapping(self.start, to, self.len) }
+    }
+
+    pub(crate) fn start(&self) -> *const u8 {
+        self.start
+    }
+}
+
+impl fmt::Debug for SharedBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedBytes({} bytes)", self.len)
+    }
+}
+
+impl<'a> From<&'a [u8]> for SharedBytes<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        SharedBytes::from_slice(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_stay_inside() {
+        let bytes = SharedBytes::from_slice(b"hello");
+        assert_eq!(bytes.slice(1, 3).unwrap().to_vec(), b"ell");
+        assert!(bytes.slice(1, 5).is_none());
+        assert!(bytes.slice(usize::MAX, 2).is_none());
+        assert_eq!(bytes.get(4), Some(b'o'));
+        assert_eq!(bytes.get(5), None);
+    }
+
+    #[test]
+    fn chunks_cover_everything_once() {
+        let data: Vec<u8> = (0..=255).cycle().take(1000).map(|b: u16| b as u8).collect();
+        let mut seen = Vec::new();
+        SharedBytes::from_slice(&data).for_each_chunk::<64>(|c| seen.extend_from_slice(c));
+        assert_eq!(seen, data);
+    }
+}

@@ -1,0 +1,27 @@
+//! The parcel: typed values in Android's wire layout, written to and read from memory that the
+//! engine owns.
+//!
+//! Everything is padded to four bytes, little-endian on every machine that we support; 64-bit
+//! values are aligned to four bytes only, as in Android's `libbinder/Parcel.cpp`. An engine hands a
+//! [`Writer`] over the place where the bytes travel (a call slot, a driver buffer), so that they
+//! are written once; a [`Reader`] borrows them where they arrived.
+
+mod bytes;
+mod object;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod types;
+mod writer;
+
+pub use bytes::SharedBytes;
+pub use object::{FLAT_OBJECT_SIZE, Incoming, Object};
+pub(crate) use object::{no_object, wrong_kind};
+pub use reader::Reader;
+pub use types::{Nullable, Parcelable, Utf8};
+pub use writer::Writer;
+
+/// Bytes after `len` until the next multiple of four.
+pub(crate) fn padded(len: usize) -> usize {
+    len.wrapping_add(3) & !3
+}

@@ -1,0 +1,203 @@
+//! Reads a parcel where it arrived.
+#![allow(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+
+use super::object::{FLAT_OBJECT_SIZE, Incoming, no_object};
+use super::{Parcelable, SharedBytes, padded};
+use crate::object::Binder;
+use crate::{Error, Result};
+
+/// Reads typed values in Android's layout.
+///
+/// Each byte is read once, out of memory that a peer may be changing: what is returned is private.
+pub struct Reader<'a> {
+    bytes: SharedBytes<'a>,
+    at: usize,
+    // Structured parcelables end here for a while; the end of the data otherwise.
+    end: usize,
+    objects: Option<&'a mut dyn Incoming>,
+}
+
+impl<'a> Reader<'a> {
+    /// Over bytes without objects.
+    #[inline]
+    pub fn new(bytes: SharedBytes<'a>) -> Self {
+        Reader { bytes, at: 0, end: bytes.len(), objects: None }
+    }
+
+    /// Over bytes with the objects that came along.
+    #[inline]
+    pub fn with_objects(bytes: SharedBytes<'a>, objects: &'a mut dyn Incoming) -> Self {
+        Reader { bytes, at: 0, end: bytes.len(), objects: Some(objects) }
+    }
+
+    /// Offset of the next byte to be read.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Bytes left.
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.end - self.at
+    }
+
+    #[cold]
+    fn short(&self, size: usize) -> Error {
+        self.bad(format!("{size} bytes are wanted and {} are left", self.remaining()))
+    }
+
+    /// An error at the present position.
+    #[cold]
+    pub(crate) fn bad(&self, what: impl Into<String>) -> Error {
+        Error::BadParcel { at: self.at, what: what.into() }
+    }
+
+    #[inline]
+    fn claim(&mut self, size: usize) -> Result<*const u8> {
+        if size > self.remaining() {
+            return Err(self.short(size));
+        }
+        // SAFETY: `at + size <= end <= bytes.len()`.
+        let from = unsafe { self.bytes.start().add(self.at) };
+        self.at += size;
+        Ok(from)
+    }
+
+    /// A 32-bit integer.
+    #[inline]
+    pub fn read_i32(&mut self) -> Result<i32> {
+        let mut raw = [0u8; 4];
+        let from = self.claim(4)?;
+        // SAFETY: four bytes were claimed; copied out once, torn or not.
+        unsafe { raw.as_mut_ptr().copy_from_nonoverlapping(from, 4) };
+        Ok(i32::from_le_bytes(raw))
+    }
+
+    /// A 64-bit integer.
+    #[inline]
+    pub fn read_i64(&mut self) -> Result<i64> {
+        let mut raw = [0u8; 8];
+        let from = self.claim(8)?;
+        // SAFETY: eight bytes were claimed; copied out once, torn or not.
+        unsafe { raw.as_mut_ptr().copy_from_nonoverlapping(from, 8) };
+        Ok(i64::from_le_bytes(raw))
+    }
+
+    /// Any parcelable value.
+    #[inline]
+    pub fn read<T: Parcelable>(&mut self) -> Result<T> {
+        T::read_from(self)
+    }
+
+    /// `len` bytes that were written with `write_raw`, borrowed.
+    #[inline]
+    pub fn read_raw(&mut self, len: usize) -> Result<SharedBytes<'a>> {
+        if len > self.remaining() {
+            return Err(self.short(len));
+        }
+        let at = self.at;
+        self.at = (at + padded(len)).min(self.end);
+        self.bytes.slice(at, len).ok_or_else(|| self.short(len))
+    }
+
+    /// A count, checked against the bytes that so many items need at the least; `None` for null.
+    pub fn read_count(&mut self, least_item_size: usize) -> Result<Option<usize>> {
+        match self.read_i32()? {
+            -1 => Ok(None),
+            count => match usize::try_from(count) {
+                Ok(n) if n.checked_mul(least_item_size).is_some_and(|b| b <= self.remaining()) => Ok(Some(n)),
+                _ => {
+                    let left = self.remaining();
+                    Err(self.bad(format!("a count of {count} in front of {left} bytes")))
+                }
+            },
+        }
+    }
+
+    /// A byte vector, borrowed where it arrived: no copy is made.
+    #[inline]
+    pub fn read_bytes(&mut self) -> Result<SharedBytes<'a>> {
+        match self.read_count(1)? {
+            Some(len) => self.read_raw(len),
+            None => Err(self.null()),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn null(&self) -> Error {
+        self.bad("null where a value is required")
+    }
+
+    /// UTF-16 text, or null.
+    pub fn read_string16(&mut self) -> Result<Option<String>> {
+        let Some(units) = self.read_count(2)? else { return Ok(None) };
+        let raw = self.read_raw((units + 1) * 2)?.to_vec();
+        let (text, end) = raw.split_at(units * 2);
+        if end != [0, 0] {
+            return Err(self.bad("UTF-16 text without its closing zero"));
+        }
+        let units: Vec<u16> =
+            text.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        String::from_utf16(&units).map(Some).map_err(|_| self.bad("text that is not UTF-16"))
+    }
+
+    /// UTF-8 text, or null.
+    pub fn read_string8(&mut self) -> Result<Option<String>> {
+        let Some(len) = self.read_count(1)? else { return Ok(None) };
+        let mut raw = self.read_raw(len + 1)?.to_vec();
+        if raw.pop() != Some(0) {
+            return Err(self.bad("text without its closing zero"));
+        }
+        String::from_utf8(raw).map(Some).map_err(|_| self.bad("text that is not UTF-8"))
+    }
+
+    /// A structured parcelable: `fields` sees no byte after its end, and what it leaves unread
+    /// (fields of a newer version) is skipped.
+    pub fn read_sized<T>(&mut self, fields: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let start = self.at;
+        let size = self.read_i32()?;
+        let end = usize::try_from(size)
+            .ok()
+            .filter(|size| *size >= 4)
+            .and_then(|size| start.checked_add(size))
+            .filter(|end| *end <= self.end)
+            .ok_or_else(|| self.bad(format!("a parcelable of {size} bytes does not fit here")))?;
+        let outer = std::mem::replace(&mut self.end, end);
+        let value = fields(self);
+        self.end = outer;
+        self.at = end;
+        value
+    }
+
+    /// A reference to an object, or null.
+    pub fn read_binder(&mut self) -> Result<Option<Binder>> {
+        let at = self.at;
+        let flat = self.flat()?;
+        let stability = self.read_i32()?;
+        if flat[8..16] == [0; 8] && stability == 0 {
+            return Ok(None);
+        }
+        match self.objects.as_deref_mut() {
+            Some(objects) => objects.take_binder(at).map(Some),
+            None => Err(no_object(at)),
+        }
+    }
+
+    /// A file descriptor.
+    pub fn read_fd(&mut self) -> Result<OwnedFd> {
+        let at = self.at;
+        self.flat()?;
+        match self.objects.as_deref_mut() {
+            Some(objects) => objects.take_fd(at),
+            None => Err(no_object(at)),
+        }
+    }
+
+    fn flat(&mut self) -> Result<[u8; FLAT_OBJECT_SIZE]> {
+        let mut flat = [0u8; FLAT_OBJECT_SIZE];
+        self.read_raw(FLAT_OBJECT_SIZE)?.copy_to(&mut flat);
+        Ok(flat)
+    }
+}

@@ -1,0 +1,273 @@
+//! Writes a parcel, once, to the place where it travels.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::object::{FLAT_OBJECT_SIZE, Object, TYPE_BINDER, TYPE_FD};
+use super::{Parcelable, padded};
+use crate::object::Binder;
+use crate::{Error, Result};
+
+/// Writes typed values in Android's layout.
+///
+/// Either over a buffer that grows, or over a fixed span (a call slot); there, what does not fit is
+/// [`Error::TooLarge`].
+pub struct Writer<'a> {
+    // Invariant: `start..start + capacity` is writable for 'a and nobody in this process holds a
+    // reference into it; `len <= capacity`. With `growable`, it is that vector's spare capacity.
+    start: *mut u8,
+    capacity: usize,
+    len: usize,
+    growable: Option<&'a mut Vec<u8>>,
+    objects: Vec<(u32, Object)>,
+    span: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Writer<'a> {
+    /// Over a vector, which is emptied first and holds the data after [`Writer::finish`].
+    pub fn growing(buffer: &'a mut Vec<u8>) -> Self {
+        buffer.clear();
+        Writer {
+            start: buffer.as_mut_ptr(),
+            capacity: buffer.capacity(),
+            len: 0,
+            growable: Some(buffer),
+            objects: Vec::new(),
+            span: PhantomData,
+        }
+    }
+
+    /// Over fixed memory.
+    ///
+    /// # Safety
+    /// `start..start + capacity` must be writable for `'a` and no reference into it may be used
+    /// meanwhile. Another process may read or write it.
+    #[inline]
+    pub(crate) unsafe fn over(start: *mut u8, capacity: usize) -> Self {
+        Writer { start, capacity, len: 0, growable: None, objects: Vec::new(), span: PhantomData }
+    }
+
+    /// Bytes written so far.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True before anything was written.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Makes the buffer's length what was written, and hands the objects over.
+    pub fn finish(self) -> Vec<(u32, Object)> {
+        if let Some(buffer) = self.growable {
+            // SAFETY: `len` bytes of this vector's capacity were written (type invariant).
+            unsafe { buffer.set_len(self.len) };
+        }
+        self.objects
+    }
+
+    /// Drops everything after byte `len`, objects too.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+        self.objects.retain(|(offset, _)| (*offset as usize) < len);
+    }
+
+    #[cold]
+    fn grow(&mut self, needed: usize) -> Result<()> {
+        let Some(buffer) = self.growable.as_deref_mut() else {
+            return Err(Error::TooLarge { size: needed, limit: self.capacity });
+        };
+        // SAFETY: `len` bytes were written; the vector must know, to carry them over.
+        unsafe { buffer.set_len(self.len) };
+        buffer.reserve(needed - self.len);
+        self.start = buffer.as_mut_ptr();
+        self.capacity = buffer.capacity();
+        Ok(())
+    }
+
+    /// Space for `size` bytes, which the caller writes at once.
+    #[inline]
+    fn claim(&mut self, size: usize) -> Result<*mut u8> {
+        let end = self.len.checked_add(size).ok_or(Error::TooLarge { size, limit: self.capacity })?;
+        if end > self.capacity {
+            self.grow(end)?;
+        }
+        // SAFETY: `len <= capacity` of one allocation.
+        let at = unsafe { self.start.add(self.len) };
+        self.len = end;
+        Ok(at)
+    }
+
+    /// A 32-bit integer.
+    #[inline]
+    pub fn write_i32(&mut self, value: i32) -> Result<()> {
+        let at = self.claim(4)?;
+        // SAFETY: four bytes were just claimed.
+        unsafe { at.cast::<i32>().write_unaligned(value.to_le()) };
+        Ok(())
+    }
+
+    /// A 64-bit integer, aligned to four bytes as Android does.
+    #[inline]
+    pub fn write_i64(&mut self, value: i64) -> Result<()> {
+        let at = self.claim(8)?;
+        // SAFETY: eight bytes were just claimed.
+        unsafe { at.cast::<i64>().write_unaligned(value.to_le()) };
+        Ok(())
+    }
+
+    /// Any parcelable value.
+    #[inline]
+    pub fn write<T: Parcelable>(&mut self, value: &T) -> Result<()> {
+        value.write_to(self)
+    }
+
+    /// Bytes as they are, padded with zeros to a multiple of four, without a length.
+    #[inline]
+    pub fn write_raw(&mut self, bytes: &[u8]) -> Result<()> {
+        let at = self.claim(padded(bytes.len()).max(bytes.len()))?;
+        // SAFETY: `padded(len)` bytes were just claimed; `bytes` is borrowed, so it is not the
+        // claimed span, to which no reference exists.
+        unsafe {
+            at.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            at.add(bytes.len()).write_bytes(0, padded(bytes.len()) - bytes.len());
+        }
+        Ok(())
+    }
+
+    /// A byte vector: its length, then the bytes.
+    #[inline]
+    pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_len(bytes.len())?;
+        self.write_raw(bytes)
+    }
+
+    /// A byte vector of `len` bytes that `fill` writes in place: no copy is made of data that is
+    /// computed on the way out.
+    ///
+    /// The slice is zeroed first. On a slot it is memory that the callee can see while it is filled.
+    pub fn write_bytes_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<()> {
+        self.write_len(len)?;
+        let at = self.claim(padded(len))?;
+        // SAFETY: the bytes were just claimed and initialised; nobody in this process refers to
+        // them. The peer is told of the parcel only after it is complete; one that writes before
+        // changes what itself will receive.
+        let slice = unsafe {
+            at.write_bytes(0, padded(len));
+            std::slice::from_raw_parts_mut(at, len)
+        };
+        fill(slice);
+        Ok(())
+    }
+
+    /// A received run of bytes, copied straight from where it arrived.
+    pub fn write_shared(&mut self, bytes: super::SharedBytes<'_>) -> Result<()> {
+        self.write_len(bytes.len())?;
+        let at = self.claim(padded(bytes.len()))?;
+        // SAFETY: the span was just claimed; a request that is still borrowed never lies in the
+        // span that its reply is written to (the engines keep them apart).
+        unsafe {
+            bytes.copy_to_raw(at);
+            at.add(bytes.len()).write_bytes(0, padded(bytes.len()) - bytes.len());
+        }
+        Ok(())
+    }
+
+    /// A length or count.
+    #[inline]
+    pub(crate) fn write_len(&mut self, len: usize) -> Result<()> {
+        let count =
+            i32::try_from(len).map_err(|_| Error::TooLarge { size: len, limit: i32::MAX as usize })?;
+        self.write_i32(count)
+    }
+
+    /// An array: its count, then the items.
+    pub fn write_slice<T: Parcelable>(&mut self, items: &[T]) -> Result<()> {
+        self.write_len(items.len())?;
+        T::write_items(items, self)
+    }
+
+    /// UTF-16 text with its length in units and a closing zero: AIDL's `String`.
+    pub fn write_string16(&mut self, text: &str) -> Result<()> {
+        let units = text.encode_utf16().count();
+        self.write_len(units)?;
+        let bytes = padded((units + 1) * 2);
+        let at = self.claim(bytes)?;
+        // SAFETY: `bytes` bytes were just claimed; units are written at even offsets inside them.
+        unsafe {
+            at.add(units * 2).write_bytes(0, bytes - units * 2);
+            for (index, unit) in text.encode_utf16().enumerate() {
+                at.add(index * 2).cast::<u16>().write_unaligned(unit.to_le());
+            }
+        }
+        Ok(())
+    }
+
+    /// UTF-8 text with its length in bytes and a closing zero: `Parcel::writeString8`.
+    pub fn write_string8(&mut self, text: &str) -> Result<()> {
+        self.write_len(text.len())?;
+        let bytes = padded(text.len() + 1);
+        let at = self.claim(bytes)?;
+        // SAFETY: as in `write_raw`, with at least one byte more.
+        unsafe {
+            at.copy_from_nonoverlapping(text.as_ptr(), text.len());
+            at.add(text.len()).write_bytes(0, bytes - text.len());
+        }
+        Ok(())
+    }
+
+    /// A null where a string, a vector or an array could stand.
+    pub fn write_null_length(&mut self) -> Result<()> {
+        self.write_i32(-1)
+    }
+
+    /// A structured parcelable: its size in bytes, the size itself included, then its fields.
+    pub fn write_sized(&mut self, fields: impl FnOnce(&mut Writer<'a>) -> Result<()>) -> Result<()> {
+        let start = self.len;
+        self.write_i32(0)?;
+        fields(self)?;
+        let size = i32::try_from(self.len - start)
+            .map_err(|_| Error::TooLarge { size: self.len - start, limit: i32::MAX as usize })?;
+        // SAFETY: four bytes at `start` were written above, and `len` only grew.
+        unsafe { self.start.add(start).cast::<i32>().write_unaligned(size.to_le()) };
+        Ok(())
+    }
+
+    /// A reference to an object, or null.
+    pub fn write_binder(&mut self, binder: Option<&Binder>) -> Result<()> {
+        let at = self.write_flat(TYPE_BINDER)?;
+        // The stability that libbinder writes after each reference (0 for null, else "system").
+        self.write_i32(if binder.is_some() { 12 } else { 0 })?;
+        if let Some(binder) = binder {
+            self.objects.push((at, Object::Binder(binder.clone())));
+        }
+        Ok(())
+    }
+
+    /// A file descriptor; the receiver gets a copy of its own.
+    pub fn write_fd(&mut self, fd: impl AsFd) -> Result<()> {
+        let copy = fd
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| Error::io("cannot duplicate a file descriptor to send it", error))?;
+        self.write_owned_fd(copy)
+    }
+
+    /// A file descriptor that the caller gives away.
+    pub fn write_owned_fd(&mut self, fd: OwnedFd) -> Result<()> {
+        let at = self.write_flat(TYPE_FD)?;
+        self.objects.push((at, Object::Fd(fd)));
+        Ok(())
+    }
+
+    fn write_flat(&mut self, kind: u32) -> Result<u32> {
+        let at = u32::try_from(self.len)
+            .map_err(|_| Error::TooLarge { size: self.len, limit: u32::MAX as usize })?;
+        let mut flat = [0u8; FLAT_OBJECT_SIZE];
+        flat[..4].copy_from_slice(&kind.to_le_bytes());
+        self.write_raw(&flat)?;
+        Ok(at)
+    }
+}

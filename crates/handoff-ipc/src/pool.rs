@@ -1,0 +1,315 @@
+//! The threads that serve: they come on demand, up to a limit, and take over their callers' urgency.
+//!
+//! A thread that waits at one caller's slot stays there as long as the pool has others to give; it
+//! is recalled when it is the last that could take up other work.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use handoff_placement::{CpuSet, Priority, Tid, affinity, set_affinity};
+
+use crate::stats;
+
+/// Threads that serve at one time, unless the application says otherwise.
+const DEFAULT_MAX: usize = 16;
+/// How long a thread without work stays.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// Work for one thread.
+pub(crate) type Task = Box<dyn FnOnce(&Arc<Worker>) + Send>;
+
+/// A place where a thread waits that could do other work.
+pub(crate) trait Recall: Send + Sync {
+    /// Asks the thread to come back. False if it is at work.
+    fn recall(&self) -> bool;
+}
+
+/// A thread of the pool.
+pub(crate) struct Worker {
+    tid: Tid,
+    priority: Mutex<Priority>,
+    // The same, packed, for whoever only wants to compare.
+    packed: AtomicU32,
+    task: Mutex<Option<Task>>,
+    bell: Condvar,
+}
+
+impl Worker {
+    fn new() -> Self {
+        let priority = Priority::current().unwrap_or(Priority::other(0));
+        Worker {
+            tid: Tid::current(),
+            priority: Mutex::new(priority),
+            packed: AtomicU32::new(priority.pack()),
+            task: Mutex::default(),
+            bell: Condvar::new(),
+        }
+    }
+
+    /// What it runs at, packed.
+    #[inline]
+    pub(crate) fn packed(&self) -> u32 {
+        self.packed.load(Ordering::Relaxed)
+    }
+
+    /// Runs at `wanted` from now on, where this process may.
+    pub(crate) fn become_priority(&self, wanted: Priority) {
+        self.change(|_| Some(wanted));
+    }
+
+    /// Is raised to `wanted`, if that is more urgent.
+    fn raise(&self, wanted: Priority) -> bool {
+        self.change(|now| wanted.more_urgent_than(now).then_some(wanted))
+    }
+
+    /// One at a time, so that a raise from outside and the thread's own change cannot cross.
+    fn change(&self, next: impl FnOnce(Priority) -> Option<Priority>) -> bool {
+        let mut now = lock(&self.priority);
+        let Some(wanted) = next(*now).filter(|wanted| *wanted != *now) else { return false };
+        match wanted.apply(self.tid) {
+            Ok(()) => {
+                *now = wanted;
+                self.packed.store(wanted.pack(), Ordering::Relaxed);
+                stats::PRIORITY_CHANGES.add();
+                true
+            }
+            Err(error) => {
+                stats::inherit_denied(&error);
+                false
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    max: usize,
+    threads: usize,
+    idle: Vec<Arc<Worker>>,
+    busy: Vec<Arc<Worker>>,
+    attached: Vec<(Arc<Worker>, Arc<dyn Recall>)>,
+    pending: Vec<(Option<Priority>, Task)>,
+}
+
+struct Pool {
+    state: Mutex<State>,
+    pending: AtomicUsize,
+    base: Priority,
+    cpus: Option<CpuSet>,
+}
+
+/// One for the process: threads are shared by all engines and objects.
+static POOL: LazyLock<Pool> = LazyLock::new(|| {
+    // What the process was started with, not what some thread of it was given.
+    let leader = Tid::new(std::process::id().cast_signed());
+    Pool {
+        state: Mutex::new(State { max: DEFAULT_MAX, ..State::default() }),
+        pending: AtomicUsize::new(0),
+        base: leader.and_then(|tid| Priority::of(tid).ok()).unwrap_or(Priority::other(0)),
+        cpus: leader.and_then(|tid| affinity(tid).ok()),
+    }
+});
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The priority of threads that serve nobody.
+pub(crate) fn base() -> Priority {
+    POOL.base
+}
+
+/// Limits the threads. Those that are too many end after their work.
+pub(crate) fn set_max(threads: usize) {
+    lock(&POOL.state).max = threads.max(1);
+}
+
+/// Threads of the pool, now.
+pub(crate) fn threads() -> usize {
+    lock(&POOL.state).threads
+}
+
+/// True if work waits for a thread: whoever could come back should.
+#[inline]
+pub(crate) fn has_pending() -> bool {
+    POOL.pending.load(Ordering::Relaxed) != 0
+}
+
+/// Runs `job` on a thread of the pool.
+pub(crate) fn run(job: Box<dyn FnOnce() + Send>) {
+    submit(None, Box::new(move |_| job()));
+}
+
+/// Runs a task on a thread of the pool, at `priority` from the start where one is given.
+///
+/// If all are at work, the task waits, and each of them is raised to its priority: whichever is
+/// ready first will take it up.
+pub(crate) fn submit(priority: Option<Priority>, task: Task) {
+    let mut state = lock(&POOL.state);
+    if let Some(worker) = state.idle.pop() {
+        state.busy.push(Arc::clone(&worker));
+        drop(state);
+        if let Some(priority) = priority {
+            worker.become_priority(priority);
+        }
+        *lock(&worker.task) = Some(task);
+        worker.bell.notify_one();
+        return;
+    }
+    if state.threads < state.max {
+        state.threads += 1;
+        drop(state);
+        spawn(priority, task);
+        return;
+    }
+    state.pending.push((priority, task));
+    POOL.pending.fetch_add(1, Ordering::Relaxed);
+    if state.attached.iter().any(|(_, place)| place.recall()) {
+        return;
+    }
+    if let Some(priority) = priority {
+        for worker in &state.busy {
+            if worker.raise(priority) {
+                stats::RAISED.add();
+            }
+        }
+    }
+}
+
+fn spawn(priority: Option<Priority>, task: Task) {
+    let mut task = Some(task);
+    let body = {
+        let task = task.take();
+        move || {
+            let worker = Arc::new(Worker::new());
+            if let Some(cpus) = &POOL.cpus {
+                // The thread that asked for this one may have been pinned, by itself or by us.
+                // A refusal leaves it where its parent was: slower, not wrong.
+                let _ = set_affinity(worker.tid, cpus);
+            }
+            worker.become_priority(priority.unwrap_or(POOL.base));
+            lock(&POOL.state).busy.push(Arc::clone(&worker));
+            if let Some(task) = task {
+                task(&worker);
+            }
+            work(&worker);
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("handoff".into()).spawn(body) {
+        lock(&POOL.state).threads -= 1;
+        stats::say_once(&stats::NO_THREAD, || {
+            format!("cannot start a thread to serve a call, which is lost: {error}")
+        });
+    }
+}
+
+fn work(worker: &Arc<Worker>) {
+    while let Some(task) = next(worker) {
+        task(worker);
+    }
+}
+
+/// The most urgent task that waits; after a while without any, `None`.
+fn next(worker: &Arc<Worker>) -> Option<Task> {
+    let mut state = lock(&POOL.state);
+    let is_this = |other: &Arc<Worker>| Arc::ptr_eq(other, worker);
+    if let Some((priority, task)) = take_most_urgent(&mut state.pending) {
+        POOL.pending.fetch_sub(1, Ordering::Relaxed);
+        drop(state);
+        worker.become_priority(priority.unwrap_or(POOL.base));
+        return Some(task);
+    }
+    state.busy.retain(|other| !is_this(other));
+    if state.threads > state.max {
+        state.threads -= 1;
+        return None;
+    }
+    state.idle.push(Arc::clone(worker));
+    drop(state);
+    worker.become_priority(POOL.base);
+    let mut slot = lock(&worker.task);
+    loop {
+        if let Some(task) = slot.take() {
+            return Some(task);
+        }
+        let (again, timeout) = worker.bell.wait_timeout(slot, LINGER).unwrap_or_else(PoisonError::into_inner);
+        slot = again;
+        if timeout.timed_out() && slot.is_none() {
+            drop(slot);
+            let mut state = lock(&POOL.state);
+            if let Some(at) = state.idle.iter().position(is_this) {
+                state.idle.swap_remove(at);
+                state.threads -= 1;
+                return None;
+            }
+            // Taken from the idle ones a moment ago: its task is on the way.
+            drop(state);
+            slot = lock(&worker.task);
+        }
+    }
+}
+
+fn take_most_urgent(pending: &mut Vec<(Option<Priority>, Task)>) -> Option<(Option<Priority>, Task)> {
+    let base = POOL.base;
+    let mut best: Option<(usize, Priority)> = None;
+    for (at, (priority, _)) in pending.iter().enumerate() {
+        let priority = priority.unwrap_or(base);
+        // The first of equals: whoever waits longest.
+        if best.is_none_or(|(_, most)| priority.more_urgent_than(most)) {
+            best = Some((at, priority));
+        }
+    }
+    best.map(|(at, _)| pending.remove(at))
+}
+
+/// Makes known that `worker` waits at `place`, from where it can be recalled, until the guard goes.
+pub(crate) fn attach(worker: &Arc<Worker>, place: Arc<dyn Recall>) -> Attached {
+    let place_ref = Arc::clone(&place);
+    let mut state = lock(&POOL.state);
+    state.busy.retain(|other| !Arc::ptr_eq(other, worker));
+    state.attached.push((Arc::clone(worker), place));
+    // At work until it says otherwise; the raise of busy threads must reach it.
+    state.busy.push(Arc::clone(worker));
+    Attached { place: place_ref }
+}
+
+/// See [`attach`].
+pub(crate) struct Attached {
+    place: Arc<dyn Recall>,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        lock(&POOL.state).attached.retain(|(_, place)| !Arc::ptr_eq(place, &self.place));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn jobs_run_and_the_most_urgent_goes_first() {
+        let (send, receive) = mpsc::channel();
+        for n in 0..100 {
+            let send = send.clone();
+            run(Box::new(move || send.send(n).unwrap()));
+        }
+        let mut seen: Vec<i32> = receive.iter().take(100).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..100).collect::<Vec<_>>());
+
+        let nothing = || Box::new(|_: &Arc<Worker>| ()) as Task;
+        let mut pending = vec![
+            (None, nothing()),
+            (Some(Priority::fifo(3)), nothing()),
+            (Some(Priority::fifo(9)), nothing()),
+            (Some(Priority::fifo(9)), nothing()),
+        ];
+        let order: Vec<_> = std::iter::from_fn(|| take_most_urgent(&mut pending)).map(|(p, _)| p).collect();
+        let fifo = |n| Some(Priority::fifo(n));
+        assert_eq!(order, [fifo(9), fifo(9), fifo(3), None]);
+    }
+}

@@ -1,0 +1,190 @@
+//! One slot on the caller's side: who may use it, and how its memory goes when the peer is dead.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use super::follow::Follow;
+use super::link::Link;
+use super::slot::Slot;
+use super::{sync, word};
+use crate::stats::Tally;
+use crate::{Error, Result};
+
+/// A thread is in a call in the slot.
+const CLAIMED: u32 = 1;
+/// The peer is gone.
+const DEAD: u32 = 2;
+
+/// A slot that threads of this process take turns in.
+pub(crate) struct CallerSlot {
+    id: u32,
+    class: u64,
+    link_id: u64,
+    link: Weak<Link>,
+    state: AtomicU32,
+    abandoned: AtomicBool,
+    // Invariant: set to `None` once, under `memory`, by whoever turned `state` into DEAD without
+    // CLAIMED: the burial if nobody is in the slot, else the thread that was in it when it leaves.
+    // Looked at by the thread that is in it, and by the burial under `memory`.
+    slot: UnsafeCell<Option<Slot>>,
+    memory: Mutex<()>,
+    // Invariant: touched only by the thread that is in the slot.
+    follow: UnsafeCell<Follow>,
+    calls: Tally,
+    slept: Tally,
+    beside: Tally,
+}
+
+// SAFETY: `slot` and `follow` are guarded by `state` as written above; the rest is Sync by itself.
+unsafe impl Sync for CallerSlot {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for CallerSlot {}
+
+impl CallerSlot {
+    pub(crate) fn new(link: &Arc<Link>, id: u32, class: u64, slot: Slot) -> Self {
+        CallerSlot {
+            id,
+            class,
+            link_id: link.id,
+            link: Arc::downgrade(link),
+            state: AtomicU32::new(0),
+            abandoned: AtomicBool::new(false),
+            slot: UnsafeCell::new(Some(slot)),
+            memory: Mutex::new(()),
+            follow: UnsafeCell::new(Follow::new()),
+            calls: Tally::default(),
+            slept: Tally::default(),
+            beside: Tally::default(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Which calls it is for: the caller's priority, and whether they are nested.
+    pub(crate) fn class(&self) -> u64 {
+        self.class
+    }
+
+    #[inline]
+    pub(crate) fn is_for(&self, link: &Arc<Link>, class: u64) -> bool {
+        // The address, too: numbers are those of one engine, and tests run several.
+        self.class == class && self.link_id == link.id && std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link))
+    }
+
+    #[inline]
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state.load(Ordering::Acquire) & DEAD != 0
+    }
+
+    /// A call was given up in it, and its late reply has not come.
+    pub(crate) fn abandoned(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// True if it can carry a call.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.abandoned.load(Ordering::Acquire) || self.settle()
+    }
+
+    #[cold]
+    fn settle(&self) -> bool {
+        let free = self.claim().is_ok_and(|mut claimed| word::is_free(claimed.parts().0.word()));
+        if free {
+            self.abandoned.store(false, Ordering::Release);
+        }
+        free
+    }
+
+    /// Takes the slot for one call.
+    #[inline]
+    pub(crate) fn claim(&self) -> Result<Claimed<'_>> {
+        match self.state.fetch_or(CLAIMED, Ordering::AcqRel) {
+            0 => Ok(Claimed { owner: self }),
+            // Buried; nobody enters again, so the bit that was just set stays.
+            _ => Err(Error::Dead),
+        }
+    }
+
+    /// Back to the link, for another thread.
+    pub(crate) fn give_back(self: Arc<Self>) {
+        if let Some(link) = self.link.upgrade()
+            && !self.is_dead()
+        {
+            link.caller_slots.put(self);
+        }
+    }
+
+    /// The peer is gone: wakes whoever waits in the slot, or frees its memory.
+    pub(crate) fn bury(&self) {
+        let guard = self.memory.lock();
+        match self.state.fetch_or(DEAD, Ordering::AcqRel) {
+            0 => self.free(),
+            // SAFETY: the thread that is in the slot frees it only under the lock that is held, and
+            // nobody else writes to the cell.
+            CLAIMED => {
+                if let Some(slot) = unsafe { &*self.slot.get() } {
+                    word::kill(slot.word());
+                    sync::wake(slot.word());
+                }
+            }
+            _ => {}
+        }
+        drop(guard);
+    }
+
+    /// Under `memory`, by the one that the invariant of `slot` names.
+    fn free(&self) {
+        // SAFETY: by that invariant nobody else looks at the cell now or later.
+        unsafe { *self.slot.get() = None };
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, slept: bool, beside: bool) {
+        self.calls.add();
+        if slept {
+            self.slept.add();
+        }
+        if beside {
+            self.beside.add();
+        }
+    }
+
+    /// Made, caught without sleeping, slept for, asked beside.
+    pub(crate) fn tallies(&self) -> [u64; 4] {
+        let (calls, slept) = (self.calls.get(), self.slept.get());
+        [calls, calls.saturating_sub(slept), slept, self.beside.get()]
+    }
+}
+
+/// The right to use a slot.
+pub(crate) struct Claimed<'a> {
+    owner: &'a CallerSlot,
+}
+
+impl Claimed<'_> {
+    /// The slot, and what its callers learned.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&Slot, &mut Follow) {
+        // SAFETY: this thread is in the slot, so its memory stays and `follow` is its own.
+        match unsafe { (&*self.owner.slot.get(), &mut *self.owner.follow.get()) } {
+            (Some(slot), follow) => (slot, follow),
+            (None, _) => unreachable!("the memory goes only after the last thread left"),
+        }
+    }
+}
+
+impl Drop for Claimed<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.owner.state.fetch_and(!CLAIMED, Ordering::AcqRel) & DEAD != 0 {
+            let guard = self.owner.memory.lock();
+            self.owner.free();
+            drop(guard);
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The engine's heart in a process: who it is, whom it is connected to, and the thread that reads
+//! the control sockets.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use handoff_placement::{Priority, Tid, can_raise_to};
+
+use super::link::{Link, PATIENCE};
+use super::socket::{self, Receive, Received};
+use super::wire::{Message, Token};
+use crate::local::LocalNode;
+use crate::object::{Binder, CallingIdentity, Reference};
+use crate::{Error, Result};
+
+/// How long an introduction may be on its way.
+const INTRODUCTION: Duration = Duration::from_secs(60);
+/// Introductions that may be on their way.
+const MAX_INTRODUCTIONS: usize = 1024;
+/// Messages that one link may have read before the others get their turn.
+const TURN: usize = 64;
+
+/// Whoever stands at the other end of a socket that is watched.
+#[derive(Clone)]
+enum Peer {
+    /// Somebody who has not said who it is.
+    Stranger {
+        socket: Arc<OwnedFd>,
+        since: Instant,
+        introduced: bool,
+    },
+    Link(Arc<Link>),
+    /// Where strangers come from.
+    Listener(Arc<OwnedFd>),
+}
+
+#[derive(Default)]
+struct Peers {
+    by_key: HashMap<u64, Peer>,
+    introductions: HashMap<Token, (Arc<LocalNode>, Instant)>,
+    root: Option<Arc<LocalNode>>,
+}
+
+/// State shared by the poller, the links and the engine's handle.
+pub(crate) struct Core {
+    endpoint: Token,
+    epoll: OwnedFd,
+    stop_bell: OwnedFd,
+    stopping: AtomicBool,
+    next_key: AtomicU64,
+    peers: Mutex<Peers>,
+    urgent: AtomicBool,
+    poller: Mutex<Option<Tid>>,
+}
+
+const STOP: u64 = 0;
+
+fn random() -> Result<Token> {
+    let mut token = [0; 16];
+    let count = getrandom(&mut token, GetRandomFlags::empty())
+        .map_err(|error| Error::io("cannot get random numbers", error))?;
+    if count == token.len() { Ok(token) } else { Err(Error::Protocol("too few random numbers".into())) }
+}
+
+impl Core {
+    /// Makes the process known to nobody yet, and starts its poller.
+    pub(crate) fn start() -> Result<Arc<Self>> {
+        let what = "cannot set up the engine";
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| Error::io(what, error))?;
+        let stop_bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| Error::io(what, error))?;
+        epoll::add(&epoll, &stop_bell, EventData::new_u64(STOP), EventFlags::IN)
+            .map_err(|error| Error::io(what, error))?;
+        let core = Arc::new(Core {
+            endpoint: random()?,
+            epoll,
+            stop_bell,
+            stopping: AtomicBool::new(false),
+            next_key: AtomicU64::new(STOP + 1),
+            peers: Mutex::default(),
+            urgent: AtomicBool::new(false),
+            poller: Mutex::new(None),
+        });
+        let poller = Arc::clone(&core);
+        std::thread::Builder::new()
+            .name("handoff-poll".into())
+            .spawn(move || poller.poll())
+            .map_err(|error| Error::io("cannot start the engine's thread", error))?;
+        Ok(core)
+    }
+
+    /// Ends the poller and every link. Calls in progress fail with [`Error::Dead`].
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // Fails only when it is rung already.
+        let _ = rustix::io::write(&self.stop_bell, &1u64.to_ne_bytes());
+    }
+
+    fn peers(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The links of this process.
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        let link = |peer: &Peer| if let Peer::Link(link) = peer { Some(Arc::clone(link)) } else { None };
+        self.peers().by_key.values().filter_map(link).collect()
+    }
+
+    /// A caller asks for more than an ordinary priority: from now on control messages are read
+    /// before anything that it could be waiting behind.
+    pub(crate) fn become_urgent(&self) {
+        if self.urgent.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let highest = Priority::fifo(99);
+        let poller = *self.poller.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(poller) = poller.filter(|_| can_raise_to(highest))
+            && let Err(error) = highest.apply(poller)
+        {
+            crate::stats::inherit_denied(&error);
+        }
+    }
+
+    // ---- meeting others ------------------------------------------------------------------
+
+    /// Makes `node` the object that whoever connects to `listener` meets.
+    pub(crate) fn listen(&self, listener: OwnedFd, node: Arc<LocalNode>) -> Result<()> {
+        self.peers().root = Some(node);
+        self.watch(Peer::Listener(Arc::new(listener))).map(drop)
+    }
+
+    /// Connects to a socket that somebody listens at; gives its root object.
+    pub(crate) fn connect(self: &Arc<Self>, socket: OwnedFd) -> Result<Binder> {
+        socket::pass_credentials(socket.as_fd())?;
+        self.greet(socket, [0; 16])
+    }
+
+    /// A connection for a third process to `node` of this one, and the token that goes with it.
+    pub(crate) fn introduction(&self, node: &Arc<LocalNode>) -> Result<(OwnedFd, Token)> {
+        let (mine, theirs) = socket::pair()?;
+        let (token, now) = (random()?, Instant::now());
+        let mut peers = self.peers();
+        if peers.introductions.len() >= MAX_INTRODUCTIONS {
+            peers.introductions.retain(|_, (_, since)| now.duration_since(*since) < INTRODUCTION);
+            if peers.introductions.len() >= MAX_INTRODUCTIONS {
+                return Err(Error::PermissionDenied("too many introductions are on their way".into()));
+            }
+        }
+        peers.introductions.insert(token, (Arc::clone(node), now));
+        drop(peers);
+        self.watch(Peer::Stranger { socket: Arc::new(mine), since: now, introduced: true })?;
+        Ok((theirs, token))
+    }
+
+    /// The object that a token stands for; it is good for one use.
+    pub(crate) fn redeem(&self, token: &Token) -> Option<Arc<LocalNode>> {
+        let (node, since) = self.peers().introductions.remove(token)?;
+        (since.elapsed() < INTRODUCTION).then_some(node)
+    }
+
+    /// Takes up an introduction that came in a parcel.
+    pub(crate) fn meet(self: &Arc<Self>, endpoint: Token, token: Token, socket: OwnedFd) -> Result<Binder> {
+        if endpoint == self.endpoint {
+            let node = self.redeem(&token).ok_or(Error::UnknownObject(0))?;
+            return Ok(Binder(Reference::Local(node)));
+        }
+        // Whoever claims to be a known endpoint is asked over the connection that is known.
+        let known = self.links().into_iter().find(|link| link.peer_endpoint() == Some(endpoint));
+        if let Some(link) = known
+            && let Ok(node) = link.redeem(token)
+        {
+            return Ok(Binder::from_remote(link.proxy(node)));
+        }
+        self.greet(socket, token)
+    }
+
+    /// Says hello and waits for the answer; then the connection is a link.
+    fn greet(self: &Arc<Self>, socket: OwnedFd, token: Token) -> Result<Binder> {
+        let hello = Message::Hello { endpoint: self.endpoint, token };
+        if !socket::send(socket.as_fd(), &hello, &[])? {
+            return Err(Error::Protocol("a new connection that is full".into()));
+        }
+        let Received { message, sender, .. } = receive_within(socket.as_fd(), PATIENCE)?;
+        let Message::Welcome { endpoint, node } = message else {
+            return Err(Error::Protocol("the peer did not answer a greeting".into()));
+        };
+        let peer = sender.map_or_else(|| socket::peer(socket.as_fd()), Ok)?;
+        let link = self.add_link(socket, peer)?;
+        link.set_peer_endpoint(endpoint);
+        match node {
+            0 => Err(Error::NoSuchService("the peer offers nothing".into())),
+            node => Ok(Binder::from_remote(link.proxy(node))),
+        }
+    }
+
+    fn add_link(self: &Arc<Self>, socket: OwnedFd, peer: CallingIdentity) -> Result<Arc<Link>> {
+        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+        let link = Arc::new(Link::new(self, key, socket, peer));
+        let mut peers = self.peers();
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(Error::Dead);
+        }
+        epoll::add(&self.epoll, link.socket(), EventData::new_u64(key), EventFlags::IN)
+            .map_err(|error| Error::io("cannot watch a connection", error))?;
+        peers.by_key.insert(key, Peer::Link(Arc::clone(&link)));
+        Ok(link)
+    }
+
+    fn watch(&self, peer: Peer) -> Result<u64> {
+        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+        let mut peers = self.peers();
+        let socket = match &peer {
+            Peer::Stranger { socket, .. } | Peer::Listener(socket) => socket.as_fd(),
+            Peer::Link(link) => link.socket(),
+        };
+        epoll::add(&self.epoll, socket, EventData::new_u64(key), EventFlags::IN)
+            .map_err(|error| Error::io("cannot watch a connection", error))?;
+        peers.by_key.insert(key, peer);
+        Ok(key)
+    }
+
+    /// The link has something to send that its socket did not take.
+    pub(crate) fn want_write(&self, link: &Link) {
+        let both = EventFlags::IN | EventFlags::OUT;
+        // Fails only if the link was buried meanwhile.
+        let _ = epoll::modify(&self.epoll, link.socket(), EventData::new_u64(link.id), both);
+    }
+
+    // ---- the poller ----------------------------------------------------------------------
+
+    fn poll(self: Arc<Self>) {
+        *self.poller.lock().unwrap_or_else(PoisonError::into_inner) = Some(Tid::current());
+        let mut events = Vec::with_capacity(64);
+        let mut swept = Instant::now();
+        while !self.stopping.load(Ordering::Acquire) {
+            events.clear();
+            // Wakes now and then only while there are strangers to lose patience with.
+            let strangers = self.peers().by_key.values().any(|peer| matches!(peer, Peer::Stranger { .. }));
+            let timeout = strangers.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                // Nothing can be watched any longer: nobody may wait for news.
+                Err(_) => break,
+            }
+            for event in &events {
+                let (key, flags) = (event.data.u64(), event.flags);
+                let peer = self.peers().by_key.get(&key).cloned();
+                match peer {
+                    Some(Peer::Link(link)) => self.serve_link(&link, flags),
+                    Some(Peer::Stranger { socket, introduced, .. }) => {
+                        self.hear_stranger(key, socket, introduced);
+                    }
+                    Some(Peer::Listener(listener)) => self.accept(&listener),
+                    None => {}
+                }
+            }
+            if strangers && swept.elapsed() > Duration::from_secs(1) {
+                swept = Instant::now();
+                self.sweep(swept);
+            }
+        }
+        for link in self.links() {
+            self.bury(&link);
+        }
+        let left = std::mem::take(&mut *self.peers());
+        drop(left);
+    }
+
+    fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) {
+        if flags.contains(EventFlags::OUT) && link.flush() {
+            let _ = epoll::modify(&self.epoll, link.socket(), EventData::new_u64(link.id), EventFlags::IN);
+        }
+        for _ in 0..TURN {
+            let outcome = match socket::receive(link.socket()) {
+                Ok(Receive::Empty) => return,
+                Ok(Receive::Message(Received { message, fds, .. })) => link.handle(message, fds),
+                Ok(Receive::Closed) => Err(Error::Dead),
+                Err(error) => Err(error),
+            };
+            if outcome.is_err() {
+                self.bury(link);
+                return;
+            }
+        }
+    }
+
+    fn bury(&self, link: &Arc<Link>) {
+        let _ = epoll::delete(&self.epoll, link.socket());
+        let removed = self.peers().by_key.remove(&link.id);
+        link.hang_up();
+        link.bury();
+        drop(removed);
+    }
+
+    fn accept(&self, listener: &OwnedFd) {
+        use rustix::net::{SocketFlags, accept_with};
+        while let Ok(socket) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            if socket::pass_credentials(socket.as_fd()).is_ok() {
+                let stranger =
+                    Peer::Stranger { socket: Arc::new(socket), since: Instant::now(), introduced: false };
+                // Out of descriptors or memory: the stranger sees its connection close.
+                drop(self.watch(stranger));
+            }
+        }
+    }
+
+    /// A stranger spoke: if it said hello with a token that is good, it becomes a link.
+    fn hear_stranger(self: &Arc<Self>, key: u64, socket: Arc<OwnedFd>, introduced: bool) {
+        let heard = socket::receive(socket.as_fd());
+        if matches!(heard, Ok(Receive::Empty)) {
+            return;
+        }
+        let _ = epoll::delete(&self.epoll, &*socket);
+        self.peers().by_key.remove(&key);
+        let Ok(Receive::Message(Received { message: Message::Hello { endpoint, token }, sender, .. })) =
+            heard
+        else {
+            return;
+        };
+        let node = if introduced { self.redeem(&token) } else { self.peers().root.clone() };
+        let (Some(node), Some(socket)) = (node, Arc::into_inner(socket)) else { return };
+        // A connection that was handed on was made by another process than the one that speaks.
+        let peer = if introduced { sender } else { socket::peer(socket.as_fd()).ok() };
+        let Some(peer) = peer else { return };
+        if let Ok(link) = self.add_link(socket, peer) {
+            link.set_peer_endpoint(endpoint);
+            let welcome = Message::Welcome { endpoint: self.endpoint, node: link.export(&node) };
+            // If it is gone already, the poller will see that next.
+            drop(link.send(welcome, Vec::new()));
+        }
+    }
+
+    fn sweep(&self, now: Instant) {
+        let mut peers = self.peers();
+        peers.introductions.retain(|_, (_, since)| now.duration_since(*since) < INTRODUCTION);
+        peers.by_key.retain(|_, peer| match peer {
+            Peer::Stranger { since, introduced, .. } => {
+                now.duration_since(*since) < if *introduced { INTRODUCTION } else { PATIENCE }
+            }
+            _ => true,
+        });
+    }
+}
+
+fn receive_within(socket: BorrowedFd<'_>, patience: Duration) -> Result<Received> {
+    let end = Instant::now() + patience;
+    loop {
+        match socket::receive(socket)? {
+            Receive::Message(received) => return Ok(received),
+            Receive::Closed => return Err(Error::Dead),
+            Receive::Empty => {}
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Error::Protocol(format!("the peer did not answer a greeting in {patience:?}")));
+        }
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::io("cannot wait for a peer", error)),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The engine as applications see it.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+
+use super::core::Core;
+use super::{client, follow};
+use crate::engine::{Engine, EngineKind, EngineStats};
+use crate::object::{Binder, Reference};
+use crate::{Error, Result, pool, stats};
+
+/// The shared-memory engine of this process.
+pub struct ShmEngine {
+    core: Arc<Core>,
+    manager: PathBuf,
+}
+
+impl ShmEngine {
+    /// An engine whose service manager listens at `manager`. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// If the process cannot have another thread or descriptor.
+    pub fn new(manager: impl Into<PathBuf>) -> Result<Self> {
+        Ok(ShmEngine { core: Core::start()?, manager: manager.into() })
+    }
+
+    /// Where the service manager listens.
+    pub fn manager_socket(&self) -> &Path {
+        &self.manager
+    }
+
+    fn address(&self) -> Result<SocketAddrUnix> {
+        SocketAddrUnix::new(&self.manager)
+            .map_err(|error| Error::io(format!("{} cannot be a socket", self.manager.display()), error))
+    }
+}
+
+fn new_socket() -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(|error| Error::io("cannot make a socket", error))
+}
+
+impl Engine for ShmEngine {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Shm
+    }
+
+    fn context_object(&self) -> Result<Binder> {
+        let socket = new_socket()?;
+        connect(&socket, &self.address()?).map_err(|error| {
+            let what = format!("no service manager answers at {}", self.manager.display());
+            Error::io(what, error)
+        })?;
+        self.core.connect(socket)
+    }
+
+    fn become_context_manager(&self, manager: Binder) -> Result<()> {
+        let Binder(Reference::Local(node)) = manager else {
+            return Err(Error::Unsupported {
+                engine: "shm",
+                what: "make an object of another process the service manager".into(),
+            });
+        };
+        let address = self.address()?;
+        let listener = new_socket()?;
+        if let Err(error) = bind(&listener, &address) {
+            // A socket file that nobody listens at is left of one that was killed.
+            let probe = new_socket()?;
+            let taken = connect(&probe, &address).is_ok();
+            if error != rustix::io::Errno::ADDRINUSE || taken {
+                let what = if taken {
+                    format!("another service manager serves at {}", self.manager.display())
+                } else {
+                    format!("cannot listen at {}", self.manager.display())
+                };
+                return Err(Error::io(what, error));
+            }
+            let what = || format!("cannot replace the dead socket {}", self.manager.display());
+            std::fs::remove_file(&self.manager).map_err(|error| Error::io(what(), error))?;
+            bind(&listener, &address).map_err(|error| Error::io(what(), error))?;
+        }
+        listen(&listener, 128).map_err(|error| Error::io("cannot listen", error))?;
+        self.core.listen(listener, node)
+    }
+
+    fn set_max_threads(&self, threads: usize) {
+        pool::set_max(threads);
+    }
+
+    fn stats(&self) -> EngineStats {
+        let links = self.core.links();
+        let mut sum = EngineStats {
+            served_oneway: stats::SERVED_ONEWAY.get(),
+            priority_changes: stats::PRIORITY_CHANGES.get(),
+            raised: stats::RAISED.get(),
+            inherit_denied: stats::INHERIT_DENIED.get(),
+            threads: pool::threads() as u64,
+            links: links.len() as u64,
+            ..EngineStats::default()
+        };
+        for link in links {
+            let ([calls, spun, slept, beside], served) = link.tallies();
+            sum.calls += calls;
+            sum.spun += spun;
+            sum.slept += slept;
+            sum.beside += beside;
+            sum.served += served;
+        }
+        sum
+    }
+}
+
+impl Drop for ShmEngine {
+    fn drop(&mut self) {
+        self.core.stop();
+    }
+}
+
+/// Whether callers look for the best way to wait (see the book on following the caller). Off, each
+/// blocked call sleeps at once and the scheduler places both sides.
+pub fn follow_callers(on: bool) {
+    follow::enable(on);
+}
+
+/// Call it after changing the priority of a thread that makes calls, so that the very next call
+/// carries the new one; without it, the thread notices within 16 calls.
+pub fn priority_changed() {
+    client::priority_changed();
+}

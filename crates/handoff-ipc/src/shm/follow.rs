@@ -1,0 +1,225 @@
+//! How to wait: what a caller learns about hand-offs on this machine, at this moment.
+//!
+//! A reply can be caught in three ways. *Spin*: both sides look at the slot without sleeping, best
+//! while two CPUs are free. *Beside*: the server waits bound to the caller's CPU and the caller
+//! yields to it, best where waking another CPU is dear. *Block*: sleep, and let the scheduler place
+//! everything, best when CPUs are contended. None is right everywhere, so each caller tries them on
+//! a few calls, keeps the fastest, and looks again now and then, and at once when it got slower.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How a reply is awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Spin,
+    Beside,
+    Block,
+}
+
+const MODES: [Mode; 3] = [Mode::Spin, Mode::Beside, Mode::Block];
+
+/// Calls of one trial. The first are not counted: the server follows with its reply.
+const TRIAL: u32 = 12;
+const SETTLE: u32 = 4;
+/// Calls between two trials, at first and at the most.
+const FIRST_REST: u32 = 256;
+const LONGEST_REST: u32 = 65_536;
+/// In use, one call in so many is timed.
+const SAMPLE: u32 = 16;
+
+/// Longest time that a side looks before it sleeps. A wake-up of another CPU costs about this much
+/// on a virtual machine, so that looking costs at most as much again as sleeping at once.
+pub(crate) const SPIN_LIMIT: Duration = Duration::from_micros(50);
+/// Longest time that a caller yields to a server beside it before it sleeps.
+pub(crate) const YIELD_LIMIT: Duration = Duration::from_micros(100);
+
+static ENABLED: AtomicBool = AtomicBool::new(true);
+
+/// Turns following the caller on or off for the process; off, every wait sleeps at once.
+pub(crate) fn enable(on: bool) {
+    ENABLED.store(on, Ordering::Relaxed);
+}
+
+/// What one caller knows.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    mode: Mode,
+    // Which of the modes is on trial; MODES.len(): none.
+    trial: usize,
+    // Calls left in the trial, or until the next one.
+    left: u32,
+    rest: u32,
+    // Median round trips of the last trials, nanoseconds.
+    cost_ns: [u64; MODES.len()],
+    samples: [u64; TRIAL as usize],
+    taken: usize,
+    // Moving average of the mode in use, nanoseconds.
+    recent_ns: u64,
+    allowed: [bool; MODES.len()],
+    /// Both sides are bound to one CPU: looking means yielding.
+    pub(crate) yields: bool,
+    // What the last trials ended with.
+    last: Option<Mode>,
+}
+
+impl Follow {
+    pub(crate) fn new() -> Self {
+        let mut follow = Follow {
+            mode: Mode::Block,
+            trial: MODES.len(),
+            left: 0,
+            rest: FIRST_REST,
+            cost_ns: [u64::MAX; MODES.len()],
+            samples: [0; TRIAL as usize],
+            taken: 0,
+            recent_ns: 0,
+            allowed: [true; MODES.len()],
+            yields: false,
+            last: None,
+        };
+        follow.begin(0);
+        follow
+    }
+
+    /// Whether a mode is worth a trial at all: a caller with one CPU that it shares with its server
+    /// need not try to spin.
+    pub(crate) fn allow(&mut self, spin: bool, beside: bool) {
+        self.allowed = [spin, beside, true];
+    }
+
+    /// True when the next call begins a trial: time to look at where both sides may run.
+    pub(crate) fn at_trial(&self) -> bool {
+        self.trial == 0 && self.left == TRIAL
+    }
+
+    /// How to await the next reply.
+    #[inline]
+    pub(crate) fn mode(&self) -> Mode {
+        if ENABLED.load(Ordering::Relaxed) { self.mode } else { Mode::Block }
+    }
+
+    /// Whether the next call is to be timed.
+    #[inline]
+    pub(crate) fn wants_time(&self) -> bool {
+        self.trial < MODES.len() || self.left.is_multiple_of(SAMPLE)
+    }
+
+    /// A call went by; with its round trip if it was timed.
+    #[inline]
+    pub(crate) fn note(&mut self, took_ns: Option<u64>) {
+        self.left = self.left.wrapping_sub(1);
+        if let Some(took_ns) = took_ns {
+            self.note_time(took_ns);
+        }
+        if self.left == 0 {
+            self.turn();
+        }
+    }
+
+    fn note_time(&mut self, took_ns: u64) {
+        if self.trial < MODES.len() {
+            if self.left < TRIAL - SETTLE {
+                self.samples[self.taken] = took_ns;
+                self.taken += 1;
+            }
+            return;
+        }
+        self.recent_ns = self.recent_ns - self.recent_ns / 8 + took_ns / 8;
+        let expected = self.cost_ns[self.mode as usize];
+        // Others want the CPUs now, or the handlers take longer: what was learned is void.
+        if self.recent_ns > expected.saturating_mul(3) && self.left > SAMPLE {
+            self.rest = FIRST_REST;
+            self.left = SAMPLE;
+        }
+    }
+
+    #[cold]
+    fn turn(&mut self) {
+        if self.trial < MODES.len() {
+            let samples = &mut self.samples[..self.taken];
+            samples.sort_unstable();
+            self.cost_ns[self.trial] = samples.get(samples.len() / 2).copied().unwrap_or(u64::MAX);
+        }
+        let next = if self.trial < MODES.len() { self.trial + 1 } else { 0 };
+        self.begin(next);
+    }
+
+    fn begin(&mut self, from: usize) {
+        self.taken = 0;
+        match (from..MODES.len()).find(|mode| self.allowed[*mode]) {
+            Some(mode) => {
+                self.trial = mode;
+                self.mode = MODES[mode];
+                self.left = TRIAL;
+            }
+            None => self.settle(),
+        }
+    }
+
+    fn settle(&mut self) {
+        for (mode, allowed) in self.allowed.iter().enumerate() {
+            if !allowed {
+                self.cost_ns[mode] = u64::MAX;
+            }
+        }
+        self.trial = MODES.len();
+        let best = (0..MODES.len()).min_by_key(|mode| self.cost_ns[*mode]).unwrap_or(2);
+        self.mode = MODES[best];
+        self.recent_ns = self.cost_ns[best];
+        // The same answer twice: ask less often.
+        self.rest = if self.last == Some(self.mode) { (self.rest * 2).min(LONGEST_REST) } else { FIRST_REST };
+        self.left = self.rest;
+        self.last = Some(self.mode);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn run(follow: &mut Follow, calls: u32, cost: impl Fn(Mode) -> u64) -> [u32; 3] {
+        let mut used = [0; 3];
+        for _ in 0..calls {
+            used[follow.mode() as usize] += 1;
+            let time = follow.wants_time().then(|| cost(follow.mode()));
+            follow.note(time);
+        }
+        used
+    }
+
+    #[test]
+    fn the_fastest_way_is_used_most() {
+        for best in MODES {
+            let mut follow = Follow::new();
+            let used = run(&mut follow, 20_000, |mode| if mode == best { 1_000 } else { 5_000 });
+            assert!(used[best as usize] > 19_000, "{best:?}: {used:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_for_the_worse_is_noticed() {
+        let mut follow = Follow::new();
+        run(&mut follow, 100_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
+        assert_eq!(follow.mode(), Mode::Spin);
+        // Now the CPUs are contended: a spinning side waits for its time slice to end.
+        run(&mut follow, 2_000, |mode| if mode == Mode::Spin { 50_000 } else { 3_000 });
+        assert_ne!(follow.mode(), Mode::Spin);
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_not_tried() {
+        let mut follow = Follow::new();
+        follow.allow(false, false);
+        run(&mut follow, TRIAL, |_| 1);
+        let used = run(&mut follow, 10_000, |_| 1_000);
+        assert_eq!(used, [0, 0, 10_000]);
+    }
+
+    #[test]
+    fn trials_get_rare_when_the_answer_stays() {
+        let mut follow = Follow::new();
+        let used = run(&mut follow, 1_000_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
+        assert!(used[1] + used[2] < 1_000, "{used:?}");
+    }
+}

@@ -1,0 +1,44 @@
+//! The `shm` engine: calls between processes through shared memory, in user space.
+//!
+//! Read in this order: `word.rs` is the hand-off protocol, `slot.rs` the memory it governs,
+//! `client.rs` and `server.rs` the two sides of a call; `follow.rs` decides how to wait. Off the
+//! fast path, `core.rs` connects processes and reads their control messages (`wire.rs`,
+//! `socket.rs`), and `link.rs` holds what two processes share: objects, slots, descriptors, death.
+
+#[cfg(not(loom))]
+mod caller_slot;
+#[cfg(not(loom))]
+mod client;
+#[cfg(not(loom))]
+mod core;
+#[cfg(not(loom))]
+pub(crate) mod follow;
+#[cfg(not(loom))]
+mod link;
+#[cfg(not(loom))]
+mod objects;
+#[cfg(not(loom))]
+mod oneway;
+#[cfg(not(loom))]
+mod place;
+#[cfg(not(loom))]
+mod region;
+#[cfg(not(loom))]
+mod remote;
+#[cfg(not(loom))]
+mod server;
+#[cfg(not(loom))]
+mod serving;
+#[cfg(not(loom))]
+mod slot;
+#[cfg(not(loom))]
+mod socket;
+mod sync;
+#[cfg(not(loom))]
+pub(crate) mod wire;
+mod word;
+
+#[cfg(not(loom))]
+mod engine;
+#[cfg(not(loom))]
+pub use engine::{ShmEngine, follow_callers, priority_changed};

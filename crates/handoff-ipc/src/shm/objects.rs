@@ -1,0 +1,124 @@
+//! How objects and descriptors cross a link: what stands beside a payload, and what it becomes.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::link::Link;
+use super::remote::RemoteNode;
+use super::slot::{Entry, MAX_OBJECTS};
+use crate::object::{Binder, Reference};
+use crate::parcel::{Incoming, Object, no_object, wrong_kind};
+use crate::{Error, Result};
+
+/// The sender's own object; the receiver holds one more reference.
+const OF_SENDER: u32 = 1;
+/// An object that the receiver once gave to the sender.
+const OF_RECEIVER: u32 = 2;
+/// An object of a third process: its endpoint, the token, and a connection among the descriptors.
+const OF_THIRD: u32 = 3;
+/// A file descriptor.
+const FD: u32 = 4;
+
+/// Prepares a parcel's objects for the way over `link`.
+pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(Vec<Entry>, Vec<OwnedFd>)> {
+    if objects.len() > MAX_OBJECTS {
+        return Err(Error::TooLarge { size: objects.len(), limit: MAX_OBJECTS });
+    }
+    let (mut entries, mut fds) = (Vec::with_capacity(objects.len()), Vec::new());
+    for (offset, object) in objects {
+        let entry = Entry { offset, ..Entry::default() };
+        entries.push(match object {
+            Object::Fd(fd) => {
+                fds.push(fd);
+                Entry { kind: FD, ..entry }
+            }
+            Object::Binder(Binder(Reference::Local(node))) => {
+                Entry { kind: OF_SENDER, value: link.export(&node), ..entry }
+            }
+            Object::Binder(Binder(Reference::Remote(remote))) => {
+                let Some(remote) = remote.as_any().downcast_ref::<RemoteNode>() else {
+                    return Err(Error::Unsupported {
+                        engine: "shm",
+                        what: format!("carry a reference to an object of the {} engine", remote.engine()),
+                    });
+                };
+                if Arc::ptr_eq(&remote.link, link) {
+                    Entry { kind: OF_RECEIVER, value: remote.node, ..entry }
+                } else {
+                    let endpoint = remote.link.peer_endpoint().ok_or(Error::Dead)?;
+                    let (fd, token) = remote.link.introduce(remote.node)?;
+                    fds.push(fd);
+                    Entry { kind: OF_THIRD, endpoint, token, ..entry }
+                }
+            }
+        });
+    }
+    Ok((entries, fds))
+}
+
+/// Objects that came with a parcel: each becomes something when it is read, or is given back.
+pub(crate) struct Arrived<'a> {
+    link: &'a Arc<Link>,
+    // The entry and its descriptor; `None` once read.
+    objects: Vec<Option<(Entry, Option<OwnedFd>)>>,
+}
+
+/// Descriptors that so many entries need.
+pub(crate) fn fds_of(entries: &[Entry]) -> usize {
+    entries.iter().filter(|entry| matches!(entry.kind, FD | OF_THIRD)).count()
+}
+
+impl<'a> Arrived<'a> {
+    /// `fds` are those of the entries that need one, in order.
+    pub(crate) fn new(link: &'a Arc<Link>, entries: Vec<Entry>, mut fds: VecDeque<OwnedFd>) -> Self {
+        let objects = entries
+            .into_iter()
+            .map(|entry| {
+                let fd = if fds_of(&[entry]) == 1 { fds.pop_front() } else { None };
+                Some((entry, fd))
+            })
+            .collect();
+        Arrived { link, objects }
+    }
+
+    fn take(&mut self, at: usize) -> Result<(Entry, Option<OwnedFd>)> {
+        let here = |object: &&mut Option<(Entry, Option<OwnedFd>)>| {
+            object.as_ref().is_some_and(|(entry, _)| entry.offset as usize == at)
+        };
+        self.objects.iter_mut().find(here).and_then(Option::take).ok_or_else(|| no_object(at))
+    }
+}
+
+impl Incoming for Arrived<'_> {
+    fn take_binder(&mut self, at: usize) -> Result<Binder> {
+        match self.take(at)? {
+            (Entry { kind: OF_SENDER, value, .. }, _) => Ok(Binder::from_remote(self.link.proxy(value))),
+            (Entry { kind: OF_RECEIVER, value, .. }, _) => match self.link.exported(value) {
+                Some(node) => Ok(Binder(Reference::Local(node))),
+                None => Err(Error::UnknownObject(value)),
+            },
+            (Entry { kind: OF_THIRD, endpoint, token, .. }, Some(fd)) => {
+                self.link.core()?.meet(endpoint, token, fd)
+            }
+            _ => Err(wrong_kind(at, "an object reference", "something else")),
+        }
+    }
+
+    fn take_fd(&mut self, at: usize) -> Result<OwnedFd> {
+        match self.take(at)? {
+            (Entry { kind: FD, .. }, Some(fd)) => Ok(fd),
+            _ => Err(wrong_kind(at, "a file descriptor", "something else")),
+        }
+    }
+}
+
+impl Drop for Arrived<'_> {
+    fn drop(&mut self) {
+        for (entry, _) in self.objects.drain(..).flatten() {
+            if entry.kind == OF_SENDER {
+                self.link.release(entry.value, 1);
+            }
+        }
+    }
+}

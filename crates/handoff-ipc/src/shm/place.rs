@@ -1,0 +1,114 @@
+//! Where this thread may run, and what time it is for both sides.
+
+use std::cell::RefCell;
+
+use handoff_placement::fast::{SavedMask, pin_current, restore_current, save_current};
+use handoff_placement::{CpuSet, Tid, affinity};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of CLOCK_MONOTONIC: the clock that processes share.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+fn mask() -> Option<CpuSet> {
+    affinity(Tid::current()).ok()
+}
+
+/// The only CPU that this thread may run on, if it is bound to one.
+pub(crate) fn only_cpu() -> Option<u16> {
+    mask().filter(|mask| mask.len() == 1).and_then(|mask| mask.first())
+}
+
+/// CPUs of the machine that processes may use at all.
+pub(crate) fn cpus() -> usize {
+    // Of the process's first thread: the server's threads are not where this one is bound to be.
+    Tid::new(std::process::id().cast_signed())
+        .and_then(|leader| affinity(leader).ok())
+        .map_or(1, |mask| mask.len())
+}
+
+/// True if `tid` is a thread of process `pid`.
+pub(crate) fn is_thread_of(tid: Tid, pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+}
+
+/// A serving thread's place: bound to a caller's CPU while it waits there, and its own mask again
+/// whenever somebody else could see it.
+pub(crate) struct Place {
+    home: RefCell<SavedMask>,
+    bound: std::cell::Cell<Option<u16>>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Place { home: RefCell::new(SavedMask::new()), bound: std::cell::Cell::new(None) }
+    }
+
+    /// Binds the thread to `cpu`. False where that is not allowed.
+    pub(crate) fn beside(&self, cpu: u16) -> bool {
+        if self.bound.get() == Some(cpu) {
+            return true;
+        }
+        let mut home = self.home.borrow_mut();
+        if self.bound.get().is_none() && save_current(&mut home).is_err() {
+            return false;
+        }
+        if !home.contains(cpu) || pin_current(cpu).is_err() {
+            return false;
+        }
+        self.bound.set(Some(cpu));
+        true
+    }
+
+    /// The CPU that it is bound to at present, by us.
+    #[inline]
+    pub(crate) fn bound(&self) -> Option<u16> {
+        self.bound.get()
+    }
+
+    /// Gives the thread its own mask back.
+    #[inline]
+    pub(crate) fn home(&self) {
+        if self.bound.get().is_some() {
+            self.go_home();
+        }
+    }
+
+    #[cold]
+    fn go_home(&self) {
+        self.bound.set(None);
+        // Fails only if the cpuset of the process lost all of these CPUs; then the kernel chose.
+        let _ = restore_current(&self.home.borrow());
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.home();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use handoff_placement::fast::current_cpu;
+
+    #[test]
+    fn a_thread_gets_its_mask_back() {
+        let before = mask().unwrap();
+        {
+            let place = Place::new();
+            let cpu = current_cpu();
+            assert!(place.beside(cpu));
+            assert_eq!(only_cpu(), Some(cpu));
+            place.home();
+            assert_eq!(mask().unwrap(), before);
+            assert!(place.beside(cpu));
+        }
+        assert_eq!(mask().unwrap(), before, "also when it is dropped");
+        assert!(!Place::new().beside(5000), "a CPU that is not there");
+        assert_eq!(mask().unwrap(), before);
+    }
+}

@@ -1,0 +1,107 @@
+//! A shared region: a memfd whose size nobody can change, mapped into both processes.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::{Error, Result};
+
+const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+/// Memory that another process may read and write at any time.
+///
+/// Invariant: `start..start + len` is mapped readable and writable for the life of the value, and
+/// its file cannot shrink (sealed), so no access to it can fault.
+#[derive(Debug)]
+pub(crate) struct Region {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping may be used from any thread; every access goes through atomics or raw copies
+// whose users keep to the protocol of the slot.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// A new region of zeros, and the descriptor to hand to the peer. Pages are only taken when
+    /// they are first touched.
+    pub(crate) fn create(name: &str, len: usize) -> Result<(Self, OwnedFd)> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(|error| Error::io("cannot create shared memory (memfd_create)", error))?;
+        ftruncate(&file, len as u64).map_err(|error| Error::io("cannot size shared memory", error))?;
+        fcntl_add_seals(&file, SIZE_SEALS | SealFlags::SEAL)
+            .map_err(|error| Error::io("cannot seal shared memory", error))?;
+        Ok((Self::map(file.as_fd(), len)?, file))
+    }
+
+    /// Maps a region that a peer made, once its size and its seals are known to be right.
+    pub(crate) fn accept(file: BorrowedFd<'_>, len: usize) -> Result<Self> {
+        let seals =
+            fcntl_get_seals(file).map_err(|_| Error::Protocol("a region that is not a memfd".into()))?;
+        if !seals.contains(SIZE_SEALS) {
+            return Err(Error::Protocol("a region whose size is not sealed".into()));
+        }
+        let size = fstat(file).map_err(|error| Error::io("cannot look at a region", error))?.st_size;
+        if usize::try_from(size) != Ok(len) {
+            return Err(Error::Protocol(format!("a region of {size} bytes where {len} are due")));
+        }
+        Self::map(file, len)
+    }
+
+    fn map(file: BorrowedFd<'_>, len: usize) -> Result<Self> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)
+        }
+        .map_err(|error| Error::io("cannot map shared memory", error))?;
+        let start = NonNull::new(start.cast())
+            .ok_or_else(|| Error::Protocol("the kernel mapped a region at 0".into()))?;
+        Ok(Region { start, len })
+    }
+
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this length, and nobody borrows it any longer.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_see_the_same_bytes() {
+        let (mine, file) = Region::create("test", 8192).unwrap();
+        let theirs = Region::accept(file.as_fd(), 8192).unwrap();
+        // SAFETY: inside both mappings.
+        unsafe {
+            mine.start().add(5000).write_volatile(7);
+            assert_eq!(theirs.start().add(5000).read_volatile(), 7);
+        }
+    }
+
+    #[test]
+    fn a_region_that_could_shrink_is_refused() {
+        let file = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, 8192).unwrap();
+        assert!(Region::accept(file.as_fd(), 8192).is_err());
+        let (_, file) = Region::create("test", 4096).unwrap();
+        assert!(Region::accept(file.as_fd(), 8192).is_err(), "a region of another size");
+        assert!(Region::accept(std::io::stdin().as_fd(), 8192).is_err(), "no memfd at all");
+    }
+}

@@ -1,0 +1,486 @@
+//! The server's side of a synchronous call.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use handoff_placement::{Priority, Tid};
+
+use super::follow::SPIN_LIMIT;
+use super::link::Link;
+use super::objects::{self, Arrived};
+use super::place::{self, Place};
+use super::serving;
+use super::slot::{Area, Entry, Header, Meta, NO_CPU, Slot};
+use super::sync;
+use super::word::{self, Request};
+use crate::engine::EngineKind;
+use crate::local::LocalNode;
+use crate::object::Call;
+use crate::parcel::{Reader, SharedBytes};
+use crate::pool::{self, Recall, Worker};
+use crate::stats::Tally;
+use crate::{Error, Result, dispatch};
+
+/// Requests up to this size are copied out, so that the reply can use the same cache lines.
+const COPY: usize = 1024;
+/// How long a thread waits at a slot before it goes back to the pool.
+const LINGER: Duration = Duration::from_secs(2);
+/// Claims of one priority after which the caller is looked at again.
+const TRUST: u32 = 64;
+
+/// No thread of this process is at the slot.
+const AWAY: u32 = 0;
+/// One is.
+const THERE: u32 = 1;
+/// One is, and the caller rang meanwhile.
+const RUNG: u32 = 2;
+
+/// A slot that a peer opened, and the thread that attends to it.
+pub(crate) struct ServerSlot {
+    id: u32,
+    slot: Slot,
+    presence: AtomicU32,
+    dead: AtomicBool,
+    recalled: AtomicBool,
+    waiting: AtomicBool,
+    served: Tally,
+    // Who attends, for a raise from outside.
+    worker: std::sync::Mutex<Weak<Worker>>,
+}
+
+impl Recall for ServerSlot {
+    fn recall(&self) -> bool {
+        if !self.waiting.load(Ordering::Acquire) {
+            return false;
+        }
+        self.recalled.store(true, Ordering::Release);
+        sync::wake(self.slot.word());
+        true
+    }
+}
+
+impl ServerSlot {
+    pub(crate) fn accept(id: u32, region: BorrowedFd<'_>) -> Result<Self> {
+        Ok(ServerSlot {
+            id,
+            slot: Slot::accept(region)?,
+            presence: AtomicU32::new(AWAY),
+            dead: AtomicBool::new(false),
+            recalled: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            served: Tally::default(),
+            worker: std::sync::Mutex::default(),
+        })
+    }
+
+    pub(crate) fn served(&self) -> u64 {
+        self.served.get()
+    }
+
+    /// The caller rang: sends a thread, unless one is there. On the poller's thread.
+    pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
+        let arrived = |state| match state {
+            AWAY => Some(THERE),
+            _ => Some(RUNG),
+        };
+        let Ok(AWAY) = self.presence.fetch_update(Ordering::AcqRel, Ordering::Acquire, arrived) else {
+            return;
+        };
+        let priority = self.wanted_priority(link);
+        let (slot, link) = (Arc::clone(self), Arc::clone(link));
+        pool::submit(priority, Box::new(move |worker| attend(&slot, &link, worker)));
+    }
+
+    /// The caller is more urgent than the thread at the slot. On the poller's thread.
+    pub(crate) fn raise(&self, link: &Arc<Link>) {
+        let worker = self.worker.lock().ok().and_then(|worker| worker.upgrade());
+        if let (Some(worker), Some(priority)) = (worker, self.wanted_priority(link))
+            && Priority::unpack(worker.packed()).is_none_or(|now| priority.more_urgent_than(now))
+        {
+            worker.become_priority(priority);
+        }
+    }
+
+    /// What the request that stands in the slot is to be served at, if not at the usual.
+    fn wanted_priority(&self, link: &Arc<Link>) -> Option<Priority> {
+        let header = self.slot.read_request();
+        let scheduling = *link.exported(header.node)?.scheduling();
+        let caller = if scheduling.inherit { verified(link, &header) } else { None };
+        if caller.is_some_and(|caller| caller.more_urgent_than(pool::base()))
+            && let Ok(core) = link.core()
+        {
+            core.become_urgent();
+        }
+        Some(scheduling.effective(caller, pool::base()))
+    }
+
+    pub(crate) fn bury(&self) {
+        self.dead.store(true, Ordering::Release);
+        word::kill(self.slot.word());
+        sync::wake(self.slot.word());
+    }
+}
+
+/// The priority that a caller claims, if its thread really has it: a peer that lies gets none.
+fn verified(link: &Link, header: &Header) -> Option<Priority> {
+    let claimed = Priority::unpack(header.priority)?;
+    if !claimed.more_urgent_than(pool::base()) {
+        return Some(claimed);
+    }
+    let tid = Tid::new(header.tid.cast_signed())?;
+    // The thread must be one of the peer's: `tgkill` with signal 0 asks just that.
+    let theirs = link.peer().pid != 0 && place::is_thread_of(tid, link.peer().pid);
+    let real = if theirs { Priority::of(tid).ok()? } else { return None };
+    (!claimed.more_urgent_than(real)).then_some(claimed)
+}
+
+/// What a thread remembers between two requests in one slot.
+struct Known {
+    place: Place,
+    node: Option<(u64, u32, Arc<LocalNode>)>,
+    claim: u32,
+    wanted: u32,
+    trusted: u32,
+    // Looking for the next request in vain makes the next looks rare.
+    vain: u32,
+    skip: u32,
+    only_cpu: u32,
+    watch: (u32, u32),
+}
+
+/// How a round ended.
+enum Next {
+    /// A request is in the slot.
+    Serve,
+    /// The thread has left the slot.
+    Left,
+}
+
+/// Serves the slot until nothing came for a while, or other work waits, or the caller is dead.
+fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
+    let attached = pool::attach(worker, Arc::clone(slot) as Arc<dyn Recall>);
+    if let Ok(mut here) = slot.worker.lock() {
+        *here = Arc::downgrade(worker);
+    }
+    let mut known = Known {
+        place: Place::new(),
+        node: None,
+        claim: 0,
+        wanted: 0,
+        trusted: 0,
+        vain: 0,
+        skip: 0,
+        only_cpu: place::only_cpu().map_or(NO_CPU, u32::from),
+        watch: (0, 0),
+    };
+    loop {
+        let next = match word::poll_request(slot.slot.word()) {
+            Request::Ready if !slot.is_dead() => slot.round(link, worker, &mut known),
+            Request::Pending if !slot.is_dead() => slot.leave(),
+            _ => break,
+        };
+        if matches!(next, Next::Left) {
+            break;
+        }
+    }
+    drop(attached);
+}
+
+impl ServerSlot {
+    #[inline]
+    fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Serves one request and waits for the next.
+    #[inline]
+    fn round(&self, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut Known) -> Next {
+        let header = self.slot.read_request();
+        let node = known.node_of(link, header.node);
+        let leaf = node.is_none_or(|node| node.scheduling().leaf);
+        if let Some(node) = node.map(Arc::clone) {
+            known.take_priority(link, worker, &header, &node);
+            if !leaf {
+                known.place.home();
+            }
+            self.answer(link, &header, Ok(&node));
+        } else {
+            self.answer(link, &header, Err(Error::UnknownObject(header.node)));
+        }
+        if self.recalled.load(Ordering::Relaxed) || pool::has_pending() {
+            self.finish(false, false);
+            return self.left();
+        }
+        known.tell(self, worker);
+        let meta = header.meta;
+        if meta.has(Meta::SPIN) && known.may_spin() {
+            self.finish(true, false);
+            let found = self.spin(meta.has(Meta::YIELD));
+            known.spun(found);
+            if found {
+                return Next::Serve;
+            }
+        } else if meta.has(Meta::BESIDE) {
+            self.finish(true, false);
+            if known.place.beside(meta.cpu()) {
+                known.tell(self, worker);
+            }
+        } else {
+            known.place.home();
+            self.finish(true, true);
+        }
+        self.sleep()
+    }
+
+    /// Hands the reply over.
+    #[inline]
+    fn finish(&self, attend: bool, sleeps: bool) {
+        self.served.add();
+        if word::post_reply(self.slot.word(), attend, sleeps) {
+            sync::wake(self.slot.word());
+        }
+    }
+
+    fn spin(&self, yields: bool) -> bool {
+        for _ in 0..200 {
+            if word::poll_request(self.slot.word()) != Request::Pending {
+                return true;
+            }
+            if yields {
+                rustix::thread::sched_yield();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        let end = Instant::now() + SPIN_LIMIT;
+        while Instant::now() < end {
+            for _ in 0..50 {
+                if word::poll_request(self.slot.word()) != Request::Pending {
+                    return true;
+                }
+                if yields {
+                    rustix::thread::sched_yield();
+                } else {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        false
+    }
+
+    fn sleep(&self) -> Next {
+        // Exchanged, not stored: whoever hands work to the pool either sees this thread wait, or
+        // this thread sees the work.
+        self.waiting.swap(true, Ordering::SeqCst);
+        let end = Instant::now() + LINGER;
+        let next = loop {
+            if word::poll_request(self.slot.word()) != Request::Pending {
+                break Next::Serve;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            let wanted = self.recalled.load(Ordering::SeqCst) || pool::has_pending();
+            if wanted || self.is_dead() || left.is_zero() {
+                break self.leave();
+            }
+            if let Some(value) = word::server_may_sleep(self.slot.word()) {
+                sync::wait(self.slot.word(), value, Some(left));
+            }
+        };
+        self.waiting.store(false, Ordering::Relaxed);
+        next
+    }
+
+    /// Leaves the slot, unless a request came first.
+    fn leave(&self) -> Next {
+        if word::detach(self.slot.word()) { self.left() } else { Next::Serve }
+    }
+
+    /// The word says that nobody looks. Whoever rang since was told to be content with this thread.
+    fn left(&self) -> Next {
+        self.recalled.store(false, Ordering::Relaxed);
+        match self.presence.compare_exchange(THERE, AWAY, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Next::Left,
+            Err(_) => {
+                self.presence.store(THERE, Ordering::Release);
+                Next::Serve
+            }
+        }
+    }
+
+    /// Runs the service and puts its reply into the slot.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn answer(&self, link: &Arc<Link>, header: &Header, node: Result<&Arc<LocalNode>>) {
+        let (mut scratch, small) = (Scratch::new(), header.len as usize <= COPY);
+        let area = if small { Area::A } else { Area::B };
+        // SAFETY: it is this side's turn, and `presence` lets one thread in. A small request is
+        // copied out before anything is written; a large one lies in the other area.
+        let mut reply = unsafe { self.slot.writer(area) };
+        let outcome = node.and_then(|node| {
+            let data = self
+                .slot
+                .payload(Area::A, header.len)
+                .ok_or(Error::TooLarge { size: header.len as usize, limit: super::slot::MAX_PAYLOAD })?;
+            let data = if small { scratch.copy(data) } else { data };
+            let call = self.call(link, header);
+            serving::inside(link, &self.slot, || {
+                if header.meta.has(Meta::OBJECTS) {
+                    let mut arrived = self.arrived(link)?;
+                    let mut data = Reader::with_objects(data, &mut arrived);
+                    dispatch::serve(&**node.service(), &call, header.code, &mut data, &mut reply)
+                } else {
+                    dispatch::serve(&**node.service(), &call, header.code, &mut Reader::new(data), &mut reply)
+                }
+            })
+        });
+        let flags = if small { 0 } else { Meta::AREA_B };
+        let len = reply.len() as u32;
+        let objects = reply.finish();
+        let outcome = outcome.and_then(|()| {
+            if objects.is_empty() {
+                return Ok(flags);
+            }
+            let (entries, fds) = objects::encode(link, objects)?;
+            self.slot.write_entries(area, &entries);
+            link.send_fds(self.id, true, fds)?;
+            Ok(flags | Meta::OBJECTS)
+        });
+        match outcome {
+            Ok(flags) => self.slot.write_reply(0, len, Meta(flags)),
+            Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
+        }
+    }
+
+    #[cold]
+    fn arrived<'a>(&self, link: &'a Arc<Link>) -> Result<Arrived<'a>> {
+        let entries: Vec<Entry> = self
+            .slot
+            .read_entries(Area::A)
+            .ok_or_else(|| Error::Protocol("more objects than a parcel may carry".into()))?;
+        let fds = link.take_fds(self.id, false, objects::fds_of(&entries))?;
+        Ok(Arrived::new(link, entries, fds))
+    }
+
+    #[inline]
+    fn call(&self, link: &Link, header: &Header) -> Call<'static> {
+        let deadline = header.meta.has(Meta::DEADLINE).then(|| {
+            let left = self.slot.deadline().saturating_sub(place::monotonic_ns());
+            Instant::now() + Duration::from_nanos(left)
+        });
+        Call {
+            identity: link.peer(),
+            engine: EngineKind::Shm,
+            priority: Priority::unpack(header.priority),
+            oneway: false,
+            deadline,
+            lifetime: std::marker::PhantomData,
+        }
+    }
+}
+
+/// Serves a nested call on the thread that waits for the outer one.
+pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) {
+    if slot.presence.compare_exchange(AWAY, THERE, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // It was rung as well, and a thread of the pool has it.
+        return;
+    }
+    if word::poll_request(slot.slot.word()) == Request::Ready {
+        let header = slot.slot.read_request();
+        let node = link.exported(header.node);
+        slot.answer(link, &header, node.as_ref().ok_or(Error::UnknownObject(header.node)));
+        slot.finish(false, false);
+    }
+    if slot.presence.swap(AWAY, Ordering::AcqRel) == RUNG {
+        slot.rung(link);
+    }
+}
+
+impl Known {
+    /// The object that is called: without a lock while the peer's references stay the same.
+    #[inline]
+    fn node_of(&mut self, link: &Link, id: u64) -> Option<&Arc<LocalNode>> {
+        let version = link.exports_version();
+        if self.node.as_ref().is_none_or(|(known, then, _)| (*known, *then) != (id, version)) {
+            self.trusted = 0;
+            self.node = link.exported(id).map(|node| (id, version, node));
+        }
+        self.node.as_ref().map(|(_, _, node)| node)
+    }
+
+    /// Runs at what this call is to be served at. Nothing to do while one caller calls one object.
+    #[inline]
+    fn take_priority(&mut self, link: &Arc<Link>, worker: &Worker, header: &Header, node: &LocalNode) {
+        if self.trusted == 0 || self.claim != header.priority {
+            self.decide(link, header, node);
+        }
+        self.trusted -= 1;
+        if worker.packed() != self.wanted
+            && let Some(wanted) = Priority::unpack(self.wanted)
+        {
+            worker.become_priority(wanted);
+        }
+    }
+
+    #[cold]
+    fn decide(&mut self, link: &Arc<Link>, header: &Header, node: &LocalNode) {
+        let scheduling = node.scheduling();
+        let caller = if scheduling.inherit { verified(link, header) } else { None };
+        self.claim = header.priority;
+        self.wanted = scheduling.effective(caller, pool::base()).pack();
+        self.trusted = TRUST;
+    }
+
+    /// Tells the caller what the thread at the slot runs at, and where.
+    #[inline]
+    fn tell(&mut self, slot: &ServerSlot, worker: &Worker) {
+        let watch = (worker.packed(), self.place.bound().map_or(self.only_cpu, u32::from));
+        if watch != self.watch {
+            self.watch = watch;
+            slot.slot.set_watch(watch.0, watch.1);
+        }
+    }
+
+    #[inline]
+    fn may_spin(&mut self) -> bool {
+        if self.skip == 0 {
+            return true;
+        }
+        self.skip -= 1;
+        false
+    }
+
+    #[inline]
+    fn spun(&mut self, found: bool) {
+        if found {
+            self.vain = 0;
+        } else {
+            self.vain = (self.vain + 1).min(10);
+            self.skip = (1 << self.vain) - 1;
+        }
+    }
+}
+
+/// Room for a private copy of a small request.
+struct Scratch([std::mem::MaybeUninit<u8>; COPY]);
+
+impl Scratch {
+    #[inline]
+    fn new() -> Self {
+        Scratch([std::mem::MaybeUninit::uninit(); COPY])
+    }
+
+    #[inline]
+    #[allow(unsafe_code)]
+    fn copy(&mut self, data: SharedBytes<'_>) -> SharedBytes<'_> {
+        debug_assert!(data.len() <= COPY);
+        let len = data.len().min(COPY);
+        let start = self.0.as_mut_ptr().cast::<u8>();
+        // SAFETY: at most COPY bytes are written, and just those are readable afterwards.
+        unsafe {
+            start.copy_from_nonoverlapping(data.start(), len);
+            SharedBytes::new(start, len)
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Control messages: what two processes say to each other beside the calls.
+//!
+//! All have one size and one form, so that a hostile one can be nothing worse than wrong numbers.
+
+use crate::{Error, Result};
+
+/// Bytes of a message.
+pub(crate) const MESSAGE_SIZE: usize = 48;
+
+/// Version of the protocol; peers of another one are turned away.
+pub(crate) const VERSION: u32 = 1;
+
+/// Most file descriptors that travel with one message (the kernel's `SCM_MAX_FD` is 253).
+pub(crate) const MAX_FDS: usize = 64;
+
+/// 128 random bits: an endpoint's name, or the right to one object.
+pub(crate) type Token = [u8; 16];
+
+/// What one process tells the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// First on every connection: who I am, and which introduction brings me (zeros: none).
+    Hello { endpoint: Token, token: Token },
+    /// The answer: who I am, and the object that the connection was made for (0: none).
+    Welcome { endpoint: Token, node: u64 },
+    /// A new slot; its region comes along.
+    Slot { slot: u32 },
+    /// A request stands in the slot, and no thread of yours looks at it.
+    Call { slot: u32 },
+    /// The thread that looks at the slot is less urgent than the request in it.
+    Raise { slot: u32 },
+    /// Descriptors of the parcel in the slot, more to follow or not.
+    Fds { slot: u32, reply: bool },
+    /// Make a connection that I can hand to a third process, for this object of yours.
+    Introduce { request: u32, node: u64 },
+    /// It comes along; the token is the right to the object. Node 0: refused.
+    Introduced { request: u32, node: u64, token: Token },
+    /// Somebody handed me this token; I know you already.
+    Redeem { request: u32, token: Token },
+    /// The object that it stands for (0: none).
+    Redeemed { request: u32, node: u64 },
+    /// I gave up so many references to your object.
+    Release { node: u64, count: u32 },
+    /// My queue of oneway calls; its region comes along.
+    Ring,
+    /// The queue holds something, and no thread of yours looks at it.
+    Post,
+}
+
+impl Message {
+    /// As it travels.
+    pub(crate) fn encode(&self) -> [u8; MESSAGE_SIZE] {
+        use Message::*;
+        let none = [0; 16];
+        let (kind, a, b, first, second) = match *self {
+            Hello { endpoint, token } => (1, VERSION, 0, endpoint, token),
+            Welcome { endpoint, node } => (2, VERSION, node, endpoint, none),
+            Slot { slot } => (3, slot, 0, none, none),
+            Call { slot } => (4, slot, 0, none, none),
+            Raise { slot } => (5, slot, 0, none, none),
+            Fds { slot, reply } => (6, slot, u64::from(reply), none, none),
+            Introduce { request, node } => (7, request, node, none, none),
+            Introduced { request, node, token } => (8, request, node, token, none),
+            Redeem { request, token } => (9, request, 0, token, none),
+            Redeemed { request, node } => (10, request, node, none, none),
+            Release { node, count } => (11, count, node, none, none),
+            Ring => (12, 0, 0, none, none),
+            Post => (13, 0, 0, none, none),
+        };
+        let mut bytes = [0; MESSAGE_SIZE];
+        bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
+        bytes[4..8].copy_from_slice(&a.to_le_bytes());
+        bytes[8..16].copy_from_slice(&b.to_le_bytes());
+        bytes[16..32].copy_from_slice(&first);
+        bytes[32..].copy_from_slice(&second);
+        bytes
+    }
+
+    /// From what came; anything that no peer of this version sends is an error.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        use Message::*;
+        let bytes: &[u8; MESSAGE_SIZE] = bytes
+            .try_into()
+            .map_err(|_| Error::Protocol(format!("a control message of {} bytes", bytes.len())))?;
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let token = |at: usize| -> Token { std::array::from_fn(|index| bytes[at + index]) };
+        let (a, b) = (word(4), u64::from(word(8)) | u64::from(word(12)) << 32);
+        let (first, second) = (token(16), token(32));
+        let message = match word(0) {
+            1 | 2 if a != VERSION => {
+                return Err(Error::Protocol(format!("the peer speaks version {a}, this is {VERSION}")));
+            }
+            1 => Hello { endpoint: first, token: second },
+            2 => Welcome { endpoint: first, node: b },
+            3 => Slot { slot: a },
+            4 => Call { slot: a },
+            5 => Raise { slot: a },
+            6 => Fds { slot: a, reply: b != 0 },
+            7 => Introduce { request: a, node: b },
+            8 => Introduced { request: a, node: b, token: first },
+            9 => Redeem { request: a, token: first },
+            10 => Redeemed { request: a, node: b },
+            11 => Release { node: b, count: a },
+            12 => Ring,
+            13 => Post,
+            other => return Err(Error::Protocol(format!("a control message of unknown kind {other}"))),
+        };
+        Ok(message)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_message() -> impl Strategy<Value = Message> {
+        (1u32..14, any::<u32>(), any::<u64>(), any::<Token>(), any::<Token>()).prop_map(
+            |(kind, a, b, t, u)| match kind {
+                1 => Message::Hello { endpoint: t, token: u },
+                2 => Message::Welcome { endpoint: t, node: b },
+                3 => Message::Slot { slot: a },
+                4 => Message::Call { slot: a },
+                5 => Message::Raise { slot: a },
+                6 => Message::Fds { slot: a, reply: b % 2 == 1 },
+                7 => Message::Introduce { request: a, node: b },
+                8 => Message::Introduced { request: a, node: b, token: t },
+                9 => Message::Redeem { request: a, token: t },
+                10 => Message::Redeemed { request: a, node: b },
+                11 => Message::Release { node: b, count: a },
+                12 => Message::Ring,
+                _ => Message::Post,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sent_is_what_arrives(message in any_message()) {
+            prop_assert_eq!(Message::decode(&message.encode()).unwrap(), message);
+        }
+
+        #[test]
+        fn garbage_is_an_error_or_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            if let Ok(message) = Message::decode(&bytes) {
+                prop_assert_eq!(bytes.len(), MESSAGE_SIZE);
+                prop_assert_eq!(Message::decode(&message.encode()).unwrap(), message);
+            }
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! The hand-off protocol: one 32-bit word between a caller and the thread that serves it.
+//!
+//! Each hand-off is one atomic exchange. What stood in the word before tells whoever handed off
+//! what is left to do: nothing (the peer is running and looks), a `FUTEX_WAKE` (it sleeps), or a
+//! ring at the peer's control socket (no thread looks at this slot). No wake-up can be lost,
+//! because a side says that it sleeps in the same word that the other side exchanges.
+//!
+//! ```text
+//! caller                                      server
+//! FREE ── post_request ──> REQUEST ──────────────> await_request
+//!                             │  <── nest ──         (its handler calls the caller's process back)
+//! await_reply <── REPLY = FREE ── post_reply ─────────┘
+//!    └─ abandon ──> ABANDONED ── post_reply ──> FREE  (deadline passed; the reply is dropped)
+//! ```
+//!
+//! The word lies in memory that the peer may scribble on. Nothing but the two peers' own progress
+//! depends on it; whether the peer is dead is known from a flag in private memory.
+
+use super::sync::{AtomicU32, Ordering};
+
+const PHASE: u32 = 0x0f;
+/// The reply is in the slot, or nothing was ever asked: the caller may post.
+const FREE: u32 = 0;
+/// A request is in the slot.
+const REQUEST: u32 = 1;
+/// The serving thread wants the waiting caller to serve another slot.
+const NESTED: u32 = 2;
+/// The caller went away before the reply came.
+const ABANDONED: u32 = 3;
+/// The peer's process is gone.
+const DEAD: u32 = 4;
+
+/// A thread of the server looks at this slot.
+const ATTENDED: u32 = 0x10;
+/// It sleeps.
+const SERVER_SLEEPS: u32 = 0x20;
+/// The caller sleeps.
+const CALLER_SLEEPS: u32 = 0x40;
+
+/// What a caller that posted must do for its request to be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// Nothing: a thread is looking.
+    Seen,
+    /// Wake the thread that sleeps on the word.
+    Wake,
+    /// Ring: no thread looks at this slot.
+    Ring,
+}
+
+/// What the caller finds in the word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Nothing yet.
+    Pending,
+    /// The reply.
+    Ready,
+    /// A nested call to serve.
+    Nested,
+    /// The server's process is gone.
+    Dead,
+}
+
+/// What the server finds in the word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Nothing yet.
+    Pending,
+    /// A request.
+    Ready,
+    /// The caller's process is gone, or broke the protocol.
+    Dead,
+}
+
+/// Hands a request over. With `sleeps` the caller is about to sleep, which saves it an exchange.
+#[inline]
+pub(crate) fn post_request(word: &AtomicU32, sleeps: bool) -> Posted {
+    let old = word.swap(REQUEST | if sleeps { CALLER_SLEEPS } else { 0 }, Ordering::AcqRel);
+    if old & ATTENDED == 0 {
+        Posted::Ring
+    } else if old & SERVER_SLEEPS != 0 {
+        Posted::Wake
+    } else {
+        Posted::Seen
+    }
+}
+
+/// Looks for the reply.
+#[inline]
+pub(crate) fn poll_reply(word: &AtomicU32) -> Reply {
+    match word.load(Ordering::Acquire) & PHASE {
+        REQUEST => Reply::Pending,
+        FREE => Reply::Ready,
+        NESTED => Reply::Nested,
+        // ABANDONED is written by the caller alone: whoever reads it here was lied to.
+        _ => Reply::Dead,
+    }
+}
+
+/// Says that the caller is about to sleep. `Some(value)`: sleep while the word holds it; `None`:
+/// there is something to look at.
+#[inline]
+pub(crate) fn caller_may_sleep(word: &AtomicU32) -> Option<u32> {
+    const ASLEEP: u32 = REQUEST | CALLER_SLEEPS;
+    match word.compare_exchange(REQUEST, ASLEEP, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) | Err(ASLEEP) => Some(ASLEEP),
+        Err(_) => None,
+    }
+}
+
+/// Takes a nested call up: the word is back at REQUEST, for the reply or the next nested call.
+#[inline]
+pub(crate) fn accept_nested(word: &AtomicU32) -> bool {
+    word.compare_exchange(NESTED, REQUEST, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Gives the request up. Anything but `Pending` says what came in the meantime instead: then the
+/// request was not given up.
+pub(crate) fn abandon(word: &AtomicU32) -> Reply {
+    for asleep in [0, CALLER_SLEEPS, 0, CALLER_SLEEPS] {
+        if word.compare_exchange(REQUEST | asleep, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return Reply::Pending;
+        }
+    }
+    match poll_reply(word) {
+        // The word flickers: only a peer that breaks the protocol writes it back and forth.
+        Reply::Pending => Reply::Dead,
+        other => other,
+    }
+}
+
+/// True once the server is done with a request that was given up.
+pub(crate) fn is_free(word: &AtomicU32) -> bool {
+    word.load(Ordering::Acquire) & PHASE == FREE
+}
+
+/// Hands the reply over. `attend`: this thread looks at the slot from now on; `sleeps`: it is about
+/// to sleep. True if the caller must be woken.
+#[inline]
+pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> bool {
+    let new = match (attend, sleeps) {
+        (false, _) => FREE,
+        (true, false) => FREE | ATTENDED,
+        (true, true) => FREE | ATTENDED | SERVER_SLEEPS,
+    };
+    let old = word.swap(new, Ordering::AcqRel);
+    old & CALLER_SLEEPS != 0
+}
+
+/// Looks for a request.
+#[inline]
+pub(crate) fn poll_request(word: &AtomicU32) -> Request {
+    match word.load(Ordering::Acquire) & PHASE {
+        FREE => Request::Pending,
+        REQUEST => Request::Ready,
+        // Given up before this thread saw it: it is served all the same, the reply is dropped.
+        ABANDONED => Request::Ready,
+        _ => Request::Dead,
+    }
+}
+
+/// Says that the serving thread is about to sleep. `Some(value)`: sleep while the word holds it.
+#[inline]
+pub(crate) fn server_may_sleep(word: &AtomicU32) -> Option<u32> {
+    const AWAKE: u32 = FREE | ATTENDED;
+    const ASLEEP: u32 = AWAKE | SERVER_SLEEPS;
+    match word.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) | Err(ASLEEP) => Some(ASLEEP),
+        Err(_) => None,
+    }
+}
+
+/// Says that no thread looks at the slot any longer. False: a request came first, serve it.
+pub(crate) fn detach(word: &AtomicU32) -> bool {
+    for asleep in [SERVER_SLEEPS, 0] {
+        let from = FREE | ATTENDED | asleep;
+        if word.compare_exchange(from, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return true;
+        }
+    }
+    poll_request(word) != Request::Ready
+}
+
+/// Asks the waiting caller to serve a nested call. `Some(true)`: wake it; `Some(false)`: it looks;
+/// `None`: it does not wait any longer.
+pub(crate) fn nest(word: &AtomicU32) -> Option<bool> {
+    // Twice: the caller may fall asleep between the two.
+    for _ in 0..2 {
+        for asleep in [0, CALLER_SLEEPS] {
+            if word.compare_exchange(REQUEST | asleep, NESTED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                return Some(asleep != 0);
+            }
+        }
+    }
+    None
+}
+
+/// The peer's process is gone: whoever waits must look. The private flag was set before.
+pub(crate) fn kill(word: &AtomicU32) {
+    word.swap(DEAD, Ordering::AcqRel);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_slot_rings_and_an_attended_one_does_not() {
+        let word = AtomicU32::new(0);
+        assert_eq!(post_request(&word, false), Posted::Ring);
+        assert_eq!(poll_request(&word), Request::Ready);
+        assert!(!post_reply(&word, true, false));
+        assert_eq!(poll_reply(&word), Reply::Ready);
+        assert_eq!(post_request(&word, true), Posted::Seen);
+        assert!(post_reply(&word, true, true), "a caller that sleeps is woken");
+        assert_eq!(post_request(&word, false), Posted::Wake);
+    }
+
+    #[test]
+    fn an_abandoned_request_is_free_after_the_late_reply() {
+        let word = AtomicU32::new(0);
+        post_request(&word, false);
+        assert_eq!(abandon(&word), Reply::Pending);
+        assert!(!is_free(&word));
+        assert!(!post_reply(&word, false, false), "nobody waits for a late reply");
+        assert!(is_free(&word));
+    }
+
+    #[test]
+    fn abandoning_after_the_reply_gives_the_reply() {
+        let word = AtomicU32::new(0);
+        post_request(&word, false);
+        post_reply(&word, true, false);
+        assert_eq!(abandon(&word), Reply::Ready);
+    }
+
+    #[test]
+    fn detaching_loses_no_request() {
+        let word = AtomicU32::new(0);
+        post_request(&word, false);
+        post_reply(&word, true, false);
+        post_request(&word, false);
+        assert!(!detach(&word));
+        post_reply(&word, true, true);
+        assert!(detach(&word));
+        assert_eq!(post_request(&word, false), Posted::Ring);
+    }
+
+    #[test]
+    fn nesting_needs_a_caller_that_waits() {
+        let word = AtomicU32::new(0);
+        assert_eq!(nest(&word), None);
+        post_request(&word, true);
+        assert_eq!(nest(&word), Some(true));
+        assert_eq!(poll_reply(&word), Reply::Nested);
+        assert!(accept_nested(&word));
+        assert_eq!(nest(&word), Some(false));
+        abandon(&word);
+    }
+
+    #[test]
+    fn the_dead_are_seen_by_both_sides() {
+        let word = AtomicU32::new(0);
+        post_request(&word, true);
+        kill(&word);
+        assert_eq!(poll_reply(&word), Reply::Dead);
+        assert_eq!(poll_request(&word), Request::Dead);
+        assert_eq!(caller_may_sleep(&word), None);
+        assert_eq!(server_may_sleep(&word), None);
+    }
+}
+
+/// Every interleaving of one caller and one server, with loom: `cargo xtask test` runs it with
+/// `RUSTFLAGS="--cfg loom"`. `detach` and `await` below are what `client.rs` and `server.rs` do.
+#[cfg(all(test, loom))]
+mod model {
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32 as Data;
+    use loom::thread;
+
+    use super::super::sync::{self, AtomicBool, Ordering};
+    use super::*;
+
+    struct Slot {
+        word: AtomicU32,
+        payload: Data,
+        bell: AtomicBool,
+        dead: AtomicBool,
+    }
+
+    fn slot() -> Arc<Slot> {
+        Arc::new(Slot {
+            word: AtomicU32::new(0),
+            payload: Data::new(0),
+            bell: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
+        })
+    }
+
+    fn call(slot: &Slot, value: u32, sleeps: bool) -> Option<u32> {
+        slot.payload.store(value, Ordering::Relaxed);
+        match post_request(&slot.word, sleeps) {
+            Posted::Seen => {}
+            Posted::Wake => sync::wake(&slot.word),
+            Posted::Ring => slot.bell.store(true, Ordering::Release),
+        }
+        loop {
+            if slot.dead.load(Ordering::Acquire) {
+                return None;
+            }
+            match poll_reply(&slot.word) {
+                Reply::Ready => return Some(slot.payload.load(Ordering::Relaxed)),
+                Reply::Dead => return None,
+                Reply::Nested => unreachable!("nobody nests here"),
+                Reply::Pending => {}
+            }
+            match caller_may_sleep(&slot.word) {
+                Some(value) => sync::wait(&slot.word, value, None),
+                None => thread::yield_now(),
+            }
+        }
+    }
+
+    fn await_bell(slot: &Slot) {
+        while !slot.bell.swap(false, Ordering::AcqRel) {
+            thread::yield_now();
+        }
+    }
+
+    fn await_request(slot: &Slot) {
+        while poll_request(&slot.word) == Request::Pending {
+            if let Some(value) = server_may_sleep(&slot.word) {
+                sync::wait(&slot.word, value, None);
+            }
+        }
+    }
+
+    fn reply(slot: &Slot, attend: bool, sleeps: bool) {
+        let value = slot.payload.load(Ordering::Relaxed);
+        slot.payload.store(value + 100, Ordering::Relaxed);
+        if post_reply(&slot.word, attend, sleeps) {
+            sync::wake(&slot.word);
+        }
+    }
+
+    fn two_calls(caller_sleeps: bool, server_sleeps: bool) {
+        loom::model(move || {
+            let slot = slot();
+            let server = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || {
+                    await_bell(&slot);
+                    reply(&slot, true, server_sleeps);
+                    await_request(&slot);
+                    reply(&slot, false, false);
+                })
+            };
+            assert_eq!(call(&slot, 1, caller_sleeps), Some(101));
+            assert_eq!(call(&slot, 2, caller_sleeps), Some(102));
+            server.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn no_wake_is_lost_when_both_sleep_at_once() {
+        two_calls(true, true);
+    }
+
+    #[test]
+    fn no_wake_is_lost_when_both_look_first() {
+        two_calls(false, false);
+    }
+
+    #[test]
+    fn a_thread_that_leaves_is_rung_back() {
+        loom::model(|| {
+            let slot = slot();
+            let server = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || {
+                    await_bell(&slot);
+                    reply(&slot, true, false);
+                    if detach(&slot.word) {
+                        await_bell(&slot);
+                    }
+                    reply(&slot, false, false);
+                })
+            };
+            assert_eq!(call(&slot, 1, false), Some(101));
+            assert_eq!(call(&slot, 2, false), Some(102));
+            server.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_dead_server_frees_its_caller() {
+        loom::model(|| {
+            let slot = slot();
+            let poller = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || {
+                    slot.dead.store(true, Ordering::Release);
+                    kill(&slot.word);
+                    sync::wake(&slot.word);
+                })
+            };
+            assert_eq!(call(&slot, 1, true), None);
+            poller.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_call_is_answered_or_given_up_never_both() {
+        loom::model(|| {
+            let slot = slot();
+            slot.payload.store(1, Ordering::Relaxed);
+            assert_eq!(post_request(&slot.word, false), Posted::Ring);
+            let server = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || reply(&slot, false, false))
+            };
+            match abandon(&slot.word) {
+                Reply::Ready => assert_eq!(slot.payload.load(Ordering::Relaxed), 101),
+                Reply::Pending => {
+                    server.join().unwrap();
+                    assert!(is_free(&slot.word), "the late reply frees the slot");
+                    return;
+                }
+                other => unreachable!("{other:?}"),
+            }
+            server.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_nested_call_reaches_the_waiting_caller() {
+        loom::model(|| {
+            let slot = slot();
+            assert_eq!(post_request(&slot.word, false), Posted::Ring);
+            let server = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || {
+                    slot.payload.store(7, Ordering::Relaxed);
+                    if nest(&slot.word).expect("the caller waits") {
+                        sync::wake(&slot.word);
+                    }
+                    // The nested reply travels in another slot; here the bell stands for it.
+                    await_bell(&slot);
+                    reply(&slot, false, false);
+                })
+            };
+            loop {
+                match poll_reply(&slot.word) {
+                    Reply::Ready => break,
+                    Reply::Nested => {
+                        assert_eq!(slot.payload.load(Ordering::Relaxed), 7);
+                        assert!(accept_nested(&slot.word));
+                        slot.bell.store(true, Ordering::Release);
+                    }
+                    Reply::Pending => {
+                        if let Some(value) = caller_may_sleep(&slot.word) {
+                            sync::wait(&slot.word, value, None);
+                        }
+                    }
+                    Reply::Dead => unreachable!("nobody died"),
+                }
+            }
+            assert_eq!(slot.payload.load(Ordering::Relaxed), 107);
+            server.join().unwrap();
+        });
+    }
+}
