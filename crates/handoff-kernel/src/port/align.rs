@@ -1,0 +1,285 @@
+//! Alignment: which line of the tree is which line that the hunk expects.
+//!
+//! Dynamic programming after Needleman and Wunsch with the affine gaps of Gotoh (1982), global in
+//! the hunk's lines and local in the file's: lines of the file in front of and behind the hunk cost
+//! nothing, lines between its matches a little, and each line that the hunk expects and the file
+//! lacks as much as the line says about the place.
+
+use super::scope::ScopeKind;
+use super::source::Source;
+use super::words::Line;
+
+/// What is known of where a hunk's line belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Label {
+    /// Inside one of these scopes of the file.
+    Known(Vec<usize>),
+    /// Inside a scope of this kind that the file does not have.
+    Missing(ScopeKind),
+    /// Inside a scope that the hunk does not name.
+    Unknown,
+    /// Between the scopes.
+    Top,
+}
+
+/// A line that the hunk expects.
+#[derive(Clone, Debug)]
+pub(super) struct Expected {
+    /// The text as it stands in the patch.
+    pub text: String,
+    /// Its words.
+    pub line: Line,
+    /// Where it belongs.
+    pub label: Label,
+}
+
+/// Where each expected line was found.
+#[derive(Clone, Debug)]
+pub(super) struct Alignment {
+    /// For each expected line, the line of the file and how alike the two are.
+    pub map: Vec<Option<(usize, f64)>>,
+    /// What the alignment is worth.
+    pub score: f64,
+    /// What the best other one, with none of the same lines, is worth.
+    pub runner_up: f64,
+    /// What a perfect one would be worth.
+    pub perfect: f64,
+}
+
+/// Lines less alike than this are different lines.
+pub(super) const ALIKE: f64 = 0.6;
+/// More cells than this are not worth the time: no person writes such a hunk.
+const CELLS: usize = 60_000_000;
+const GAP_OPEN: f64 = 0.25;
+const GAP_LINE: f64 = 0.008;
+
+/// Aligns the expected lines with the file; `near` (a line) decides between equals.
+///
+/// `None` if the two are too large to be compared.
+pub(super) fn align(expected: &[Expected], source: &Source, near: usize) -> Option<Alignment> {
+    if expected.len().saturating_mul(source.lines.len()) > CELLS {
+        return None;
+    }
+    let grid = Grid::new(expected, source);
+    let mut taken = vec![false; source.lines.len()];
+    let (map, score) = grid.best(&taken, near);
+    for (index, pair) in map.iter().enumerate() {
+        if let Some((line, _)) = pair
+            && grid.weight[index] >= 0.15
+        {
+            taken[*line] = true;
+        }
+    }
+    let runner_up = if map.iter().any(Option::is_some) { grid.best(&taken, near).1 } else { 0.0 };
+    let perfect = grid.weight.iter().sum();
+    Some(Alignment { map, score, runner_up, perfect })
+}
+
+struct Grid<'a> {
+    expected: &'a [Expected],
+    source: &'a Source,
+    weight: Vec<f64>,
+    /// The first and last line of the file that any expected line may be.
+    rows: (usize, usize),
+}
+
+impl<'a> Grid<'a> {
+    fn new(expected: &'a [Expected], source: &'a Source) -> Self {
+        let weight = expected.iter().map(|line| weight(line, source)).collect();
+        let mut rows = (0, source.lines.len());
+        if expected.iter().all(|line| matches!(line.label, Label::Known(_))) {
+            let scopes = expected.iter().flat_map(|line| match &line.label {
+                Label::Known(scopes) => scopes.as_slice(),
+                _ => &[],
+            });
+            let (mut first, mut last) = (source.lines.len(), 0);
+            for &scope in scopes {
+                first = first.min(source.scopes.all[scope].start);
+                last = last.max(source.scopes.all[scope].end + 1);
+            }
+            rows = (first.min(last), last);
+        }
+        Self { expected, source, weight, rows }
+    }
+
+    /// What it is worth to take line `row` of the file for expected line `index`.
+    fn pair(&self, index: usize, row: usize) -> Option<f64> {
+        let wanted = &self.expected[index];
+        let factor = compatible(&wanted.label, self.source, row)?;
+        let found = &self.source.lines[row];
+        let alike = wanted.line.similarity(found);
+        if alike >= 1.0 {
+            // A brace is the same brace only at the same depth.
+            if wanted.line.is_bare() && !wanted.line.is_blank() && wanted.text != self.source.text[row] {
+                return Some(self.weight[index] * 0.3);
+            }
+            return Some(self.weight[index] * factor);
+        }
+        if wanted.line.is_blank() && found.is_blank() {
+            return Some(self.weight[index]);
+        }
+        (alike >= ALIKE).then(|| self.weight[index] * factor * (2.5 * alike - 1.5))
+    }
+
+    fn best(&self, taken: &[bool], near: usize) -> (Vec<Option<(usize, f64)>>, f64) {
+        const DIAGONAL: u8 = 1;
+        const SKIP_EXPECTED: u8 = 2;
+        const FROM_GAP: u8 = 3;
+        const GAP_EXTENDED: u8 = 8;
+        let (first, last) = self.rows;
+        let (height, width) = (self.expected.len(), last - first);
+        let mut trace = vec![0u8; (height + 1) * (width + 1)];
+        let mut above = vec![0.0f64; width + 1];
+        for index in 0..height {
+            let skip = 0.35 * self.weight[index];
+            let mut row = vec![f64::NEG_INFINITY; width + 1];
+            row[0] = above[0] - skip;
+            trace[(index + 1) * (width + 1)] = SKIP_EXPECTED;
+            let mut gap = f64::NEG_INFINITY;
+            let is_last = index + 1 == height;
+            for column in 1..=width {
+                let line = first + column - 1;
+                let cell = (index + 1) * (width + 1) + column;
+                let (mut score, mut from) = (above[column] - skip, SKIP_EXPECTED);
+                if !taken[line]
+                    && let Some(worth) = self.pair(index, line)
+                    && above[column - 1] + worth >= score
+                {
+                    score = above[column - 1] + worth;
+                    from = DIAGONAL;
+                }
+                // Behind the last expected line the rest of the file costs nothing, but then the
+                // alignment has ended there and no gap is needed.
+                if !is_last {
+                    let opened = row[column - 1] - GAP_OPEN;
+                    let extended = gap - GAP_LINE;
+                    if extended > opened {
+                        gap = extended;
+                        trace[cell] |= GAP_EXTENDED;
+                    } else {
+                        gap = opened;
+                    }
+                    if gap > score {
+                        score = gap;
+                        from = FROM_GAP;
+                    }
+                }
+                row[column] = score;
+                trace[cell] |= from;
+            }
+            above = row;
+        }
+        let mut end = 0;
+        for column in 0..=width {
+            let better = above[column] - above[end];
+            let distance = |column: usize| (first + column).abs_diff(near + height);
+            if better > 1e-9 || better > -1e-9 && distance(column) < distance(end) {
+                end = column;
+            }
+        }
+        let score = above[end];
+        let mut map = vec![None; height];
+        let (mut index, mut column) = (height, end);
+        let mut in_gap = false;
+        while index > 0 && column > 0 {
+            let cell = trace[index * (width + 1) + column];
+            if in_gap {
+                in_gap = cell & GAP_EXTENDED != 0;
+                column -= 1;
+                continue;
+            }
+            match cell & 7 {
+                DIAGONAL => {
+                    let line = first + column - 1;
+                    let alike = self.expected[index - 1].line.similarity(&self.source.lines[line]);
+                    map[index - 1] = Some((line, alike));
+                    index -= 1;
+                    column -= 1;
+                }
+                FROM_GAP => {
+                    in_gap = cell & GAP_EXTENDED != 0;
+                    column -= 1;
+                }
+                _ => index -= 1,
+            }
+        }
+        (map, score)
+    }
+}
+
+/// Whether line `row` of the file may be a line with this label, and how willingly.
+pub(super) fn compatible(label: &Label, source: &Source, row: usize) -> Option<f64> {
+    let scope = source.scopes.of_line[row];
+    match (label, scope) {
+        (Label::Known(scopes), Some(scope)) => scopes.contains(&scope).then_some(1.0),
+        (Label::Known(_), None) => None,
+        (Label::Missing(kind), Some(scope)) => (source.scopes.all[scope].kind == *kind).then_some(0.8),
+        (Label::Missing(_), None) => None,
+        (Label::Unknown, Some(_)) => Some(1.0),
+        (Label::Unknown, None) => Some(0.9),
+        (Label::Top, None) => Some(1.0),
+        (Label::Top, Some(scope)) => {
+            let scope = &source.scopes.all[scope];
+            (scope.kind == ScopeKind::Statement).then_some(0.9)
+        }
+    }
+}
+
+/// How much an expected line says about its place in this file.
+fn weight(expected: &Expected, source: &Source) -> f64 {
+    let base = expected.line.weight();
+    if base < 0.15 {
+        return base;
+    }
+    let count = f64::from(source.count(&expected.line).max(1));
+    base / (1.0 + 0.35 * count.ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scope::Language;
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source::from_lines(text.lines().map(str::to_owned).collect(), false, Language::C)
+    }
+
+    fn expected(text: &str, label: &Label) -> Vec<Expected> {
+        text.lines()
+            .map(|line| Expected { text: line.to_owned(), line: Line::new(line), label: label.clone() })
+            .collect()
+    }
+
+    fn lines(alignment: &Alignment) -> Vec<Option<usize>> {
+        alignment.map.iter().map(|pair| pair.map(|(line, _)| line)).collect()
+    }
+
+    #[test]
+    fn the_file_may_have_more_lines() {
+        let file = source("int f(void)\n{\n\tfirst(a, b);\n\tother(x, y);\n\tsecond(c, d);\n}\n");
+        let found = align(&expected("\tfirst(a, b);\n\tsecond(c, d);", &Label::Unknown), &file, 0).unwrap();
+        assert_eq!(lines(&found), [Some(2), Some(4)]);
+    }
+
+    #[test]
+    fn the_file_may_lack_lines() {
+        let file = source("int f(void)\n{\n\tfirst(a, b);\n\tsecond(c, d);\n}\n");
+        let wanted = expected("\tfirst(a, b);\n\tmissing(x, y, z);\n\tsecond(c, d);", &Label::Unknown);
+        assert_eq!(lines(&align(&wanted, &file, 0).unwrap()), [Some(2), None, Some(3)]);
+    }
+
+    #[test]
+    fn a_scope_keeps_lines_to_itself() {
+        let file = source("int a[] = {\n\tROW(1),\n\tEND\n};\nint b[] = {\n\tROW(1),\n\tEND\n};\n");
+        let found = align(&expected("\tROW(1),\n\tEND", &Label::Known(vec![1])), &file, 0).unwrap();
+        assert_eq!(lines(&found), [Some(5), Some(6)]);
+    }
+
+    #[test]
+    fn equals_have_an_equal_runner_up() {
+        let file = source("int a[] = {\n\tROW(1),\n\tEND\n};\nint b[] = {\n\tROW(1),\n\tEND\n};\n");
+        let found = align(&expected("\tROW(1),\n\tEND", &Label::Unknown), &file, 5).unwrap();
+        assert_eq!(lines(&found), [Some(5), Some(6)]);
+        assert!(found.runner_up > 0.99 * found.score);
+    }
+}

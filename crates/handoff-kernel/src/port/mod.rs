@@ -1,0 +1,130 @@
+//! Bringing patches to another tree, without ever placing a hunk wrongly in silence.
+//!
+//! Each hunk is tried in this order: word for word inside the definition that it names; by git's
+//! three-way merge, where the file that the patch was made for is known; by aligning its lines with
+//! those of that definition; and then it is a conflict. [`port`] says for each hunk which it was,
+//! where it went and what differed.
+//!
+//! ```no_run
+//! use handoff_kernel::patch::{Input, Limits, load};
+//! use handoff_kernel::port::{Options, port};
+//!
+//! let series = load(&Input::Path("autocorking.patch".into()), &Limits::default())?;
+//! let report = port(&series, "linux-3.4".as_ref(), &Options { dry_run: true, ..Options::default() })?;
+//! for hunk in report.hunks() {
+//!     println!("{}: {}", hunk.outcome.word(), hunk.asked);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod align;
+mod anchor;
+mod file;
+mod git;
+mod merge;
+mod outcome;
+mod place;
+mod rename;
+mod report;
+mod scope;
+mod source;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod wanted;
+mod words;
+
+pub use outcome::{Edit, Enclosing, How, Outcome};
+pub use report::{Counts, FileAction, FileReport, HunkReport, PatchReport, PortReport};
+pub use scope::ScopeKind;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::patch::{PatchPath, Series};
+use tree::Tree;
+
+/// How to port.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Report only; write nothing.
+    pub dry_run: bool,
+    /// Write conflict markers into files, and `.rej` files where no place is known.
+    pub markers: bool,
+    /// The tree or repository that the patches were made for, when it is at hand.
+    pub source: Option<PathBuf>,
+    /// Fuzzy placements below this confidence (0 to 1) become conflicts.
+    pub confidence: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { dry_run: false, markers: true, source: None, confidence: place::ENOUGH }
+    }
+}
+
+/// Why porting was given up before anything was written.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// No tree.
+    #[error("{} is no source tree: {error}", path.display())]
+    Tree {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A symbolic link in the way.
+    #[error("`{path}` goes through the symbolic link {}, which a patch must not follow", link.display())]
+    Link {
+        /// The path that the patch names.
+        path: PatchPath,
+        /// The link.
+        link: PathBuf,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read `{path}`: {error}")]
+    Read {
+        /// The file.
+        path: PatchPath,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file that cannot be written.
+    #[error("cannot write `{path}`: {error}")]
+    Write {
+        /// The file.
+        path: PatchPath,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Ports a series onto the tree at `onto`.
+///
+/// # Errors
+///
+/// [`PortError`] if the tree cannot be read or written, or if a path goes through a symbolic link;
+/// nothing was written then. Hunks that cannot be placed are no error: the report names them.
+pub fn port(series: &Series, onto: &Path, options: &Options) -> Result<PortReport, PortError> {
+    let mut tree = Tree::open(onto)?;
+    let bases = git::Bases::new(tree.root(), options.source.as_deref());
+    let mut report = PortReport::new(onto, options.dry_run);
+    for patch in &series.patches {
+        let mut files = Vec::new();
+        for file in &patch.files {
+            files.push(file::port_file(file, patch, &mut tree, &bases, options)?);
+        }
+        report.patches.push(PatchReport {
+            subject: patch.subject.clone(),
+            commit: patch.commit.clone(),
+            source: patch.source.clone(),
+            files,
+        });
+    }
+    report.finish(tree.changed().map(ToString::to_string).collect());
+    if !options.dry_run {
+        tree.write()?;
+    }
+    Ok(report)
+}

@@ -1,0 +1,173 @@
+//! A hunk as the locator sees it: the lines it expects, where they belong, and what it changes.
+
+use super::align::{Expected, Label};
+use super::scope::{Language, Scope, ScopeKind, Scopes, heading_name, is_label};
+use super::source::Source;
+use super::words::Line;
+use crate::patch::{Hunk, HunkLine, Op};
+
+/// Lines that a hunk changes together.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// Index of the first expected line that is removed, or in front of which lines are added.
+    pub at: usize,
+    /// How many expected lines are removed.
+    pub removed: usize,
+    /// The lines that are added.
+    pub added: Vec<String>,
+}
+
+/// A hunk, seen against one file.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// The lines in the file before the change.
+    pub expected: Vec<Expected>,
+    /// The lines in the file after the change.
+    pub after: Vec<String>,
+    /// The changes.
+    pub groups: Vec<Group>,
+    /// For each expected line, what encloses it as far as the hunk says.
+    pub scopes: Scopes,
+    /// Number of the first expected line in the file that the patch was made for, from 0.
+    pub asked: usize,
+    /// True if the first expected line is the first of its file.
+    pub from_start: bool,
+}
+
+impl Wanted {
+    /// Prepares a hunk for `source`, which is called `path`.
+    pub(super) fn new(hunk: &Hunk, source: &Source, path: &str) -> Self {
+        let before: Vec<&HunkLine> = hunk.before().collect();
+        let text: Vec<&str> = before.iter().map(|line| line.text.as_str()).collect();
+        let scopes = Scopes::of_hunk(&text, &hunk.heading, Language::of(path));
+        let asked = hunk.old_start.saturating_sub(1);
+        Self::labelled(hunk, source, scopes, asked)
+    }
+
+    fn labelled(hunk: &Hunk, source: &Source, scopes: Scopes, asked: usize) -> Self {
+        let before: Vec<&HunkLine> = hunk.before().collect();
+        let by_name = source.scopes.by_name();
+        let labels: Vec<Label> = scopes
+            .all
+            .iter()
+            .enumerate()
+            .map(|(index, scope)| {
+                let cut = index == 0 && scope.start == 0 && is_cut(&hunk.heading);
+                label(scope, source, &by_name, cut)
+            })
+            .collect();
+        let undecided = undecided_lead(&before, &hunk.heading);
+        let expected = before
+            .iter()
+            .enumerate()
+            .map(|(index, line)| Expected {
+                text: line.text.clone(),
+                line: Line::new(&line.text),
+                label: match scopes.of_line[index] {
+                    Some(scope) => labels[scope].clone(),
+                    None if index < undecided => Label::Unknown,
+                    None => Label::Top,
+                },
+            })
+            .collect();
+        Self {
+            expected,
+            after: hunk.after().map(|line| line.text.clone()).collect(),
+            groups: groups(hunk),
+            scopes,
+            asked,
+            from_start: hunk.old_start <= 1,
+        }
+    }
+
+    /// What encloses the hunk's first change, as far as the hunk says.
+    pub(super) fn scope(&self) -> Option<&Scope> {
+        let group = self.groups.first()?;
+        let at = group.at.min(self.expected.len().saturating_sub(1));
+        let scope = self.scopes.at(at).or_else(|| {
+            let insertion = group.removed == 0;
+            insertion.then(|| group.at.checked_sub(1).and_then(|above| self.scopes.at(above))).flatten()
+        })?;
+        (!scope.name.is_empty()).then_some(scope)
+    }
+
+    /// Number of the first changed line in the file that the patch was made for, from 0.
+    pub(super) fn asked_change(&self) -> usize {
+        self.asked + self.groups.first().map_or(0, |group| group.at)
+    }
+}
+
+/// GNU diff cuts a heading after 40 characters, git after 80.
+fn is_cut(heading: &str) -> bool {
+    heading.len() >= 39 && !heading.ends_with(['{', ')', ',', ';'])
+}
+
+fn label(
+    scope: &Scope,
+    source: &Source,
+    by_name: &std::collections::HashMap<&str, Vec<usize>>,
+    cut: bool,
+) -> Label {
+    if scope.name.is_empty() {
+        return if scope.kind == ScopeKind::Function { Label::Unknown } else { Label::Missing(scope.kind) };
+    }
+    let code = |kind| matches!(kind, ScopeKind::Function | ScopeKind::Macro);
+    let fits = |index: &usize| {
+        let other = source.scopes.all[*index].kind;
+        other == scope.kind || code(other) && code(scope.kind)
+    };
+    let same: Vec<usize> =
+        by_name.get(scope.name.as_str()).into_iter().flatten().copied().filter(fits).collect();
+    if !same.is_empty() {
+        return Label::Known(same);
+    }
+    if cut {
+        let longer: Vec<usize> = (0..source.scopes.all.len())
+            .filter(|index| source.scopes.all[*index].name.starts_with(&scope.name) && fits(index))
+            .collect();
+        if !longer.is_empty() {
+            return Label::Known(longer);
+        }
+        return Label::Unknown;
+    }
+    match scope.kind {
+        ScopeKind::Statement => Label::Top,
+        kind => Label::Missing(kind),
+    }
+}
+
+/// How many leading lines say nothing of whether they stand inside a definition or not.
+fn undecided_lead(before: &[&HunkLine], heading: &str) -> usize {
+    let silent = |line: &&HunkLine| {
+        let text = line.text.trim_start();
+        text.is_empty() || text.starts_with('#') || is_label(&line.text) || text.starts_with('*')
+    };
+    let lead = before.iter().take_while(|line| silent(line)).count();
+    // Without any name to go by, lines up to the first that starts a definition say nothing.
+    if heading_name(heading).is_none() && lead > 0 || lead == before.len() { lead } else { 0 }
+}
+
+fn groups(hunk: &Hunk) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut at = 0;
+    let mut open = false;
+    for line in &hunk.lines {
+        if line.op == Op::Context {
+            open = false;
+            at += 1;
+            continue;
+        }
+        if !open {
+            groups.push(Group { at, removed: 0, added: Vec::new() });
+            open = true;
+        }
+        let group = groups.last_mut().expect("one was pushed");
+        if line.op == Op::Remove {
+            group.removed += 1;
+            at += 1;
+        } else {
+            group.added.push(line.text.clone());
+        }
+    }
+    groups
+}
