@@ -40,14 +40,30 @@ pub fn affinity(tid: Tid) -> Result<CpuSet> {
 /// [`Error::NoSuchThread`]; [`Error::Affinity`] if none of the CPUs can be had, or if the thread
 /// belongs to somebody else.
 pub fn set_affinity(tid: Tid, wanted: &CpuSet) -> Result<CpuSet> {
-    match sys::sched_setaffinity(tid.as_raw(), wanted.words()) {
-        Ok(()) => affinity(tid),
-        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Err(Error::NoSuchThread(tid)),
-        Err(source) => {
-            let hint = hint(tid, wanted, &source);
-            Err(Error::Affinity { tid, wanted: wanted.clone(), hint, source })
+    const ATTEMPTS: usize = 8;
+    for _ in 0..ATTEMPTS {
+        match sys::sched_setaffinity(tid.as_raw(), wanted.words()) {
+            Ok(()) => {
+                let granted = affinity(tid)?;
+                // The kernel only narrows: anything else was set by somebody between the two calls.
+                if granted.is_subset(wanted) {
+                    return Ok(granted);
+                }
+            }
+            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(Error::NoSuchThread(tid)),
+            Err(source) => {
+                let hint = hint(tid, wanted, &source);
+                return Err(Error::Affinity { tid, wanted: wanted.clone(), hint, source });
+            }
         }
     }
+    let hint = "another program sets its mask at the same time".to_owned();
+    Err(Error::Affinity {
+        tid,
+        wanted: wanted.clone(),
+        hint,
+        source: io::Error::from_raw_os_error(libc::EBUSY),
+    })
 }
 
 fn hint(tid: Tid, wanted: &CpuSet, source: &io::Error) -> String {

@@ -2,6 +2,7 @@
 
 use crate::cpuset::CpuSet;
 use crate::priority::Priority;
+use crate::selector::SelectorError;
 use crate::tid::Tid;
 use std::io;
 use std::path::PathBuf;
@@ -72,16 +73,26 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// Threads of a process keep getting other masks.
+    /// Threads of a process keep escaping.
     #[error(
-        "process {pid} keeps making threads outside {{{wanted}}}: it sets their masks itself; confine it          with a cpuset instead (`handoff exec --cgroup-cpus`)"
+        "process {pid} undoes the placement of its threads faster than it can be given; confine it with a \
+         cpuset instead (`handoff exec --cgroup-cpus`)"
     )]
     Escaping {
         /// The process.
         pid: Tid,
-        /// The CPUs that were asked for.
-        wanted: CpuSet,
     },
+
+    /// A real-time thread could lock the machine.
+    #[error("{reason}; give --allow-rt-lockup (`allow_rt_lockup`) to do it all the same")]
+    RtLockup {
+        /// Why.
+        reason: String,
+    },
+
+    /// A selector means nothing here.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
 
     /// A control group cannot be had as asked.
     #[error("{} {what}", path.display())]

@@ -22,6 +22,7 @@
 //! | do so on a path that may not allocate | [`fast`] |
 //! | read or set policy, real-time priority and nice | [`Priority`], [`PriorityGuard`], [`can_raise_to`] |
 //! | reserve a deadline, clamp utilisation, order I/O | [`Scheduling`], [`IoPriority`] |
+//! | do several of these, or none of them | [`Placement`] |
 //! | limit a group of processes | [`ControlGroup`], [`mod@cgroup`] |
 
 mod affinity;
@@ -33,6 +34,7 @@ pub mod fast;
 mod group;
 mod guard;
 mod pin;
+mod placement;
 mod priority;
 pub mod process;
 mod rights;
@@ -51,6 +53,7 @@ pub use error::{Error, Result};
 pub use group::{ControlGroup, Limits};
 pub use guard::{AffinityGuard, PriorityGuard};
 pub use pin::{LossCause, Lost, Pin};
+pub use placement::{Applied, Placement};
 pub use priority::{Policy, Priority, PriorityParseError};
 pub use process::Scope;
 pub use rights::can_raise_to;

@@ -9,18 +9,11 @@ use crate::allowed::Allowed;
 use crate::cgroup::{self, Cpuset};
 use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
-use crate::process::{ProcessKey, Scope, threads_in};
+use crate::process::{ProcessKey, QUIET_PASSES, Scope, settle, threads_in};
 use crate::root::Root;
 use crate::tid::Tid;
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// Passes after which it is said that threads escape for ever: a program sets their masks itself.
-const MAX_PASSES: usize = 200;
-
-/// This many passes in a row must find nothing to do. One could be enough, but a listing may skip
-/// a thread while others end.
-const QUIET_PASSES: usize = 2;
 
 /// The threads of a process (or less, or more: see [`Scope`]), put on some CPUs.
 #[derive(Debug, Clone)]
@@ -61,35 +54,17 @@ impl Pin {
     }
 
     fn walk(&mut self) -> Result<()> {
-        let mut quiet = 0;
-        for _ in 0..MAX_PASSES {
-            let moved = self.pass()?;
-            quiet = if moved == 0 { quiet + 1 } else { 0 };
-            if quiet == QUIET_PASSES {
-                return Ok(());
-            }
-        }
-        Err(Error::Escaping { pid: self.id, wanted: self.wanted.clone() })
+        let (scope, id) = (self.scope, self.id);
+        settle(scope, id, |tid, first_pass| self.place(tid, first_pass))
     }
 
-    /// Moves each thread that is not where it should be; says how many that were.
-    fn pass(&mut self) -> Result<usize> {
-        let mut moved = 0;
-        for tid in threads_in(self.scope, self.id)? {
-            match self.place(tid) {
-                Ok(true) => moved += 1,
-                Ok(false) => {}
-                // It ended; unless it is the very one that was asked for.
-                Err(Error::NoSuchThread(_)) if tid != self.id || self.scope != Scope::Thread => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(moved)
-    }
-
-    fn place(&mut self, tid: Tid) -> Result<bool> {
+    fn place(&mut self, tid: Tid, first_pass: bool) -> Result<bool> {
         let now = affinity(tid)?;
-        if !self.granted.is_empty() && now == self.granted {
+        let is_placed = !self.granted.is_empty() && now == self.granted;
+        if first_pass || !is_placed {
+            self.former.entry(tid).or_insert_with(|| now.clone());
+        }
+        if is_placed {
             return Ok(false);
         }
         // A descendant in a narrower cpuset gets what it can have, and is left at that.
@@ -97,7 +72,6 @@ impl Pin {
         if self.granted.is_empty() {
             self.granted = granted.clone();
         }
-        self.former.entry(tid).or_insert_with(|| now.clone());
         Ok(granted != now)
     }
 

@@ -152,14 +152,20 @@ impl Priority {
         Self::read(0).map_err(|source| Error::ReadPriority { tid: Tid::current(), source })
     }
 
+    #[inline]
     fn read(tid: i32) -> io::Result<Self> {
         let attr = sys::sched_getattr(tid)?;
-        let policy = Policy::from_raw(attr.policy)
-            .ok_or_else(|| io::Error::other(format!("policy {} is newer than this program", attr.policy)))?;
-        // The kernel reports each number only where it counts.
+        Self::from_attributes(&attr)
+            .ok_or_else(|| io::Error::other(format!("policy {} is newer than this program", attr.policy)))
+    }
+
+    /// The kernel reports each number only where it counts.
+    #[inline]
+    pub(crate) fn from_attributes(attr: &SchedAttr) -> Option<Self> {
+        let policy = Policy::from_raw(attr.policy)?;
         let rt = if policy.is_realtime() { attr.priority.min(99) as u8 } else { 0 };
         let nice = if policy.has_nice() { attr.nice.clamp(-20, 19) as i8 } else { 0 };
-        Ok(Self { policy, rt, nice })
+        Some(Self { policy, rt, nice })
     }
 
     /// Gives the thread this priority; one system call.

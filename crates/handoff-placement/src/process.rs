@@ -82,6 +82,42 @@ pub fn threads_in(scope: Scope, id: Tid) -> Result<Vec<Tid>> {
     }
 }
 
+/// Passes after which it is said that threads escape for ever: a program undoes what is done.
+const MAX_PASSES: usize = 200;
+
+/// This many passes in a row must find nothing to do. One could be enough, but a listing may skip
+/// a thread while others end.
+pub(crate) const QUIET_PASSES: usize = 2;
+
+/// Calls `place` for every thread in the scope until there is none left to place: those that are born
+/// meanwhile inherit from those that made them, so each pass leaves fewer that can have escaped.
+///
+/// `place` says whether it changed anything, and is told whether this is the first pass: the threads of
+/// that one were there before anything was placed, so that what they have is their own and not
+/// inherited from one that was placed. Threads that end meanwhile are passed over.
+///
+/// # Errors
+///
+/// The first of `place`; [`Error::Escaping`] if there is no end to it.
+pub(crate) fn settle(scope: Scope, id: Tid, mut place: impl FnMut(Tid, bool) -> Result<bool>) -> Result<()> {
+    let mut quiet = 0;
+    for pass in 0..MAX_PASSES {
+        let mut changed = false;
+        for tid in threads_in(scope, id)? {
+            match place(tid, pass == 0) {
+                Ok(did) => changed |= did,
+                Err(Error::NoSuchThread(_)) if scope != Scope::Thread => {}
+                Err(error) => return Err(error),
+            }
+        }
+        quiet = if changed { 0 } else { quiet + 1 };
+        if quiet == QUIET_PASSES {
+            return Ok(());
+        }
+    }
+    Err(Error::Escaping { pid: id })
+}
+
 /// What `/proc/ID/stat` tells of a process or thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {

@@ -8,7 +8,12 @@
 mod completions;
 mod cores;
 mod doctor;
+mod exec;
+mod floors;
 mod man;
+mod pin;
+mod placing;
+mod workload;
 
 use clap::Subcommand;
 
@@ -23,8 +28,16 @@ pub(crate) enum Command {
     Cores(cores::Options),
     /// Say what could spoil a figure on this machine, and how to change it
     Doctor(doctor::Options),
+    /// Run a command on chosen CPUs, at a priority, in a control group: taskset, chrt, nice and cgexec in one
+    Exec(exec::Options),
+    /// Measure the bare primitives that a call is compared with
+    Floors(floors::Options),
     /// Write a manual page for each command
     Man(man::Options),
+    /// Put running threads or processes on chosen CPUs and priorities
+    Pin(pin::Options),
+    /// Run one workload once: hackbench, tcp-stream, tcp-rr, sched-pipe, wake-fanout, spin
+    Workload(workload::Options),
 }
 
 impl Command {
@@ -34,7 +47,11 @@ impl Command {
             Self::Completions(options) => options.run(output),
             Self::Cores(options) => options.run(output),
             Self::Doctor(options) => options.run(output),
+            Self::Exec(options) => options.run(output),
+            Self::Floors(options) => options.run(output),
             Self::Man(options) => options.run(output),
+            Self::Pin(options) => options.run(output),
+            Self::Workload(options) => options.run(output),
         }
     }
 }

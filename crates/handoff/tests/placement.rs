@@ -1,0 +1,183 @@
+//! `handoff exec` and `handoff pin` do what they say, to real processes.
+
+use std::process::{Command, Output};
+
+use handoff_placement::{CpuSet, IoPriority, Priority, Tid, affinity};
+use handoff_testkit::{require, require_cpus, require_realtime, require_root};
+
+fn handoff(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_handoff")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a shell script under `handoff exec` with options; gives what it printed.
+fn exec(options: &[&str], script: &str) -> String {
+    let output = handoff(&[&["exec"], options, &["--", "sh", "-c", script]].concat());
+    assert!(output.status.success(), "{options:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// A process to place, ended when the value is dropped.
+struct Sleeper(std::process::Child);
+
+impl Sleeper {
+    fn new() -> Self {
+        Self(Command::new("sleep").arg("120").spawn().unwrap())
+    }
+
+    fn tid(&self) -> Tid {
+        Tid::new(self.0.id() as i32).unwrap()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+const MASK: &str = "grep Cpus_allowed_list /proc/self/status | cut -f2";
+
+#[test]
+fn exec_gives_cpus_policy_nice_and_io() {
+    require!(require_root());
+    require!(require_realtime());
+    let cpu = affinity(Tid::current()).unwrap().first().unwrap().to_string();
+    assert_eq!(exec(&["--cpus", &cpu], MASK).trim(), cpu);
+    // Fields 40 and 41 of stat are real-time priority and policy; 19 is nice.
+    let fields = "set -- $(cut -d')' -f2 /proc/$$/stat); echo $39 ${17} ${38} ${39}";
+    let stat = exec(&["--policy", "fifo:3"], fields);
+    assert!(stat.trim().ends_with("3 1"), "{stat}");
+    let stat = exec(&["--nice", "-7"], fields);
+    assert!(stat.contains(" -7 "), "{stat}");
+    // Without a group of its own, the command takes the place of `handoff`, number and all.
+    let child = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["exec", "--io", "idle", "--", "sleep", "120"])
+        .spawn();
+    let sleeper = Sleeper(child.unwrap());
+    wait_for("the I/O priority", || IoPriority::of(sleeper.tid()).unwrap() == IoPriority::Idle);
+}
+
+#[test]
+fn exec_gives_the_status_of_the_command() {
+    let status = |arguments: &[&str]| handoff(arguments).status.code();
+    assert_eq!(status(&["exec", "--cpus", "all", "--", "sh", "-c", "exit 7"]), Some(7));
+    assert_eq!(status(&["exec", "--cpus", "all", "--", "/no/such/program"]), Some(2));
+}
+
+#[test]
+fn a_quota_is_a_group_of_its_own_that_goes_away() {
+    require!(require_root());
+    let probe = handoff(&["exec", "--quota", "0.5", "--", "true"]);
+    if !probe.status.success() {
+        handoff_testkit::skip(
+            handoff_testkit::test_name!(),
+            &format!("needs cgroups: {}", text(&probe.stderr)),
+        );
+        return;
+    }
+    let script = "grep -hE '(:cpu:|:cpu,|^0::)' /proc/self/cgroup";
+    let groups = exec(&["--quota", "0.5", "--weight", "50"], script);
+    let group = groups.lines().find_map(|line| line.rsplit_once("/handoff-")).map(|(_, pid)| pid.to_owned());
+    let group = format!("handoff-{}", group.unwrap_or_else(|| panic!("not in a group: {groups}")));
+    for top in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] {
+        assert!(!std::path::Path::new(top).join(&group).exists(), "{top}/{group} was left behind");
+    }
+    let killed = handoff(&["exec", "--quota", "0.5", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.status.code(), Some(128 + 9), "as a shell reports it");
+}
+
+#[test]
+fn pin_moves_every_thread_and_shows_it() {
+    require!(require_cpus(2));
+    let sleeper = Sleeper::new();
+    let pid = sleeper.tid().to_string();
+    let last = affinity(sleeper.tid()).unwrap().iter().last().unwrap();
+    let output = handoff(&["pin", &pid, "--cpus", &last.to_string(), "--nice", "5", "--io", "be:6"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(affinity(sleeper.tid()).unwrap(), CpuSet::of(last));
+    assert_eq!(Priority::of(sleeper.tid()).unwrap(), Priority::other(5));
+    assert_eq!(IoPriority::of(sleeper.tid()).unwrap(), IoPriority::BestEffort(6));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("sleep") && shown.contains("other:5") && shown.contains("be:6"), "{shown}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&handoff(&["pin", &pid, "--format", "json"]).stdout).unwrap();
+    assert_eq!(json[0]["cpus"], last.to_string());
+}
+
+#[test]
+fn a_watched_pin_is_repaired_and_given_back() {
+    require!(require_cpus(2));
+    let sleeper = Sleeper::new();
+    let all = affinity(sleeper.tid()).unwrap();
+    let one = CpuSet::of(all.first().unwrap());
+    let watcher = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["pin", &sleeper.tid().to_string(), "--cpus", &one.to_string(), "--watch", "--every", "20"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for("the pin", || affinity(sleeper.tid()).unwrap() == one);
+    handoff_placement::set_affinity(sleeper.tid(), &all).unwrap();
+    wait_for("the repair", || affinity(sleeper.tid()).unwrap() == one);
+    let pid = rustix::process::Pid::from_child(&watcher);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = watcher.wait_with_output().unwrap();
+    assert_eq!(affinity(sleeper.tid()).unwrap(), all, "given back");
+    let said = text(&output.stderr);
+    assert!(said.contains("lost: thread") && said.contains("applied again"), "{said}");
+}
+
+fn wait_for(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{what} did not come within 30 seconds");
+}
+
+#[test]
+fn several_processes_are_placed_all_or_none() {
+    require!(require_cpus(2));
+    let (first, second) = (Sleeper::new(), Sleeper::new());
+    let before = affinity(first.tid()).unwrap();
+    let gone = {
+        let sleeper = Sleeper::new();
+        sleeper.tid().to_string()
+    };
+    let cpu = before.first().unwrap().to_string();
+    let (a, b) = (first.tid().to_string(), second.tid().to_string());
+    let output = handoff(&["pin", &a, &gone, &b, "--cpus", &cpu]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains(&format!("no thread {gone}")), "{}", text(&output.stderr));
+    assert_eq!(affinity(first.tid()).unwrap(), before);
+    assert_eq!(affinity(second.tid()).unwrap(), before);
+}
+
+#[test]
+fn throttling_that_is_off_refuses_real_time() {
+    require!(require_root());
+    // Seen from a mount namespace of its own, the sysctl reads -1; the machine keeps its own.
+    let unshare = require!(handoff_testkit::require_tool("unshare"));
+    let folder = tempfile::tempdir().unwrap();
+    let fake = folder.path().join("off");
+    std::fs::write(&fake, "-1\n").unwrap();
+    let script = format!(
+        "mount --bind {} /proc/sys/kernel/sched_rt_runtime_us && exec {} exec --policy fifo:1 -- true",
+        fake.display(),
+        env!("CARGO_BIN_EXE_handoff")
+    );
+    let output = Command::new(unshare).args(["--mount", "sh", "-c", &script]).output().unwrap();
+    let said = text(&output.stderr);
+    if said.contains("mount:") || said.contains("unshare:") {
+        handoff_testkit::skip(handoff_testkit::test_name!(), &format!("needs mount namespaces: {said}"));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("throttling is off") && said.contains("--allow-rt-lockup"), "{said}");
+}
