@@ -1,1 +1,4 @@
-//! Handoff kernel.
+//! Handoff's kernel workbench: guests to run a kernel in, and the tools around a kernel's source.
+
+pub mod guest;
+pub mod patch;
