@@ -167,7 +167,7 @@ impl Capture {
         let header_page = read(&tracefs.root().join("events/header_page"))?;
         let layout = page_layout(&instance, &header_page)?;
         let cpus = instance.cpus()?.last().map_or(0, |last| last + 1);
-        let watch = Watch::start(&config.tasks);
+        let watch = Watch::start();
         let raw = RawTrace {
             layout,
             header_page,

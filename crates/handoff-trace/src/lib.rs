@@ -8,6 +8,7 @@
 pub mod capture;
 pub mod dat;
 mod decode;
+pub mod diagnose;
 pub mod error;
 pub mod event;
 pub mod format;
@@ -26,5 +27,5 @@ pub use error::{Result, TraceError};
 pub use event::{Context, Cpu, Event, LeftAs, Tid, Wakee, What};
 pub use model::graph::Graph;
 pub use model::timeline::Timeline;
-pub use trace::{BufferStats, Coverage, RawTrace, Slice, Surroundings, Trace};
+pub use trace::{BufferStats, Coverage, RawTrace, Slice, Surroundings, Throttled, Trace};
 pub use tracefs::TraceFs;

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::event::Tid;
-use crate::trace::Surroundings;
+use crate::trace::{Surroundings, Throttled};
 
 /// The numbers at the start of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     steal: Vec<u64>,
-    throttled: Vec<(PathBuf, u64)>,
+    quotas: Vec<(PathBuf, u64)>,
     processes: HashMap<Tid, Tid>,
 }
 
@@ -25,24 +25,14 @@ pub(crate) struct Seen {
 }
 
 impl Watch {
-    /// Notes how things are now; the control groups are those of `tasks`, and our own.
-    pub(crate) fn start(tasks: &[Tid]) -> Self {
-        let mut groups: Vec<PathBuf> = tasks
-            .iter()
-            .map(|tid| format!("/proc/{tid}/cgroup"))
-            .chain(["/proc/self/cgroup".to_owned()])
-            .filter_map(|file| fs::read_to_string(file).ok())
-            .flat_map(|text| cpu_groups(&text))
-            .collect();
-        groups.sort();
-        groups.dedup();
+    /// Notes how things are now.
+    pub(crate) fn start() -> Self {
+        let mut groups = Vec::new();
+        ROOTS.iter().for_each(|root| limited_groups(Path::new(root), &mut groups));
+        let quotas = groups.into_iter().filter_map(|path| Some((throttled(&path)?, path)));
         Self {
             steal: steal(),
-            throttled: groups
-                .into_iter()
-                .filter_map(|path| Some((throttled(&path)?, path)))
-                .map(|(n, p)| (p, n))
-                .collect(),
+            quotas: quotas.map(|(times, path)| (path, times)).collect(),
             processes: processes(),
         }
     }
@@ -60,11 +50,11 @@ impl Watch {
         seen.surroundings = Surroundings {
             steal_ns: steal().iter().zip(before).map(|(now, then)| now.saturating_sub(then)).collect(),
             throttled: self
-                .throttled
+                .quotas
                 .iter()
                 .filter_map(|(path, then)| {
                     let times = throttled(path)?.saturating_sub(*then);
-                    (times > 0).then(|| (path.clone(), times))
+                    (times > 0).then(|| Throttled { group: path.clone(), times, tasks: members(path) })
                 })
                 .collect(),
             rt_limit_us: rt_limit(),
@@ -104,21 +94,37 @@ fn parse_steal(text: &str) -> Vec<u64> {
         .collect()
 }
 
-/// The folders of the `cpu` controller (version 1 and 2) that `/proc/PID/cgroup` names.
-fn cpu_groups(text: &str) -> Vec<PathBuf> {
-    text.lines()
-        .filter_map(|line| {
-            let mut parts = line.splitn(3, ':');
-            let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-            let path = path.trim_start_matches('/');
-            if controllers.is_empty() {
-                let unified = Path::new("/sys/fs/cgroup/unified").join(path);
-                return Some(if unified.exists() { unified } else { Path::new("/sys/fs/cgroup").join(path) });
-            }
-            let mine = controllers.split(',').any(|controller| controller == "cpu");
-            mine.then(|| Path::new("/sys/fs/cgroup/cpu").join(path))
-        })
-        .collect()
+/// Where the `cpu` controller is mounted: version 1, version 2 beside it, version 2 alone.
+const ROOTS: [&str; 3] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+
+/// The most groups looked at; a machine with more of them under a quota is a cluster node.
+const MAX_GROUPS: usize = 1000;
+
+/// The groups below `folder` that have a CPU quota.
+fn limited_groups(folder: &Path, found: &mut Vec<PathBuf>) {
+    let limited = |file: &str, none: &str| {
+        fs::read_to_string(folder.join(file)).is_ok_and(|text| !text.trim_start().starts_with(none))
+    };
+    if limited("cpu.cfs_quota_us", "-1") || limited("cpu.max", "max") {
+        found.push(folder.to_owned());
+    }
+    // Version 1 mounts its controllers below the last root; only `cpu` is of interest, and listed.
+    let is_group = folder.join("cgroup.procs").exists();
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().filter(|_| is_group);
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        if found.len() >= MAX_GROUPS {
+            return;
+        }
+        limited_groups(&entry.path(), found);
+    }
+}
+
+/// The tasks of a group: `tasks` in version 1, `cgroup.threads` in version 2.
+fn members(group: &Path) -> Vec<Tid> {
+    let text = fs::read_to_string(group.join("tasks"))
+        .or_else(|_| fs::read_to_string(group.join("cgroup.threads")))
+        .unwrap_or_default();
+    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
 /// How many times the quota of a group ran out: `nr_throttled` of `cpu.stat`.
@@ -149,18 +155,33 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_both_versions_are_found() {
-        let groups = cpu_groups("4:memory:/x\n1:cpu,cpuacct:/a/b\n0::/c\nnonsense\n");
-        assert_eq!(groups[0], Path::new("/sys/fs/cgroup/cpu/a/b"));
-        assert!(groups[1].ends_with("c"));
-        assert_eq!(groups.len(), 2);
+    fn groups_with_a_quota_are_found_in_both_versions() {
+        let root = tempfile::tempdir().expect("a folder");
+        for (group, file, value) in [
+            ("old", "cpu.cfs_quota_us", "5000"),
+            ("old/free", "cpu.cfs_quota_us", "-1"),
+            ("new", "cpu.max", "50000 100000"),
+            ("new/free", "cpu.max", "max 100000"),
+        ] {
+            let folder = root.path().join(group);
+            fs::create_dir_all(&folder).expect("made");
+            fs::write(folder.join(file), value).expect("written");
+            fs::write(folder.join("cgroup.procs"), "").expect("written");
+        }
+        fs::write(root.path().join("cgroup.procs"), "").expect("written");
+        let mut found = Vec::new();
+        limited_groups(root.path(), &mut found);
+        found.sort();
+        assert_eq!(found, [root.path().join("new"), root.path().join("old")]);
+        fs::write(root.path().join("old/tasks"), "5\n6\n").expect("written");
+        assert_eq!(members(&root.path().join("old")), [5, 6]);
     }
 
     #[test]
     fn this_thread_is_among_the_tasks() {
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         assert_eq!(processes().get(&own).copied(), Some(std::process::id() as Tid));
-        let seen = Watch::start(&[own]).look();
+        let seen = Watch::start().look();
         assert!(seen.names.contains_key(&own));
         assert!(!seen.surroundings.steal_ns.is_empty());
     }

@@ -25,7 +25,6 @@ pub(crate) fn preempts(time: u64, cpu: Cpu, prev: Tid, next: Tid) -> Event {
     switch(time, cpu, prev, next, 0x100)
 }
 
-#[allow(dead_code)]
 /// The same event with other priorities for who leaves and who comes.
 pub(crate) fn with_prios(mut event: Event, prev: i16, next: i16) -> Event {
     if let What::Switch { prev_prio, next_prio, .. } = &mut event.what {

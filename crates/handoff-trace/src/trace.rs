@@ -58,10 +58,21 @@ pub struct BufferStats {
 pub struct Surroundings {
     /// Nanoseconds that each CPU was taken away by the hypervisor (`steal` of `/proc/stat`).
     pub steal_ns: Vec<u64>,
-    /// Control groups whose CPU quota ran out meanwhile: path and how many times.
-    pub throttled: Vec<(PathBuf, u64)>,
+    /// Control groups whose CPU quota ran out meanwhile.
+    pub throttled: Vec<Throttled>,
     /// `sched_rt_runtime_us` and `sched_rt_period_us`, when real-time tasks are limited.
     pub rt_limit_us: Option<(u64, u64)>,
+}
+
+/// A control group whose CPU quota ran out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throttled {
+    /// Its folder.
+    pub group: PathBuf,
+    /// How many times.
+    pub times: u64,
+    /// The tasks that were in it at the end.
+    pub tasks: Vec<Tid>,
 }
 
 /// Something that a program says it did from one moment to another, on the trace's clock.

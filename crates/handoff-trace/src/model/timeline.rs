@@ -230,6 +230,8 @@ struct Builder {
     has_waking: bool,
     /// How deep each CPU is in interrupts, and since when.
     depth: Vec<(u32, u64)>,
+    /// From when on the trace has everything of each CPU.
+    from: Vec<u64>,
 }
 
 impl Builder {
@@ -242,7 +244,8 @@ impl Builder {
             ..Timeline::default()
         };
         let has_waking = trace.events().iter().any(|event| matches!(event.what, What::Waking(_)));
-        Self { tasks: BTreeMap::new(), out, has_waking, depth: vec![(0, 0); cpus] }
+        let from = trace.coverage().iter().map(|cpu| cpu.from.max(out.span.0)).collect();
+        Self { tasks: BTreeMap::new(), out, has_waking, depth: vec![(0, 0); cpus], from }
     }
 
     fn take(&mut self, event: &Event) {
@@ -276,6 +279,15 @@ impl Builder {
         let What::Switch { prev, next, prev_prio, next_prio, prev_state } = event.what else { return };
         let (time, cpu) = (event.time, event.cpu);
         let turns = &mut self.out.cpus[usize::from(cpu)];
+        if turns.is_empty() {
+            // Who leaves first was there since the trace began.
+            let start = self.from[usize::from(cpu)];
+            turns.push(Turn { start, end: time, tid: prev, prio: prev_prio, left: None });
+            let now = self.tasks.entry(prev).or_default();
+            if prev != 0 && now.state.is_none() {
+                now.state = Some((start, State::Running { cpu }, None));
+            }
+        }
         if let Some(turn) = turns.last_mut() {
             (turn.end, turn.left) = (time, Some(prev_state));
         }
@@ -368,7 +380,7 @@ impl Builder {
                 turn.end = end;
             }
         }
-        for (tid, mut now) in self.tasks {
+        for (tid, mut now) in self.tasks.into_iter().filter(|(tid, _)| *tid != 0) {
             now.close(end, None);
             self.out.tasks.insert(tid, now.line);
         }

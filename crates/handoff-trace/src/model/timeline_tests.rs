@@ -19,6 +19,8 @@ fn a_hand_off_is_split_into_its_states() {
     assert_eq!(
         intervals,
         [
+            // Who leaves a CPU first had it since the trace began.
+            (10, 15, State::Running { cpu: 1 }, None),
             (15, 20, State::Blocked { uninterruptible: false }, Some(0)),
             (20, 30, State::Runnable { cpu: 1, since: Since::Woken }, Some(0)),
             (30, 50, State::Running { cpu: 1 }, Some(0)),

@@ -1,0 +1,131 @@
+//! The critical path: what a transaction was waiting for at each moment.
+//!
+//! It is followed back from the end. While the caller runs or waits for a CPU, that is what the
+//! transaction does. While it sleeps, the task that woke it was working towards that wake-up; so
+//! the sleep is replaced by what the waker did meanwhile, and so on down the chain.
+
+use serde::Serialize;
+
+use super::Window;
+use crate::event::{Cpu, Tid};
+use crate::model::timeline::{Since, State, Timeline};
+
+/// Chains of wakers are followed so deep; a longer one is a loop of tasks that wake each other.
+const MAX_DEPTH: usize = 24;
+
+/// A piece of the critical path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// When it began, in nanoseconds.
+    pub start: u64,
+    /// When it ended.
+    pub end: u64,
+    /// The task that the transaction depended on.
+    pub tid: Tid,
+    /// What that task did.
+    #[serde(flatten)]
+    pub doing: Doing,
+    /// Which task was sleeping until this one would wake it; none on the caller's own part.
+    pub waited_for_by: Option<Tid>,
+}
+
+impl Step {
+    /// How long it lasted, in nanoseconds.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// What a task on the critical path did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "doing")]
+pub enum Doing {
+    /// It ran.
+    Running {
+        /// Where.
+        cpu: Cpu,
+    },
+    /// It waited for a CPU.
+    Waiting {
+        /// For which.
+        cpu: Cpu,
+        /// How it came to wait.
+        since: Since,
+    },
+    /// It slept until an interrupt (a timer, a device) woke it.
+    Sleeping,
+    /// The trace does not say.
+    Unknown,
+}
+
+/// The steps from the start of the window to its end, without gaps.
+pub(super) fn critical_path(timeline: &Timeline, window: Window) -> Vec<Step> {
+    let mut walk = Walk { timeline, steps: Vec::new() };
+    walk.follow(window.caller, window.start, window.end, None, 0);
+    walk.steps.reverse();
+    walk.steps
+}
+
+struct Walk<'a> {
+    timeline: &'a Timeline,
+    /// Newest first.
+    steps: Vec<Step>,
+}
+
+impl Walk<'_> {
+    /// Adds what `tid` did from `start` to `end`, newest first.
+    fn follow(&mut self, tid: Tid, start: u64, end: u64, waited_for_by: Option<Tid>, depth: usize) {
+        let intervals = self.timeline.tasks.get(&tid).map_or(&[][..], |line| line.between(start, end));
+        let mut upto = end;
+        for interval in intervals.iter().rev() {
+            let (from, to) = (interval.start.max(start), interval.end.min(upto));
+            if to < upto {
+                self.step(tid, to, upto, Doing::Unknown, waited_for_by);
+            }
+            match interval.state {
+                State::Running { cpu } => self.step(tid, from, to, Doing::Running { cpu }, waited_for_by),
+                State::Runnable { since, .. } => self.waits(tid, from, to, since, waited_for_by),
+                State::Blocked { .. } => {
+                    let wake = interval.wake.map(|wake| self.timeline.wakes[wake]);
+                    match wake {
+                        // The sleep goes on past the window: what will end it says nothing of now.
+                        _ if interval.end > end => self.step(tid, from, to, Doing::Unknown, waited_for_by),
+                        Some(wake) if !wake.interrupt && wake.waker != 0 && depth < MAX_DEPTH => {
+                            self.follow(wake.waker, from, to, Some(tid), depth + 1);
+                        }
+                        Some(_) => self.step(tid, from, to, Doing::Sleeping, waited_for_by),
+                        None => self.step(tid, from, to, Doing::Unknown, waited_for_by),
+                    }
+                }
+            }
+            upto = from;
+        }
+        self.step(tid, start, upto, Doing::Unknown, waited_for_by);
+    }
+
+    /// A wait for a CPU, split where the task was moved to another CPU's queue.
+    fn waits(&mut self, tid: Tid, start: u64, end: u64, since: Since, waited_for_by: Option<Tid>) {
+        let line = &self.timeline.tasks[&tid];
+        let moved = |at: &&(u64, Cpu, Cpu)| at.0 > start && at.0 < end;
+        let (mut upto, mut moved_from) = (end, None);
+        for (time, from, to) in line.migrations.iter().rev().filter(moved) {
+            self.step(tid, *time, upto, Doing::Waiting { cpu: *to, since }, waited_for_by);
+            (upto, moved_from) = (*time, Some(*from));
+        }
+        let cpu = moved_from.or_else(|| {
+            line.between(start, end).iter().find_map(|interval| match interval.state {
+                State::Runnable { cpu, .. } if interval.start <= start => Some(cpu),
+                _ => None,
+            })
+        });
+        let doing = cpu.map_or(Doing::Unknown, |cpu| Doing::Waiting { cpu, since });
+        self.step(tid, start, upto, doing, waited_for_by);
+    }
+
+    fn step(&mut self, tid: Tid, start: u64, end: u64, doing: Doing, waited_for_by: Option<Tid>) {
+        if start < end {
+            self.steps.push(Step { start, end, tid, doing, waited_for_by });
+        }
+    }
+}
