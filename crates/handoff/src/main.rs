@@ -6,6 +6,7 @@
 
 mod cli;
 mod commands;
+mod figures;
 mod interrupt;
 mod legacy;
 mod output;
