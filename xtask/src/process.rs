@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -70,9 +69,6 @@ pub(crate) fn watch(
     mut see: impl FnMut(&str),
 ) -> Result<ExitStatus> {
     say(command);
-    if limit.is_some() {
-        command.process_group(0); // So that the whole tree can be killed.
-    }
     let started = Instant::now();
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run `{}`", shown(command)))?;
@@ -89,7 +85,7 @@ pub(crate) fn watch(
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                kill_group(&mut child);
+                kill_tree(&mut child);
                 bail!(
                     "`{}` was still running after {} minutes and was killed",
                     shown(command),
@@ -115,10 +111,34 @@ fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
     receiver
 }
 
-fn kill_group(child: &mut Child) {
-    let group = format!("-{}", child.id());
-    drop(Command::new("kill").args(["-KILL", "--", &group]).status());
+/// Kills the child and all that it started. They share our process group, so that Ctrl-C reaches them;
+/// hence the walk. Each is stopped before its children are listed, so that it cannot start another.
+fn kill_tree(child: &mut Child) {
+    let signal = |signal: &str, process: u32| {
+        drop(Command::new("kill").args([signal, &process.to_string()]).stderr(Stdio::null()).status());
+    };
+    let mut doomed = vec![child.id()];
+    let mut next = 0;
+    while let Some(parent) = doomed.get(next).copied() {
+        signal("-STOP", parent);
+        doomed.extend(children_of(parent));
+        next += 1;
+    }
+    doomed.into_iter().for_each(|process| signal("-KILL", process));
     drop(child.wait());
+}
+
+/// The processes whose parent is `parent` (`/proc/PID/stat`, field 4; the name before it may have spaces).
+fn children_of(parent: u32) -> Vec<u32> {
+    let parent_of = |process: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|process| parent_of(*process) == Some(parent))
+        .collect()
 }
 
 /// The program's path, if it is found where a shell would look.
