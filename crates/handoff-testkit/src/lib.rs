@@ -183,7 +183,8 @@ mod tests {
     fn the_name_is_that_of_the_test() {
         let expected = "handoff_testkit::tests::the_name_is_that_of_the_test";
         assert_eq!(test_name!(), expected);
-        assert_eq!((|| test_name!())(), expected);
+        let in_closure = || test_name!();
+        assert_eq!(in_closure(), expected);
     }
 
     #[test]
