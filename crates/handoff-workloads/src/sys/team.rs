@@ -287,6 +287,7 @@ fn close_range(first: u32, last: u32) {
 mod tests {
     use super::*;
     use std::sync::atomic::Ordering;
+    use std::time::Duration;
 
     use crate::sys::shared::SharedRegion;
 
@@ -351,8 +352,16 @@ mod tests {
         let pidfd = std::thread::scope(|scope| {
             let made = scope.spawn(|| {
                 let mut team = Team::new();
-                // SAFETY: system calls only.
-                unsafe { team.fork("sleeper", &[], pause_for_ever) }.expect("fork");
+                let body = || {
+                    region.u32(4).store(1, Ordering::Release);
+                    pause_for_ever()
+                };
+                // SAFETY: one atomic store and system calls.
+                unsafe { team.fork("sleeper", &[], body) }.expect("fork");
+                // No signal comes of a thread that ended before the child asked for one.
+                while region.u32(4).load(Ordering::Acquire) == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 region.u32(0).store(u32::try_from(team.pids()[0]).expect("positive"), Ordering::Relaxed);
                 let pidfd = team.members[0].pidfd.try_clone().expect("a descriptor");
                 std::mem::forget(team);
