@@ -5,9 +5,13 @@
 //!
 //! - [`doctor`]: what could spoil a figure on this machine;
 //! - [`interleave`]: subjects and floors in turns, for benchmarks and `handoff run`;
+//! - [`suite`]: the standard suite of `handoff run`; [`report`]: one HTML file that opens offline;
 //! - [`stats`]: from rounds to an interval and a verdict; [`simulate`]: how often that errs.
 
+pub mod clock;
 pub mod doctor;
 pub mod interleave;
+pub mod report;
 pub mod simulate;
 pub mod stats;
+pub mod suite;

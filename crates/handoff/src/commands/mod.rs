@@ -13,6 +13,7 @@ mod floors;
 mod man;
 mod pin;
 mod placing;
+mod run;
 mod workload;
 
 use clap::Subcommand;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Man(man::Options),
     /// Put running threads or processes on chosen CPUs and priorities
     Pin(pin::Options),
+    /// Measure what handing over costs on this machine, and write a report
+    Run(run::Options),
     /// Run one workload once: hackbench, tcp-stream, tcp-rr, sched-pipe, wake-fanout, spin
     Workload(workload::Options),
 }
@@ -51,6 +54,7 @@ impl Command {
             Self::Floors(options) => options.run(output),
             Self::Man(options) => options.run(output),
             Self::Pin(options) => options.run(output),
+            Self::Run(options) => options.run(output),
             Self::Workload(options) => options.run(output),
         }
     }

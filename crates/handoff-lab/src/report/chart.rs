@@ -1,0 +1,427 @@
+//! Charts as SVG: intervals, lines, dots of rounds. Colours are classes that the page's style fills in.
+//!
+//! Text in an SVG shrinks with it, so each chart is drawn twice, for a wide and for a narrow screen, and
+//! the page shows the one that fits.
+
+use super::scale::{Kind, Scale, number};
+use std::fmt::Write as _;
+
+/// Colours that the style has: `s0` .. `s7`.
+const COLOURS: usize = 8;
+
+/// A screen that a chart is drawn for.
+#[derive(Debug, Clone, Copy)]
+struct Screen {
+    class: &'static str,
+    width: f64,
+}
+
+const WIDE: Screen = Screen { class: "wide", width: 760.0 };
+const NARROW: Screen = Screen { class: "narrow", width: 360.0 };
+
+/// How values are written on an axis and beside a point.
+pub type Label = fn(f64) -> String;
+
+/// One line of an interval chart.
+#[derive(Debug, Clone)]
+pub struct IntervalRow {
+    /// What it is.
+    pub label: String,
+    /// The estimate.
+    pub value: f64,
+    /// The interval, if there is one.
+    pub interval: Option<(f64, f64)>,
+    /// The number of its colour.
+    pub colour: usize,
+}
+
+/// Estimates with intervals, one below the other, and a line at a value that means something.
+#[derive(Debug, Clone)]
+pub struct Intervals {
+    /// What a screen reader says.
+    pub title: String,
+    /// Below the axis.
+    pub axis: String,
+    /// The rows, from the top.
+    pub rows: Vec<IntervalRow>,
+    /// Where to draw a line: 1 for ratios.
+    pub reference: Option<f64>,
+    /// A band of values that do not matter.
+    pub band: Option<(f64, f64)>,
+    /// Linear or logarithmic.
+    pub kind: Kind,
+    /// How values are written.
+    pub format: Label,
+}
+
+/// One line of a line chart.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// What it is, for the legend.
+    pub name: String,
+    /// Its points, in order.
+    pub points: Vec<(f64, f64)>,
+    /// The number of its colour.
+    pub colour: usize,
+}
+
+/// How the points of a series are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// Joined, with a dot at each.
+    Line,
+    /// As steps, for distributions.
+    Step,
+    /// Dots only, for rounds.
+    Dots,
+}
+
+/// Several series over common axes.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    /// What a screen reader says.
+    pub title: String,
+    /// Below the horizontal axis.
+    pub x_axis: String,
+    /// Above the vertical axis.
+    pub y_axis: String,
+    /// What to draw.
+    pub series: Vec<Series>,
+    /// Scale of the horizontal axis.
+    pub x_kind: Kind,
+    /// Scale of the vertical axis.
+    pub y_kind: Kind,
+    /// How horizontal values are written.
+    pub x_format: Label,
+    /// How vertical values are written.
+    pub y_format: Label,
+    /// How points are drawn.
+    pub mark: Mark,
+    /// Whether the points of the first two series at the same place belong together.
+    pub paired: bool,
+}
+
+/// Text for SVG and HTML.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // XML has no other control characters, not even escaped.
+            control if control.is_control() && !matches!(control, '\n' | '\t') => safe.push('\u{fffd}'),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+struct Svg(String);
+
+impl Svg {
+    fn new(screen: Screen, height: f64, title: &str) -> Self {
+        Self(format!(
+            "<svg class=\"chart {}\" viewBox=\"0 0 {} {height:.0}\" role=\"img\" aria-label=\"{}\">",
+            screen.class,
+            screen.width,
+            escape(title)
+        ))
+    }
+
+    // Writing to a string cannot fail.
+    fn add(&mut self, arguments: std::fmt::Arguments<'_>) {
+        self.0.write_fmt(arguments).expect("a string takes everything");
+    }
+
+    fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
+        self.add(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escape(text)));
+    }
+
+    fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        self.add(format_args!(
+            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" class=\"{class}\"/>",
+            from.0, from.1, to.0, to.1
+        ));
+    }
+
+    fn dot(&mut self, x: f64, y: f64, radius: f64, colour: usize, title: &str) {
+        self.add(format_args!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" class=\"f{}\"><title>{}</title></circle>",
+            colour % COLOURS,
+            escape(title)
+        ));
+    }
+
+    fn end(mut self) -> String {
+        self.0.push_str("</svg>");
+        self.0
+    }
+}
+
+impl Intervals {
+    /// Both drawings, for the page to choose from.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        self.draw(WIDE) + &self.draw(NARROW)
+    }
+
+    fn draw(&self, screen: Screen) -> String {
+        let narrow = screen.width < 500.0;
+        // A phone has no room beside the bars: names go above them.
+        let (left, row_height, offset) = if narrow { (12.0, 40.0, 26.0) } else { (230.0, 28.0, 14.0) };
+        let right = screen.width - if narrow { 12.0 } else { 150.0 };
+        let top = 8.0;
+        let bottom = top + row_height * self.rows.len() as f64;
+        let ends = self.rows.iter().flat_map(|row| {
+            let (low, high) = row.interval.unwrap_or((row.value, row.value));
+            [low, row.value, high]
+        });
+        let band = self.band.into_iter().flat_map(|(low, high)| [low, high]);
+        let scale = Scale::over(self.kind, ends.chain(self.reference).chain(band), (left, right));
+        let mut svg = Svg::new(screen, bottom + 44.0, &self.title);
+        if let Some((low, high)) = self.band {
+            let (low, high) = (scale.clamped(low), scale.clamped(high));
+            svg.add(format_args!(
+                "<rect x=\"{low:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\" class=\"band\"/>",
+                high - low,
+                bottom - top
+            ));
+        }
+        for tick in scale.ticks(if narrow { 5 } else { 8 }) {
+            let x = scale.at(tick);
+            svg.line((x, top), (x, bottom), "grid");
+            svg.text(x, bottom + 16.0, "tick middle", &(self.format)(tick));
+        }
+        if let Some(reference) = self.reference {
+            svg.line((scale.at(reference), top), (scale.at(reference), bottom), "reference");
+        }
+        for (index, row) in self.rows.iter().enumerate() {
+            let y = top + row_height * index as f64 + offset;
+            let value = (self.format)(row.value);
+            let spoken = match row.interval {
+                Some((low, high)) => {
+                    format!("{}: {value} [{}, {}]", row.label, (self.format)(low), (self.format)(high))
+                }
+                None => format!("{}: {value}", row.label),
+            };
+            if narrow {
+                svg.text(left, y - 11.0, "label", &row.label);
+                svg.text(right, y - 11.0, "value end", &value);
+            } else {
+                svg.text(left - 12.0, y + 4.0, "label end", &shortened(&row.label, 36));
+                svg.text(right + 12.0, y + 4.0, "value", &value);
+            }
+            if let Some((low, high)) = row.interval {
+                let class = format!("bar c{}", row.colour % COLOURS);
+                svg.line((scale.clamped(low), y), (scale.clamped(high), y), &class);
+                for end in [low, high] {
+                    let x = scale.clamped(end);
+                    svg.line((x, y - 5.0), (x, y + 5.0), &class);
+                }
+            }
+            svg.dot(scale.clamped(row.value), y, 5.0, row.colour, &spoken);
+        }
+        svg.text(0.5 * (left + right), bottom + 36.0, "axis middle", &self.axis);
+        svg.end()
+    }
+}
+
+impl Lines {
+    /// Both drawings, for the page to choose from.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        self.draw(WIDE) + &self.draw(NARROW)
+    }
+
+    fn draw(&self, screen: Screen) -> String {
+        let narrow = screen.width < 500.0;
+        let (left, right) = (if narrow { 48.0 } else { 64.0 }, screen.width - 14.0);
+        let columns = if narrow { 2 } else { 4 };
+        let legend = 20.0 * self.series.len().div_ceil(columns) as f64;
+        let top = 26.0;
+        let bottom = top + if narrow { 240.0 } else { 300.0 };
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let x = Scale::over(self.x_kind, points().map(|point| point.0), (left, right));
+        let y = Scale::over(self.y_kind, points().map(|point| point.1), (bottom, top));
+        let mut svg = Svg::new(screen, bottom + 50.0 + legend, &self.title);
+        for tick in y.ticks(6) {
+            svg.line((left, y.at(tick)), (right, y.at(tick)), "grid");
+            svg.text(left - 6.0, y.at(tick) + 4.0, "tick end", &(self.y_format)(tick));
+        }
+        for tick in x.ticks(if narrow { 4 } else { 8 }) {
+            svg.line((x.at(tick), bottom), (x.at(tick), bottom + 4.0), "grid");
+            svg.text(x.at(tick), bottom + 17.0, "tick middle", &(self.x_format)(tick));
+        }
+        svg.text(4.0, 13.0, "axis", &self.y_axis);
+        svg.text(0.5 * (left + right), bottom + 35.0, "axis middle", &self.x_axis);
+        if let (true, [first, second, ..]) = (self.paired, self.series.as_slice()) {
+            for (a, b) in first.points.iter().zip(&second.points) {
+                svg.line((x.at(a.0), y.at(a.1)), (x.at(b.0), y.at(b.1)), "pair");
+            }
+        }
+        for series in &self.series {
+            self.draw_series(&mut svg, series, &x, &y);
+        }
+        for (index, series) in self.series.iter().enumerate() {
+            let width = (right - 14.0) / columns as f64;
+            let at =
+                (14.0 + width * (index % columns) as f64, bottom + 58.0 + 20.0 * (index / columns) as f64);
+            svg.dot(at.0, at.1 - 4.0, 5.0, series.colour, &series.name);
+            svg.text(at.0 + 10.0, at.1, "label", &shortened(&series.name, if narrow { 23 } else { 25 }));
+        }
+        svg.end()
+    }
+
+    fn draw_series(&self, svg: &mut Svg, series: &Series, x: &Scale, y: &Scale) {
+        if self.mark != Mark::Dots {
+            let mut path = String::new();
+            let mut last = None;
+            for (px, py) in series.points.iter().map(|(px, py)| (x.at(*px), y.at(*py))) {
+                match (last, self.mark) {
+                    (None, _) => path.push_str(&format!("M{px:.1} {py:.1}")),
+                    (Some(_), Mark::Step) => path.push_str(&format!("H{px:.1}V{py:.1}")),
+                    (Some(_), _) => path.push_str(&format!("L{px:.1} {py:.1}")),
+                }
+                last = Some(py);
+            }
+            let class = series.colour % COLOURS;
+            svg.add(format_args!("<path d=\"{path}\" class=\"path c{class}\"/>"));
+        }
+        if self.mark != Mark::Step {
+            for (px, py) in &series.points {
+                let spoken = format!("{}: {}, {}", series.name, (self.x_format)(*px), (self.y_format)(*py));
+                svg.dot(x.at(*px), y.at(*py), 3.5, series.colour, &spoken);
+            }
+        }
+    }
+}
+
+/// The steps of an empirical distribution, thinned to what a screen can show.
+#[must_use]
+pub fn distribution(values: &[f64]) -> Vec<(f64, f64)> {
+    const MOST: usize = 200;
+    let sorted = crate::stats::describe::sorted(values);
+    let n = sorted.len();
+    let every = n.div_ceil(MOST).max(1);
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    if let Some(first) = sorted.first() {
+        points.push((*first, 0.0));
+    }
+    let kept = (0..n).filter(|index| index % every == every - 1 || *index + 1 == n);
+    points.extend(kept.map(|index| (sorted[index], (index + 1) as f64 / n as f64)));
+    points
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['\u{2026}']).collect()
+}
+
+/// A plain number, as a [`Label`].
+#[must_use]
+pub fn plain(value: f64) -> String {
+    number(value)
+}
+
+/// A ratio, as a [`Label`].
+#[must_use]
+pub fn times(value: f64) -> String {
+    format!("{}\u{d7}", number(value))
+}
+
+/// A share in percent, as a [`Label`].
+#[must_use]
+pub fn percent(value: f64) -> String {
+    format!("{}%", number(value * 100.0))
+}
+
+/// A ratio as a change in percent, as a [`Label`].
+#[must_use]
+pub fn change(value: f64) -> String {
+    let percent = (value - 1.0) * 100.0;
+    if percent.abs() < 0.005 {
+        "0%".to_owned()
+    } else {
+        format!("{}{}%", if percent > 0.0 { "+" } else { "" }, number(percent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(points: Vec<(f64, f64)>) -> Lines {
+        Lines {
+            title: "a <b> & \"c\"".into(),
+            x_axis: "x".into(),
+            y_axis: "y".into(),
+            series: vec![Series { name: "<script>".into(), points, colour: 9 }],
+            x_kind: Kind::Linear,
+            y_kind: Kind::Log,
+            x_format: plain,
+            y_format: plain,
+            mark: Mark::Line,
+            paired: false,
+        }
+    }
+
+    #[test]
+    fn names_cannot_break_out() {
+        let svg = lines(vec![(1.0, 2.0), (2.0, 3.0)]).svg();
+        assert!(!svg.contains("<script>") && svg.contains("&lt;script&gt;"));
+        assert!(svg.contains("aria-label=\"a &lt;b&gt; &amp; &quot;c&quot;\""));
+        assert_eq!(escape("a\u{1b}[1m\u{0}"), "a\u{fffd}[1m\u{fffd}");
+    }
+
+    #[test]
+    fn both_screens_are_drawn_and_tags_are_closed() {
+        let svg = lines(vec![(1.0, 2.0), (2.0, 3.0)]).svg();
+        assert_eq!(svg.matches("<svg").count(), 2);
+        assert_eq!(svg.matches("</svg>").count(), 2);
+        assert_eq!(svg.matches("<circle").count(), 2 * 3);
+        assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+    }
+
+    #[test]
+    fn nothing_and_one_point_are_drawn_without_nan() {
+        for points in [vec![], vec![(0.0, 0.0)], vec![(1.0, 1.0)], vec![(5.0, 5.0); 3]] {
+            let svg = lines(points).svg();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+        let empty = Intervals {
+            title: "t".into(),
+            axis: "a".into(),
+            rows: vec![IntervalRow { label: "r".into(), value: 1.0, interval: None, colour: 0 }],
+            reference: Some(1.0),
+            band: Some((0.98, 1.02)),
+            kind: Kind::Log,
+            format: times,
+        };
+        assert!(!empty.svg().contains("NaN"));
+    }
+
+    #[test]
+    fn a_distribution_is_thinned_and_ends_at_one() {
+        let values: Vec<f64> = (0..10_000).map(f64::from).collect();
+        let points = distribution(&values);
+        assert!(points.len() < 210);
+        assert_eq!(points.last(), Some(&(9999.0, 1.0)));
+        assert!(distribution(&[]).is_empty());
+        assert_eq!(distribution(&[4.0]), [(4.0, 0.0), (4.0, 1.0)]);
+    }
+
+    #[test]
+    fn labels() {
+        assert_eq!(change(1.05), "+5%");
+        assert_eq!(change(0.9), "-10%");
+        assert_eq!(change(1.0), "0%");
+        assert_eq!(times(1.25), "1.25\u{d7}");
+        assert_eq!(percent(0.5), "50%");
+    }
+}

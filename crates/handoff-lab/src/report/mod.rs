@@ -1,0 +1,17 @@
+//! Reports: one HTML file each that opens offline, in light and in dark, on a desk and on a phone.
+//!
+//! [`page`] has what all reports share (style, template engine), [`chart`] draws SVG, and each kind of
+//! report is one file beside its template: [`suite`] for `handoff run`.
+
+pub mod chart;
+pub mod page;
+pub mod scale;
+pub mod suite;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The template could not be filled in.
+    #[error("the report cannot be made: {0}")]
+    Template(#[from] minijinja::Error),
+}

@@ -1,0 +1,193 @@
+//! From values to positions on an axis, and to the round numbers beside it.
+
+/// How values are spread over an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Equal differences take equal space.
+    Linear,
+    /// Equal ratios take equal space; values must be above 0.
+    Log,
+}
+
+/// An axis from a value to a value, over pixels.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    kind: Kind,
+    domain: (f64, f64),
+    range: (f64, f64),
+}
+
+impl Scale {
+    /// An axis that holds all of `values` with a little room, over the pixels of `range`. Values that are
+    /// not finite (or not above 0 on a logarithmic axis) are left out.
+    #[must_use]
+    pub fn over(kind: Kind, values: impl IntoIterator<Item = f64>, range: (f64, f64)) -> Self {
+        let usable = |value: &f64| value.is_finite() && (kind == Kind::Linear || *value > 0.0);
+        let (mut low, mut high) = values
+            .into_iter()
+            .filter(usable)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        if low > high {
+            (low, high) = if kind == Kind::Log { (1.0, 10.0) } else { (0.0, 1.0) };
+        }
+        match kind {
+            Kind::Linear => {
+                let room = if high > low { (high - low) * 0.06 } else { high.abs().max(1.0) * 0.1 };
+                (low, high) = (low - room, high + room);
+            }
+            Kind::Log => {
+                let room = if high > low { (high / low).powf(0.06) } else { 1.5 };
+                (low, high) = (low / room, high * room);
+            }
+        }
+        Self { kind, domain: (low, high), range }
+    }
+
+    /// The pixel of a value; beyond the ends for values beyond the ends.
+    #[must_use]
+    pub fn at(&self, value: f64) -> f64 {
+        let place = |value: f64| match self.kind {
+            Kind::Linear => value,
+            Kind::Log => value.max(f64::MIN_POSITIVE).ln(),
+        };
+        let (low, high) = (place(self.domain.0), place(self.domain.1));
+        self.range.0 + (place(value) - low) / (high - low) * (self.range.1 - self.range.0)
+    }
+
+    /// The pixel of a value, moved to the nearer end if it lies beyond.
+    #[must_use]
+    pub fn clamped(&self, value: f64) -> f64 {
+        let (low, high) = (self.range.0.min(self.range.1), self.range.0.max(self.range.1));
+        let at = self.at(value);
+        if at.is_nan() { low } else { at.clamp(low, high) }
+    }
+
+    /// Round values inside of the axis, at most about `most` of them.
+    #[must_use]
+    pub fn ticks(&self, most: usize) -> Vec<f64> {
+        let inside = |value: &f64| self.domain.0 <= *value && *value <= self.domain.1;
+        match self.kind {
+            Kind::Linear => {
+                let rough = (self.domain.1 - self.domain.0) / most.max(1) as f64;
+                let power = 10_f64.powf(rough.log10().floor());
+                let step = [1.0, 2.0, 5.0, 10.0]
+                    .map(|factor| factor * power)
+                    .into_iter()
+                    .find(|step| *step >= rough)
+                    .unwrap_or(10.0 * power);
+                let first = (self.domain.0 / step).ceil();
+                (0..=most + 1).map(|index| (first + index as f64) * step).filter(inside).collect()
+            }
+            Kind::Log => {
+                let decades = self.domain.0.log10().floor() as i32..=self.domain.1.log10().ceil() as i32;
+                let with = |factors: &[f64]| -> Vec<f64> {
+                    decades
+                        .clone()
+                        .flat_map(|decade| factors.iter().map(move |factor| factor * 10_f64.powi(decade)))
+                        .filter(inside)
+                        .collect()
+                };
+                let fine: &[&[f64]] = &[
+                    &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
+                    &[1.0, 2.0, 3.0, 5.0],
+                    &[1.0, 2.0, 5.0],
+                    &[1.0, 3.0],
+                ];
+                for factors in fine {
+                    let ticks = with(factors);
+                    if ticks.len() <= most {
+                        // A narrow axis between two of them takes evenly spread values instead.
+                        return if ticks.len() < 2 { self.as_linear().ticks(most) } else { ticks };
+                    }
+                }
+                let whole = with(&[1.0]);
+                let every = whole.len().div_ceil(most.max(1));
+                whole.into_iter().step_by(every.max(1)).collect()
+            }
+        }
+    }
+
+    fn as_linear(self) -> Self {
+        Self { kind: Kind::Linear, ..self }
+    }
+}
+
+/// A number for people: three digits, without zeros at the end.
+#[must_use]
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 12);
+    let text = format!("{value:.*}", digits as usize);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A time in the unit that suits it.
+#[must_use]
+pub fn nanoseconds(value: f64) -> String {
+    for (limit, divisor, unit) in [(1e3, 1.0, "ns"), (1e6, 1e3, "\u{b5}s"), (1e9, 1e6, "ms")] {
+        if value.abs() < limit {
+            return format!("{} {unit}", number(value / divisor));
+        }
+    }
+    format!("{} s", number(value / 1e9))
+}
+
+/// A number of bytes in the unit that suits it.
+#[must_use]
+pub fn bytes(value: f64) -> String {
+    for (limit, divisor, unit) in
+        [(1024.0, 1.0, "B"), (1048576.0, 1024.0, "KiB"), (1073741824.0, 1048576.0, "MiB")]
+    {
+        if value.abs() < limit {
+            return format!("{} {unit}", number(value / divisor));
+        }
+    }
+    format!("{} GiB", number(value / 1_073_741_824.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn ticks_are_few_rising_and_inside(low in -1e6_f64..1e6, width in 1e-6_f64..1e6, most in 2_usize..9) {
+            for (kind, low) in [(Kind::Linear, low), (Kind::Log, low.abs() + 1e-3)] {
+                let scale = Scale::over(kind, [low, low + width], (0.0, 100.0));
+                let ticks = scale.ticks(most);
+                prop_assert!(ticks.len() <= most + 2, "{ticks:?}");
+                prop_assert!(ticks.is_sorted_by(|a, b| a < b), "{ticks:?}");
+                for tick in ticks {
+                    prop_assert!((-1e-6..=100.000001).contains(&scale.at(tick)), "{tick}");
+                }
+            }
+        }
+
+        #[test]
+        fn any_value_has_a_place(values in proptest::collection::vec(proptest::num::f64::ANY, 0..6)) {
+            for kind in [Kind::Linear, Kind::Log] {
+                let scale = Scale::over(kind, values.iter().copied().map(|v| v.clamp(-1e200, 1e200)), (0.0, 50.0));
+                for value in &values {
+                    prop_assert!((0.0..=50.0).contains(&scale.clamped(*value)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(nanoseconds(250.0), "250 ns");
+        assert_eq!(nanoseconds(2104.2), "2.1 \u{b5}s");
+        assert_eq!(nanoseconds(2.5e6), "2.5 ms");
+        assert_eq!(nanoseconds(3.2e9), "3.2 s");
+        assert_eq!(bytes(8.0), "8 B");
+        assert_eq!(bytes(65536.0), "64 KiB");
+        assert_eq!(bytes(1_048_576.0), "1 MiB");
+        assert_eq!(number(1234.0), "1234");
+        assert_eq!(number(0.05), "0.05");
+    }
+}

@@ -1,0 +1,117 @@
+//! What the bare machine offers: the floors that calls are compared with, and other primitives.
+
+use super::{Batch, Entry, Group, Kind, Start, Suite};
+use crate::interleave::SubjectError;
+use handoff_workloads::Placement;
+use handoff_workloads::floor::{MAX_SAMPLES, Parameters, Primitive, Session};
+use std::time::Duration;
+
+/// The group of round trips on one CPU.
+pub const ONE_CPU: &str = "one-cpu";
+/// The group of round trips between two running CPUs.
+pub const TWO_CPUS: &str = "two-cpus";
+/// The group of round trips that nothing pins.
+pub const UNPINNED: &str = "unpinned";
+/// The group of 64 KiB round trips on one CPU.
+pub const LARGE: &str = "large";
+
+/// The payload of the small groups, in bytes.
+pub const SMALL_BYTES: usize = 8;
+/// The payload of the large group, in bytes.
+pub const LARGE_BYTES: usize = 64 << 10;
+
+/// The four groups with their primitives. `batch` is how long one batch of one entry takes about.
+#[must_use]
+pub fn suite(batch: Duration) -> Suite {
+    let mut suite = Suite { groups: groups(), entries: Vec::new() };
+    let mut add = |group: &str, placement: Place, primitive: Primitive, kind: Kind, name: &str| {
+        let payload = if group == LARGE { LARGE_BYTES } else { SMALL_BYTES };
+        suite.entries.push(Entry {
+            group: group.to_owned(),
+            name: name.to_owned(),
+            kind,
+            start: session(primitive, payload, placement, batch),
+        });
+    };
+    add(ONE_CPU, Place::One, Primitive::Futex, Kind::Floor, "futex ping-pong");
+    add(ONE_CPU, Place::One, Primitive::SchedYield, Kind::Primitive, "sched_yield ping-pong");
+    add(ONE_CPU, Place::One, Primitive::Pipe, Kind::Primitive, "two pipes");
+    add(ONE_CPU, Place::One, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
+    add(ONE_CPU, Place::One, Primitive::UnixSeqpacket, Kind::Primitive, "Unix seqpacket socket");
+    add(TWO_CPUS, Place::Two, Primitive::CacheLine, Kind::Floor, "cache-line ping-pong");
+    add(TWO_CPUS, Place::Two, Primitive::SchedYield, Kind::Primitive, "sched_yield ping-pong");
+    add(TWO_CPUS, Place::Two, Primitive::Futex, Kind::Primitive, "futex ping-pong");
+    add(TWO_CPUS, Place::Two, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
+    add(UNPINNED, Place::One, Primitive::Futex, Kind::Floor, "futex ping-pong on one CPU");
+    add(UNPINNED, Place::Free, Primitive::Futex, Kind::Primitive, "futex ping-pong");
+    add(UNPINNED, Place::Free, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
+    add(LARGE, Place::One, Primitive::Futex, Kind::Floor, "futex and one copy each way");
+    add(LARGE, Place::One, Primitive::Memcpy, Kind::Primitive, "one copy alone");
+    add(LARGE, Place::One, Primitive::Pipe, Kind::Primitive, "two pipes");
+    add(LARGE, Place::One, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
+    suite
+}
+
+fn groups() -> Vec<Group> {
+    let group = |id: &str, title: &str, explains: &str| Group {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        explains: explains.to_owned(),
+    };
+    vec![
+        group(
+            ONE_CPU,
+            "Both on one CPU, 8 B",
+            "Client and server take turns on one CPU: each call is two wake-ups and two switches, and no CPU \
+             is woken from idle.",
+        ),
+        group(
+            TWO_CPUS,
+            "On two CPUs, 8 B",
+            "Each side has a CPU of its own. Those that spin hand over within the cache; those that sleep pay \
+             for waking an idle CPU.",
+        ),
+        group(
+            UNPINNED,
+            "Nothing pinned, 8 B",
+            "As a program runs that says nothing of CPUs: the scheduler decides. The floor is the cheapest \
+             blocking hand-off, on one CPU.",
+        ),
+        group(
+            LARGE,
+            "Both on one CPU, 64 KiB",
+            "The same with a payload that must be copied into shared memory, once each way.",
+        ),
+    ]
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    One,
+    Two,
+    Free,
+}
+
+fn session(primitive: Primitive, payload: usize, place: Place, batch: Duration) -> Start {
+    Box::new(move || {
+        let placement = match place {
+            Place::One => Placement::same_cpu()?,
+            Place::Two => Placement::two_cpus()?,
+            Place::Free => Placement::Unpinned,
+        };
+        let mut session = Session::start(&Parameters { primitive, payload, placement })?;
+        let (samples, trips) = sizes(&mut session, batch)?;
+        let run: Batch = Box::new(move || Ok(session.batch(samples, trips)?));
+        Ok(run)
+    })
+}
+
+/// How many samples of how many trips fill the time: a sample takes at least a microsecond, so that
+/// reading the clock does not show in it.
+fn sizes(session: &mut Session, batch: Duration) -> Result<(u32, u32), SubjectError> {
+    let trial = session.batch(31, 8)?;
+    let trip = crate::stats::describe::median(&trial).max(1.0);
+    let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
+    let samples = (batch.as_nanos() as f64 / (trip * trips)).clamp(20.0, f64::from(MAX_SAMPLES.min(4096)));
+    Ok((samples as u32, trips as u32))
+}

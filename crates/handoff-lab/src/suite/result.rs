@@ -1,0 +1,87 @@
+//! What `handoff run` found, as it is kept in JSON.
+
+use super::{Group, Kind};
+use crate::doctor::Diagnosis;
+use crate::interleave::Row;
+use handoff_workloads::measurement::Measurement;
+use serde::{Deserialize, Serialize};
+
+/// Everything that one run of the suite found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuiteResult {
+    /// The version of this form: [`SuiteResult::SCHEMA`].
+    pub schema: u32,
+    /// The version of handoff.
+    pub version: String,
+    /// When it began, in UTC, as RFC 3339 has it.
+    pub started: String,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// The command that repeats it.
+    pub command: String,
+    /// The seed of the order of runs.
+    pub seed: u64,
+    /// Rounds that are complete.
+    pub rounds: usize,
+    /// Whether it was stopped early.
+    pub interrupted: bool,
+    /// The machine before the first run.
+    pub before: Diagnosis,
+    /// The machine after the last run.
+    pub after: Diagnosis,
+    /// What happened to the machine in each round, in words; empty for a quiet one.
+    pub round_flags: Vec<Vec<String>>,
+    /// What was measured.
+    pub groups: Vec<GroupResult>,
+    /// What could not run here.
+    pub skipped: Vec<Skipped>,
+}
+
+impl SuiteResult {
+    /// The present version of the form.
+    pub const SCHEMA: u32 = 1;
+
+    /// The rounds in which something happened to the machine.
+    #[must_use]
+    pub fn disturbed_rounds(&self) -> usize {
+        self.round_flags.iter().filter(|flags| !flags.is_empty()).count()
+    }
+}
+
+/// Subjects that do the same job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupResult {
+    /// What they have in common.
+    #[serde(flatten)]
+    pub group: Group,
+    /// The name of the floor, if it could run.
+    pub floor: Option<String>,
+    /// The subjects, in the order of the suite.
+    pub subjects: Vec<SubjectResult>,
+}
+
+/// One subject.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SubjectResult {
+    /// Its name inside of the group.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The median of its rounds, in nanoseconds.
+    pub median_ns: f64,
+    /// The median of each round, in the order of the rounds.
+    pub rounds_ns: Vec<f64>,
+    /// All samples of all rounds, warm-up included.
+    pub samples: Measurement,
+    /// The comparison with the floor.
+    pub row: Option<Row>,
+}
+
+/// Something that could not run here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Group and name.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+}

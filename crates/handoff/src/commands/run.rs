@@ -1,0 +1,150 @@
+//! `handoff run`: the standard suite on this machine, with a report.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use comfy_table::{CellAlignment, Table, presets};
+use handoff_lab::doctor::Level;
+use handoff_lab::report::scale::nanoseconds;
+use handoff_lab::report::{chart::times, suite};
+use handoff_lab::suite::{Options as RunOptions, SuiteResult, floors};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::doctor::summary;
+use crate::interrupt;
+use crate::output::{Advice as _, Format, Output, Verdict, style};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff run                       about a minute; ends with a table and the path of the report
+  handoff run --quick               ten seconds, with wider intervals
+  handoff run --output ./results    where to write report and results
+  handoff run --rounds 40 --seed 7  more rounds, and the order of another run
+  handoff run --format json         the result on standard output as well";
+
+/// Rounds of `--quick`: the fewest that give a 95% interval with an end to spare.
+const QUICK_ROUNDS: usize = 8;
+
+/// Measure what handing over costs on this machine: floors and calls in turns, with a report.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// How many rounds; each runs everything once, in an order of its own.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(6..=10_000))]
+    rounds: u32,
+    /// Few short rounds: a first look.
+    #[arg(long, conflicts_with = "rounds")]
+    quick: bool,
+    /// Decides the order of runs; the same seed gives the same order.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The folder for handoff-run.html and handoff-run.json; it is made if it is not there.
+    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
+    output: PathBuf,
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let folder = &self.output;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))
+            .advise("name another folder with --output")?;
+        let rounds = if self.quick { QUICK_ROUNDS } else { self.rounds as usize };
+        let batch = Duration::from_millis(if self.quick { 20 } else { 60 });
+        let options = RunOptions {
+            rounds,
+            seed: self.seed,
+            command: format!("handoff run --rounds {rounds} --seed {}", self.seed),
+            stop: Some(interrupt::flag()),
+        };
+        let bar = progress_bar();
+        let result = floors::suite(batch).run(&options, &mut |progress| {
+            bar.set_length(progress.of as u64);
+            bar.set_position(progress.done as u64);
+            bar.set_message(progress.subject.to_owned());
+        });
+        bar.finish_and_clear();
+        let result = result?;
+        let (page, data) = (folder.join("handoff-run.html"), folder.join("handoff-run.json"));
+        write(&page, &suite::html(&result)?)?;
+        write(&data, &serde_json::to_string_pretty(&result)?)?;
+        match output.format() {
+            Format::Json => output.json(&result)?,
+            Format::Text => output.line(format_args!("{}", Summary(&result)))?,
+        }
+        if result.interrupted {
+            output.warn(format_args!("stopped early: {} complete rounds are kept", result.rounds));
+        }
+        output.note(format_args!("report:  {}\nresults: {}", absolute(&page).display(), data.display()));
+        Ok(Verdict::Pass)
+    }
+}
+
+fn progress_bar() -> ProgressBar {
+    let template = "{bar:30} {percent:>3}%  {eta:>4} left  {msg}";
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+struct Summary<'a>(&'a SuiteResult);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let result = self.0;
+        let heading = style::HEADING;
+        for group in &result.groups {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING);
+            table.set_header(["", "median", "by floor", "95% interval", "p99"]);
+            for subject in &group.subjects {
+                let samples = subject.samples.summary();
+                let (ratio, interval) = match &subject.row {
+                    Some(row) => {
+                        (times(row.ratio), format!("{} .. {}", times(row.ci95[0]), times(row.ci95[1])))
+                    }
+                    None => ("floor".to_owned(), String::new()),
+                };
+                let name = format!("  {}", subject.name);
+                table.add_row([
+                    name,
+                    nanoseconds(subject.median_ns),
+                    ratio,
+                    interval,
+                    nanoseconds(samples.p99),
+                ]);
+            }
+            for column in table.column_iter_mut().skip(1) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            writeln!(f, "{heading}{}{heading:#}", group.group.title)?;
+            writeln!(f, "{}\n", table.trim_fmt())?;
+        }
+        for skipped in &result.skipped {
+            writeln!(f, "not measured: {}: {}", skipped.name, skipped.reason)?;
+        }
+        writeln!(f, "{} rounds in {:.0} s, seed {}.", result.rounds, result.seconds, result.seed)?;
+        let serious: Vec<String> = result
+            .before
+            .at_least(Level::Serious)
+            .map(|finding| format!("{}: {}", finding.topic, finding.observed))
+            .collect();
+        if !serious.is_empty() {
+            let bad = style::BAD;
+            writeln!(f, "{bad}Not fit to be published{bad:#}, because of {}.", serious.join("; "))?;
+        }
+        if result.disturbed_rounds() > 0 {
+            writeln!(f, "{} rounds were disturbed; the report says by what.", result.disturbed_rounds())?;
+        }
+        write!(f, "This machine: {}; `handoff doctor` explains them.", summary(&result.before))
+    }
+}
