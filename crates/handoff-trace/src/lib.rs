@@ -14,6 +14,9 @@ pub mod event;
 pub mod format;
 pub mod model;
 mod names;
+pub mod perfetto;
+pub mod record;
+pub mod render;
 pub mod ring;
 mod surroundings;
 #[cfg(test)]

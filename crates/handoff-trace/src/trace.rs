@@ -275,6 +275,12 @@ impl Trace {
         self.processes.get(&tid).copied()
     }
 
+    /// The process of each task that was alive when the recording began or ended.
+    #[must_use]
+    pub fn processes(&self) -> &HashMap<Tid, Tid> {
+        &self.processes
+    }
+
     /// The text of a [`crate::What::Marker`].
     #[must_use]
     pub fn text(&self, index: u32) -> Option<&str> {

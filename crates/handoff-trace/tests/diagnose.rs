@@ -91,7 +91,7 @@ fn diagnose(serve: impl Fn() + Send, client: impl FnOnce(&Client) -> Window + Se
                 replies.send(()).expect("the caller waits");
             }
             // The recorder looks at the control groups of tasks that live.
-            drop(is_done.recv());
+            let _ = is_done.recv();
         });
         let caller = scope.spawn(move || {
             let callee = hear.recv().expect("said");

@@ -20,6 +20,8 @@ mod causes;
 mod path;
 mod text;
 
+pub(crate) use text::duration;
+
 pub use causes::{Cause, Kind};
 pub use path::{Doing, Step};
 
@@ -194,6 +196,32 @@ pub fn explain_in(trace: &Trace, timeline: &Timeline, window: Window) -> Result<
     let tasks = [Some(caller), window.callee].into_iter().flatten();
     let phases = tasks.map(|tid| phases(trace, timeline, tid, window)).collect();
     Ok(Diagnosis { window, causes, path, phases, notes })
+}
+
+/// The `count` longest waits between being woken and running, of the tasks that `keep` wants, each
+/// explained, longest first.
+#[must_use]
+pub fn slowest_wakes(
+    trace: &Trace,
+    timeline: &Timeline,
+    count: usize,
+    keep: impl Fn(Tid) -> bool,
+) -> Vec<Diagnosis> {
+    let mut wakes: Vec<_> = timeline
+        .wakes
+        .iter()
+        .filter(|wake| keep(wake.wakee))
+        .filter_map(|wake| Some((wake.latency().filter(|latency| *latency > 0)?, wake)))
+        .collect();
+    wakes.sort_by_key(|(latency, wake)| (std::cmp::Reverse(*latency), wake.time));
+    wakes
+        .into_iter()
+        .take(count)
+        .filter_map(|(latency, wake)| {
+            let (start, end) = (wake.time, wake.time + latency);
+            explain_in(trace, timeline, Window { caller: wake.wakee, callee: None, start, end }).ok()
+        })
+        .collect()
 }
 
 /// How any task spent a window: the phases of a transaction, whatever carries it.

@@ -228,3 +228,13 @@ fn what_is_not_in_the_trace_is_an_error_that_says_so() {
     let error = explain(&trace, window(CALLER, 60, 60)).expect_err("no time at all");
     assert!(error.to_string().contains("ends (60 ns) before"), "{error}");
 }
+
+#[test]
+fn the_slowest_wake_ups_come_first() {
+    let trace = trace(call(vec![blocks(90, 1, 0, OTHER), preempts(700, 1, OTHER, CALLEE)]));
+    let slow = slowest_wakes(&trace, &Timeline::of(&trace), 5, |_| true);
+    let found: Vec<_> = slow.iter().map(|slow| (slow.window.caller, slow.window.length())).collect();
+    assert_eq!(found, [(CALLEE, 600), (CALLER, 10)]);
+    assert_eq!(main_cause(&slow[0]), (Kind::BusyCpu, CALLEE, Some(OTHER)));
+    assert_eq!(slowest_wakes(&trace, &Timeline::of(&trace), 5, |tid| tid == CALLER).len(), 1);
+}

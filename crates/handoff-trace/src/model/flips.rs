@@ -110,6 +110,35 @@ impl Flips {
     }
 }
 
+/// How many CPUs share the last-level cache of CPU 0 (the kernel's `sd_llc_size`), as
+/// `/sys/devices/system/cpu` says; all CPUs that it lists if it says nothing of caches.
+#[must_use]
+pub fn cache_domain(cpus: &std::path::Path) -> usize {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).ok();
+    let caches = cpus.join("cpu0/cache");
+    let shared = (0..8)
+        .filter_map(|index| {
+            let cache = caches.join(format!("index{index}"));
+            let level: u32 = read(cache.join("level"))?.trim().parse().ok()?;
+            Some((level, count_cpus(&read(cache.join("shared_cpu_list"))?)?))
+        })
+        .max_by_key(|(level, _)| *level)
+        .map(|(_, count)| count);
+    shared.or_else(|| count_cpus(&read(cpus.join("online"))?)).unwrap_or(1)
+}
+
+/// How many CPUs a list such as `0-3,8` has.
+fn count_cpus(list: &str) -> Option<usize> {
+    list.trim()
+        .split(',')
+        .map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+            Some(last.checked_sub(first)? + 1)
+        })
+        .sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +196,26 @@ mod tests {
         assert_eq!(decide(7, 3), (true, true));
         assert_eq!(decide(3, 100), (false, true), "today either may be the hub");
         assert_eq!(decide(5, 5), (false, false));
+    }
+
+    #[test]
+    fn the_cache_domain_is_that_of_the_last_level() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("has one")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        assert_eq!(cache_domain(folder.path()), 1);
+        write("online", "0-7\n");
+        assert_eq!(cache_domain(folder.path()), 8);
+        for (index, level, shared) in [(0, 1, "0"), (2, 2, "0-1"), (3, 3, "0-3,6\n")] {
+            write(&format!("cpu0/cache/index{index}/level"), &level.to_string());
+            write(&format!("cpu0/cache/index{index}/shared_cpu_list"), shared);
+        }
+        assert_eq!(cache_domain(folder.path()), 5);
+        assert_eq!(count_cpus("3-1"), None);
+        assert_eq!(count_cpus("x"), None);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::trace::Trace;
 /// A task that wakes at least so many different tasks may be a hub.
 const HUB_WAKEES: usize = 4;
 
-/// A hub wakes at least so many times as many tasks as those whom it wakes do themselves.
+/// A hub wakes at least so many times as many tasks as wake each of those, on average. Of 5 senders
+/// that each write to 50 receivers, each wakes 50 that are woken by 5; of 20 and 20 by 20.
 const HUB_RATIO: f64 = 2.0;
 
 /// The whole graph.
@@ -53,15 +54,23 @@ pub struct WideCounts {
     pub linux_4_3: u64,
 }
 
+impl WideCounts {
+    fn count(&mut self, by_old: bool, by_new: bool) {
+        self.asked += 1;
+        self.linux_3_12 += u64::from(by_old);
+        self.linux_4_3 += u64::from(by_new);
+    }
+}
+
 /// What shape the waking has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// No task wakes many others.
     Pairs,
-    /// Few tasks wake many, which wake few in turn: `1:N`.
+    /// Few tasks wake many, each of which is woken by few: `1:N`.
     Hubs,
-    /// Many tasks wake many, each other: `N:N`.
+    /// Many tasks wake many: `N:N`.
     Mesh,
 }
 
@@ -72,7 +81,7 @@ pub struct Node {
     pub tid: Tid,
     /// Its last name.
     pub name: String,
-    /// Whether it wakes many tasks that themselves wake few.
+    /// Whether it wakes many tasks, each of which few others wake.
     pub hub: bool,
     /// Nanoseconds it ran.
     pub running_ns: u64,
@@ -94,7 +103,8 @@ pub struct Node {
     pub woken: u64,
     /// By how many different tasks.
     pub wakers: usize,
-    /// How often it woke another task than the time before.
+    /// How often it woke another task than the time before; as the kernel does, interrupts that woke
+    /// somebody while it ran are laid to it.
     pub flips: u64,
     /// Its `wakee_flips` at the end of the trace, as the kernel (since 4.3) counts.
     pub wakee_flips: u64,
@@ -169,11 +179,11 @@ impl Graph {
         for wake in &timeline.wakes {
             // The kernel counts all, so the counters must see all.
             let verdict = old.wake(wake).zip(new.wake(wake));
-            if !keep(wake.waker) && !keep(wake.wakee) {
+            let waker = (!wake.interrupt).then_some(wake.waker);
+            if !waker.is_some_and(&keep) && !keep(wake.wakee) {
                 continue;
             }
             wakes += 1;
-            let waker = (!wake.interrupt).then_some(wake.waker);
             let edge = edges.entry((waker, wake.wakee)).or_default();
             edge.count += 1;
             edge.early += u64::from(wake.early);
@@ -188,16 +198,15 @@ impl Graph {
                 edge.latencies.push(latency);
                 woken.latencies.push(latency);
             }
-            let made = partners.entry(wake.waker).or_default();
-            if waker.is_some() {
+            if let Some((by_old, by_new)) = verdict {
+                wide.count(by_old, by_new);
+            }
+            if let Some(waker) = waker {
+                let made = partners.entry(waker).or_default();
                 made.wakes += 1;
                 made.wakees.insert(wake.wakee);
-            }
-            if let Some((by_old, by_new)) = verdict {
-                for counts in [&mut made.wide, &mut wide] {
-                    counts.asked += 1;
-                    counts.linux_3_12 += u64::from(by_old);
-                    counts.linux_4_3 += u64::from(by_new);
+                if let Some((by_old, by_new)) = verdict {
+                    made.wide.count(by_old, by_new);
                 }
             }
         }
@@ -268,15 +277,16 @@ fn edge(waker: Option<Tid>, wakee: Tid, grown: Growing) -> Edge {
     }
 }
 
-/// Tasks that wake many, each of which wakes few on average. The idle task is none: it passes on
-/// what interrupts and other CPUs ask for.
+/// Tasks that wake many, each of which few others wake. The idle task is none: it passes on what
+/// interrupts and other CPUs ask for.
 fn hubs(partners: &BTreeMap<Tid, Partners>) -> BTreeSet<Tid> {
-    let wakees = |tid: &Tid| partners.get(tid).map_or(0, |of| of.wakees.len());
+    let wakers = |tid: &Tid| partners.get(tid).map_or(0, |of| of.wakers.len());
     partners
         .iter()
         .filter(|(tid, of)| {
-            let mean = of.wakees.iter().map(wakees).sum::<usize>() as f64 / of.wakees.len().max(1) as f64;
-            **tid != 0 && of.wakees.len() >= HUB_WAKEES && of.wakees.len() as f64 >= HUB_RATIO * mean
+            let wakees = of.wakees.len();
+            let mean = of.wakees.iter().map(wakers).sum::<usize>() as f64 / wakees.max(1) as f64;
+            **tid != 0 && wakees >= HUB_WAKEES && wakees as f64 >= HUB_RATIO * mean
         })
         .map(|(tid, _)| *tid)
         .collect()

@@ -5,3 +5,4 @@ pub mod graph;
 pub mod percentiles;
 pub mod simulate;
 pub mod timeline;
+pub mod tree;

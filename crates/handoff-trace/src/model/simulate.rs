@@ -13,7 +13,7 @@
 
 use serde::Serialize;
 
-use crate::event::Cpu;
+use crate::event::{Cpu, Tid};
 use crate::model::flips::{Flips, Rule};
 use crate::model::timeline::{Timeline, Wake};
 
@@ -74,13 +74,18 @@ pub struct Outcome {
     pub changed: u64,
 }
 
-/// Places every recorded wake-up of a fair task by each of `rules`.
+/// Places every recorded wake-up of the fair tasks that `keep` wants, by each of `rules`.
 #[must_use]
-pub fn simulate(timeline: &Timeline, factor: usize, rules: &[Placement]) -> Vec<Outcome> {
-    rules.iter().map(|rule| place_all(timeline, factor, *rule)).collect()
+pub fn simulate(
+    timeline: &Timeline,
+    factor: usize,
+    rules: &[Placement],
+    keep: impl Fn(Tid) -> bool,
+) -> Vec<Outcome> {
+    rules.iter().map(|rule| place_all(timeline, factor, *rule, &keep)).collect()
 }
 
-fn place_all(timeline: &Timeline, factor: usize, rule: Placement) -> Outcome {
+fn place_all(timeline: &Timeline, factor: usize, rule: Placement, keep: &impl Fn(Tid) -> bool) -> Outcome {
     let mut outcome = Outcome { rule, wakes: 0, waker_cpu: 0, previous_cpu: 0, idle: 0, changed: 0 };
     let mut flips = match rule {
         Placement::Unless(wide) => Some(Flips::new(wide, factor)),
@@ -90,7 +95,7 @@ fn place_all(timeline: &Timeline, factor: usize, rule: Placement) -> Outcome {
     let mut asked = Flips::new(Rule::Linux43, factor);
     for wake in &timeline.wakes {
         let wide = flips.as_mut().map(|flips| flips.wake(wake));
-        if asked.wake(wake).is_none() {
+        if asked.wake(wake).is_none() || !keep(wake.wakee) {
             continue;
         }
         let affine = match (rule, wide) {
@@ -146,7 +151,7 @@ mod tests {
             blocks(30, 1, 2, 0),
         ]));
         let rules = ["prev", "none", "3.12", "4.3"].map(|name| name.parse().expect("a rule"));
-        simulate(&timeline, 2, &rules)
+        simulate(&timeline, 2, &rules, |tid| tid == 2)
     }
 
     #[test]

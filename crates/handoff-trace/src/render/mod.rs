@@ -1,0 +1,7 @@
+//! The results as text, DOT and SVG.
+
+pub mod dot;
+pub mod svg;
+mod table;
+
+pub use table::{Live, Row};
