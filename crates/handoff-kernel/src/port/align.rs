@@ -72,7 +72,68 @@ pub(super) fn align(expected: &[Expected], source: &Source, near: usize) -> Opti
     }
     let runner_up = if map.iter().any(Option::is_some) { grid.best(&taken, near).1 } else { 0.0 };
     let perfect = grid.weight.iter().sum();
+    let mut map = map;
+    settle_gaps(&mut map, expected, source);
     Some(Alignment { map, score, runner_up, perfect })
+}
+
+/// Moves lines that the file has in addition to where they are whole blocks.
+///
+/// Rows of a table end alike, so the score does not say after which of the repeated lines the
+/// additional rows start. They start where their braces are balanced.
+fn settle_gaps(map: &mut [Option<(usize, f64)>], expected: &[Expected], source: &Source) {
+    for index in 0..map.len().saturating_sub(1) {
+        let (Some((above, _)), Some((below, _))) = (map[index], map[index + 1]) else { continue };
+        let gap = below - above - 1;
+        if gap == 0 || whole_blocks(source, above + 1, below) {
+            continue;
+        }
+        // Downwards: the lines behind the gap also stand right in front of it.
+        let down = (1..map.len() - index)
+            .take_while(|&by| {
+                map[index + by].is_some_and(|(row, _)| row == below + by - 1)
+                    && source.text[above + by] == expected[index + by].text
+                    && source.text[below + by - 1] == expected[index + by].text
+            })
+            .find(|&by| whole_blocks(source, above + 1 + by, below + by));
+        // Upwards: the lines in front of the gap also stand right behind it.
+        let up = (0..=index)
+            .take_while(|&by| {
+                map[index - by].is_some_and(|(row, _)| row + by == above)
+                    && below >= by + 1
+                    && source.text[below - by - 1] == expected[index - by].text
+                    && source.text[above - by] == expected[index - by].text
+            })
+            .map(|by| by + 1)
+            .find(|&by| whole_blocks(source, above + 1 - by, below - by));
+        if let Some(by) = down {
+            for step in 1..=by {
+                map[index + step] = Some((above + step, 1.0));
+            }
+        } else if let Some(by) = up {
+            for step in 0..by {
+                map[index - step] = Some((below - 1 - step, 1.0));
+            }
+        }
+    }
+}
+
+/// True if lines `from..to` open all braces that they close, and close all that they open.
+fn whole_blocks(source: &Source, from: usize, to: usize) -> bool {
+    let mut depth = 0i32;
+    for line in &source.lines[from..to] {
+        for word in &line.words {
+            match &**word {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                _ => {}
+            }
+            if depth < 0 {
+                return false;
+            }
+        }
+    }
+    depth == 0
 }
 
 struct Grid<'a> {
@@ -273,6 +334,18 @@ mod tests {
         let file = source("int a[] = {\n\tROW(1),\n\tEND\n};\nint b[] = {\n\tROW(1),\n\tEND\n};\n");
         let found = align(&expected("\tROW(1),\n\tEND", &Label::Known(vec![1])), &file, 0).unwrap();
         assert_eq!(lines(&found), [Some(5), Some(6)]);
+    }
+
+    #[test]
+    fn additional_rows_are_whole() {
+        let row = |name: &str| format!("\t{{\n\t\t.name = {name},\n\t\t.mode = 1,\n\t\t.f = g\n\t}},\n");
+        let file = source(&format!("struct t a[] = {{\n{}{}{}}};\n", row("first"), row("more"), row("last")));
+        let wanted = expected(
+            "\t\t.name = first,\n\t\t.mode = 1,\n\t\t.f = g\n\t},\n\t{\n\t\t.name = last,",
+            &Label::Known(vec![0]),
+        );
+        let found = align(&wanted, &file, 0).unwrap();
+        assert_eq!(lines(&found), [Some(2), Some(3), Some(4), Some(5), Some(11), Some(12)]);
     }
 
     #[test]

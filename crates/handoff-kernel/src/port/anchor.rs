@@ -15,6 +15,8 @@ const TRUST: f64 = 0.33;
 pub(super) struct Spot {
     pub edit: Edit,
     pub confidence: f64,
+    /// How much the lines that hold it say.
+    pub support: f64,
     pub notes: Vec<String>,
 }
 
@@ -31,6 +33,8 @@ pub(super) struct Anchors<'a> {
 /// An insertion's place and how well it is held.
 struct Held {
     at: usize,
+    /// True if the lines on both sides are where the hunk expects them.
+    firm: bool,
     confidence: f64,
     note: Option<String>,
 }
@@ -109,7 +113,7 @@ impl<'a> Anchors<'a> {
     fn insertion(&self, group: &Group) -> Result<Spot, String> {
         let mut best: Option<(Held, Vec<String>)> = None;
         for (at, added) in self.variants(group) {
-            if let Some(held) = self.held(at)
+            if let Some(held) = self.held(at).filter(|held| held.firm || is_whole(&added))
                 && best.as_ref().is_none_or(|(other, _)| held.confidence > other.confidence + 0.02)
             {
                 best = Some((held, added));
@@ -122,7 +126,18 @@ impl<'a> Anchors<'a> {
         let at = self.above_comment(held.at, &added);
         let mut confidence = held.confidence;
         let added = self.adapt(group, added, &mut notes, &mut confidence);
-        Ok(Spot { edit: Edit { line: at + 1, removed: 0, added }, confidence, notes })
+        let support = self.around(group.at);
+        Ok(Spot { edit: Edit { line: at + 1, removed: 0, added }, confidence, support, notes })
+    }
+
+    /// What the trusted lines next to an insertion say, taken together.
+    fn around(&self, at: usize) -> f64 {
+        let side = |index: Option<usize>| {
+            index.filter(|&index| self.trusted(index)).map_or(0.0, |i| self.strength[i])
+        };
+        let above = (0..at).rev().find(|&index| !self.wanted.expected[index].line.is_blank());
+        let below = (at..self.map.len()).find(|&index| !self.wanted.expected[index].line.is_blank());
+        side(above).max(side(below))
     }
 
     /// The insertion and the same one shifted up and down over lines that repeat.
@@ -134,7 +149,11 @@ impl<'a> Anchors<'a> {
             })
         };
         let (mut at, mut added) = (group.at, group.added.clone());
-        while at > 0 && out.len() < 200 && is_free(at - 1) && added.last() == Some(&self.wanted.expected[at - 1].text) {
+        while at > 0
+            && out.len() < 200
+            && is_free(at - 1)
+            && added.last() == Some(&self.wanted.expected[at - 1].text)
+        {
             added.rotate_right(1);
             at -= 1;
             out.push((at, added.clone()));
@@ -155,21 +174,41 @@ impl<'a> Anchors<'a> {
     /// What holds an insertion in front of expected line `at`.
     fn held(&self, at: usize) -> Option<Held> {
         let count = self.wanted.expected.len();
-        let above = at.checked_sub(1).and_then(|index| self.line_of(index));
-        let below = (at < count).then(|| self.line_of(at)).flatten();
-        let strength = |index: usize| self.strength[index];
-        match (above, below) {
-            (Some(above), Some(below)) if above < below => {
-                let between = (above + 1..below).filter(|&line| !self.source.lines[line].is_blank()).count();
+        let is_blank = |index: &usize| self.wanted.expected[*index].line.is_blank();
+        // Blank lines hold nothing, but how many there are says on which side of them lines go.
+        let blanks_above = (0..at).rev().take_while(is_blank).count();
+        let blanks_below = (at..count).take_while(is_blank).count();
+        let above = (at - blanks_above).checked_sub(1);
+        let below = (at + blanks_below < count).then_some(at + blanks_below);
+        let behind = |line: usize| {
+            let blanks = (line + 1..self.source.text.len()).take_while(|&l| self.source.lines[l].is_blank());
+            line + 1 + blanks.count().min(blanks_above)
+        };
+        let before = |line: usize| {
+            line - (0..line).rev().take_while(|&l| self.source.lines[l].is_blank()).count().min(blanks_below)
+        };
+        let strength = |index: Option<usize>| index.map_or(0.0, |index| self.strength[index]);
+        let alike = |index: Option<usize>| index.and_then(|index| self.map[index]).map_or(0.0, |pair| pair.1);
+        match (above.and_then(|index| self.line_of(index)), below.and_then(|index| self.line_of(index))) {
+            (Some(up), Some(down)) if up < down => {
+                let between = (up + 1..down).filter(|&line| !self.source.lines[line].is_blank()).count();
                 if between == 0 {
-                    let alike = self.map[at - 1].map_or(0.0, |m| m.1).min(self.map[at].map_or(0.0, |m| m.1));
-                    return Some(Held { at: above + 1, confidence: 0.9 + 0.08 * alike, note: None });
+                    let confidence = 0.9 + 0.08 * alike(above).min(alike(below));
+                    let place =
+                        if blanks_below == 0 && blanks_above > 0 { down } else { behind(up).min(down) };
+                    return Some(Held { at: place, firm: true, confidence, note: None });
                 }
-                let take_above = strength(at - 1) >= strength(at);
-                let place = if take_above { above + 1 } else { below };
-                let confidence = if between <= 3 { 0.75 } else if between <= 12 { 0.65 } else { 0.55 };
+                let take_above = strength(above) >= strength(below);
+                let confidence = if between <= 3 {
+                    0.75
+                } else if between <= 12 {
+                    0.65
+                } else {
+                    0.55
+                };
                 Some(Held {
-                    at: place,
+                    at: if take_above { behind(up) } else { before(down) },
+                    firm: false,
                     confidence,
                     note: Some(format!(
                         "{between} lines more stand where lines are added; they were put {}",
@@ -178,36 +217,63 @@ impl<'a> Anchors<'a> {
                 })
             }
             (Some(_), Some(_)) => None,
-            (Some(above), None) => self.one_side(at - 1, above + 1, true),
-            (None, Some(below)) => self.one_side(at, below, false),
-            (None, None) => self.bracketed(at),
+            (Some(up), None) => self.one_side(above?, at, behind(up), true),
+            (None, Some(down)) => self.one_side(below?, at, before(down), false),
+            (None, None) => self.bracketed(at).or_else(|| self.beside(at)),
         }
     }
 
+    /// Lines that say little, but are neighbours there as here, close to one that can be trusted.
+    fn beside(&self, at: usize) -> Option<Held> {
+        const REACH: usize = 4;
+        let row = |index: usize| self.map.get(index).copied().flatten().map(|(row, _)| row);
+        let (above, below) = (row(at.checked_sub(1)?)?, row(at)?);
+        if below != above + 1 {
+            return None;
+        }
+        let near = |index: usize| {
+            self.line_of(index).is_some_and(|line| line.abs_diff(above) <= index.abs_diff(at) + REACH)
+        };
+        let range = at.saturating_sub(REACH)..(at + REACH).min(self.map.len());
+        range.into_iter().any(near).then(|| Held {
+            at: below,
+            firm: true,
+            confidence: 0.65,
+            note: Some("the lines next to the added ones say little".to_owned()),
+        })
+    }
+
     /// Only the line on one side is where the hunk expects it.
-    fn one_side(&self, index: usize, at: usize, above: bool) -> Option<Held> {
+    fn one_side(&self, index: usize, at: usize, place: usize, above: bool) -> Option<Held> {
         let strength = self.strength[index];
         let alike = self.map[index].map_or(0.0, |pair| pair.1);
         let side = if above { "below" } else { "above" };
         // The other side may be held by a line further away, with nothing in between.
-        if let Some(held) = self.bracketed(if above { index + 1 } else { index }) {
-            return Some(Held { confidence: held.confidence.max(0.7), ..held });
+        if let Some(held) = self.bracketed(at) {
+            return Some(Held { at: place, confidence: held.confidence.max(0.7), ..held });
         }
-        let edge = if above { index + 1 == self.wanted.expected.len() } else { index == 0 };
+        let edge = if above { at == self.wanted.expected.len() } else { at == 0 };
         let confidence = (0.45 + 0.3 * strength.min(1.0)) * alike + if edge { 0.05 } else { 0.0 };
-        Some(Held { at, confidence, note: Some(format!("the line {side} the added lines is not here")) })
+        Some(Held {
+            at: place,
+            firm: false,
+            confidence,
+            note: Some(format!("the line {side} the added lines is not here")),
+        })
     }
 
     /// Lines further away hold the place if nothing stands between them in the tree.
     fn bracketed(&self, at: usize) -> Option<Held> {
         let above = (0..at).rev().find_map(|index| self.line_of(index))?;
-        let below = (at..self.wanted.expected.len()).find_map(|index| self.line_of(index))?;
+        let end = self.wanted.to_end.then_some(self.source.text.len());
+        let below = (at..self.wanted.expected.len()).find_map(|index| self.line_of(index)).or(end)?;
         if above >= below {
             return None;
         }
         let between = (above + 1..below).filter(|&line| !self.source.lines[line].is_blank()).count();
         (between == 0).then(|| Held {
             at: above + 1,
+            firm: false,
             confidence: 0.7,
             note: Some("lines next to the added ones are not here".to_owned()),
         })
@@ -272,7 +338,8 @@ impl<'a> Anchors<'a> {
             self.map[index].is_none_or(|(line, _)| self.source.text[line] == self.wanted.expected[index].text)
         });
         if !exact {
-            let base: Vec<&str> = range.clone().map(|index| self.wanted.expected[index].text.as_str()).collect();
+            let base: Vec<&str> =
+                range.clone().map(|index| self.wanted.expected[index].text.as_str()).collect();
             let ours: Vec<&str> = self.source.text[first..=last].iter().map(String::as_str).collect();
             if alike < 1.0 {
                 let merged = three_way(&base.join("\n"), &ours.join("\n"), &added.join("\n"));
@@ -293,6 +360,7 @@ impl<'a> Anchors<'a> {
                 return Ok(Spot {
                     edit: Edit { line: first + 1, removed: last - first + 1, added },
                     confidence,
+                    support: held,
                     notes,
                 });
             }
@@ -300,7 +368,8 @@ impl<'a> Anchors<'a> {
             confidence = 0.85;
         }
         let added = self.adapt(group, added, &mut notes, &mut confidence);
-        Ok(Spot { edit: Edit { line: first + 1, removed: last - first + 1, added }, confidence, notes })
+        let edit = Edit { line: first + 1, removed: last - first + 1, added };
+        Ok(Spot { edit, confidence, support: held, notes })
     }
 
     /// Lines that are only removed, and of which none is here any more.
@@ -315,6 +384,7 @@ impl<'a> Anchors<'a> {
         gone.then(|| Spot {
             edit: Edit { line, removed: 0, added: Vec::new() },
             confidence: 0.6,
+            support: 0.0,
             notes: vec!["the lines to be removed are not here, so nothing is left to do".to_owned()],
         })
     }
@@ -337,7 +407,13 @@ impl<'a> Anchors<'a> {
     }
 
     /// Brings added lines to the tree's depth of indentation and names.
-    fn adapt(&self, group: &Group, added: Vec<String>, notes: &mut Vec<String>, confidence: &mut f64) -> Vec<String> {
+    fn adapt(
+        &self,
+        group: &Group,
+        added: Vec<String>,
+        notes: &mut Vec<String>,
+        confidence: &mut f64,
+    ) -> Vec<String> {
         let mut added = added;
         if let Some(deeper) = self.indentation(group) {
             notes.push(format!("indented by {deeper:+} tabs"));
@@ -382,6 +458,22 @@ impl<'a> Anchors<'a> {
     }
 }
 
+/// True if the lines open the braces that they close, and close those that they open.
+fn is_whole(lines: &[String]) -> bool {
+    let mut depth = 0i32;
+    for c in lines.iter().flat_map(|line| line.chars()) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return false;
+        }
+    }
+    depth == 0
+}
+
 /// What each aligned line's run of neighbours says about the place.
 ///
 /// A run is what the hunk and the file have in the same order without anything but blank lines in
@@ -421,10 +513,12 @@ fn own_strength(wanted: &Wanted, source: &Source, index: usize, pair: Option<(us
         if edge && expected.text.starts_with('}') && source.text[row].starts_with('}') {
             weight = 0.5;
         }
-        let within = |line: usize| scopes.iter().any(|&s| {
-            let scope = &source.scopes.all[s];
-            (scope.start..=scope.end).contains(&line)
-        });
+        let within = |line: usize| {
+            scopes.iter().any(|&s| {
+                let scope = &source.scopes.all[s];
+                (scope.start..=scope.end).contains(&line)
+            })
+        };
         let rows = scopes.iter().map(|&s| &source.scopes.all[s]).map(|s| (s.start, s.end));
         let (first, last) = rows.fold((usize::MAX, 0), |(a, b), (c, d)| (a.min(c), b.max(d)));
         let inside = (first..=last)

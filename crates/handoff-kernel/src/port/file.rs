@@ -94,7 +94,12 @@ fn create(file: &FilePatch, tree: &mut Tree, report: &mut FileReport) -> Result<
     Ok(())
 }
 
-fn delete(file: &FilePatch, tree: &mut Tree, options: &Options, report: &mut FileReport) -> Result<(), PortError> {
+fn delete(
+    file: &FilePatch,
+    tree: &mut Tree,
+    options: &Options,
+    report: &mut FileReport,
+) -> Result<(), PortError> {
     let path = file.path();
     let Some(bytes) = tree.read(path)? else {
         report.outcome = Outcome::Present;
@@ -132,7 +137,8 @@ fn modify(
         report.hunks = whole_file(file, Outcome::Conflict, Some(needs));
         for (number, (hunk, hunk_report)) in file.hunks.iter().zip(&mut report.hunks).enumerate() {
             hunk_report.number = number + 1;
-            hunk_report.asked = hunk.old_start + hunk.lines.iter().take_while(|l| l.op == Op::Context).count();
+            hunk_report.asked =
+                hunk.old_start + hunk.lines.iter().take_while(|l| l.op == Op::Context).count();
         }
         return Ok(());
     };
@@ -149,7 +155,10 @@ fn modify(
     check_together(&mut placements);
     for placement in &mut placements {
         if placement.outcome == Outcome::Fuzzy && placement.confidence < options.confidence {
-            demote(placement, format!("its confidence, {:.2}, is below what is asked for", placement.confidence));
+            demote(
+                placement,
+                format!("its confidence, {:.2}, is below what is asked for", placement.confidence),
+            );
         }
     }
     // Hunks whose definition is not in this file may belong into another one of the folder.
@@ -265,7 +274,9 @@ fn find(file: &FilePatch, tree: &mut Tree) -> Result<Option<(PatchPath, bool)>, 
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     match scored.as_slice() {
         [(best, path)] if *best >= 0.5 => Ok(Some((path.clone(), true))),
-        [(best, path), (second, _), ..] if *best >= 0.5 && *best >= second + 0.15 => Ok(Some((path.clone(), true))),
+        [(best, path), (second, _), ..] if *best >= 0.5 && *best >= second + 0.15 => {
+            Ok(Some((path.clone(), true)))
+        }
         _ => Ok(None),
     }
 }
@@ -355,13 +366,18 @@ fn check_together(placements: &mut [Placement]) {
         }
         // Inside of one definition the hunks keep their order.
         let above = index - 1;
-        let same = placements[index].enclosing.is_some() && placements[index].enclosing == placements[above].enclosing;
+        let same = placements[index].enclosing.is_some()
+            && placements[index].enclosing == placements[above].enclosing;
         if same
             && let (Some(a), Some(b)) = (placements[above].edits.first(), placements[index].edits.first())
             && a.line > b.line
         {
-            let weaker = if placements[index].confidence <= placements[above].confidence { index } else { above };
-            demote(&mut placements[weaker], "the hunks would change their order inside one definition".to_owned());
+            let weaker =
+                if placements[index].confidence <= placements[above].confidence { index } else { above };
+            demote(
+                &mut placements[weaker],
+                "the hunks would change their order inside one definition".to_owned(),
+            );
         }
     }
 }
@@ -408,7 +424,11 @@ fn write_elsewhere(
         let source = Source::new(&bytes, path.as_str());
         edits.sort_by_key(|edit| edit.line);
         let lines = edited(&source.text, &edits);
-        let result = Source::from_lines(lines, source.no_final_newline, super::scope::Language::of(file.path().as_str()));
+        let result = Source::from_lines(
+            lines,
+            source.no_final_newline,
+            super::scope::Language::of(file.path().as_str()),
+        );
         tree.set(path, result.bytes(), None);
     }
     Ok(())
@@ -439,7 +459,8 @@ fn apply(
     path: &PatchPath,
     tree: &mut Tree,
 ) -> Result<Vec<u8>, PortError> {
-    let mut edits: Vec<Edit> = placements.iter().flat_map(|placement| placement.edits.iter().cloned()).collect();
+    let mut edits: Vec<Edit> =
+        placements.iter().flat_map(|placement| placement.edits.iter().cloned()).collect();
     let mut rejected = String::new();
     if options.markers {
         for (index, (hunk, placement)) in file.hunks.iter().zip(placements).enumerate() {
@@ -464,14 +485,18 @@ fn apply(
         let text = format!("--- a/{path}\n+++ b/{path}\n{rejected}");
         tree.set(&reject_path, text::encode(&text), None);
     }
-    let newline = file.hunks.last().zip(placements.last()).map_or(source.no_final_newline, |(hunk, placement)| {
-        let at_end = placement.edits.last().is_some_and(|edit| edit.line - 1 + edit.removed + 3 >= source.text.len());
-        let last = hunk.lines.iter().rev().find(|line| line.op != Op::Remove);
-        match last {
-            Some(last) if at_end && hunk.lines.iter().any(|line| line.no_newline) => last.no_newline,
-            _ => source.no_final_newline,
-        }
-    });
+    let newline =
+        file.hunks.last().zip(placements.last()).map_or(source.no_final_newline, |(hunk, placement)| {
+            let at_end = placement
+                .edits
+                .last()
+                .is_some_and(|edit| edit.line - 1 + edit.removed + 3 >= source.text.len());
+            let last = hunk.lines.iter().rev().find(|line| line.op != Op::Remove);
+            match last {
+                Some(last) if at_end && hunk.lines.iter().any(|line| line.no_newline) => last.no_newline,
+                _ => source.no_final_newline,
+            }
+        });
     let mut out = text::encode(&lines.join("\n"));
     if !newline && !lines.is_empty() {
         out.push(b'\n');

@@ -46,8 +46,12 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.75;
                 placement.differences.push(match (wanted.scope(), other) {
-                    (Some(scope), Some(other)) => format!("`{}` is not here; its lines stand in `{other}`", scope.name),
-                    (Some(scope), None) => format!("`{}` is not here; its lines stand outside of it", scope.name),
+                    (Some(scope), Some(other)) => {
+                        format!("`{}` is not here; its lines stand in `{other}`", scope.name)
+                    }
+                    (Some(scope), None) => {
+                        format!("`{}` is not here; its lines stand outside of it", scope.name)
+                    }
                     (None, _) => "the enclosing definition is not known".to_owned(),
                 });
             }
@@ -119,10 +123,13 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                 let mut placement = whole(wanted, source, by_distance[0]);
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.6;
-                placement.differences.push(format!("the same lines stand at lines {places}; the nearest was taken"));
+                placement
+                    .differences
+                    .push(format!("the same lines stand at lines {places}; the nearest was taken"));
                 return Some(placement);
             }
-            let mut placement = Placement::conflict(format!("the same lines stand at lines {places}: choose one"));
+            let mut placement =
+                Placement::conflict(format!("the same lines stand at lines {places}: choose one"));
             placement.near = Some(by_distance[0] + 1);
             Some(placement)
         }
@@ -151,8 +158,12 @@ fn whole(wanted: &Wanted, source: &Source, at: usize) -> Placement {
 
 /// The change may have been made already.
 fn already_there(wanted: &Wanted, source: &Source, near: usize) -> Option<Placement> {
-    let telling: f64 = wanted.groups.iter().flat_map(|group| &group.added)
-        .map(|line| super::words::Line::new(line).weight()).sum();
+    let telling: f64 = wanted
+        .groups
+        .iter()
+        .flat_map(|group| &group.added)
+        .map(|line| super::words::Line::new(line).weight())
+        .sum();
     if wanted.after.is_empty() || wanted.after.len() > source.text.len() || telling < 0.4 {
         return None;
     }
@@ -178,12 +189,14 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     let anchors = Anchors::new(wanted, source, alignment);
     let mut edits = Vec::new();
     let mut confidence = 1.0f64;
+    let mut support = f64::MAX;
     let mut differences = anchors.differences();
     let near = anchors.near();
     for group in 0..wanted.groups.len() {
         match anchors.spot(group) {
             Ok(spot) => {
                 confidence = confidence.min(spot.confidence);
+                support = support.min(spot.support);
                 differences.extend(spot.notes);
                 if spot.edit.removed > 0 || !spot.edit.added.is_empty() {
                     edits.push(spot.edit);
@@ -203,14 +216,20 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     let fit = alignment.score / alignment.perfect.max(0.01);
     let rival = alignment.runner_up / alignment.score.max(0.01);
     let named = !unnamed(wanted);
-    let needed = if named { 0.15 } else { 0.55 };
+    // Lines that say a lot hold a change even where the rest of the hunk is not here.
+    let needed = match (named, support >= 0.6) {
+        (true, true) => -0.2,
+        (true, false) => 0.1,
+        (false, true) => 0.25,
+        (false, false) => 0.55,
+    };
     let refusal = if overlap {
         Some("its changes would overlap here".to_owned())
     } else if fit < needed {
         Some(missing(wanted, source, fit))
     } else if rival > if named { 0.93 } else { 0.8 } {
         Some("another place fits as well: choose one".to_owned())
-    } else if !named && alignment.score < 0.8 {
+    } else if !named && alignment.score < 0.6 {
         Some(missing(wanted, source, fit))
     } else if confidence < ENOUGH {
         Some("the lines around the change are too different".to_owned())
@@ -224,7 +243,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         placement.enclosing = near.and_then(|line| enclosing_of(source, line - 1));
         return placement;
     }
-    if fit < 0.4 {
+    if fit < 0.4 || !named && fit < 0.7 {
         confidence = confidence.min(0.6);
     }
     differences.dedup();
@@ -265,8 +284,7 @@ fn enclosing(source: &Source, edits: &[Edit]) -> Option<Enclosing> {
     let edit = edits.first()?;
     let at = edit.line - 1;
     // An insertion right in front of a definition is outside of it.
-    let outside = edit.removed == 0
-        && source.scopes.at(at).is_some_and(|scope| scope.start == at);
+    let outside = edit.removed == 0 && source.scopes.at(at).is_some_and(|scope| scope.start == at);
     if outside { None } else { enclosing_of(source, at) }
 }
 

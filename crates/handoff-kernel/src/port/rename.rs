@@ -19,6 +19,10 @@ impl Renames {
             let Some((row, _)) = pair else { continue };
             let (was, is) = (&expected.line.words, &source.lines[*row].words);
             if was.len() != is.len() {
+                // `skb` there and `*pskb` here is more than another name.
+                for word in was.iter().filter(|word| is_identifier(word) && !is.contains(word)) {
+                    seen.insert(word.to_string(), None);
+                }
                 continue;
             }
             for (was, is) in was.iter().zip(is) {
@@ -40,7 +44,9 @@ impl Renames {
     /// Writes added lines in the tree's names, where the definition around line `at` has the new
     /// name and not the old one; says what was changed.
     pub(super) fn apply(&self, added: &mut [String], source: &Source, at: usize) -> Vec<String> {
-        let Some(scope) = source.scopes.at(at.min(source.text.len().saturating_sub(1))) else { return Vec::new() };
+        let Some(scope) = source.scopes.at(at.min(source.text.len().saturating_sub(1))) else {
+            return Vec::new();
+        };
         let has = |name: &str| {
             (scope.start..=scope.end).any(|line| source.lines[line].words.iter().any(|word| **word == *name))
         };
@@ -67,12 +73,13 @@ impl Renames {
 /// A type that changed in a declaration is no new name.
 fn is_keyword(word: &str) -> bool {
     const WORDS: [&str; 40] = [
-        "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
-        "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "return", "short", "signed",
-        "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "u8",
-        "u16", "u32", "u64", "size_t", "true",
+        "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else",
+        "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "return",
+        "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void",
+        "volatile", "while", "u8", "u16", "u32", "u64", "size_t", "true",
     ];
-    WORDS.contains(&word) || matches!(word, "false" | "NULL" | "s8" | "s16" | "s32" | "s64" | "__be16" | "__be32")
+    WORDS.contains(&word)
+        || matches!(word, "false" | "NULL" | "s8" | "s16" | "s32" | "s64" | "__be16" | "__be32")
 }
 
 #[cfg(test)]

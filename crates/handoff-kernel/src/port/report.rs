@@ -172,7 +172,10 @@ impl fmt::Display for PortReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for patch in &self.patches {
             if !patch.subject.is_empty() {
-                let id = patch.commit.as_deref().map_or(String::new(), |id| format!("{} ", &id[..id.len().min(12)]));
+                let id = patch
+                    .commit
+                    .as_deref()
+                    .map_or(String::new(), |id| format!("{} ", &id[..id.len().min(12)]));
                 writeln!(f, "{id}{}", patch.subject)?;
             }
             for file in &patch.files {

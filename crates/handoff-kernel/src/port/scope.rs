@@ -93,13 +93,17 @@ impl Scopes {
             }
             return scopes;
         }
-        let mut scanner = Scanner::default();
-        if starts_inside(lines) {
+        let mut scanner = Scanner { comment: starts_in_comment(lines), ..Scanner::default() };
+        if lines.first().is_some_and(|line| line.as_ref().ends_with('\\')) {
+            // Headings never name the macro in whose middle a hunk starts.
+            scanner.directive = true;
+            scanner.define = Some((0, String::new()));
+        } else if starts_inside(lines) {
             let (kind, name) = heading_name(heading).unwrap_or((ScopeKind::Function, String::new()));
             scanner.scopes.push(Scope { kind, name, start: 0, end: 0 });
             scanner.open = Some(0);
             // Only a brace in the first column ends it: how deep the hunk starts is not known.
-            scanner.depth = 1000;
+            scanner.depth = 2 * UNKNOWN_DEPTH;
         }
         scanner.run(lines)
     }
@@ -121,6 +125,8 @@ impl Scopes {
 
 /// True if the first line of a hunk lies inside a definition and not between two.
 fn starts_inside<S: AsRef<str>>(lines: &[S]) -> bool {
+    let mut comment = starts_in_comment(lines);
+    let mut indented_comment = false;
     for line in lines {
         let line = line.as_ref();
         let trimmed = line.trim_start();
@@ -130,20 +136,42 @@ fn starts_inside<S: AsRef<str>>(lines: &[S]) -> bool {
         if line.starts_with(['}', '{']) {
             return true;
         }
-        if line.starts_with("/*") || line.starts_with(" *") || line.starts_with("//") {
-            // A comment in the first column stands between definitions, one inside is indented;
-            // but a lone ` */` says nothing of how its comment started.
-            return false;
+        // A comment in the first column is mostly between definitions, but what follows says more.
+        if comment || trimmed.starts_with("/*") || trimmed.starts_with("//") {
+            indented_comment |= !comment && line.starts_with('\t') || comment && line.starts_with("\t *");
+            let open = line.rfind("/*").map_or(-1, |at| at.cast_signed());
+            let close = line.rfind("*/").map_or(-1, |at| at.cast_signed());
+            comment = if open == close { comment } else { open > close };
+            continue;
         }
         return line.starts_with([' ', '\t']);
     }
-    false
+    indented_comment
+}
+
+/// True if a hunk's first line is in the middle of a comment.
+fn starts_in_comment<S: AsRef<str>>(lines: &[S]) -> bool {
+    for line in lines {
+        let line = line.as_ref();
+        match (line.find("/*"), line.find("*/")) {
+            (Some(open), Some(close)) => return close < open,
+            (Some(_), None) => return false,
+            (None, Some(_)) => return true,
+            (None, None) => {}
+        }
+    }
+    lines.iter().any(|line| !line.as_ref().trim().is_empty())
+        && lines.iter().all(|line| {
+            let line = line.as_ref().trim_start();
+            line.is_empty() || line.starts_with('*')
+        })
 }
 
 /// True for a label of `goto` in the first column.
 pub(super) fn is_label(line: &str) -> bool {
     let line = line.trim_end();
-    line.strip_suffix(':').is_some_and(|name| !name.is_empty() && is_identifier(name) && split(name).count() == 1)
+    line.strip_suffix(':')
+        .is_some_and(|name| !name.is_empty() && is_identifier(name) && split(name).count() == 1)
 }
 
 /// The scope that a hunk's heading names, if it names one.
@@ -166,6 +194,9 @@ struct State {
     header_start: usize,
     open: Option<usize>,
 }
+
+/// Deeper than any code: how deep a hunk starts inside a definition is not known.
+const UNKNOWN_DEPTH: usize = 1000;
 
 #[derive(Default)]
 struct Scanner {
@@ -243,14 +274,26 @@ impl Scanner {
 
     /// What the first column says: it puts the scanner right where macros confused it.
     fn first_column(&mut self, number: usize, line: &str) {
+        let word = line.starts_with(|c: char| c.is_alphabetic() || c == '_');
         if line.starts_with('}') && self.depth > 0 {
             self.depth = 1;
             self.parens = 0;
-        } else if self.depth == 0 && self.parens == 0 && line.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+        } else if self.depth >= UNKNOWN_DEPTH && word && !is_label(line) {
+            // What the heading named was no definition, but a declaration that ended above.
+            if let Some(open) = self.open.take() {
+                self.scopes[open].kind = ScopeKind::Statement;
+                self.scopes[open].end = number.saturating_sub(1);
+            }
+            self.depth = 0;
+            self.header.clear();
+        } else if self.depth == 0 && self.parens == 0 && word {
             // `module_init(x)` without a semicolon is not part of the function below it.
             let header = self.header.trim();
             let attribute = line.starts_with("__") && !header.is_empty() && !line.contains(' ');
-            if header.ends_with(')') && header.split('(').next().is_some_and(|h| !h.contains(' ')) && !attribute {
+            if header.ends_with(')')
+                && header.split('(').next().is_some_and(|h| !h.contains(' '))
+                && !attribute
+            {
                 self.close_statement(number.saturating_sub(1));
             }
         }
@@ -410,9 +453,25 @@ fn string_end(bytes: &[u8], at: usize, quote: u8) -> usize {
 fn is_attribute(word: &str) -> bool {
     word.starts_with("__") && !word.starts_with("__init_or") && {
         const ATTRIBUTES: [&str; 19] = [
-            "__attribute__", "__printf", "__scanf", "__acquires", "__releases", "__must_hold", "__section",
-            "__aligned", "__alignof__", "__cond_lock", "__acquire", "__release", "__typeof__", "__no_sanitize",
-            "__assume_aligned", "__alloc_size", "__nonnull", "__diag_ignore_all", "__bpf_kfunc_args",
+            "__attribute__",
+            "__printf",
+            "__scanf",
+            "__acquires",
+            "__releases",
+            "__must_hold",
+            "__section",
+            "__aligned",
+            "__alignof__",
+            "__cond_lock",
+            "__acquire",
+            "__release",
+            "__typeof__",
+            "__no_sanitize",
+            "__assume_aligned",
+            "__alloc_size",
+            "__nonnull",
+            "__diag_ignore_all",
+            "__bpf_kfunc_args",
         ];
         ATTRIBUTES.contains(&word)
     } || matches!(word, "typeof" | "asmlinkage" | "aligned" | "noinline_for_stack" | "ACPI_EXPORT_SYMBOL")
@@ -519,9 +578,9 @@ fn paren_groups(header: &str) -> Vec<Group<'_>> {
 
 fn push_group<'a>(header: &'a str, start: usize, end: usize, groups: &mut Vec<Group<'a>>) {
     let before = header[..start].trim_end();
-    let name = before.rfind(|c: char| !(c.is_alphanumeric() || c == '_')).map_or(before, |i| {
-        &before[i + before[i..].chars().next().map_or(1, char::len_utf8)..]
-    });
+    let name = before
+        .rfind(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .map_or(before, |i| &before[i + before[i..].chars().next().map_or(1, char::len_utf8)..]);
     if !name.is_empty() && is_identifier(name) {
         groups.push(Group { name, inside: &header[(start + 1).min(end)..end] });
     }

@@ -31,7 +31,11 @@ fn definitions_have_their_kind_and_name() {
         ("const struct file_operations f_ops __read_mostly = {\n\t.a = b,\n};\n", Table, "f_ops"),
         ("#define f(a) do {\t\\\n\tg(a);\t\\\n} while (0)\n", Macro, "f"),
         ("extern int f(int a,\n\t     int b);\n", Statement, "f"),
-        ("TRACE_EVENT(sched_wakeup,\n\tTP_PROTO(int a),\n\tTP_ARGS(a)\n);\n", Statement, "TRACE_EVENT(sched_wakeup)"),
+        (
+            "TRACE_EVENT(sched_wakeup,\n\tTP_PROTO(int a),\n\tTP_ARGS(a)\n);\n",
+            Statement,
+            "TRACE_EVENT(sched_wakeup)",
+        ),
         ("static inline void f(void) { }\n", Function, "f"),
     ] {
         assert_eq!(one(text), (kind, name.to_owned()), "{text}");
@@ -40,7 +44,8 @@ fn definitions_have_their_kind_and_name() {
 
 #[test]
 fn both_halves_of_a_condition_open_the_same_brace() {
-    let text = "#ifdef A\nint f(int a)\n{\n#else\nint f(void)\n{\n#endif\n\treturn 0;\n}\nint g(void)\n{\n}\n";
+    let text =
+        "#ifdef A\nint f(int a)\n{\n#else\nint f(void)\n{\n#endif\n\treturn 0;\n}\nint g(void)\n{\n}\n";
     let all = names(text);
     assert_eq!(all.last().map(|s| (s.1.as_str(), s.2, s.3)), Some(("g", 9, 11)));
     assert!(all.iter().any(|s| s.1 == "f" && s.3 == 8), "{all:?}");
@@ -81,11 +86,40 @@ fn a_hunk_starts_inside_what_its_heading_names() {
         hunk_names(&["", "int g(int a)", "{", "\tx();"], "static int f(int a)"),
         [None, some("g"), some("g"), some("g")]
     );
-    assert_eq!(hunk_names(&["\t{", "\t\t.a = 1,", "\t},"], "static struct ctl_table ipv4_table[] = {")[1], some("ipv4_table"));
+    assert_eq!(
+        hunk_names(&["\t{", "\t\t.a = 1,", "\t},"], "static struct ctl_table ipv4_table[] = {")[1],
+        some("ipv4_table")
+    );
     assert_eq!(hunk_names(&["\tx();"], "out:")[0], some(""));
     assert_eq!(hunk_names(&["\tint a;"], "struct tcp_sock {")[0], some("struct tcp_sock"));
     // GNU diff cuts headings after some characters.
-    assert_eq!(hunk_names(&["\tx();"], "static void tcp_v4_send_reset(struct so")[0], some("tcp_v4_send_reset"));
+    assert_eq!(
+        hunk_names(&["\tx();"], "static void tcp_v4_send_reset(struct so")[0],
+        some("tcp_v4_send_reset")
+    );
+}
+
+#[test]
+fn a_hunk_may_start_inside_a_comment_or_macro() {
+    let some = |name: &str| Some(name.to_owned());
+    assert_eq!(
+        hunk_names(&[" * @a: text (of g", " */", "int g(int a)", "{", "\tx();"], "static int f(int a)"),
+        [None, None, some("g"), some("g"), some("g")]
+    );
+    assert_eq!(hunk_names(&["/* in */", "\tint a;", "\tint b;"], "struct s {")[1], some("struct s"));
+    assert_eq!(hunk_names(&["/* one", "   two */", "", "int g(void)", "{"], "int f(void)")[4], some("g"));
+    assert_eq!(
+        hunk_names(&["\t\tput_cpu(); \\", "\t} while (0)", "#define G(a) \\", "\tg(a)"], "struct s {"),
+        [some(""), some(""), some("G"), some("G")]
+    );
+}
+
+#[test]
+fn a_heading_may_name_a_declaration() {
+    let lines = ["\t\tconst char *name);", "static int g(int);", "static int h(int);"];
+    assert_eq!(hunk_names(&lines, "static int f(struct a *t,"), [Some("f".to_owned()), None, None]);
+    let scopes = Scopes::of_hunk(&lines, "static int f(struct a *t,", Language::C);
+    assert_eq!(scopes.all[0].kind, ScopeKind::Statement);
 }
 
 #[test]
@@ -94,7 +128,11 @@ fn documents_have_entries() {
     let scopes = Scopes::of_file(&lines, Language::Indented);
     assert_eq!(scopes.at(1).unwrap().name, "tcp_abc");
     assert_eq!(scopes.at(5).unwrap().name, "tcp_def");
-    let hunk = Scopes::of_hunk(&["\tText", "\tDefault: 1", "", "tcp_def - BOOLEAN", "\tx"], "tcp_abc - INTEGER", Language::Indented);
+    let hunk = Scopes::of_hunk(
+        &["\tText", "\tDefault: 1", "", "tcp_def - BOOLEAN", "\tx"],
+        "tcp_abc - INTEGER",
+        Language::Indented,
+    );
     assert_eq!(hunk.at(0).unwrap().name, "tcp_abc");
     assert_eq!(hunk.at(4).unwrap().name, "tcp_def");
     let kconfig = Scopes::of_file(&["config NET", "\tbool"], Language::Indented);

@@ -59,7 +59,9 @@ impl Tree {
         }
         match fs::read(self.locate(path)?) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(None)
+            }
             Err(error) => Err(PortError::Read { path: path.clone(), error }),
         }
     }
@@ -84,8 +86,14 @@ impl Tree {
     /// Files whose last component is one of `names`.
     pub(super) fn files_named(&mut self, names: &[String]) -> Vec<PatchPath> {
         let index = self.names.get_or_insert_with(|| index(&self.root));
-        let mut found: Vec<PatchPath> = names.iter().filter_map(|name| index.get(name)).flatten().cloned().collect();
-        found.extend(self.pending.iter().filter(|(path, to)| to.is_some() && names.iter().any(|n| n == path.file_name())).map(|(path, _)| path.clone()));
+        let mut found: Vec<PatchPath> =
+            names.iter().filter_map(|name| index.get(name)).flatten().cloned().collect();
+        found.extend(
+            self.pending
+                .iter()
+                .filter(|(path, to)| to.is_some() && names.iter().any(|n| n == path.file_name()))
+                .map(|(path, _)| path.clone()),
+        );
         found.retain(|path| self.pending.get(path).is_none_or(Option::is_some));
         found.sort();
         found.dedup();
@@ -118,9 +126,11 @@ impl Tree {
                 }
                 self.parsed.insert(path.clone(), Source::new(&bytes, path.as_str()));
             }
-            self.parsed[path].scopes.all.iter().any(|scope| {
-                scope.name == name && scope.kind != super::scope::ScopeKind::Statement
-            })
+            self.parsed[path]
+                .scopes
+                .all
+                .iter()
+                .any(|scope| scope.name == name && scope.kind != super::scope::ScopeKind::Statement)
         });
         files
     }
@@ -139,7 +149,8 @@ impl Tree {
             let fail = |error| PortError::Write { path: path.clone(), error };
             let folder = full.parent().unwrap_or(&self.root);
             fs::create_dir_all(folder).map_err(fail)?;
-            let mut file = tempfile::Builder::new().prefix(".handoff-port").tempfile_in(folder).map_err(fail)?;
+            let mut file =
+                tempfile::Builder::new().prefix(".handoff-port").tempfile_in(folder).map_err(fail)?;
             file.write_all(&pending.bytes).map_err(fail)?;
             let mode = pending.mode.map(|mode| mode & 0o777).or_else(|| self.mode(path)).unwrap_or(0o644);
             file.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(fail)?;

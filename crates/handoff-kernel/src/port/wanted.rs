@@ -30,8 +30,8 @@ pub(super) struct Wanted {
     pub scopes: Scopes,
     /// Number of the first expected line in the file that the patch was made for, from 0.
     pub asked: usize,
-    /// True if the first expected line is the first of its file.
-    pub from_start: bool,
+    /// True if the last expected line is the last of its file.
+    pub to_end: bool,
 }
 
 impl Wanted {
@@ -52,8 +52,14 @@ impl Wanted {
             .iter()
             .enumerate()
             .map(|(index, scope)| {
-                let cut = index == 0 && scope.start == 0 && is_cut(&hunk.heading);
-                label(scope, source, &by_name, cut)
+                let lead = index == 0 && scope.start == 0;
+                if lead
+                    && scope.name.is_empty()
+                    && let Some(scope) = with_label(&hunk.heading, source)
+                {
+                    return Label::Known(vec![scope]);
+                }
+                label(scope, source, &by_name, lead && is_cut(&hunk.heading))
             })
             .collect();
         let undecided = undecided_lead(&before, &hunk.heading);
@@ -76,7 +82,9 @@ impl Wanted {
             groups: groups(hunk),
             scopes,
             asked,
-            from_start: hunk.old_start <= 1,
+            // A diff has three lines of context wherever the file has them.
+            to_end: hunk.lines.iter().rev().take_while(|line| line.op == Op::Context).count() < 3
+                && hunk.lines.iter().take_while(|line| line.op == Op::Context).count() >= 3,
         }
     }
 
@@ -102,6 +110,35 @@ fn is_cut(heading: &str) -> bool {
     heading.len() >= 39 && !heading.ends_with(['{', ')', ',', ';'])
 }
 
+/// The only function of the file that has the label which a heading names.
+///
+/// Older diffs name the last line that started in the first column, and that may be a label.
+fn with_label(heading: &str, source: &Source) -> Option<usize> {
+    const COMMON: [&str; 14] = [
+        "out",
+        "err",
+        "error",
+        "fail",
+        "failed",
+        "done",
+        "unlock",
+        "end",
+        "exit",
+        "again",
+        "retry",
+        "drop",
+        "next",
+        "out_unlock",
+    ];
+    let heading = heading.trim();
+    if !is_label(heading) || COMMON.contains(&heading.trim_end_matches(':')) {
+        return None;
+    }
+    let mut with = (0..source.text.len()).filter(|&line| source.text[line].trim_end() == heading);
+    let scope = source.scopes.of_line[with.next()?]?;
+    with.all(|line| source.scopes.of_line[line] == Some(scope)).then_some(scope)
+}
+
 fn label(
     scope: &Scope,
     source: &Source,
@@ -109,7 +146,8 @@ fn label(
     cut: bool,
 ) -> Label {
     if scope.name.is_empty() {
-        return if scope.kind == ScopeKind::Function { Label::Unknown } else { Label::Missing(scope.kind) };
+        let unknown = matches!(scope.kind, ScopeKind::Function | ScopeKind::Macro);
+        return if unknown { Label::Unknown } else { Label::Missing(scope.kind) };
     }
     let code = |kind| matches!(kind, ScopeKind::Function | ScopeKind::Macro);
     let fits = |index: &usize| {

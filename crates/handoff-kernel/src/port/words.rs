@@ -16,8 +16,10 @@ pub(super) struct Line {
 impl Line {
     /// Splits `text`.
     pub(super) fn new(text: &str) -> Self {
-        let words: Vec<Box<str>> = split(text).filter(|word| !word.trim().is_empty()).map(Box::from).collect();
-        let bloom = words.iter().filter(|word| is_name(word)).fold(0, |bits, word| bits | 1 << (hash(word) % 64));
+        let words: Vec<Box<str>> =
+            split(text).filter(|word| !word.trim().is_empty()).map(Box::from).collect();
+        let bloom =
+            words.iter().filter(|word| is_name(word)).fold(0, |bits, word| bits | 1 << (hash(word) % 64));
         let names = words.iter().filter(|word| is_name(word)).count();
         let key = words.iter().fold(0, |key: u64, word| key.rotate_left(7).wrapping_mul(31) ^ hash(word));
         Self { words, bloom, names, key }
@@ -132,7 +134,8 @@ pub(super) fn is_identifier(word: &str) -> bool {
 
 /// FNV-1a: small, and the same on every machine.
 fn hash(word: &str) -> u64 {
-    word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    word.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]
