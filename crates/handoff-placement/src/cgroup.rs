@@ -117,6 +117,17 @@ pub fn group_of(root: &Root, tid: Tid, controller: &str) -> Option<(Hierarchy, P
     candidates.filter_map(|h| Some((h.clone(), h.folder(group)?))).next()
 }
 
+/// The path of a process's group as `/proc/PID/cgroup` names it: that of the v1 cpu controller, or of
+/// the unified hierarchy.
+#[must_use]
+pub fn path_of(root: &Root, pid: Tid) -> Option<String> {
+    let memberships = root.text(format!("/proc/{pid}/cgroup")).ok()?;
+    let parsed: Vec<(&str, &Path)> = memberships.lines().filter_map(membership).collect();
+    let v1 = parsed.iter().find(|(controllers, _)| controllers.split(',').any(|name| name == "cpu"));
+    let group = v1.or_else(|| parsed.iter().find(|(controllers, _)| controllers.is_empty()))?;
+    Some(group.1.to_string_lossy().into_owned())
+}
+
 /// `4:memory:/a` is (`memory`, `/a`); the unified hierarchy has no name: `0::/a`.
 fn membership(line: &str) -> Option<(&str, &Path)> {
     let mut parts = line.splitn(3, ':');

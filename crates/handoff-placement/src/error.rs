@@ -1,6 +1,7 @@
 //! What can go wrong, with what was wanted, what stood in its way, and what to do.
 
 use crate::cpuset::CpuSet;
+use crate::policy::Problems;
 use crate::priority::Priority;
 use crate::selector::SelectorError;
 use crate::tid::Tid;
@@ -104,6 +105,21 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+
+    /// The journal of a policy cannot be used.
+    #[error("{} {what}", path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// A policy cannot be had on this machine.
+    #[error("{0}")]
+    Policy(Problems),
 
     /// The machine does not tell which CPUs it has.
     #[error("{} does not tell which CPUs are online; is /sys mounted?", path.display())]

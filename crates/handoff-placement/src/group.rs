@@ -90,6 +90,20 @@ impl ControlGroup {
         Ok(Self { parts: vec![Part { folder: folder.into(), made: false }] })
     }
 
+    /// A group that an earlier process made and could not remove: it is emptied and removed when the
+    /// result is dropped.
+    pub(crate) fn adopt(folders: Vec<PathBuf>) -> Self {
+        let is_group = |folder: &PathBuf| folder.join("cgroup.procs").exists();
+        Self {
+            parts: folders.into_iter().filter(is_group).map(|folder| Part { folder, made: true }).collect(),
+        }
+    }
+
+    /// Leaves the group where it is.
+    pub(crate) fn keep(mut self) {
+        self.parts.clear();
+    }
+
     /// The folder of the group in one hierarchy, made unless another limit already made it.
     fn part(&mut self, hierarchy: &Hierarchy, name: &str, controller: &str) -> Result<PathBuf> {
         let folder = hierarchy.mount.join(name);

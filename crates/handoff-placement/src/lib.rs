@@ -23,6 +23,7 @@
 //! | read or set policy, real-time priority and nice | [`Priority`], [`PriorityGuard`], [`can_raise_to`] |
 //! | reserve a deadline, clamp utilisation, order I/O | [`Scheduling`], [`IoPriority`] |
 //! | do several of these, or none of them | [`Placement`] |
+//! | do so by rules, and follow what happens | [`policy`] |
 //! | limit a group of processes | [`ControlGroup`], [`mod@cgroup`] |
 
 mod affinity;
@@ -35,12 +36,14 @@ mod group;
 mod guard;
 mod pin;
 mod placement;
+pub mod policy;
 mod priority;
 pub mod process;
 mod rights;
 mod root;
 mod scheduling;
 mod selector;
+mod snapshot;
 mod suggest;
 mod sys;
 mod tid;
@@ -60,5 +63,6 @@ pub use rights::can_raise_to;
 pub use root::Root;
 pub use scheduling::{Deadline, IoPriority, Scheduling, rt_hazard, rt_was_throttled};
 pub use selector::{Selector, SelectorError};
+pub use snapshot::{Restored, Snapshot};
 pub use tid::Tid;
 pub use topology::{Class, ClassSource, Cpu, Group, Topology};

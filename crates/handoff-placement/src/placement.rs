@@ -9,7 +9,7 @@ use crate::selector::Selector;
 use crate::sys::{self, SchedAttr};
 use crate::tid::Tid;
 use crate::topology::Topology;
-use crate::{CpuSet, Policy, Priority};
+use crate::{CpuSet, Priority};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What to give to a thread, a process or a tree of processes; what is `None` stays as it is.
@@ -162,7 +162,7 @@ impl Applied {
         for tid in threads {
             // The former state was the kernel's own, so that only a lost privilege can refuse it.
             if let Some(attr) = former.get(&tid).copied().or(default) {
-                let _ = sys::sched_setattr(tid.as_raw(), &restorable(attr));
+                let _ = sys::sched_setattr(tid.as_raw(), &attr.restorable());
             }
             if let Some(io) = io.get(&tid).copied().or(default_io) {
                 let _ = io.apply(tid);
@@ -179,19 +179,6 @@ fn attributes(tid: Tid) -> Result<SchedAttr> {
         Some(libc::ESRCH) => Error::NoSuchThread(tid),
         _ => Error::ReadPriority { tid, source },
     })
-}
-
-/// Attributes as `sched_getattr` gave them, so that `sched_setattr` takes them.
-fn restorable(attr: SchedAttr) -> SchedAttr {
-    let keep = libc::SCHED_FLAG_RESET_ON_FORK as u64;
-    let has_clamp = attr.util_max != 0;
-    let clamps = (libc::SCHED_FLAG_UTIL_CLAMP_MIN | libc::SCHED_FLAG_UTIL_CLAMP_MAX) as u64;
-    let mut attr = SchedAttr { flags: attr.flags & keep | if has_clamp { clamps } else { 0 }, ..attr };
-    if attr.policy != Policy::Deadline as u32 {
-        // Newer kernels report the slice here, and would take it for one that was asked for.
-        (attr.runtime, attr.deadline, attr.period) = (0, 0, 0);
-    }
-    attr
 }
 
 #[cfg(test)]

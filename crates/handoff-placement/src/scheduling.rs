@@ -163,7 +163,8 @@ impl FromStr for Deadline {
 }
 
 /// How urgently a thread's disk I/O is served (`ioprio_set(2)`), by schedulers that heed it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum IoPriority {
     /// Follows nice.
     Default,
@@ -354,7 +355,7 @@ mod tests {
                 ..Scheduling::default()
             };
             match wanted.apply(Tid::current()) {
-                Ok(()) => assert_eq!(Priority::current().unwrap(), Priority::other(5)),
+                Ok(()) => assert_eq!(Priority::current().unwrap(), Priority::other(15)),
                 Err(error) => {
                     assert!(error.to_string().contains("util clamp"), "{error}");
                     assert_eq!(Priority::current().unwrap(), before);

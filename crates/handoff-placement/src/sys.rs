@@ -34,7 +34,8 @@ pub(crate) fn sched_getcpu() -> i32 {
 
 /// What `sched_setattr(2)` takes and `sched_getattr(2)` gives: `struct sched_attr`, 56 bytes.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct SchedAttr {
     pub(crate) size: u32,
     pub(crate) policy: u32,

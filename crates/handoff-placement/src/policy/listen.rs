@@ -1,0 +1,108 @@
+//! Waits for whatever comes first: an event of the kernel, a request, the time, the end.
+
+use super::events::{self, Happening};
+use super::log::Event;
+use super::socket::Server;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::io;
+use std::time::Instant;
+
+/// What the daemon listens to.
+pub(super) struct Sources {
+    processes: Option<OwnedFd>,
+    devices: Option<OwnedFd>,
+    pressure: Option<File>,
+}
+
+/// What can be read.
+#[derive(Default)]
+pub(super) struct Ready {
+    pub(super) stop: bool,
+    pub(super) server: bool,
+    processes: bool,
+    devices: bool,
+    pressure: bool,
+}
+
+impl Sources {
+    /// Opens what can be listened to, and says what cannot.
+    pub(super) fn open(needs_pressure: bool, log: &mut dyn FnMut(Event)) -> Self {
+        let processes = keep("births of processes, and looks for them instead", events::processes(), log);
+        let devices = keep("hot-plug and power events", events::devices(), log);
+        let pressure =
+            needs_pressure.then(events::pressure).and_then(|result| keep("CPU pressure", result, log));
+        Self { processes, devices, pressure }
+    }
+
+    /// Does the kernel tell of births? Otherwise one has to look.
+    pub(super) fn hear_of_births(&self) -> bool {
+        self.processes.is_some()
+    }
+
+    /// Waits for one of them, for a request, for the end, or until it is time.
+    pub(super) fn wait(
+        &self,
+        stop: BorrowedFd<'_>,
+        server: &Server,
+        until: Option<Instant>,
+    ) -> io::Result<Ready> {
+        let sources = [
+            (self.processes.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
+            (self.devices.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
+            (self.pressure.as_ref().map(|fd| fd.as_fd()), PollFlags::PRI),
+        ];
+        let mut fds = vec![(stop, PollFlags::IN), (server.listener.as_fd(), PollFlags::IN)];
+        // A missing source keeps its place with one that is there already, and asks nothing of it.
+        fds.extend(sources.map(|(fd, flags)| fd.map_or((stop, PollFlags::empty()), |fd| (fd, flags))));
+        fds.extend(server.clients.iter().map(|client| (client.stream.as_fd(), PollFlags::IN)));
+        let mut fds: Vec<PollFd<'_>> =
+            fds.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
+        let timeout = until.map(|until| {
+            let left = until.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+            Err(error) => return Err(error.into()),
+        }
+        let ready = |index: usize| !fds[index].revents().is_empty();
+        Ok(Ready {
+            stop: ready(0),
+            server: ready(1),
+            processes: sources[0].0.is_some() && ready(2),
+            devices: sources[1].0.is_some() && ready(3),
+            pressure: sources[2].0.is_some() && ready(4),
+        })
+    }
+
+    /// What has happened at those that can be read.
+    pub(super) fn read(&self, ready: &Ready) -> Vec<Happening> {
+        let mut happened = Vec::new();
+        if let Some(source) = self.processes.as_ref().filter(|_| ready.processes) {
+            happened.extend(events::drain(source, events::parse_process));
+        }
+        if let Some(source) = self.devices.as_ref().filter(|_| ready.devices) {
+            happened.extend(events::drain(source, events::parse_device));
+        }
+        if ready.pressure {
+            happened.push(Happening::Power);
+        }
+        happened
+    }
+}
+
+fn keep<T>(source: &'static str, result: io::Result<T>, log: &mut dyn FnMut(Event)) -> Option<T> {
+    match result {
+        Ok(source) => Some(source),
+        Err(error) => {
+            log(Event::Without { source, reason: error.to_string() });
+            None
+        }
+    }
+}
