@@ -73,6 +73,8 @@ pub(crate) struct Probe<'a> {
     pub(crate) arch: Arch,
     pub(crate) qemu: &'a Path,
     pub(crate) kernel: &'a Path,
+    /// Whether the kernel is known to boot elsewhere, so that its failure is KVM's.
+    pub(crate) proven: bool,
     pub(crate) initramfs: &'a [u8],
     pub(crate) cache: &'a Cache,
     pub(crate) progress: &'a dyn Fn(&str),
@@ -91,12 +93,18 @@ impl Probe<'_> {
         if std::fs::File::options().read(true).write(true).open(KVM).is_err() {
             return no("/dev/kvm may not be opened: root, or members of its group, may");
         }
-        let note = self.cache.path(&format!("kvm-{}", self.fingerprint()));
-        if let Ok(known) = std::fs::read_to_string(&note) {
-            return Ok(decision(known.trim() == "works"));
+        // What is known of this host holds for every kernel; what one kernel of unknown quality did
+        // not do holds for that kernel only.
+        let of_host = self.cache.path(&format!("kvm-{}", fingerprint(&[self.qemu])));
+        let of_kernel = self.cache.path(&format!("kvm-{}", fingerprint(&[self.qemu, self.kernel])));
+        for note in [&of_host, &of_kernel] {
+            if let Ok(known) = std::fs::read_to_string(note) {
+                return Ok(decision(known.trim() == "works"));
+            }
         }
         (self.progress)("trying KVM");
         let works = self.boots()?;
+        let note = if works || self.proven { of_host } else { of_kernel };
         write_whole(&note, if works { b"works" } else { b"hangs" })?;
         Ok(decision(works))
     }
@@ -150,23 +158,23 @@ impl Probe<'_> {
         drop(reader.join());
         Ok(works)
     }
+}
 
-    /// What the outcome depends on: the host's kernel and boot, QEMU, the guest's kernel.
-    fn fingerprint(&self) -> String {
-        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-        let mut hasher = DefaultHasher::new();
-        for file in ["/proc/sys/kernel/random/boot_id", "/proc/version"] {
-            std::fs::read_to_string(file).unwrap_or_default().hash(&mut hasher);
-        }
-        for file in [self.qemu, self.kernel] {
-            file.hash(&mut hasher);
-            if let Ok(data) = std::fs::metadata(file) {
-                data.len().hash(&mut hasher);
-                data.modified().ok().hash(&mut hasher);
-            }
-        }
-        format!("{:016x}", hasher.finish())
+/// A name for this boot of the host together with these files as they are now.
+fn fingerprint(files: &[&Path]) -> String {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    for file in ["/proc/sys/kernel/random/boot_id", "/proc/version"] {
+        std::fs::read_to_string(file).unwrap_or_default().hash(&mut hasher);
     }
+    for file in files {
+        file.hash(&mut hasher);
+        if let Ok(data) = std::fs::metadata(file) {
+            data.len().hash(&mut hasher);
+            data.modified().ok().hash(&mut hasher);
+        }
+    }
+    format!("{:016x}", hasher.finish())
 }
 
 fn decision(works: bool) -> Decision {
@@ -199,6 +207,7 @@ mod tests {
             arch: if host == Arch::X86_64 { Arch::Arm64 } else { Arch::X86_64 },
             qemu: Path::new("/no/qemu"),
             kernel: Path::new("/no/kernel"),
+            proven: true,
             initramfs: &[],
             cache: &cache,
             progress: &|_| panic!("nothing is tried"),
@@ -218,6 +227,7 @@ mod tests {
             // Ends at once and prints nothing: as far from a guest as can be.
             qemu: Path::new("/bin/true"),
             kernel: Path::new("/dev/null"),
+            proven: false,
             initramfs: &[],
             cache: &cache,
             progress: &|_| {},
@@ -225,5 +235,13 @@ mod tests {
         assert!(!probe.decide().expect("decided").kvm);
         let again = Probe { progress: &|_| panic!("tried twice"), ..probe };
         assert!(!again.decide().expect("decided").kvm);
+        // Another kernel may be better: only a proven one speaks for the host.
+        let tried = std::cell::Cell::new(0);
+        let count = |_: &str| tried.set(tried.get() + 1);
+        let other = Probe { kernel: Path::new("/dev/zero"), proven: true, progress: &count, ..again };
+        assert!(!other.decide().expect("decided").kvm);
+        let third = Probe { kernel: Path::new("/dev/full"), ..other };
+        assert!(!third.decide().expect("decided").kvm);
+        assert_eq!(tried.get(), 1);
     }
 }

@@ -129,7 +129,7 @@ pub(crate) fn boot(plan: Plan) -> Result<Guest, GuestError> {
             }
             Some(Event::Closed) => {
                 let status = process.wait(ANSWER_LIMIT);
-                let silent = link.console().seen() == 0;
+                let silent = link.console().seen() == 0 && !plan.stopper.is_stopped();
                 return Err(if silent {
                     not_started(&process)
                 } else {

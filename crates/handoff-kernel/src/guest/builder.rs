@@ -396,6 +396,7 @@ impl Builder {
                 arch: gathered.arch,
                 qemu: &gathered.prepared.qemu,
                 kernel: &gathered.prepared.image,
+                proven: !matches!(self.kernel, Kernel::Image { .. }),
                 initramfs: &initramfs::pack(gathered.arch, &gathered.prepared.busybox, &[], &[], &[])?,
                 cache: &gathered.cache,
                 progress: &self.progress,

@@ -10,6 +10,7 @@ mod cores;
 mod doctor;
 mod exec;
 mod floors;
+mod guest;
 mod man;
 mod pin;
 mod placing;
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Exec(exec::Options),
     /// Measure the bare primitives that a call is compared with
     Floors(floors::Options),
+    /// Run programs on another kernel, in QEMU: the Binder driver, CPU capacities, PREEMPT_RT
+    Guest(guest::Options),
     /// Write a manual page for each command
     Man(man::Options),
     /// Put running threads or processes on chosen CPUs and priorities
@@ -52,6 +55,7 @@ impl Command {
             Self::Doctor(options) => options.run(output),
             Self::Exec(options) => options.run(output),
             Self::Floors(options) => options.run(output),
+            Self::Guest(options) => options.run(output),
             Self::Man(options) => options.run(output),
             Self::Pin(options) => options.run(output),
             Self::Run(options) => options.run(output),

@@ -1,0 +1,272 @@
+//! `handoff guest run`: one command in a guest.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use handoff_kernel::guest::{Arch, Builder, Guest, GuestCommand, GuestOutput, Stopper, Stream};
+use serde_json::json;
+
+use super::machine::{Machine, explained};
+use crate::interrupt;
+use crate::output::{Advice as _, Format, Output, Verdict, style};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff guest run -- latency -i 1000
+  handoff guest run --rt --smp 4,sockets=2,cores=2 -- workload hackbench
+  handoff guest run --raw -- sh -c 'ls -l /dev/*binder'
+  handoff guest run --raw --get /tmp/log:boot.log -- sh -c 'dmesg >/tmp/log'
+  handoff guest run --arch arm64 --cpu-capacity 446,446,446,446,871,871,871,1024 \\
+      --handoff target/dist/handoff-aarch64 -- cores
+  handoff guest run --raw --module sch_tbf --put ./tests.sh:/root/tests.sh -- sh /root/tests.sh
+
+The exit status is that of the command; 2 if the guest could not run it.";
+
+/// Boot a guest, run a command in it, and bring back its output, files and exit status.
+///
+/// The command is one of this program, which is copied there; any program of the guest with --raw.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Run any program of the guest (busybox has the usual ones), not a command of handoff
+    #[arg(long)]
+    raw: bool,
+
+    /// Copy this handoff there instead of the one that runs here
+    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    handoff: Option<PathBuf>,
+
+    /// Copy a file or folder there first, to /root or where the part after the colon says (repeatable)
+    #[arg(long, value_name = "HOST[:GUEST]")]
+    put: Vec<String>,
+
+    /// Bring a file or folder back, here or where the part after the colon says (repeatable)
+    #[arg(long, value_name = "GUEST[:HOST]")]
+    get: Vec<String>,
+
+    /// Set an environment variable of the command (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+
+    /// Kill the command after this many seconds; 0 for no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+
+    /// Show the kernel's console on standard error
+    #[arg(long)]
+    console: bool,
+
+    #[command(flatten)]
+    machine: Machine,
+
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let command = self.command()?;
+        let stopper = Stopper::new();
+        let builder = self.builder()?.stopper(&stopper).on_progress(|what| eprintln!("{what}"));
+        let status = until_interrupted(&stopper, || self.in_guest(builder, &command, output))?;
+        match status {
+            0 => Ok(Verdict::Pass),
+            status => std::process::exit(status),
+        }
+    }
+
+    /// Boots, copies, runs, copies, and gives the command's exit status.
+    fn in_guest(&self, builder: Builder, command: &GuestCommand, output: &Output) -> anyhow::Result<i32> {
+        let mut guest = builder.boot().map_err(explained)?;
+        let facts = guest.facts().clone();
+        output.note(style::paint(
+            style::DIM,
+            format_args!(
+                "{} on {} CPUs, {}, booted in {:.1} s",
+                facts.release,
+                facts.cpus,
+                if facts.kvm { "KVM".to_owned() } else { format!("TCG ({})", facts.acceleration) },
+                facts.boot_time.as_secs_f64()
+            ),
+        ));
+        facts.faults.iter().for_each(|fault| output.warn(format_args!("the guest reports: {fault}")));
+        for pair in &self.put {
+            let (host, target) = put_pair(pair)?;
+            guest.put(host, &target)?;
+        }
+        let result = match output.format() {
+            Format::Text => stream(&mut guest, command, output)?,
+            Format::Json => guest.run(command).map_err(explained)?,
+        };
+        for incident in &result.incidents {
+            output.warn(format_args!("the guest's kernel reports a {incident}"));
+        }
+        // Files are brought back of a failed command too: they may say why.
+        for pair in &self.get {
+            let (source, host) = get_pair(pair)?;
+            let fetched = guest.get(source, &host)?;
+            for left in &fetched.left_out {
+                output.warn(format_args!(
+                    "`{left}` was left in the guest: it is no file, or a link that leads out"
+                ));
+            }
+        }
+        if output.format() == Format::Json {
+            output.json(&report(&guest, &result))?;
+        }
+        Ok(result.status)
+    }
+
+    fn command(&self) -> anyhow::Result<GuestCommand> {
+        let mut command = if self.raw {
+            GuestCommand::new(&self.command[0]).args(&self.command[1..])
+        } else {
+            GuestCommand::new("/bin/handoff").args(&self.command)
+        };
+        for pair in &self.env {
+            let (name, value) = pair
+                .split_once('=')
+                .filter(|(name, _)| !name.is_empty())
+                .with_context(|| format!("--env {pair} is not NAME=VALUE"))?;
+            command = command.env(name, value);
+        }
+        Ok(match self.timeout {
+            0 => command,
+            seconds => command.timeout(Duration::from_secs(seconds)),
+        })
+    }
+
+    fn builder(&self) -> anyhow::Result<Builder> {
+        let mut builder = self.machine.builder();
+        if !self.raw {
+            builder = builder.program(self.program()?, "/bin/handoff");
+        }
+        if self.console {
+            builder = builder.verbose_console(true).on_console(|line| eprintln!("console| {line}"));
+        }
+        Ok(builder)
+    }
+
+    /// The handoff to copy: this program, unless the guest is another machine.
+    fn program(&self) -> anyhow::Result<PathBuf> {
+        if let Some(file) = &self.handoff {
+            return Ok(file.clone());
+        }
+        let arch = self.machine.arch.or_else(Arch::host);
+        if let Some(arch) = arch.filter(|arch| Arch::host() != Some(*arch)) {
+            return Err(anyhow::anyhow!("this handoff cannot run in a guest of {arch}")).advise(format_args!(
+                "build one with `cargo xtask dist --arch {arch}` and name it with --handoff, or run a program \
+                 of the guest with --raw"
+            ));
+        }
+        std::env::current_exe().context("cannot find this program to copy it")
+    }
+}
+
+/// Runs the command with its output on our own.
+fn stream(guest: &mut Guest, command: &GuestCommand, output: &Output) -> anyhow::Result<GuestOutput> {
+    let mut printed = Ok(());
+    let result = guest.run_streaming(command, &mut |stream, bytes| match stream {
+        Stream::Stdout if printed.is_ok() => printed = output.bytes(bytes),
+        Stream::Stdout => {}
+        Stream::Stderr => drop(std::io::stderr().write_all(bytes)),
+    });
+    printed?;
+    result.map_err(explained)
+}
+
+/// Does something with a guest, and stops the guest on Ctrl-C.
+pub(super) fn until_interrupted<T>(
+    stopper: &Stopper,
+    action: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let over = AtomicBool::new(false);
+    let _hook = interrupt::clean_up({
+        let stopper = stopper.clone();
+        move || stopper.stop()
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if interrupt::interrupted() {
+                    stopper.stop();
+                    return;
+                }
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+        });
+        let result = action();
+        over.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// Where a file of the host goes: `HOST:GUEST`, or `/root` and its own name.
+fn put_pair(pair: &str) -> anyhow::Result<(&Path, String)> {
+    let (host, target) = match pair.rsplit_once(':') {
+        Some((host, target)) if target.starts_with('/') => (host, Some(target.to_owned())),
+        _ => (pair, None),
+    };
+    let host = Path::new(host);
+    let target = match target {
+        Some(target) => target,
+        None => {
+            let name = host.file_name().with_context(|| format!("--put {pair} names no file"))?;
+            format!("/root/{}", name.to_string_lossy())
+        }
+    };
+    Ok((host, target))
+}
+
+/// Where a file of the guest goes: `GUEST:HOST`, or its own name in this folder.
+fn get_pair(pair: &str) -> anyhow::Result<(&str, PathBuf)> {
+    match pair.split_once(':') {
+        Some((source, host)) if !host.is_empty() => Ok((source, host.into())),
+        _ => {
+            let source = pair.trim_end_matches(':');
+            let name =
+                Path::new(source).file_name().with_context(|| format!("--get {pair} names no file"))?;
+            Ok((source, Path::new(".").join(name)))
+        }
+    }
+}
+
+fn report(guest: &Guest, result: &GuestOutput) -> serde_json::Value {
+    let facts = guest.facts();
+    json!({
+        "guest": {
+            "release": facts.release,
+            "machine": facts.machine,
+            "cpus": facts.cpus,
+            "kernel": facts.kernel,
+            "kvm": facts.kvm,
+            "acceleration": facts.acceleration,
+            "boot_seconds": facts.boot_time.as_secs_f64(),
+            "faults": facts.faults,
+        },
+        "status": result.status,
+        "elapsed_seconds": result.elapsed.as_secs_f64(),
+        "stdout": result.stdout_text(),
+        "stderr": result.stderr_text(),
+        "incidents": result.incidents,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_a_place_on_either_side() {
+        assert_eq!(put_pair("a/b").expect("good"), (Path::new("a/b"), "/root/b".to_owned()));
+        assert_eq!(put_pair("a:/t/c").expect("good"), (Path::new("a"), "/t/c".to_owned()));
+        assert_eq!(get_pair("/t/c").expect("good"), ("/t/c", PathBuf::from("./c")));
+        assert_eq!(get_pair("/t/c:d/e").expect("good"), ("/t/c", PathBuf::from("d/e")));
+        assert!(put_pair("..").is_err() && get_pair("/").is_err());
+    }
+}
