@@ -6,8 +6,10 @@
 //! - [`doctor`]: what could spoil a figure on this machine;
 //! - [`interleave`]: subjects and floors in turns, for benchmarks and `handoff run`;
 //! - [`suite`]: the standard suite of `handoff run`; [`report`]: one HTML file that opens offline;
+//! - [`analyse`]: what a published table supports;
 //! - [`stats`]: from rounds to an interval and a verdict; [`simulate`]: how often that errs.
 
+pub mod analyse;
 pub mod clock;
 pub mod doctor;
 pub mod interleave;
