@@ -15,15 +15,16 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 9] = [
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
-    Need { program: "git", package: "git", for_what: "porting patches, and checks of the sources" },
+    Need { program: "git", package: "git", for_what: "porting patches" },
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86", for_what: "the guest" },
     Need { program: "qemu-system-aarch64", package: "qemu-system-arm", for_what: "the arm64 guest" },
     Need { program: "busybox", package: "busybox-static", for_what: "the guest's initial file system" },
     Need { program: "chromium", package: "chromium", for_what: "reports in a browser" },
     Need { program: "ip", package: "iproute2", for_what: "network namespaces" },
-    Need { program: "taskset", package: "util-linux", for_what: "comparison with the system's own tools" },
+    Need { program: "tc", package: "iproute2", for_what: "queues that limit a rate" },
+    Need { program: "perf", package: "linux-perf", for_what: "comparing traces with perf's reading of them" },
 ];
 
 /// Installs what is missing when that is possible, or says what to install.
@@ -34,7 +35,8 @@ pub(crate) fn ensure() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    packages.dedup();
     if !is_root() || find("apt-get").is_none() {
         println!("Some tests will be skipped. To run them, install what they need:");
         for need in missing {
@@ -64,4 +66,40 @@ pub(crate) fn apt_get() -> Command {
         .env("DEBIAN_FRONTEND", "noninteractive")
         .current_dir(process::root());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Every system has them, or can do nothing about them.
+    const GIVEN: [&str; 3] = ["sh", "apt-get", "dpkg-deb"];
+
+    fn tools_that_tests_ask_for(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("a folder of the project").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                tools_that_tests_ask_for(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a source file");
+                let calls = text.split("require_tool(\"").skip(1);
+                found.extend(calls.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+            }
+        }
+    }
+
+    #[test]
+    fn every_tool_that_a_test_asks_for_can_be_installed() {
+        let mut asked = Vec::new();
+        for entry in std::fs::read_dir(process::root().join("crates")).expect("the crates").flatten() {
+            if entry.file_name() != "handoff-testkit" {
+                tools_that_tests_ask_for(&entry.path(), &mut asked);
+            }
+        }
+        assert!(!asked.is_empty());
+        let known: Vec<&str> = NEEDS.iter().map(|need| need.program).chain(GIVEN).collect();
+        asked.retain(|tool| !known.contains(&tool.as_str()));
+        assert!(asked.is_empty(), "tests ask for {asked:?}: name their packages in {}", file!());
+    }
 }

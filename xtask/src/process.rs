@@ -159,10 +159,11 @@ fn say(command: &Command) {
     println!("\n$ {}", shown(command));
 }
 
-/// The command as one could type it, with the variables that it sets.
+/// The command as one could type it, with the variables that it sets: but for search paths, which are
+/// long and say nothing.
 fn shown(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
-        let value = value?;
+        let value = value.filter(|_| !["PATH", "LD_LIBRARY_PATH"].iter().any(|long| name == *long))?;
         Some(format!("{}={}", name.to_string_lossy(), quoted(value)))
     });
     let words = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted);
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_it_would_be_typed() {
         let mut command = Command::new("cargo");
-        command.args(["test", "-p", "a b"]).env("RUSTFLAGS", "--cfg loom");
+        command.args(["test", "-p", "a b"]).env("RUSTFLAGS", "--cfg loom").env("PATH", "/a:/b");
         assert_eq!(shown(&command), "RUSTFLAGS='--cfg loom' cargo test -p 'a b'");
     }
 
