@@ -15,14 +15,20 @@
 //!
 //! [`Workload`] is any of them by name.
 
+pub mod add_ints;
 mod catalog;
+mod cformat;
 mod error;
 pub mod floor;
 pub mod hackbench;
+pub mod inversion;
+pub mod latency;
 pub mod measurement;
 mod net;
 mod outcome;
+mod peer;
 mod place;
+pub mod rpc;
 pub mod sched_pipe;
 pub mod spin;
 mod sys;
@@ -34,4 +40,5 @@ pub use catalog::Workload;
 pub use error::{Error, Result};
 pub use net::{Link, Path, Queue};
 pub use outcome::{Counter, Outcome};
+pub use peer::{play_if_peer, play_in_test};
 pub use place::{Placement, allowed_cpus};

@@ -1,0 +1,128 @@
+//! Whole calls, through proxy and stub, between two processes: what is compared with the floors.
+//!
+//! [`Session`] has the shape of [`crate::floor::Session`]: it keeps a server and a client process and runs one
+//! batch at a time, so that a runner can interleave engines, payloads and floors. The client's thread makes
+//! the calls; nothing but the answer for the whole batch leaves the two processes.
+//!
+//! A program that uses this module calls [`crate::play_if_peer`] first in its `main`.
+
+mod host;
+pub(crate) mod role;
+pub(crate) mod service;
+mod session;
+
+pub(crate) use session::Processes;
+#[cfg(test)]
+pub(crate) use session::tests::play_here;
+pub use session::{MAX_SAMPLES, Session};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::measurement::Parameter;
+use crate::place::Placement;
+
+/// Largest payload of a call, in bytes.
+pub const MAX_PAYLOAD: usize = 1 << 20;
+
+/// What carries the calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// A virtual call within the client's process: the floor of the programming model.
+    Local,
+    /// Shared memory, in user space.
+    #[default]
+    Shm,
+    /// The kernel's Binder driver.
+    Binder,
+}
+
+impl Engine {
+    /// All of them.
+    pub const ALL: [Engine; 3] = [Engine::Local, Engine::Shm, Engine::Binder];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Engine::Local => "local",
+            Engine::Shm => "shm",
+            Engine::Binder => "binder",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Engine {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Engine::ALL
+            .into_iter()
+            .find(|engine| engine.name() == text)
+            .ok_or_else(|| Error::parameter("engine", format!("{text:?} is none of local, shm, binder")))
+    }
+}
+
+/// How calls are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parameters {
+    /// What carries them.
+    pub engine: Engine,
+    /// Bytes that travel each way, as one byte vector.
+    pub payload: usize,
+    /// Where client and server run.
+    pub placement: Placement,
+    /// Callers lend their priority to the thread that serves them.
+    pub inherit: bool,
+    /// The callee may be served beside its caller where that is cheaper.
+    pub follow: bool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters {
+            engine: Engine::default(),
+            payload: 8,
+            placement: Placement::Unpinned,
+            inherit: true,
+            follow: true,
+        }
+    }
+}
+
+impl Parameters {
+    /// Checks everything that can be known before a process is started.
+    ///
+    /// # Errors
+    ///
+    /// If a value is out of its range or the placement is not possible here.
+    pub fn check(&self) -> Result<()> {
+        if self.payload > MAX_PAYLOAD {
+            let problem = format!("{} bytes; a call carries up to {MAX_PAYLOAD}", self.payload);
+            return Err(Error::parameter("payload", problem));
+        }
+        self.placement.check()
+    }
+
+    /// For [`crate::measurement::Measurement::parameters`].
+    pub fn to_map(&self) -> BTreeMap<String, Parameter> {
+        BTreeMap::from([
+            ("engine".to_owned(), self.engine.name().into()),
+            ("payload".to_owned(), self.payload.into()),
+            ("placement".to_owned(), self.placement.to_string().into()),
+            ("inherit".to_owned(), self.inherit.into()),
+            ("follow".to_owned(), self.follow.into()),
+        ])
+    }
+}

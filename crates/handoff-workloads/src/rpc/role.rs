@@ -1,0 +1,191 @@
+//! What a second process is told to be, and how it plays it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::getpid;
+use rustix::thread::sched_setaffinity;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::service::ProbeProxy;
+use super::{Engine, host};
+use crate::add_ints;
+use crate::error::{Error, Result};
+use crate::inversion;
+use crate::latency;
+use crate::peer::{Answer, Channel};
+use crate::place::{self, Placement};
+
+/// The role of a peer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Role {
+    /// Serves calls.
+    Server(Server),
+    /// Makes calls.
+    Client(Client),
+}
+
+impl Role {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Role::Server(_) => "server",
+            Role::Client(_) => "client",
+        }
+    }
+}
+
+/// A process that serves calls until its parent ends it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Server {
+    pub(crate) engine: Engine,
+    pub(crate) socket: PathBuf,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) inherit: bool,
+    pub(crate) threads: Option<usize>,
+}
+
+/// A process that makes calls when it is told to.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Client {
+    pub(crate) engine: Engine,
+    pub(crate) socket: PathBuf,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) inherit: bool,
+    pub(crate) follow: bool,
+}
+
+/// What a server is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum AskServer {
+    /// CPU time of the process so far, in nanoseconds.
+    CpuTime,
+}
+
+/// What a client is asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum AskClient {
+    /// Echo calls: [`Batch`] for an answer.
+    Echo { payload: usize, samples: u32, trips: u32 },
+    /// The latency test: [`latency::Pairwise`] for an answer.
+    Latency(latency::Plan),
+    /// Additions: [`add_ints::Timed`] for an answer.
+    AddInts(add_ints::Plan),
+    /// Urgent calls with a pause between them: [`inversion::Urgent`] for an answer.
+    Urgent(inversion::Plan),
+    /// Long calls without a pause, until it is ended. There is no answer.
+    Busy { steps: u32 },
+}
+
+/// Answer to [`AskClient::Echo`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Batch {
+    /// Nanoseconds of each sample.
+    pub(crate) samples: Vec<u64>,
+    /// CPU time that the client's process used meanwhile, in nanoseconds.
+    pub(crate) cpu: u64,
+}
+
+/// Untimed calls before the first sample of a batch, so that both sides have woken up.
+const WARM_UP: u32 = 20;
+
+/// Plays a role until the parent ends it.
+pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
+    match role {
+        Role::Server(server) => {
+            let ready = pin(server.cpu)
+                .and_then(|()| host::serve(server.engine, &server.socket, server.inherit, server.threads));
+            let (_host, ready) = split(ready);
+            say(&mut parent, ready)?;
+            loop {
+                match parent.receive::<AskServer>().map_err(lost)? {
+                    AskServer::CpuTime => say(&mut parent, Ok(process_cpu_time()))?,
+                }
+            }
+        }
+        Role::Client(client) => {
+            let ready = pin(client.cpu)
+                .and_then(|()| host::connect(client.engine, &client.socket, client.inherit, client.follow));
+            let (connected, ready) = split(ready);
+            say(&mut parent, ready)?;
+            let Some((_host, probe)) = connected else { return Ok(()) };
+            loop {
+                let asked = parent.receive::<AskClient>().map_err(lost)?;
+                answer(&probe, asked, &mut parent)?;
+            }
+        }
+    }
+}
+
+fn answer(probe: &ProbeProxy, asked: AskClient, parent: &mut Channel) -> Result<()> {
+    match asked {
+        AskClient::Echo { payload, samples, trips } => say(parent, echo(probe, payload, samples, trips)),
+        AskClient::Latency(plan) => say(parent, latency::call(probe, &plan)),
+        AskClient::AddInts(plan) => say(parent, add_ints::call(probe, &plan)),
+        AskClient::Urgent(plan) => say(parent, inversion::call(probe, &plan)),
+        AskClient::Busy { steps } => loop {
+            probe.work(steps).map_err(|error| call_failed(&error))?;
+        },
+    }
+}
+
+/// What is kept, and what the parent is told.
+fn split<T>(result: Result<T>) -> (Option<T>, Result<()>) {
+    match result {
+        Ok(value) => (Some(value), Ok(())),
+        Err(error) => (None, Err(error)),
+    }
+}
+
+fn say<T: Serialize>(parent: &mut Channel, result: Result<T>) -> Result<()> {
+    parent.send(&Answer::from(result)).map_err(lost)
+}
+
+fn lost(error: std::io::Error) -> Error {
+    Error::io("cannot talk to the parent process", error)
+}
+
+/// A call that failed, as an error of the workload.
+pub(crate) fn call_failed(error: &handoff_ipc::Error) -> Error {
+    Error::io("a call failed", std::io::Error::other(error.to_string()))
+}
+
+/// Pins this thread, and the first thread of the process: threads of the runtime's pool run where that
+/// one may.
+fn pin(cpu: Option<usize>) -> Result<()> {
+    let Some(cpu) = cpu else { return Ok(()) };
+    let mask = Placement::SameCpu(cpu).client();
+    place::apply(mask.as_ref())
+        .and_then(|()| mask.map_or(Ok(()), |mask| sched_setaffinity(Some(getpid()), &mask)))
+        .map_err(|error| Error::io(format!("cannot run on CPU {cpu}"), error))
+}
+
+fn process_cpu_time() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+fn echo(probe: &ProbeProxy, payload: usize, samples: u32, trips: u32) -> Result<Batch> {
+    let failed = |error| call_failed(&error);
+    let payload: Vec<u8> = (0..payload).map(|i| (i % 251) as u8).collect();
+    for _ in 0..WARM_UP {
+        probe.echo(&payload).map_err(failed)?;
+    }
+    let mut taken = Vec::with_capacity(samples as usize);
+    let cpu_before = process_cpu_time();
+    let mut before = Instant::now();
+    for _ in 0..samples {
+        for _ in 0..trips {
+            probe.echo(&payload).map_err(failed)?;
+        }
+        let after = Instant::now();
+        taken.push(nanoseconds(after.duration_since(before)));
+        before = after;
+    }
+    Ok(Batch { samples: taken, cpu: process_cpu_time() - cpu_before })
+}
+
+/// Whole nanoseconds.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,176 @@
+//! The service that all RPC workloads call, and the proxy through which they do.
+
+use std::time::Duration;
+
+use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::{Binder, Call, Code, Error, Proxy, Result, Scheduling, Service};
+use handoff_placement::{Priority, Tid};
+use serde::{Deserialize, Serialize};
+
+use crate::spin;
+
+const ECHO: Code = 1;
+const WHERE: Code = 2;
+const ADD: Code = 3;
+const WORK: Code = 4;
+
+/// Answers with what it was sent, with where it runs, with a sum, or after some work.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// How its threads are scheduled.
+    pub(crate) scheduling: Scheduling,
+}
+
+impl Probe {
+    /// `leaf` holds: no handler below starts a thread or reads its CPU mask.
+    pub(crate) fn new(inherit: bool) -> Self {
+        Probe { scheduling: Scheduling { floor: None, inherit, leaf: true } }
+    }
+}
+
+impl Service for Probe {
+    fn descriptor(&self) -> &str {
+        ProbeProxy::DESCRIPTOR
+    }
+
+    fn scheduling(&self) -> Scheduling {
+        self.scheduling
+    }
+
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        code: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        match code {
+            ECHO => reply.write_shared(data.read_bytes()?),
+            WHERE => {
+                let spot = Spot::here()?;
+                reply.write(&spot.cpu)?;
+                reply.write(&spot.pid)?;
+                reply.write(&spot.tid)?;
+                reply.write(&spot.priority.cast_signed())
+            }
+            ADD => {
+                let (a, b): (i32, i32) = (data.read()?, data.read()?);
+                reply.write(&a.wrapping_add(b))?;
+                reply.write(&cpu_here())
+            }
+            WORK => {
+                let steps: i64 = data.read()?;
+                spin::compute(steps.unsigned_abs());
+                Ok(())
+            }
+            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+        }
+    }
+}
+
+/// Where and how urgently a thread runs at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Spot {
+    /// The CPU.
+    pub(crate) cpu: i32,
+    /// The process.
+    pub(crate) pid: i32,
+    /// The thread.
+    pub(crate) tid: i32,
+    /// Policy, priority and nice: [`Priority::pack`].
+    priority: u32,
+}
+
+impl Spot {
+    /// Of the calling thread.
+    pub(crate) fn here() -> Result<Self> {
+        let priority = Priority::current()
+            .map_err(|error| Error::io("cannot read the priority", std::io::Error::other(error)))?;
+        Ok(Spot {
+            cpu: cpu_here(),
+            pid: std::process::id().cast_signed(),
+            tid: Tid::current().as_raw(),
+            priority: priority.pack(),
+        })
+    }
+
+    /// Policy, priority and nice.
+    pub(crate) fn priority(&self) -> Priority {
+        Priority::unpack(self.priority).unwrap_or(Priority::other(0))
+    }
+}
+
+/// The CPU that the calling thread runs on.
+pub(crate) fn cpu_here() -> i32 {
+    i32::try_from(rustix::thread::sched_getcpu()).unwrap_or(-1)
+}
+
+/// Calls a [`Probe`].
+#[derive(Debug, Clone)]
+pub(crate) struct ProbeProxy(pub(crate) Binder);
+
+impl Proxy for ProbeProxy {
+    const DESCRIPTOR: &'static str = "handoff.workloads.IProbe";
+
+    fn wrap(binder: Binder) -> Self {
+        ProbeProxy(binder)
+    }
+}
+
+impl ProbeProxy {
+    /// Sends bytes there and back; they are looked at where they arrive, not copied once more.
+    #[inline]
+    pub(crate) fn echo(&self, payload: &[u8]) -> Result<()> {
+        self.0.call(
+            ECHO,
+            |request| request.write_bytes(payload),
+            |reply| {
+                let back = reply.read_bytes()?;
+                let same_end =
+                    payload.len().checked_sub(1).is_none_or(|last| back.get(last) == Some(payload[last]));
+                if back.len() == payload.len() && same_end {
+                    return Ok(());
+                }
+                Err(Error::Protocol(format!("{} bytes came back for {}", back.len(), payload.len())))
+            },
+        )
+    }
+
+    /// Where the call was served.
+    #[inline]
+    pub(crate) fn where_served(&self) -> Result<Spot> {
+        self.0.call(
+            WHERE,
+            |_| Ok(()),
+            |reply| {
+                Ok(Spot {
+                    cpu: reply.read()?,
+                    pid: reply.read()?,
+                    tid: reply.read()?,
+                    priority: reply.read::<i32>()?.cast_unsigned(),
+                })
+            },
+        )
+    }
+
+    /// A sum, and the CPU on which it was made.
+    #[inline]
+    pub(crate) fn add(&self, a: i32, b: i32) -> Result<(i32, i32)> {
+        self.0.call(
+            ADD,
+            |request| {
+                request.write(&a)?;
+                request.write(&b)
+            },
+            |reply| Ok((reply.read()?, reply.read()?)),
+        )
+    }
+
+    /// Keeps the server busy for so many steps of [`spin::compute`], or gives up.
+    pub(crate) fn work(&self, steps: u32) -> Result<()> {
+        self.0.call(WORK, |request| request.write(&i64::from(steps)), |_| Ok(()))
+    }
+}
+
+/// No call of a workload takes longer, unless the server hangs.
+pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(300);
