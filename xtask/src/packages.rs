@@ -15,7 +15,7 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 10] = [
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
     Need { program: "git", package: "git", for_what: "porting patches" },
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86", for_what: "the guest" },
@@ -25,6 +25,11 @@ const NEEDS: [Need; 9] = [
     Need { program: "ip", package: "iproute2", for_what: "network namespaces" },
     Need { program: "tc", package: "iproute2", for_what: "queues that limit a rate" },
     Need { program: "perf", package: "linux-perf", for_what: "comparing traces with perf's reading of them" },
+    Need {
+        program: "trace-cmd",
+        package: "trace-cmd",
+        for_what: "comparing traces with trace-cmd's reading",
+    },
 ];
 
 /// Installs what is missing when that is possible, or says what to install.
@@ -74,7 +79,7 @@ mod tests {
     use std::path::Path;
 
     /// Every system has them, or can do nothing about them.
-    const GIVEN: [&str; 3] = ["sh", "apt-get", "dpkg-deb"];
+    const GIVEN: [&str; 6] = ["sh", "bash", "gzip", "unshare", "apt-get", "dpkg-deb"];
 
     fn tools_that_tests_ask_for(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).expect("a folder of the project").flatten() {
