@@ -24,6 +24,10 @@ pub mod parcel;
 #[cfg(not(loom))]
 mod pool;
 #[cfg(not(loom))]
+pub mod runtime;
+#[cfg(not(loom))]
+pub mod servicemanager;
+#[cfg(not(loom))]
 mod stats;
 
 pub mod shm;
@@ -36,3 +40,5 @@ pub use error::{Error, ExceptionCode, Result, Status};
 pub use object::{
     Binder, Call, CallOptions, CallingIdentity, Code, Proxy, Scheduling, Service, is_user_code,
 };
+#[cfg(not(loom))]
+pub use runtime::Runtime;

@@ -1,0 +1,294 @@
+//! A process's place in the world of objects: its engine, and the way to the service manager.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use crate::engine::{Engine, EngineKind, EngineStats};
+use crate::object::Binder;
+use crate::servicemanager::{Connection, Manager, Policy, ServiceManager, Serving, SocketAccess};
+use crate::shm::ShmEngine;
+use crate::{Error, Result, pool, stats};
+
+/// The variable that names the service manager's socket.
+pub const SOCKET_VARIABLE: &str = "HANDOFF_SOCKET";
+/// Where the manager of the whole machine listens.
+pub const SYSTEM_SOCKET: &str = "/run/handoff/servicemanager.sock";
+
+/// Which engine, and where its manager is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The engine that carries calls.
+    pub engine: EngineKind,
+    /// The manager's socket on the `shm` engine; [`default_socket`] if `None`.
+    pub socket: Option<PathBuf>,
+    /// Threads that serve calls at one time; the engine's default if `None`.
+    pub max_threads: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { engine: EngineKind::Shm, socket: None, max_threads: None }
+    }
+}
+
+impl Options {
+    /// On an engine, with its usual manager.
+    pub fn on(engine: EngineKind) -> Self {
+        Options { engine, ..Options::default() }
+    }
+
+    /// On the `shm` engine, with the manager at `socket`.
+    pub fn at(socket: impl Into<PathBuf>) -> Self {
+        Options { socket: Some(socket.into()), ..Options::default() }
+    }
+}
+
+/// Where a manager that this user starts listens, unless told otherwise: `$HANDOFF_SOCKET`, else
+/// [`SYSTEM_SOCKET`] for root and `handoff/servicemanager.sock` in `$XDG_RUNTIME_DIR` for others.
+///
+/// # Errors
+/// If there is no such folder; the message says what to set.
+pub fn own_socket() -> Result<PathBuf> {
+    if let Some(socket) = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty()) {
+        return Ok(socket.into());
+    }
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return Ok(SYSTEM_SOCKET.into());
+    }
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let usual = || Some(PathBuf::from(format!("/run/user/{}", user.as_raw()))).filter(|usual| usual.is_dir());
+    match folder.or_else(usual) {
+        Some(folder) => Ok(folder.join("handoff/servicemanager.sock")),
+        None => Err(Error::io(
+            format!(
+                "no place for the service manager's socket: $XDG_RUNTIME_DIR is not set; \
+                 set ${SOCKET_VARIABLE} to the path of the socket"
+            ),
+            std::io::Error::from(std::io::ErrorKind::NotFound),
+        )),
+    }
+}
+
+/// Where a client looks for its manager: at [`own_socket`], or at that of the whole machine where
+/// this user runs none.
+///
+/// # Errors
+/// As [`own_socket`], if the machine has no manager either.
+pub fn default_socket() -> Result<PathBuf> {
+    let own = own_socket();
+    let system = Path::new(SYSTEM_SOCKET);
+    let chosen = std::env::var_os(SOCKET_VARIABLE).is_some_and(|socket| !socket.is_empty());
+    match &own {
+        Ok(path) if chosen || path.exists() => own,
+        _ if system.exists() => Ok(system.to_owned()),
+        _ => own,
+    }
+}
+
+/// A process's engine and its way to the service manager. Clones are the same one; when the last
+/// is dropped, what it registered is gone and calls through it fail.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    // Dropped in this order: registrations first, the private manager last.
+    services: ServiceManager,
+    engine: EngineHandle,
+    socket: Option<PathBuf>,
+    _private: Option<Private>,
+}
+
+struct EngineHandle(Arc<dyn Engine>);
+
+impl std::fmt::Debug for EngineHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.kind().name())
+    }
+}
+
+impl Runtime {
+    /// Starts an engine and connects to its service manager.
+    ///
+    /// # Errors
+    /// If no manager answers there, or the engine does not exist on this machine.
+    pub fn connect(options: &Options) -> Result<Self> {
+        let (engine, socket): (Arc<dyn Engine>, _) = match options.engine {
+            EngineKind::Local => (Arc::new(LocalEngine), None),
+            EngineKind::Shm => {
+                let socket = options.socket.clone().map_or_else(default_socket, Ok)?;
+                (Arc::new(ShmEngine::new(&socket)?), Some(socket))
+            }
+            EngineKind::Binder => {
+                return Err(Error::Unsupported {
+                    engine: EngineKind::Binder.name(),
+                    what: "be used by this version: choose shm or local".into(),
+                });
+            }
+        };
+        if let Some(threads) = options.max_threads {
+            engine.set_max_threads(threads);
+        }
+        let connection = Connection::new(Arc::clone(&engine), None);
+        connection.manager()?;
+        Ok(Runtime::assemble(engine, connection, socket, None))
+    }
+
+    /// [`Runtime::connect`] where a manager runs; otherwise [`Runtime::private`].
+    ///
+    /// # Errors
+    /// As [`Runtime::private`].
+    pub fn connect_or_private(options: &Options) -> Result<Self> {
+        match Runtime::connect(options) {
+            Err(Error::Io { .. }) if options.engine == EngineKind::Shm => Runtime::private(),
+            other => other,
+        }
+    }
+
+    /// Starts a service manager in this process, at a socket of its own that only this user can
+    /// reach, and connects to it. Children connect with [`Options::at`] its [`Runtime::socket`], or
+    /// find it in the variable [`SOCKET_VARIABLE`].
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
+    pub fn private() -> Result<Self> {
+        let folder = Folder::new()?;
+        let manager = Manager::new(Policy::open());
+        let embedded = manager.binder();
+        let serving = manager.serve(&folder.0.join("servicemanager.sock"), SocketAccess::Owner)?;
+        let engine = Arc::clone(serving.engine());
+        let connection = Connection::new(Arc::clone(&engine), Some(embedded));
+        let socket = Some(serving.socket().to_owned());
+        Ok(Runtime::assemble(
+            engine,
+            connection,
+            socket,
+            Some(Private { _serving: serving, _folder: folder }),
+        ))
+    }
+
+    fn assemble(
+        engine: Arc<dyn Engine>,
+        connection: Arc<Connection>,
+        socket: Option<PathBuf>,
+        private: Option<Private>,
+    ) -> Self {
+        let services = ServiceManager::new(connection);
+        Runtime {
+            inner: Arc::new(Inner { services, engine: EngineHandle(engine), socket, _private: private }),
+        }
+    }
+
+    /// The service manager.
+    pub fn services(&self) -> &ServiceManager {
+        &self.inner.services
+    }
+
+    /// Which engine carries calls.
+    pub fn engine(&self) -> EngineKind {
+        self.inner.engine.0.kind()
+    }
+
+    /// The manager's socket, on an engine that has one.
+    pub fn socket(&self) -> Option<&Path> {
+        self.inner.socket.as_deref()
+    }
+
+    /// True if the manager lives in this process.
+    pub fn is_private(&self) -> bool {
+        self.inner._private.is_some()
+    }
+
+    /// Limits the threads that serve calls at one time. The pool is one for the process.
+    pub fn set_max_threads(&self, threads: usize) {
+        self.inner.engine.0.set_max_threads(threads);
+    }
+
+    /// What the engine did so far.
+    pub fn stats(&self) -> EngineStats {
+        self.inner.engine.0.stats()
+    }
+}
+
+struct Private {
+    // The socket goes before the folder that it is in.
+    _serving: Serving,
+    _folder: Folder,
+}
+
+impl std::fmt::Debug for Private {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Private")
+    }
+}
+
+/// A folder that only this user can look into, removed with what is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self> {
+        let place = std::env::var_os("XDG_RUNTIME_DIR")
+            .map(PathBuf::from)
+            .filter(|folder| folder.is_dir())
+            .unwrap_or_else(std::env::temp_dir);
+        let mut number = [0; 8];
+        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| Error::io("cannot get random numbers", error))?;
+        let folder = place.join(format!("handoff-{:016x}", u64::from_ne_bytes(number)));
+        // Fails where it exists already, a link of somebody else's included.
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|error| Error::io(format!("cannot make the folder {}", folder.display()), error))?;
+        Ok(Folder(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed stays behind in a folder that is cleared at the next boot.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// The engine of objects that never leave the process: names only, calls need no engine.
+struct LocalEngine;
+
+/// The one manager of the `local` engine.
+static LOCAL_MANAGER: LazyLock<Manager> = LazyLock::new(|| Manager::new(Policy::open()));
+
+impl Engine for LocalEngine {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Local
+    }
+
+    fn context_object(&self) -> Result<Binder> {
+        Ok(LOCAL_MANAGER.binder())
+    }
+
+    fn become_context_manager(&self, _: Binder) -> Result<()> {
+        Err(Error::Unsupported {
+            engine: EngineKind::Local.name(),
+            what: "have another service manager than its own".into(),
+        })
+    }
+
+    fn set_max_threads(&self, threads: usize) {
+        pool::set_max(threads);
+    }
+
+    fn stats(&self) -> EngineStats {
+        EngineStats {
+            priority_changes: stats::PRIORITY_CHANGES.get(),
+            raised: stats::RAISED.get(),
+            inherit_denied: stats::INHERIT_DENIED.get(),
+            threads: pool::threads() as u64,
+            ..EngineStats::default()
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What applications use: add, get, check, wait, list, hear of registrations.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use super::code;
+use super::connection::{Connection, is_absence};
+use super::process::Process;
+use super::types::{Domain, DumpPriority, ServiceInfo, ServiceOptions, check_name};
+use super::watching::{Callback, Watch};
+use crate::engine::EngineKind;
+use crate::object::{Binder, CallOptions, Code, Proxy};
+use crate::{Error, Result};
+
+/// How often somebody who waits asks again by itself, should news have been lost.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A process's view of the service manager. Clones are the same one.
+///
+/// Registrations and watches outlive the manager: when it is restarted, the runtime repeats them.
+///
+/// ```
+/// use std::time::Duration;
+/// use handoff_ipc::parcel::{Reader, Writer};
+/// use handoff_ipc::servicemanager::ServiceOptions;
+/// use handoff_ipc::{Binder, Call, Code, Result, Runtime, Service};
+///
+/// struct Clock;
+/// impl Service for Clock {
+///     fn descriptor(&self) -> &str { "sample.IClock" }
+///     fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<()> {
+///         reply.write(&1_000_000i64)
+///     }
+/// }
+///
+/// let runtime = Runtime::private()?;
+/// let services = runtime.services();
+/// services.add("clock", Binder::new(Clock), ServiceOptions::default())?;
+/// let clock = services.wait_for("clock", Duration::from_secs(5))?;
+/// assert_eq!(clock.call(1, |_| Ok(()), |reply| reply.read::<i64>())?, 1_000_000);
+/// # Ok::<(), handoff_ipc::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ServiceManager {
+    connection: Arc<Connection>,
+}
+
+impl ServiceManager {
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        ServiceManager { connection }
+    }
+
+    /// Registers `binder` under a name until this runtime is dropped or its process ends.
+    ///
+    /// A name that this user has registered before passes to the new object.
+    ///
+    /// # Errors
+    /// [`Error::PermissionDenied`] if the policy does not let this user add the name, or another
+    /// user has it; an illegal-argument status if it cannot be a name.
+    pub fn add(&self, name: &str, binder: Binder, options: ServiceOptions) -> Result<()> {
+        check_name(name)?;
+        self.connection.add(name, binder, options)
+    }
+
+    /// Takes a registration back.
+    ///
+    /// # Errors
+    /// An illegal-state status if the name is not registered with this object.
+    pub fn remove(&self, name: &str, binder: &Binder) -> Result<()> {
+        self.connection.remove(name, binder)
+    }
+
+    /// The object that is registered under a name, now.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchService`] if there is none, [`Error::PermissionDenied`] if the policy does not
+    /// let this user find the name.
+    pub fn get(&self, name: &str) -> Result<Binder> {
+        self.check(name)?.ok_or_else(|| Error::NoSuchService(name.to_owned()))
+    }
+
+    /// [`ServiceManager::get`], with the object's interface checked and wrapped.
+    ///
+    /// # Errors
+    /// As [`ServiceManager::get`] and [`Proxy::from_binder`].
+    pub fn find<P: Proxy>(&self, name: &str) -> Result<P> {
+        P::from_binder(self.get(name)?)
+    }
+
+    /// The object that is registered under a name, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::PermissionDenied`] if the policy does not let this user find the name.
+    pub fn check(&self, name: &str) -> Result<Option<Binder>> {
+        self.check_with(CallOptions::default(), name)
+    }
+
+    fn check_with(&self, options: CallOptions, name: &str) -> Result<Option<Binder>> {
+        self.look_up(options, code::CHECK, name)
+    }
+
+    fn look_up(&self, options: CallOptions, code: Code, name: &str) -> Result<Option<Binder>> {
+        match self.connection.call(options, code, |to| to.write_string16(name), |reply| reply.read()) {
+            // The manager lives: it is the service that ended while it was being handed over.
+            Err(Error::Dead) if self.connection.manager()?.ping().is_ok() => Ok(None),
+            other => other,
+        }
+    }
+
+    /// The object of a name as soon as it is registered, across restarts of the manager too.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchService`] if `timeout` passed before; [`Error::PermissionDenied`] if the policy
+    /// does not let this user find the name.
+    pub fn wait_for(&self, name: &str, timeout: Duration) -> Result<Binder> {
+        let end = Instant::now() + timeout;
+        let (send, news) = mpsc::sync_channel(1);
+        let mut watch = None;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let within = CallOptions::within(left.max(Duration::from_millis(10)));
+            let failed = match self.check_with(within, name) {
+                Ok(Some(binder)) => return Ok(binder),
+                Ok(None) => None,
+                Err(error @ Error::DeadlineExpired(_)) => Some(error),
+                Err(error) if is_absence(&error) => Some(error),
+                Err(error) => return Err(error),
+            };
+            if left.is_zero() {
+                return Err(failed.unwrap_or_else(|| Error::NoSuchService(name.to_owned())));
+            }
+            if watch.is_none() && failed.is_none() {
+                let send = send.clone();
+                let look_again = move |_: &str, _: Binder| {
+                    // Full: it will look anyway.
+                    let _ = send.try_send(());
+                };
+                watch = Some(self.on_registration(name, look_again)?);
+                continue;
+            }
+            // Without a manager there are no news to wait for.
+            let pause = if failed.is_some() { Duration::from_millis(20) } else { ASK_AGAIN };
+            // News or not, it looks again.
+            let _ = news.recv_timeout(pause.min(left));
+        }
+    }
+
+    /// Every service that this user may find, in the order of names.
+    ///
+    /// # Errors
+    /// As [`Binder::call`].
+    pub fn list(&self) -> Result<Vec<ServiceInfo>> {
+        if self.connection.manager()?.engine() == EngineKind::Binder {
+            return self.list_names();
+        }
+        let (mut services, mut after) = (Vec::new(), String::new());
+        loop {
+            let (page, more): (Vec<ServiceInfo>, Option<String>) = self.connection.call(
+                CallOptions::default(),
+                code::LIST_PAGE,
+                |to| {
+                    to.write_string16(&after)?;
+                    to.write(&DumpPriority::ALL.bits())
+                },
+                |reply| Ok((reply.read()?, reply.read()?)),
+            )?;
+            services.extend(page);
+            match more {
+                // In order, so that no answer makes this go on for ever.
+                Some(name) if name > after => after = name,
+                _ => return Ok(services),
+            }
+        }
+    }
+
+    /// What Android's own manager tells: names only.
+    fn list_names(&self) -> Result<Vec<ServiceInfo>> {
+        let names: Vec<String> = self.connection.call(
+            CallOptions::default(),
+            code::LIST,
+            |to| to.write(&DumpPriority::ALL.bits()),
+            |reply| reply.read(),
+        )?;
+        Ok(names
+            .into_iter()
+            .map(|name| ServiceInfo {
+                name,
+                interface: String::new(),
+                pid: 0,
+                uid: None,
+                domain: Domain::Framework,
+                dump_priority: DumpPriority::DEFAULT,
+            })
+            .collect())
+    }
+
+    /// Calls `callback` with each object that is registered under a name from now on, the present
+    /// one first, on a thread of the pool. Two calls never run at one time.
+    ///
+    /// # Errors
+    /// As [`ServiceManager::check`].
+    pub fn on_registration(
+        &self,
+        name: &str,
+        callback: impl Fn(&str, Binder) + Send + Sync + 'static,
+    ) -> Result<Watch> {
+        check_name(name)?;
+        let callback = Binder::new(Callback(Box::new(callback)));
+        let id = self.connection.watch(name, callback)?;
+        Ok(Watch { connection: Arc::downgrade(&self.connection), id })
+    }
+
+    /// The object of the process that registered a name, which tells what its engine did.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchService`] if the name is not registered or its process gave no such object.
+    pub fn process_of(&self, name: &str) -> Result<Process> {
+        let found = self.look_up(CallOptions::default(), code::PROCESS_OF, name)?;
+        found.map(Process::wrap).ok_or_else(|| Error::NoSuchService(name.to_owned()))
+    }
+
+    /// Whether the manager's policy mentions a name: somebody means to register it.
+    ///
+    /// # Errors
+    /// As [`Binder::call`].
+    pub fn is_declared(&self, name: &str) -> Result<bool> {
+        self.connection.call(
+            CallOptions::default(),
+            code::IS_DECLARED,
+            |to| to.write_string16(name),
+            |reply| reply.read(),
+        )
+    }
+
+    /// The manager's own object.
+    ///
+    /// # Errors
+    /// If no manager answers.
+    pub fn manager(&self) -> Result<Binder> {
+        self.connection.manager()
+    }
+}

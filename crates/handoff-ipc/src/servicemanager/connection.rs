@@ -1,0 +1,356 @@
+//! A process's tie to the manager, and what it told it: repeated when the manager is restarted.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use super::process::ProcessObject;
+use super::types::{Domain, ServiceOptions};
+use super::watching::Remembered;
+use super::{DESCRIPTOR, code, write_token};
+use crate::engine::{DeathRegistration, Engine, EngineKind};
+use crate::object::{Binder, CallOptions, Code};
+use crate::parcel::{Reader, Writer};
+use crate::{Error, ExceptionCode, Result, stats};
+
+/// How often a manager that is gone is looked for: at first, and after a while.
+const FIRST_RETRY: Duration = Duration::from_millis(10);
+const LAST_RETRY: Duration = Duration::from_millis(500);
+
+/// A service that this process registered.
+#[derive(Clone)]
+struct Added {
+    name: Arc<str>,
+    binder: Binder,
+    options: ServiceOptions,
+}
+
+#[derive(Default)]
+struct Told {
+    services: Vec<Added>,
+    watches: Vec<Remembered>,
+}
+
+#[derive(Default)]
+struct Manager {
+    binder: Option<Binder>,
+    // Held so that the recipient stays in place.
+    _death: Option<DeathRegistration>,
+}
+
+/// The tie of one runtime to its manager.
+pub(crate) struct Connection {
+    engine: Arc<dyn Engine>,
+    // Where the manager is in this very process, it needs no connection.
+    embedded: Option<Binder>,
+    manager: Mutex<Manager>,
+    told: Mutex<Told>,
+    process: Binder,
+    next_watch: AtomicU64,
+    seeking: AtomicBool,
+    itself: Weak<Connection>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a later attempt may succeed: the manager was there, or will be.
+pub(super) fn is_absence(error: &Error) -> bool {
+    matches!(error, Error::Dead | Error::Io { .. } | Error::Protocol(_))
+}
+
+impl Connection {
+    pub(crate) fn new(engine: Arc<dyn Engine>, embedded: Option<Binder>) -> Arc<Self> {
+        Arc::new_cyclic(|itself| Connection {
+            process: ProcessObject::binder(&engine),
+            engine,
+            embedded,
+            manager: Mutex::default(),
+            told: Mutex::default(),
+            next_watch: AtomicU64::new(1),
+            seeking: AtomicBool::new(false),
+            itself: Weak::clone(itself),
+        })
+    }
+
+    /// The manager; connects to it if there is no connection that lives.
+    pub(crate) fn manager(&self) -> Result<Binder> {
+        if let Some(embedded) = &self.embedded {
+            return Ok(embedded.clone());
+        }
+        let mut manager = lock(&self.manager);
+        if let Some(binder) = manager.binder.as_ref().filter(|binder| binder.is_alive()) {
+            return Ok(binder.clone());
+        }
+        *manager = Manager::default();
+        let binder = self.engine.context_object()?;
+        if binder.is_local() {
+            manager.binder = Some(binder.clone());
+            return Ok(binder);
+        }
+        self.repeat(&binder)?;
+        let itself = Weak::clone(&self.itself);
+        let death = binder.link_to_death(move || {
+            if let Some(connection) = itself.upgrade() {
+                connection.seek();
+            }
+        })?;
+        *manager = Manager { binder: Some(binder.clone()), _death: Some(death) };
+        Ok(binder)
+    }
+
+    /// A call to the manager; repeated once if it turns out to have been restarted.
+    pub(super) fn call<R>(
+        &self,
+        options: CallOptions,
+        code: Code,
+        write: impl Fn(&mut Writer<'_>) -> Result<()>,
+        read: impl Fn(&mut Reader<'_>) -> Result<R>,
+    ) -> Result<R> {
+        match call(&self.manager()?, options, code, &write, &read) {
+            Err(Error::Dead) => call(&self.manager()?, options, code, write, read),
+            other => other,
+        }
+    }
+
+    // ---- what is remembered --------------------------------------------------------------
+
+    pub(super) fn add(&self, name: &str, binder: Binder, options: ServiceOptions) -> Result<()> {
+        let added = Added { name: name.into(), binder, options };
+        self.tell(
+            |manager| self.send_add(manager, &added),
+            |told| {
+                told.services.retain(|service| *service.name != *added.name);
+                told.services.push(added.clone());
+            },
+        )
+    }
+
+    /// Tells the manager something, and remembers it.
+    fn tell(&self, send: impl Fn(&Binder) -> Result<()>, remember: impl FnOnce(&mut Told)) -> Result<()> {
+        let mut manager = self.manager()?;
+        if let Err(error) = send(&manager) {
+            if !matches!(error, Error::Dead) {
+                return Err(error);
+            }
+            manager = self.manager()?;
+            send(&manager)?;
+        }
+        remember(&mut lock(&self.told));
+        // If it ended in between, its successor may have been told of everything but this.
+        if !manager.is_alive() && self.manager().and_then(|manager| send(&manager)).is_err() {
+            self.seek();
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, name: &str, binder: &Binder) -> Result<()> {
+        lock(&self.told).services.retain(|service| *service.name != *name || service.binder != *binder);
+        self.call(
+            CallOptions::default(),
+            code::REMOVE,
+            |to| {
+                to.write_string16(name)?;
+                to.write(binder)
+            },
+            |_| Ok(()),
+        )
+    }
+
+    pub(super) fn watch(&self, name: &str, callback: Binder) -> Result<u64> {
+        let id = self.next_watch.fetch_add(1, Ordering::Relaxed);
+        let watch = Remembered { id, name: name.into(), callback };
+        self.tell(|manager| send_watch(manager, &watch), |told| told.watches.push(watch.clone()))?;
+        Ok(id)
+    }
+
+    pub(super) fn end_watch(&self, id: u64) {
+        let mut told = lock(&self.told);
+        let Some(at) = told.watches.iter().position(|watch| watch.id == id) else { return };
+        let watch = told.watches.swap_remove(at);
+        drop(told);
+        let manager = match &self.embedded {
+            Some(embedded) => Some(embedded.clone()),
+            None => lock(&self.manager).binder.clone(),
+        };
+        if let Some(manager) = manager.filter(Binder::is_alive) {
+            // A manager that is gone has forgotten it already.
+            drop(call(
+                &manager,
+                CallOptions::default(),
+                code::UNWATCH,
+                |to| {
+                    to.write_string16(&watch.name)?;
+                    to.write(&watch.callback)
+                },
+                |_| Ok(()),
+            ));
+        }
+    }
+
+    /// Tells a manager that has just been met everything that its predecessor knew.
+    fn repeat(&self, manager: &Binder) -> Result<()> {
+        let (services, watches) = {
+            let told = lock(&self.told);
+            (told.services.clone(), told.watches.clone())
+        };
+        for service in services {
+            match self.send_add(manager, &service) {
+                Err(error) if is_absence(&error) => return Err(error),
+                // Somebody else was quicker, or the policy is another one.
+                Err(error) => {
+                    eprintln!("handoff: {:?} is not registered any longer: {error}", &*service.name);
+                    lock(&self.told).services.retain(|other| other.name != service.name);
+                }
+                Ok(()) => {}
+            }
+        }
+        for watch in watches {
+            match send_watch(manager, &watch) {
+                Err(error) if is_absence(&error) => return Err(error),
+                Err(error) => eprintln!("handoff: {:?} is not waited for any longer: {error}", &*watch.name),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for a manager that is gone until it is back, on a thread of its own.
+    fn seek(&self) {
+        let told = lock(&self.told);
+        let nothing = told.services.is_empty() && told.watches.is_empty();
+        drop(told);
+        // With nothing to repeat, the next call will find it early enough.
+        if nothing || self.seeking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let itself = Weak::clone(&self.itself);
+        let body = move || {
+            let mut pause = FIRST_RETRY;
+            loop {
+                // Held for the attempt only, so that the runtime can be dropped meanwhile.
+                let Some(connection) = itself.upgrade() else { return };
+                if connection.manager().is_ok() {
+                    connection.seeking.store(false, Ordering::Release);
+                    return;
+                }
+                drop(connection);
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LAST_RETRY);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("handoff-seek".into()).spawn(body) {
+            self.seeking.store(false, Ordering::Release);
+            stats::say_once(&stats::NO_THREAD, || {
+                format!("cannot start a thread to look for the service manager: {error}")
+            });
+        }
+    }
+
+    fn send_add(&self, manager: &Binder, service: &Added) -> Result<()> {
+        let Added { name, binder, options } = service;
+        // The kernel driver's manager knows Android's form only.
+        let extended = manager.engine() != EngineKind::Binder;
+        let write = |to: &mut Writer<'_>| {
+            to.write_string16(name)?;
+            to.write(binder)?;
+            if extended {
+                to.write(&Some(self.process.clone()))?;
+            }
+            to.write(&options.allow_isolated)?;
+            to.write(&options.dump_priority.bits())?;
+            if extended {
+                to.write_string16(options.domain.name())?;
+                let interface = binder.local_service().map_or("", |service| service.descriptor());
+                to.write_string16(interface)?;
+            }
+            Ok(())
+        };
+        if !extended && options.domain != Domain::Framework {
+            return Err(Error::Unsupported {
+                engine: manager.engine().name(),
+                what: format!("keep the {} domain in a name: open that domain's own device", options.domain),
+            });
+        }
+        let code = if extended { code::ADD_WITH } else { code::ADD };
+        call(manager, CallOptions::default(), code, write, |_| Ok(()))
+    }
+}
+
+fn send_watch(manager: &Binder, watch: &Remembered) -> Result<()> {
+    let write = |to: &mut Writer<'_>| {
+        to.write_string16(&watch.name)?;
+        to.write(&watch.callback)
+    };
+    call(manager, CallOptions::default(), code::WATCH, write, |_| Ok(()))
+}
+
+/// One call to a manager. A refusal of the policy becomes [`Error::PermissionDenied`].
+pub(super) fn call<R>(
+    manager: &Binder,
+    options: CallOptions,
+    code: Code,
+    write: impl Fn(&mut Writer<'_>) -> Result<()>,
+    read: impl Fn(&mut Reader<'_>) -> Result<R>,
+) -> Result<R> {
+    let kernel = manager.engine() == EngineKind::Binder;
+    let write = |to: &mut Writer<'_>| {
+        if kernel {
+            write_token(to, DESCRIPTOR)?;
+        }
+        write(to)
+    };
+    manager.call_with(options, code, write, read).map_err(|error| match error {
+        Error::Status(status) if status.exception() == ExceptionCode::Security => {
+            Error::PermissionDenied(status.message().unwrap_or("the service manager refused").to_owned())
+        }
+        other => other,
+    })
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = lock(&self.told);
+        f.debug_struct("Connection")
+            .field("engine", &self.engine.kind())
+            .field("services", &told.services.len())
+            .field("watches", &told.watches.len())
+            .finish()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A manager of this process (the `local` engine's lives as long as the process) would keep
+        // what the runtime registered.
+        let told = std::mem::take(&mut *lock(&self.told));
+        let manager = self.embedded.clone().or_else(|| lock(&self.manager).binder.clone());
+        let Some(manager) = manager.filter(Binder::is_local) else { return };
+        for service in told.services {
+            drop(call(
+                &manager,
+                CallOptions::default(),
+                code::REMOVE,
+                |to| {
+                    to.write_string16(&service.name)?;
+                    to.write(&service.binder)
+                },
+                |_| Ok(()),
+            ));
+        }
+        for watch in told.watches {
+            drop(call(
+                &manager,
+                CallOptions::default(),
+                code::UNWATCH,
+                |to| {
+                    to.write_string16(&watch.name)?;
+                    to.write(&watch.callback)
+                },
+                |_| Ok(()),
+            ));
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! The names: who registered what, and who waits for it.
+//!
+//! Nothing that may wait for another process happens under the registry's lock: a process that
+//! stands still delays those who ask for its own names only.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::policy::{Action, Policy};
+use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
+use super::{CALLBACK_DESCRIPTOR, code, write_token};
+use crate::engine::{DeathRegistration, EngineKind};
+use crate::object::{Binder, CallingIdentity};
+use crate::{Error, ExceptionCode, Result, Status};
+
+/// Names that may be registered in all, by whomever.
+const MAX_NAMES: usize = 1 << 16;
+/// Longest name of an interface that is kept.
+const MAX_INTERFACE: usize = 255;
+
+/// A service as it is handed to the registry.
+pub(super) struct Registration {
+    pub(super) binder: Binder,
+    pub(super) process: Option<Binder>,
+    pub(super) interface: String,
+    pub(super) options: ServiceOptions,
+}
+
+struct Entry {
+    service: Registration,
+    owner: CallingIdentity,
+    // Of all registrations ever: tells an old registration of a name from a new one.
+    serial: u64,
+    // Held so that the recipient stays in place; `None` for a moment, and for this process's own.
+    death: Option<DeathRegistration>,
+}
+
+struct Watcher {
+    callback: Binder,
+    uid: u32,
+    id: u64,
+    // Serial of the last registration that it was told of.
+    told: u64,
+    death: Option<DeathRegistration>,
+}
+
+#[derive(Default)]
+struct Watched {
+    watchers: Vec<Watcher>,
+    // Held while they are told, so that the last thing they hear is the latest.
+    telling: Arc<Mutex<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: BTreeMap<String, Entry>,
+    names_of: HashMap<u32, usize>,
+    watched: HashMap<String, Watched>,
+    watches_of: HashMap<u32, usize>,
+    serial: u64,
+}
+
+/// What was asked of the registry since it began.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) added: AtomicU64,
+    pub(super) found: AtomicU64,
+    pub(super) missed: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) died: AtomicU64,
+    pub(super) told: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// All names of one manager.
+#[derive(Default)]
+pub(super) struct Registry {
+    state: Mutex<State>,
+    policy: Mutex<Arc<Policy>>,
+    pub(super) counts: Counts,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn exception<T>(kind: ExceptionCode, text: String) -> Result<T> {
+    Err(Error::Status(Status::new(kind, text)))
+}
+
+fn take_one(counts: &mut HashMap<u32, usize>, uid: u32) {
+    if let Some(count) = counts.get_mut(&uid) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&uid);
+        }
+    }
+}
+
+impl State {
+    fn remove(&mut self, name: &str) -> Option<Entry> {
+        let entry = self.entries.remove(name)?;
+        take_one(&mut self.names_of, entry.owner.uid);
+        Some(entry)
+    }
+
+    fn remove_watcher(&mut self, name: &str, which: impl Fn(&Watcher) -> bool) -> Option<Watcher> {
+        let watched = self.watched.get_mut(name)?;
+        let at = watched.watchers.iter().position(which)?;
+        let gone = watched.watchers.swap_remove(at);
+        if watched.watchers.is_empty() {
+            self.watched.remove(name);
+        }
+        take_one(&mut self.watches_of, gone.uid);
+        Some(gone)
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+}
+
+impl Registry {
+    pub(super) fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&lock(&self.policy))
+    }
+
+    /// What is registered stays; the new rules hold from the next request on.
+    pub(super) fn set_policy(&self, policy: Policy) {
+        *lock(&self.policy) = Arc::new(policy);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// An error unless `who` may do this.
+    fn require(&self, who: CallingIdentity, action: Action, name: &str) -> Result<()> {
+        if self.policy().allows(who, action, name) {
+            return Ok(());
+        }
+        count(&self.counts.refused);
+        exception(
+            ExceptionCode::Security,
+            format!("the policy does not let user {} (group {}) {action} {name:?}", who.uid, who.gid),
+        )
+    }
+
+    /// Registers a name, until its process ends.
+    pub(super) fn add(self: &Arc<Self>, who: CallingIdentity, name: &str, new: Registration) -> Result<()> {
+        check_name(name)?;
+        if new.interface.len() > MAX_INTERFACE {
+            return exception(
+                ExceptionCode::IllegalArgument,
+                format!("an interface's name has more than {MAX_INTERFACE} bytes"),
+            );
+        }
+        self.require(who, Action::Add, name)?;
+        let may_replace = self.policy().allows(who, Action::Replace, name);
+        let limit = self.policy().names_per_user;
+        let binder = new.binder.clone();
+        let mut state = self.state();
+        match state.entries.get(name) {
+            Some(old) if old.service.binder.is_alive() && old.owner.uid != who.uid && !may_replace => {
+                let text = format!("{name:?} is registered by a process of user {}", old.owner.uid);
+                drop(state);
+                count(&self.counts.refused);
+                return exception(ExceptionCode::Security, text);
+            }
+            _ => {}
+        }
+        let held = state.names_of.get(&who.uid).copied().unwrap_or(0);
+        let replaces = state.entries.get(name).map(|old| old.owner.uid);
+        let is_full = state.entries.len() >= MAX_NAMES && replaces.is_none();
+        if is_full || held >= limit && replaces != Some(who.uid) {
+            drop(state);
+            return exception(
+                ExceptionCode::IllegalState,
+                format!("no room for {name:?}: user {} has registered {held} names of {limit}", who.uid),
+            );
+        }
+        let old = state.remove(name);
+        let serial = state.next_serial();
+        *state.names_of.entry(who.uid).or_default() += 1;
+        state.entries.insert(name.to_owned(), Entry { service: new, owner: who, serial, death: None });
+        drop(state);
+        drop(old);
+        count(&self.counts.added);
+        self.hear_of_death(&binder, name, serial)?;
+        self.tell(name);
+        Ok(())
+    }
+
+    /// After the entry is in its place, so that a process which is dead already finds it.
+    fn hear_of_death(self: &Arc<Self>, binder: &Binder, name: &str, serial: u64) -> Result<()> {
+        if binder.is_local() {
+            return Ok(());
+        }
+        let (registry, dead) = (Arc::downgrade(self), name.to_owned());
+        let linked = binder.link_to_death(move || {
+            if let Some(registry) = registry.upgrade() {
+                registry.died(&dead, serial);
+            }
+        });
+        let mut state = self.state();
+        let entry = state.entries.get_mut(name).filter(|entry| entry.serial == serial);
+        match (linked, entry) {
+            (Ok(death), Some(entry)) => entry.death = Some(death),
+            (Ok(death), None) => {
+                drop(state);
+                drop(death);
+            }
+            (Err(error), entry) => {
+                // A service whose end would go unnoticed is not kept.
+                let gone = entry.is_some().then(|| state.remove(name)).flatten();
+                drop(state);
+                drop(gone);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn died(&self, name: &str, serial: u64) {
+        let mut state = self.state();
+        if state.entries.get(name).is_some_and(|entry| entry.serial == serial) {
+            let gone = state.remove(name);
+            drop(state);
+            drop(gone);
+            count(&self.counts.died);
+        }
+    }
+
+    /// Takes a registration back.
+    pub(super) fn remove(&self, who: CallingIdentity, name: &str, binder: &Binder) -> Result<()> {
+        check_name(name)?;
+        self.require(who, Action::Add, name)?;
+        let mut state = self.state();
+        match state.entries.get(name) {
+            Some(entry) if entry.owner.uid != who.uid => {
+                let text = format!("{name:?} is registered by a process of user {}", entry.owner.uid);
+                drop(state);
+                exception(ExceptionCode::Security, text)
+            }
+            Some(entry) if entry.service.binder == *binder => {
+                let gone = state.remove(name);
+                drop(state);
+                drop(gone);
+                Ok(())
+            }
+            _ => {
+                drop(state);
+                exception(ExceptionCode::IllegalState, format!("{name:?} is not registered with this object"))
+            }
+        }
+    }
+
+    /// The object of a name, if there is one whose process lives.
+    pub(super) fn find(&self, who: CallingIdentity, name: &str) -> Result<Option<Binder>> {
+        self.look_up(who, name, |entry| Some(entry.service.binder.clone()))
+    }
+
+    /// The object of the process that registered a name, if it gave one.
+    pub(super) fn process_of(&self, who: CallingIdentity, name: &str) -> Result<Option<Binder>> {
+        self.look_up(who, name, |entry| entry.service.process.clone())
+    }
+
+    fn look_up(
+        &self,
+        who: CallingIdentity,
+        name: &str,
+        pick: impl FnOnce(&Entry) -> Option<Binder>,
+    ) -> Result<Option<Binder>> {
+        self.require(who, Action::Find, name)?;
+        let found = self
+            .state()
+            .entries
+            .get(name)
+            // The recipient of its death may not have run yet.
+            .filter(|entry| entry.service.binder.is_alive())
+            .and_then(pick);
+        count(if found.is_some() { &self.counts.found } else { &self.counts.missed });
+        Ok(found)
+    }
+
+    /// Up to `limit` services behind the name `after` that `who` may find, in the order of names.
+    /// The second result is the last name that was looked at; `None` at the end.
+    pub(super) fn list(
+        &self,
+        who: CallingIdentity,
+        after: &str,
+        limit: usize,
+        priority: DumpPriority,
+    ) -> (Vec<ServiceInfo>, Option<String>) {
+        let policy = self.policy();
+        let state = self.state();
+        let behind = (Bound::Excluded(after), Bound::Unbounded);
+        let mut page = Vec::new();
+        for (name, entry) in state.entries.range::<str, _>(behind) {
+            if page.len() == limit {
+                let last = page.last().map(|info: &ServiceInfo| info.name.clone());
+                return (page, last);
+            }
+            let service = &entry.service;
+            if service.options.dump_priority.intersects(priority)
+                && service.binder.is_alive()
+                && policy.allows(who, Action::Find, name)
+            {
+                page.push(ServiceInfo {
+                    name: name.clone(),
+                    interface: service.interface.clone(),
+                    pid: entry.owner.pid,
+                    uid: Some(entry.owner.uid),
+                    domain: service.options.domain,
+                    dump_priority: service.options.dump_priority,
+                });
+            }
+        }
+        (page, None)
+    }
+
+    // ---- hearing of registrations --------------------------------------------------------
+
+    /// Has `callback` told of every registration of a name, the present one included.
+    pub(super) fn watch(self: &Arc<Self>, who: CallingIdentity, name: &str, callback: Binder) -> Result<()> {
+        check_name(name)?;
+        self.require(who, Action::Find, name)?;
+        let limit = self.policy().watches_per_user;
+        let mut state = self.state();
+        let already =
+            state.watched.get(name).is_some_and(|w| w.watchers.iter().any(|w| w.callback == callback));
+        if already {
+            return Ok(());
+        }
+        let held = state.watches_of.get(&who.uid).copied().unwrap_or(0);
+        if held >= limit {
+            drop(state);
+            return exception(
+                ExceptionCode::IllegalState,
+                format!("processes of user {} wait for {held} names, which is the limit", who.uid),
+            );
+        }
+        let id = state.next_serial();
+        *state.watches_of.entry(who.uid).or_default() += 1;
+        let watcher = Watcher { callback: callback.clone(), uid: who.uid, id, told: 0, death: None };
+        state.watched.entry(name.to_owned()).or_default().watchers.push(watcher);
+        drop(state);
+        if !callback.is_local() {
+            let (registry, watched) = (Arc::downgrade(self), name.to_owned());
+            let death = callback.link_to_death(move || {
+                if let Some(registry) = registry.upgrade() {
+                    let gone = registry.state().remove_watcher(&watched, |watcher| watcher.id == id);
+                    drop(gone);
+                }
+            })?;
+            let mut state = self.state();
+            let watchers = state.watched.get_mut(name).map(|watched| watched.watchers.iter_mut());
+            match watchers.and_then(|mut watchers| watchers.find(|watcher| watcher.id == id)) {
+                Some(watcher) => watcher.death = Some(death),
+                None => {
+                    drop(state);
+                    drop(death);
+                }
+            }
+        }
+        self.tell(name);
+        Ok(())
+    }
+
+    /// Takes a watch back.
+    pub(super) fn unwatch(&self, name: &str, callback: &Binder) -> Result<()> {
+        let gone = self.state().remove_watcher(name, |watcher| watcher.callback == *callback);
+        if gone.is_none() {
+            return exception(ExceptionCode::IllegalState, format!("this object does not wait for {name:?}"));
+        }
+        Ok(())
+    }
+
+    /// Tells those who wait for a name and have not heard of its present registration.
+    fn tell(&self, name: &str) {
+        let Some(telling) = self.state().watched.get(name).map(|watched| Arc::clone(&watched.telling)) else {
+            return;
+        };
+        let _turn = lock(&telling);
+        let (binder, to_tell) = {
+            let mut state = self.state();
+            let State { entries, watched, .. } = &mut *state;
+            let (Some(entry), Some(watched)) = (entries.get(name), watched.get_mut(name)) else { return };
+            let serial = entry.serial;
+            let news = watched.watchers.iter_mut().filter(|watcher| watcher.told != serial);
+            let to_tell: Vec<_> = news
+                .map(|watcher| {
+                    watcher.told = serial;
+                    watcher.callback.clone()
+                })
+                .collect();
+            (entry.service.binder.clone(), to_tell)
+        };
+        for callback in to_tell {
+            count(&self.counts.told);
+            // One that is dead hears no more, and one that does not keep up asks by itself.
+            drop(callback.oneway(code::ON_REGISTRATION, |to| {
+                if callback.engine() == EngineKind::Binder {
+                    write_token(to, CALLBACK_DESCRIPTOR)?;
+                }
+                to.write_string16(name)?;
+                to.write_binder(Some(&binder))
+            }));
+        }
+    }
+
+    /// Names, watches, and users with either.
+    pub(super) fn sizes(&self) -> (usize, usize, usize) {
+        let state = self.state();
+        let users: std::collections::HashSet<_> =
+            state.names_of.keys().chain(state.watches_of.keys()).collect();
+        (state.entries.len(), state.watches_of.values().sum(), users.len())
+    }
+}
