@@ -12,6 +12,8 @@ pub mod diagnose;
 pub mod error;
 pub mod event;
 pub mod format;
+#[cfg(test)]
+mod hostile_tests;
 pub mod model;
 mod names;
 pub mod perfetto;

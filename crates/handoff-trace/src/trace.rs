@@ -148,7 +148,9 @@ impl RawTrace {
             let lost = if self.flight { 0 } else { lost.max(stats.overrun) };
             coverage.push(Coverage {
                 events: (decoded.events.len() - before) as u64,
-                lost: lost + stats.dropped + stats.commit_overrun + stats.not_kept,
+                lost: [stats.dropped, stats.commit_overrun, stats.not_kept]
+                    .into_iter()
+                    .fold(lost, u64::saturating_add),
                 overwritten,
                 from: if overwritten > 0 { first } else { 0 },
             });
@@ -185,7 +187,7 @@ impl RawTrace {
         out: &mut Decoded,
         gaps: &mut Vec<(u64, Cpu)>,
     ) -> Result<u64> {
-        let mut lost = 0;
+        let mut lost = 0_u64;
         for (index, bytes) in pages.chunks(self.layout.page_size()).enumerate() {
             let damaged = |why| TraceError::Page { cpu, page: index, why };
             let page = Page::parse(&self.layout, bytes).map_err(damaged)?;
@@ -198,7 +200,7 @@ impl RawTrace {
             if let (true, Some(Ok(first))) = (count > 0, records.peek()) {
                 gaps.push((first.time, cpu));
             }
-            lost += count;
+            lost = lost.saturating_add(count);
             for record in records {
                 decoder.decode(cpu, record.map_err(damaged)?, out);
             }
@@ -308,7 +310,7 @@ impl Trace {
     /// Events lost on all CPUs.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.coverage.iter().map(|cpu| cpu.lost).sum()
+        self.coverage.iter().fold(0_u64, |sum, cpu| sum.saturating_add(cpu.lost))
     }
 
     /// Records that could not be understood.

@@ -159,6 +159,20 @@ impl Diagnosis {
     pub fn main_cause(&self) -> Option<&Cause> {
         self.causes.first()
     }
+
+    /// The tasks that it speaks of: caller, callee, and all on the critical path or to blame.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<Tid> {
+        let ends = [Some(self.window.caller), self.window.callee].into_iter().flatten();
+        let path = self.path.iter().map(|step| step.tid);
+        let mut tasks: Vec<Tid> = Vec::new();
+        for tid in ends.chain(self.causes.iter().filter_map(|cause| cause.culprit)).chain(path) {
+            if !tasks.contains(&tid) {
+                tasks.push(tid);
+            }
+        }
+        tasks
+    }
 }
 
 /// Says where the time of a transaction went.

@@ -73,7 +73,7 @@ impl Flips {
             return None;
         }
         let waker = self.counts.entry(Who::new(wake.waker, wake.waker_cpu)).or_default();
-        if wake.time > waker.decayed + SECOND || waker.last.is_none() {
+        if wake.time > waker.decayed.saturating_add(SECOND) || waker.last.is_none() {
             waker.flips = if self.rule == Rule::Linux312 { 0 } else { waker.flips / 2 };
             waker.decayed = wake.time;
         }

@@ -37,7 +37,7 @@ impl Percentiles {
             p90: rank(90),
             p99: rank(99),
             max: values.last().copied().unwrap_or(0),
-            sum: values.iter().sum(),
+            sum: values.iter().fold(0_u64, |sum, value| sum.saturating_add(*value)),
         }
     }
 }

@@ -131,7 +131,7 @@ fn place(timeline: &Timeline, wake: &Wake, affine: bool) -> (Cpu, bool) {
 
 /// Whether the idle task was running there.
 fn is_idle(timeline: &Timeline, cpu: Cpu, time: u64) -> bool {
-    timeline.turns(cpu, time, time + 1).first().is_some_and(|turn| turn.tid == 0)
+    timeline.turns(cpu, time, time.saturating_add(1)).first().is_some_and(|turn| turn.tid == 0)
 }
 
 #[cfg(test)]

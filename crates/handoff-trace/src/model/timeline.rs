@@ -281,10 +281,11 @@ impl Builder {
         let turns = &mut self.out.cpus[usize::from(cpu)];
         if turns.is_empty() {
             // Who leaves first was there since the trace began.
-            let start = self.from[usize::from(cpu)];
+            let start = self.from[usize::from(cpu)].min(time);
             turns.push(Turn { start, end: time, tid: prev, prio: prev_prio, left: None });
             let now = self.tasks.entry(prev).or_default();
             if prev != 0 && now.state.is_none() {
+                let start = now.line.intervals.last().map_or(start, |last| last.end.max(start));
                 now.state = Some((start, State::Running { cpu }, None));
             }
         }

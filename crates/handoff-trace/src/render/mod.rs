@@ -1,6 +1,7 @@
 //! The results as text, DOT and SVG.
 
 pub mod dot;
+pub mod html;
 pub mod svg;
 mod table;
 
