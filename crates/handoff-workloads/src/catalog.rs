@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Result;
 use crate::outcome::Outcome;
-use crate::{floor, hackbench, sched_pipe, spin, tcp_rr, tcp_stream, wake_fanout};
+use crate::{add_ints, floor, hackbench, latency, rpc, sched_pipe, spin, tcp_rr, tcp_stream, wake_fanout};
 
 /// One workload with its parameters.
 ///
@@ -24,10 +24,16 @@ use crate::{floor, hackbench, sched_pipe, spin, tcp_rr, tcp_stream, wake_fanout}
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "workload", content = "parameters", rename_all = "kebab-case")]
 pub enum Workload {
+    /// Small calls with a pause before each: [`add_ints`].
+    AddInts(add_ints::Parameters),
+    /// Whole calls of one payload: [`rpc`].
+    Call(rpc::Plan),
     /// A bare primitive: [`floor`].
     Floor(floor::Plan),
     /// Groups of tasks that all send to all: [`hackbench`].
     Hackbench(hackbench::Parameters),
+    /// Normal and urgent callers, their deadlines and their priorities: [`latency`].
+    Latency(latency::Parameters),
     /// A token through two pipes: [`sched_pipe`].
     SchedPipe(sched_pipe::Parameters),
     /// Tasks that only compute: [`spin`].
@@ -42,8 +48,18 @@ pub enum Workload {
 
 impl Workload {
     /// The names by which [`Workload::parse`] knows them.
-    pub const NAMES: [&str; 7] =
-        ["floor", "hackbench", "sched-pipe", "spin", "tcp-rr", "tcp-stream", "wake-fanout"];
+    pub const NAMES: [&str; 10] = [
+        "add-ints",
+        "call",
+        "floor",
+        "hackbench",
+        "latency",
+        "sched-pipe",
+        "spin",
+        "tcp-rr",
+        "tcp-stream",
+        "wake-fanout",
+    ];
 
     /// Reads the parameters of the workload called `name` from any format, so that an error tells
     /// where in the file it is.
@@ -54,8 +70,11 @@ impl Workload {
     pub fn parse<'de, D: Deserializer<'de>>(name: &str, parameters: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
         Ok(match name {
+            "add-ints" => Workload::AddInts(Deserialize::deserialize(parameters)?),
+            "call" => Workload::Call(Deserialize::deserialize(parameters)?),
             "floor" => Workload::Floor(Deserialize::deserialize(parameters)?),
             "hackbench" => Workload::Hackbench(Deserialize::deserialize(parameters)?),
+            "latency" => Workload::Latency(Deserialize::deserialize(parameters)?),
             "sched-pipe" => Workload::SchedPipe(Deserialize::deserialize(parameters)?),
             "spin" => Workload::Spin(Deserialize::deserialize(parameters)?),
             "tcp-rr" => Workload::TcpRr(Deserialize::deserialize(parameters)?),
@@ -71,8 +90,11 @@ impl Workload {
     /// The name, as in [`Workload::NAMES`].
     pub fn name(&self) -> &'static str {
         match self {
+            Workload::AddInts(_) => "add-ints",
+            Workload::Call(_) => "call",
             Workload::Floor(_) => "floor",
             Workload::Hackbench(_) => "hackbench",
+            Workload::Latency(_) => "latency",
             Workload::SchedPipe(_) => "sched-pipe",
             Workload::Spin(_) => "spin",
             Workload::TcpRr(_) => "tcp-rr",
@@ -88,8 +110,11 @@ impl Workload {
     /// If a parameter is out of its range.
     pub fn check(&self) -> Result<()> {
         match self {
+            Workload::AddInts(parameters) => parameters.check(),
+            Workload::Call(plan) => plan.check(),
             Workload::Floor(plan) => plan.check(),
             Workload::Hackbench(parameters) => parameters.check(),
+            Workload::Latency(parameters) => parameters.check(),
             Workload::SchedPipe(parameters) => parameters.check(),
             Workload::Spin(parameters) => parameters.check(),
             Workload::TcpRr(parameters) => parameters.check(),
@@ -105,8 +130,11 @@ impl Workload {
     /// If a parameter is out of its range, the machine cannot run it, or one of its processes dies.
     pub fn run(&self) -> Result<Outcome> {
         match self {
+            Workload::AddInts(parameters) => Ok(add_ints::run(parameters)?.outcome().clone()),
+            Workload::Call(plan) => plan.run(),
             Workload::Floor(plan) => plan.run(),
             Workload::Hackbench(parameters) => hackbench::run(parameters),
+            Workload::Latency(parameters) => latency::run(parameters)?.outcome(),
             Workload::SchedPipe(parameters) => sched_pipe::run(parameters),
             Workload::Spin(parameters) => spin::run(parameters),
             Workload::TcpRr(parameters) => tcp_rr::run(parameters),
@@ -138,12 +166,25 @@ mod tests {
     }
 
     #[test]
+    fn calls_run_by_name() {
+        crate::rpc::play_here();
+        for (name, parameters, measured) in [
+            ("call", r#"{"samples": 20, "payload": 100}"#, "call/round_trip"),
+            ("add-ints", r#"{"iterations": 20, "delay": 0}"#, "add-ints/time"),
+        ] {
+            let value: serde_json::Value = serde_json::from_str(parameters).expect("JSON");
+            let outcome = Workload::parse(name, value).expect("known").run().expect("it runs");
+            assert_eq!(outcome.measurement(measured).expect("measured").summary().count, 20);
+        }
+    }
+
+    #[test]
     fn what_is_unknown_is_an_error() {
         let parse = |name, json: &str| {
             let value: serde_json::Value = serde_json::from_str(json).expect("JSON");
             Workload::parse(name, value).expect_err("refused").to_string()
         };
-        assert!(parse("hackbnch", "{}").contains("there are floor, hackbench"));
+        assert!(parse("hackbnch", "{}").contains("there are add-ints, call"));
         assert!(parse("spin", r#"{"step": 1}"#).contains("unknown field `step`"));
         assert!(parse("tcp-stream", r#"{"link": {"path": "wire"}}"#).contains("loopback"));
         assert!(parse("floor", r#"{"placement": "nowhere"}"#).contains("unpinned"));

@@ -6,6 +6,9 @@
 //!
 //! | module | measures |
 //! |---|---|
+//! | [`rpc`], [`throughput`] | whole calls, of one payload and of many |
+//! | [`latency`], [`inversion`] | deadlines and priorities of calls |
+//! | [`add_ints`] | one small call after a pause |
 //! | [`floor`] | bare primitives: futex, cache line, pipe, socket, copy |
 //! | [`hackbench`] | N writers to M readers in groups |
 //! | [`sched_pipe`] | a token through two pipes |
@@ -13,7 +16,8 @@
 //! | [`spin`] | CPU-bound tasks |
 //! | [`tcp_stream`], [`tcp_rr`] | TCP over loopback, or two network namespaces with a queue |
 //!
-//! [`Workload`] is any of them by name.
+//! [`Workload`] is any of them by name. A program that runs those with calls in them calls
+//! [`play_if_peer`] first in its `main`: the second process is that program, started again.
 
 pub mod add_ints;
 mod catalog;
@@ -34,6 +38,7 @@ pub mod spin;
 mod sys;
 pub mod tcp_rr;
 pub mod tcp_stream;
+pub mod throughput;
 pub mod wake_fanout;
 
 pub use catalog::Workload;

@@ -194,6 +194,7 @@ impl Peer {
     }
 
     /// Its process id.
+    #[cfg(test)]
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

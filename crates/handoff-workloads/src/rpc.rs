@@ -23,7 +23,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::measurement::Parameter;
+use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
+use crate::outcome::Outcome;
 use crate::place::Placement;
 
 /// Largest payload of a call, in bytes.
@@ -124,5 +125,78 @@ impl Parameters {
             ("inherit".to_owned(), self.inherit.into()),
             ("follow".to_owned(), self.follow.into()),
         ])
+    }
+}
+
+/// Calls as a workload of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// What carries them.
+    pub engine: Engine,
+    /// Bytes that travel each way.
+    pub payload: usize,
+    /// Where client and server run.
+    pub placement: Placement,
+    /// Callers lend their priority to the thread that serves them.
+    pub inherit: bool,
+    /// The callee may be served beside its caller where that is cheaper.
+    pub follow: bool,
+    /// Samples to take.
+    pub samples: u32,
+    /// Calls of a sample.
+    pub trips: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        let Parameters { engine, payload, placement, inherit, follow } = Parameters::default();
+        Plan { engine, payload, placement, inherit, follow, samples: 10_000, trips: 1 }
+    }
+}
+
+impl Plan {
+    fn parameters(&self) -> Parameters {
+        let Plan { engine, payload, placement, inherit, follow, .. } = *self;
+        Parameters { engine, payload, placement, inherit, follow }
+    }
+
+    /// Checks everything that can be known before a process is started.
+    ///
+    /// # Errors
+    ///
+    /// If a value is out of its range or the placement is not possible here.
+    pub fn check(&self) -> Result<()> {
+        if self.samples == 0 || self.samples > MAX_SAMPLES {
+            return Err(Error::parameter(
+                "samples",
+                format!("{}; 1 to {MAX_SAMPLES} are taken", self.samples),
+            ));
+        }
+        if self.trips == 0 {
+            return Err(Error::parameter("trips", "0; a sample has at least one trip"));
+        }
+        self.parameters().check()
+    }
+
+    /// Runs it once. Measures `call/round_trip`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::start`] and [`Session::batch`].
+    pub fn run(&self) -> Result<Outcome> {
+        self.check()?;
+        let values = Session::start(&self.parameters())?.batch(self.samples, self.trips)?;
+        let mut map = self.parameters().to_map();
+        map.insert("trips_per_sample".to_owned(), self.trips.into());
+        let (unit, clock) = (Unit::Nanoseconds, Clock::Monotonic);
+        let trips = Measurement::from_samples("call/round_trip", unit, clock, Better::Lower, values)?;
+        Ok(Outcome {
+            workload: "call".to_owned(),
+            measurements: vec![trips.with_parameters(&map)],
+            parameters: map,
+            counters: Vec::new(),
+            notes: Vec::new(),
+        })
     }
 }
