@@ -15,6 +15,8 @@ mod man;
 mod pin;
 mod placing;
 mod run;
+mod sched;
+mod trace;
 mod workload;
 
 use clap::Subcommand;
@@ -42,6 +44,10 @@ pub(crate) enum Command {
     Pin(pin::Options),
     /// Measure what handing over costs on this machine, and write a report
     Run(run::Options),
+    /// Record the scheduler: who ran, who woke whom, and why it was slow
+    Sched(sched::Options),
+    /// Export recordings (Perfetto, HTML), and put back what killed ones left behind
+    Trace(trace::Options),
     /// Run one workload once: hackbench, tcp-stream, tcp-rr, sched-pipe, wake-fanout, spin
     Workload(workload::Options),
 }
@@ -59,6 +65,8 @@ impl Command {
             Self::Man(options) => options.run(output),
             Self::Pin(options) => options.run(output),
             Self::Run(options) => options.run(output),
+            Self::Sched(options) => options.run(output),
+            Self::Trace(options) => options.run(output),
             Self::Workload(options) => options.run(output),
         }
     }

@@ -1,0 +1,178 @@
+//! `handoff trace`: recordings in other tools' formats, and what recordings may leave behind.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use handoff_trace::render::html::{View, html};
+use handoff_trace::tracefs::{leftovers, restore};
+use handoff_trace::{Tid, Timeline, TraceFs, dat, perfetto};
+use serde::Serialize;
+
+use crate::output::{Output, Verdict};
+
+/// Turn recordings into other formats, and put back what killed ones left behind.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Turn a recording into a Perfetto file or a time line for the browser
+    Export(Export),
+    /// Remove the trace buffers that killed processes left behind
+    Restore(Restore),
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        match &self.what {
+            What::Export(options) => options.run(output),
+            What::Restore(options) => options.run(output),
+        }
+    }
+}
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  handoff trace export trace.dat --perfetto trace.pftrace   for ui.perfetto.dev and trace_processor
+  handoff trace export trace.dat --html timeline.html       to look at, zoom and search, offline
+  handoff trace export trace.dat --html t.html --task 1240 --task 1250 --from 8812345678 --to 8813345678";
+
+/// Turn a recording (of `handoff sched record` or `trace-cmd record`, version 6) into other formats.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
+pub(crate) struct Export {
+    /// The recording.
+    #[arg(value_name = "FILE")]
+    input: PathBuf,
+    /// Write a Perfetto trace.
+    #[arg(long, value_name = "FILE", required_unless_present = "html")]
+    perfetto: Option<PathBuf>,
+    /// Leave the arrows from waker to woken out of it: half the size.
+    #[arg(long, requires = "perfetto")]
+    no_arrows: bool,
+    /// Write a time line as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// In the time line, a row for this task (default: the busiest 40).
+    #[arg(long, value_name = "TID", requires = "html")]
+    task: Vec<Tid>,
+    /// The time line starts here, in nanoseconds of the trace's clock.
+    #[arg(long, value_name = "NS", requires = "html")]
+    from: Option<u64>,
+    /// And ends here.
+    #[arg(long, value_name = "NS", requires = "html")]
+    to: Option<u64>,
+}
+
+/// What was written.
+#[derive(Serialize)]
+struct Exported {
+    events: usize,
+    lost: u64,
+    files: Vec<PathBuf>,
+}
+
+impl fmt::Display for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
+        write!(f, "{} events ({} lost) written to {}", self.events, self.lost, files.join(" and "))
+    }
+}
+
+impl Export {
+    fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let trace = dat::load(&self.input)?.decode()?;
+        let timeline = Timeline::of(&trace);
+        let mut files = Vec::new();
+        let mut write = |path: &Path, bytes: &[u8]| {
+            files.push(path.to_owned());
+            std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+        };
+        if let Some(path) = &self.perfetto {
+            let options = perfetto::Options { arrows: !self.no_arrows, ..Default::default() };
+            write(path, &perfetto::to_bytes(&trace, &timeline, options))?;
+        }
+        if let Some(path) = &self.html {
+            let (first, last) = timeline.span;
+            let window = (self.from.unwrap_or(first), self.to.unwrap_or(last));
+            ensure!(
+                window.0 < window.1 && window.0 <= last && window.1 >= first,
+                "nothing was recorded from {} to {} ns: the recording has {first} to {last}",
+                window.0,
+                window.1
+            );
+            let title = self.input.display().to_string();
+            let view =
+                View { title: &title, window: Some(window), tasks: self.task.clone(), diagnosis: None };
+            write(path, html(&trace, &timeline, &view).as_bytes())?;
+        }
+        output.result(&Exported { events: trace.events().len(), lost: trace.lost(), files })?;
+        Ok(Verdict::Pass)
+    }
+}
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  handoff trace restore             after a recording was killed
+  handoff trace restore --dry-run   only list what would be removed";
+
+/// Remove the trace buffers that killed processes left behind. Those in use are left alone. (Each
+/// new recording does this, too.)
+#[derive(Debug, clap::Args)]
+#[command(after_help = RESTORE_EXAMPLES)]
+pub(crate) struct Restore {
+    /// Only list them.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Serialize)]
+struct Restored {
+    dry_run: bool,
+    removed: Vec<PathBuf>,
+    /// Made in another pid namespace (a container), where alone it can be told whether they are in use.
+    left_alone: Vec<PathBuf>,
+}
+
+impl fmt::Display for Restored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |paths: &[PathBuf]| -> String {
+            paths
+                .iter()
+                .filter_map(|path| path.file_name()?.to_str())
+                .map(|name| format!("\n  {name}"))
+                .collect()
+        };
+        let done = if self.dry_run { "would be removed" } else { "removed" };
+        match self.removed.len() {
+            0 => write!(f, "nothing was left behind")?,
+            count => write!(f, "{count} {done}:{}", names(&self.removed))?,
+        }
+        if !self.left_alone.is_empty() {
+            let (count, names) = (self.left_alone.len(), names(&self.left_alone));
+            write!(f, "\n{count} of another pid namespace left alone (run this there):{names}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Restore {
+    fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let tracefs = TraceFs::find()?;
+        let (elsewhere, dead): (Vec<_>, Vec<_>) =
+            leftovers(&tracefs)?.into_iter().partition(|left| left.elsewhere);
+        let removed = if self.dry_run { dead } else { restore(&tracefs)? };
+        let paths =
+            |list: Vec<handoff_trace::tracefs::Leftover>| list.into_iter().map(|left| left.path).collect();
+        output.result(&Restored {
+            dry_run: self.dry_run,
+            removed: paths(removed),
+            left_alone: paths(elsewhere),
+        })?;
+        Ok(Verdict::Pass)
+    }
+}

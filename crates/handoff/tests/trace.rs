@@ -1,0 +1,134 @@
+//! `handoff sched` and `handoff trace` on real recordings.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use handoff_testkit::{require, require_root, require_tool};
+use serde_json::Value;
+
+fn handoff(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_handoff")).args(args).output().expect("handoff runs");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_slice(&handoff(&[&["--format", "json"], args].concat()).stdout).expect("JSON")
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_recording_leaves_nothing_after_restore() {
+    require!(require_root());
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["sched", "record", "-s", "60", "--buffer-kib", "64", "-o"])
+        .arg(folder.path().join("never.dat"))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("handoff runs");
+    // While it records, its buffer is in use, and nothing may touch it.
+    let mine = format!("-{}-", recorder.id());
+    let tracefs = handoff_trace::TraceFs::find().expect("root may");
+    let instances = tracefs.root().join("instances");
+    let is_there = || {
+        let entries = fs::read_dir(&instances).expect("listed").flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).any(|name| name.contains(&mine))
+    };
+    wait_until("the recording did not start", is_there);
+    json(&["trace", "restore"]);
+    assert!(is_there(), "a buffer in use was removed");
+
+    recorder.kill().expect("it lives");
+    recorder.wait().expect("it ends");
+    // A recording that another test starts meanwhile may remove it first.
+    json(&["trace", "restore"]);
+    assert!(!is_there(), "it is still there");
+    assert!(!folder.path().join("never.dat").exists());
+}
+
+#[test]
+fn a_recording_is_read_back_and_shows_the_waking() {
+    require!(require_root());
+    require!(require_tool("sh"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.dat");
+    let file = file.to_str().expect("text");
+    let pipeline = "for i in 1 2 3 4 5 6 7 8; do echo $i | cat > /dev/null; done";
+    let summary = json(&["sched", "record", "-o", file, "--", "sh", "-c", pipeline]);
+    assert!(summary["events"].as_u64().is_some_and(|events| events > 50), "{summary}");
+    assert_eq!(summary["lost"], 0);
+    let pid = summary["processes"][0].to_string();
+
+    let [svg, dot] = ["w.svg", "w.dot"].map(|name| folder.path().join(name));
+    let text = |path: &Path| path.to_str().expect("text").to_owned();
+    let graph = json(&[
+        "sched",
+        "graph",
+        "-i",
+        file,
+        "-p",
+        &pid,
+        "--svg",
+        &text(&svg),
+        "--dot",
+        &text(&dot),
+        "--simulate",
+        "prev,4.3",
+    ]);
+    // The shell is woken for the end of its children.
+    let shell = graph["nodes"].as_array().expect("a list").iter().find(|node| node["tid"].to_string() == pid);
+    assert!(shell.is_some_and(|shell| shell["woken"].as_u64() > Some(0)), "{graph}");
+    assert_eq!(graph["simulated"].as_array().map(Vec::len), Some(2));
+    assert!(fs::read_to_string(svg).expect("written").starts_with("<svg"));
+    assert!(fs::read_to_string(dot).expect("written").starts_with("digraph"));
+
+    let [page, perfetto, whole] =
+        ["slow.html", "trace.pftrace", "all.html"].map(|name| folder.path().join(name));
+    let args = ["trace", "export", file, "--perfetto", &text(&perfetto), "--html", &text(&whole)];
+    assert_eq!(json(&args)["events"], summary["events"]);
+    assert!(fs::metadata(perfetto).expect("written").len() > 1000);
+    assert!(fs::read_to_string(whole).expect("written").starts_with("<!doctype html>"));
+
+    let slow = json(&["sched", "explain", "-i", file, "-p", &pid, "-n", "2", "--html", &text(&page)]);
+    assert!(fs::read_to_string(page).expect("written").contains("Where the time went"));
+    let slow = slow.as_array().expect("a list");
+    assert!(!slow.is_empty() && slow.len() <= 2);
+    for diagnosis in slow {
+        let sum: u64 =
+            diagnosis["causes"].as_array().expect("a list").iter().filter_map(|c| c["ns"].as_u64()).sum();
+        let window = &diagnosis["window"];
+        let length = window["end"].as_u64().zip(window["start"].as_u64()).map(|(end, start)| end - start);
+        assert_eq!(Some(sum), length, "{diagnosis}");
+    }
+}
+
+#[test]
+fn top_looks_as_often_as_asked() {
+    require!(require_root());
+    let output = handoff(&["sched", "top", "-n", "2", "--every", "0.2"]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(text.matches("the last ").count(), 2, "{text}");
+    assert!(!text.contains('\x1b'), "no terminal, no control characters");
+}
+
+#[test]
+fn hackbench_shapes_are_told_apart() {
+    require!(require_root());
+    let perf: PathBuf = require!(require_tool("perf"));
+    // `perf bench sched messaging` has 20 senders for 20 receivers in each group.
+    let perf = perf.to_str().expect("text");
+    let mesh = json(&["sched", "graph", "--", perf, "bench", "sched", "messaging", "-g", "1", "-l", "200"]);
+    assert_ne!(mesh["shape"], "hubs", "{}", mesh["nodes"]);
+    assert_eq!(mesh["lost"], 0);
+}
