@@ -211,6 +211,14 @@ pub(super) fn notes(trace: &Trace, timeline: &Timeline, window: Window, path: &[
                 .to_owned(),
         );
     }
+    let unseen = timeline.unseen.iter().filter(|(time, _)| (start..=end).contains(time)).count();
+    if unseen > 0 {
+        notes.push(format!(
+            "the trace misses a switch between tasks {} in this time (lost, filtered out or hidden by the kernel): \
+             whoever was seen last is taken to have run on",
+            text::times(unseen)
+        ));
+    }
     let tasks: Vec<Tid> = [Some(window.caller), window.callee].into_iter().flatten().collect();
     for tid in &tasks {
         let Some(line) = timeline.tasks.get(tid) else { continue };

@@ -161,6 +161,8 @@ pub struct Timeline {
     pub wakes: Vec<Wake>,
     /// Every moment at which a CPU was in an interrupt, by CPU: start and end.
     pub interrupts: Vec<Vec<(u64, u64)>>,
+    /// Moments by which a switch must have happened that the trace does not have, by CPU.
+    pub unseen: Vec<(u64, Cpu)>,
     /// When it starts and ends.
     pub span: (u64, u64),
 }
@@ -249,6 +251,7 @@ impl Builder {
     }
 
     fn take(&mut self, event: &Event) {
+        self.current(event);
         match event.what {
             What::Switch { .. } => self.switch(event),
             What::Waking(wakee) => self.waking(event, wakee, false),
@@ -275,20 +278,42 @@ impl Builder {
         }
     }
 
+    /// Every event says which task is current on its CPU. Who is current first was there since the
+    /// trace began; where it is not whom the last switch brought, a switch is missing: it was lost,
+    /// filtered out, or the kernel hides the tasks of a hypervisor's agent.
+    fn current(&mut self, event: &Event) {
+        let Event { time, tid, cpu, .. } = *event;
+        let turns = &mut self.out.cpus[usize::from(cpu)];
+        let since = match turns.last_mut() {
+            Some(turn) if turn.tid == tid => return,
+            None => self.from[usize::from(cpu)].min(time),
+            Some(turn) => {
+                turn.end = time;
+                self.out.unseen.push((time, cpu));
+                if let Some(gone) = self.tasks.get_mut(&turn.tid)
+                    && matches!(gone.state, Some((_, State::Running { cpu: on }, _)) if on == cpu)
+                {
+                    gone.close(time, None);
+                }
+                time
+            }
+        };
+        let prio = self.tasks.get(&tid).and_then(|now| now.line.prio(time)).unwrap_or(120);
+        self.out.cpus[usize::from(cpu)].push(Turn { start: since, end: time, tid, prio, left: None });
+        if tid != 0 {
+            let now = self.tasks.entry(tid).or_default();
+            now.close(time, None);
+            let free_since = now.line.intervals.last().map_or(0, |last| last.end);
+            now.state = Some((since.max(free_since), State::Running { cpu }, None));
+            now.pending = None;
+            now.last_cpu = Some(cpu);
+        }
+    }
+
     fn switch(&mut self, event: &Event) {
         let What::Switch { prev, next, prev_prio, next_prio, prev_state } = event.what else { return };
         let (time, cpu) = (event.time, event.cpu);
         let turns = &mut self.out.cpus[usize::from(cpu)];
-        if turns.is_empty() {
-            // Who leaves first was there since the trace began.
-            let start = self.from[usize::from(cpu)].min(time);
-            turns.push(Turn { start, end: time, tid: prev, prio: prev_prio, left: None });
-            let now = self.tasks.entry(prev).or_default();
-            if prev != 0 && now.state.is_none() {
-                let start = now.line.intervals.last().map_or(start, |last| last.end.max(start));
-                now.state = Some((start, State::Running { cpu }, None));
-            }
-        }
         if let Some(turn) = turns.last_mut() {
             (turn.end, turn.left) = (time, Some(prev_state));
         }

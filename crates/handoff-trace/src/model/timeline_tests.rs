@@ -86,3 +86,20 @@ fn without_waking_events_wakeups_stand_in() {
     assert!(timeline.wakes[0].interrupt);
     assert_eq!(timeline.wakes[0].latency(), Some(8));
 }
+
+#[test]
+fn a_missing_switch_is_noticed_at_the_next_event() {
+    let timeline = Timeline::of(&trace(vec![
+        blocks(10, 0, 1, 2),
+        // The switch from 2 back to 1 is not in the trace.
+        waking(20, 0, 1, 3, 1),
+        blocks(30, 0, 1, 0),
+    ]));
+    assert_eq!(timeline.unseen, [(20, 0)]);
+    let turns: Vec<_> = timeline.cpus[0].iter().map(|turn| (turn.start, turn.end, turn.tid)).collect();
+    assert_eq!(turns, [(10, 10, 1), (10, 20, 2), (20, 30, 1), (30, 30, 0)]);
+    let two: Vec<_> = timeline.tasks[&2].intervals.iter().map(|i| (i.start, i.end, i.state)).collect();
+    assert_eq!(two, [(10, 20, State::Running { cpu: 0 })]);
+    let last = timeline.tasks[&1].intervals.iter().find(|i| i.start == 20).expect("it runs again");
+    assert_eq!((last.end, last.state), (30, State::Running { cpu: 0 }));
+}

@@ -94,7 +94,8 @@ fn multiline(text: &str) -> String {
 }
 
 fn data(trace: &Trace, timeline: &Timeline, view: &View<'_>) -> Data {
-    let (start, end) = view.window.unwrap_or(timeline.span);
+    let (first, last) = timeline.span;
+    let (start, end) = view.window.map_or((first, last), |(start, end)| (start.max(first), end.min(last)));
     let end = end.max(start.saturating_add(1));
     let cut = |from: u64, to: u64| {
         let (from, to) = (from.max(start), to.min(end));
@@ -133,7 +134,7 @@ fn data(trace: &Trace, timeline: &Timeline, view: &View<'_>) -> Data {
                 (at, length, slice.name.clone())
             })
             .collect();
-        rows.push(Row { tid, name: trace.name(tid, start), states, slices });
+        rows.push(Row { tid, name: trace.last_name(tid), states, slices });
     }
 
     let mut cpus = Vec::new();
@@ -187,7 +188,7 @@ fn data(trace: &Trace, timeline: &Timeline, view: &View<'_>) -> Data {
             Some((event.time - start, text))
         })
         .collect();
-    let names = named.into_iter().map(|tid| (tid, trace.name(tid, start))).collect();
+    let names = named.into_iter().map(|tid| (tid, trace.last_name(tid))).collect();
     let window = view.diagnosis.map(|of| cut(of.window.start, of.window.end));
     Data { start, length: end - start, names, cpus, interrupts, rows, wakes, marks, window, left_out }
 }
