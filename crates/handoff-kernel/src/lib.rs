@@ -1,4 +1,5 @@
 //! Handoff's kernel workbench: guests to run a kernel in, and the tools around a kernel's source.
 
+pub mod build;
 pub mod guest;
 pub mod patch;

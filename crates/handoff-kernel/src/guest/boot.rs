@@ -72,7 +72,7 @@ impl Stopper {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).asked
     }
 
-    fn arm(&self, killer: Killer) {
+    pub(crate) fn arm(&self, killer: Killer) {
         let mut stop = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if stop.asked {
             killer.kill();

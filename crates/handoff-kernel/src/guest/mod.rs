@@ -36,7 +36,7 @@ mod link;
 mod machine;
 mod modules;
 mod package;
-mod process;
+pub(crate) mod process;
 mod protocol;
 mod topology;
 mod transfer;
@@ -51,6 +51,9 @@ pub use console::{ConsoleLog, Incident, IncidentKind};
 pub use error::GuestError;
 pub use topology::Smp;
 pub use transfer::Fetched;
+
+pub(crate) use apt::{last_lines, on_path};
+pub(crate) use package::fetch_package;
 
 use std::io::{Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;

@@ -185,6 +185,28 @@ impl KernelPackage {
     }
 }
 
+/// Gives the file of a package, from the cache or else from the package manager.
+pub(crate) fn fetch_package(
+    cache: Option<&Path>,
+    arch: Arch,
+    package: &str,
+    progress: &dyn Fn(&str),
+) -> Result<PathBuf, GuestError> {
+    let cache = Cache::open(cache)?;
+    let _lock = cache.lock()?;
+    let note = note_path(&cache, arch, package)?;
+    let file = |known: &Resolved| cache.path("debs").join(&known.debs[0]);
+    if let Some(known) = read_note(&note).filter(|known| file(known).exists()) {
+        return Ok(file(&known));
+    }
+    let mut apt = Apt::new(&cache, arch)?;
+    let candidate = apt.find(package)?;
+    let debs = fetch_all(&mut apt, &cache, arch, std::slice::from_ref(&candidate), progress)?;
+    let resolved = Resolved { identity: apt::identity(&candidate, arch), debs };
+    write_note(&note, &resolved)?;
+    Ok(file(&resolved))
+}
+
 /// Gives a static busybox for guests of this architecture.
 pub(crate) fn busybox(
     cache: &Cache,

@@ -9,22 +9,25 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 use super::GuestError;
 
 /// A running child; killed and waited for when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
-    pidfd: Arc<OwnedFd>,
+    killer: Killer,
     ended: Arc<Ended>,
     output: Mutex<(Option<ChildStdout>, Option<ChildStderr>)>,
     keeper: Option<JoinHandle<()>>,
 }
 
-/// Kills a child, from any thread; does nothing once it has ended.
+/// Kills a child and those it has started, from any thread; does nothing once it has ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Killer(Arc<OwnedFd>);
+pub(crate) struct Killer {
+    pidfd: Arc<OwnedFd>,
+    pid: Pid,
+}
 
 #[derive(Debug, Default)]
 struct Ended {
@@ -33,6 +36,7 @@ struct Ended {
 }
 
 struct Started {
+    pid: Pid,
     pidfd: OwnedFd,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
@@ -73,7 +77,7 @@ impl Process {
             }
         };
         Ok(Self {
-            pidfd: Arc::new(started.pidfd),
+            killer: Killer { pidfd: Arc::new(started.pidfd), pid: started.pid },
             ended,
             output: Mutex::new((started.stdout, started.stderr)),
             keeper: Some(keeper),
@@ -110,21 +114,24 @@ impl Process {
         *status
     }
 
-    /// Kills the child.
+    /// Kills the child and those it has started.
     pub(crate) fn kill(&self) {
-        self.killer().kill();
+        self.killer.kill();
     }
 
     /// A handle that kills the child.
     pub(crate) fn killer(&self) -> Killer {
-        Killer(Arc::clone(&self.pidfd))
+        self.killer.clone()
     }
 }
 
 impl Killer {
     pub(crate) fn kill(&self) {
-        // The only failure is that it has ended, which is what is wanted.
-        let _ = pidfd_send_signal(&*self.0, Signal::KILL);
+        // The only failure is that it has ended, which is what is wanted. While it has not, its
+        // id is that of its group and of no other.
+        if pidfd_send_signal(&*self.pidfd, Signal::KILL).is_ok() {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
     }
 }
 
@@ -146,12 +153,13 @@ fn keep(mut command: Command, sender: &mpsc::SyncSender<std::io::Result<Started>
             return;
         }
     };
-    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
-    let pidfd = pid.ok_or(rustix::io::Errno::SRCH).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-    match pidfd {
+    // Pipes that the command was given would otherwise stay open on our side.
+    drop(command);
+    let pid = Pid::from_child(&child);
+    match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(pidfd) => {
             let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-            drop(sender.send(Ok(Started { pidfd, stdout, stderr })));
+            drop(sender.send(Ok(Started { pid, pidfd, stdout, stderr })));
         }
         Err(error) => {
             drop(child.kill());
@@ -195,6 +203,20 @@ mod tests {
         assert!(Path::new("/proc").join(&pid).exists());
         drop(process);
         assert!(!Path::new("/proc").join(&pid).exists(), "killed and waited for");
+    }
+
+    #[test]
+    fn those_that_it_has_started_are_killed_too() {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped());
+        let process = Process::spawn(command).expect("started");
+        let mut stdout = process.stdout().expect("a pipe");
+        let mut first = [0; 1];
+        stdout.read_exact(&mut first).expect("its child's id");
+        process.kill();
+        // Ends only when nobody holds the pipe's other end any more.
+        let mut rest = Vec::new();
+        stdout.read_to_end(&mut rest).expect("closed");
     }
 
     #[test]
