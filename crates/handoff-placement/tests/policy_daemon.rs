@@ -200,7 +200,10 @@ fn a_lost_pin_is_repaired_and_told() {
         name(folder.path())
     );
     let events = with_daemon(folder.path(), Policy::parse(&text).unwrap(), || {
-        wait_for("the pin", || affinity(victim.tid()).unwrap() == one);
+        // It is answered between two events, so that the placement is complete.
+        let pid = victim.tid().to_string();
+        wait_for("the pin", || client::status(folder.path()).unwrap().contains(&pid));
+        assert_eq!(affinity(victim.tid()).unwrap(), one);
         Pin::apply(Scope::Process, victim.tid(), &all).unwrap();
         wait_for("the repair", || affinity(victim.tid()).unwrap() == one);
     });

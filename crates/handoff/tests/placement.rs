@@ -181,3 +181,67 @@ fn throttling_that_is_off_refuses_real_time() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("throttling is off") && said.contains("--allow-rt-lockup"), "{said}");
 }
+
+/// A program of our own name, so that a policy matches nothing else on the machine.
+fn named_sleeper(folder: &std::path::Path, name: &str) -> Sleeper {
+    let program = folder.join(name);
+    let sleep =
+        ["/bin/sleep", "/usr/bin/sleep"].iter().find(|path| std::path::Path::new(path).exists()).unwrap();
+    std::os::unix::fs::symlink(sleep, &program).unwrap();
+    Sleeper(Command::new(program).arg("120").spawn().unwrap())
+}
+
+#[test]
+fn a_policy_runs_is_killed_and_restored() {
+    require!(require_root());
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("hpk-{}", std::process::id());
+    let sleeper = named_sleeper(folder.path(), &name);
+    let nice = || Priority::of(sleeper.tid()).unwrap().nice;
+    let (before, pid) = (nice(), sleeper.tid().to_string());
+    let file = folder.path().join("policy.toml");
+    let rule = |when: &str, profile: &str| {
+        format!("[[rule]]\nmatch = {{ comm = \"{name}\" }}\n{when}profile = \"{profile}\"\n")
+    };
+    let policy = format!(
+        "[profile.front]\nnice = 16\n[profile.rest]\nnice = 18\n{}{}",
+        rule("when = { foreground = true }\n", "front"),
+        rule("", "rest")
+    );
+    std::fs::write(&file, policy).unwrap();
+    let (file, state) = (file.to_str().unwrap(), folder.path().to_str().unwrap());
+    let run = || {
+        Command::new(env!("CARGO_BIN_EXE_handoff"))
+            .args(["policy", "run", file, "--state", state])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut daemon = run();
+    wait_for("the placement", || nice() == 18);
+    let told = handoff(&["policy", "foreground", &pid, "--state", state]);
+    assert_eq!((text_of(&told).trim(), nice()), ("profile front", 16));
+    let status = handoff(&["policy", "status", "--state", state, "--format", "json"]);
+    assert!(text_of(&status).contains(&name), "{}", text_of(&status));
+    assert_eq!(handoff(&["policy", "restore", "--state", state]).status.code(), Some(2), "it is running");
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert_eq!(nice(), 16, "nobody was there to put it back");
+    let restored = handoff(&["policy", "restore", "--state", state]);
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    assert!(text_of(&restored).contains("1 processes have back"), "{}", text_of(&restored));
+    assert_eq!(nice(), before);
+    let mut daemon = run();
+    wait_for("the placement", || nice() == 18);
+    let process = rustix::process::Pid::from_child(&daemon);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    assert!(daemon.wait().unwrap().success());
+    assert_eq!(nice(), before, "it puts everything back when it is asked to stop");
+    let explained = handoff(&["policy", "explain", file, &pid]);
+    let explained = text_of(&explained);
+    assert!(explained.contains("not in the foreground") && explained.contains("it decides"), "{explained}");
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stdout)
+}

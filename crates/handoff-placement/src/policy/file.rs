@@ -88,12 +88,14 @@ impl Policy {
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let file: File = toml::from_str(text).map_err(|error| Problems(vec![syntax(text, &error)]))?;
         let mut reader = Reader { text, problems: Vec::new() };
+        // Before the broken ones are left out: a rule is not to be blamed for its profile.
+        let names: Vec<String> = file.profile.keys().cloned().collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let profiles: BTreeMap<String, Profile> = file
             .profile
             .into_iter()
             .filter_map(|(name, profile)| Some((name, reader.profile(profile)?)))
             .collect();
-        let names: Vec<&str> = profiles.keys().map(String::as_str).collect();
         let rules: Vec<Rule> = file
             .rule
             .into_iter()

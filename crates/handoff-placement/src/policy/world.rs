@@ -1,6 +1,7 @@
 //! What the rules look at, as it is now.
 
 use crate::cgroup;
+use crate::error::{Error, Result};
 use crate::process::{ProcessKey, Status};
 use crate::root::Root;
 use crate::tid::Tid;
@@ -26,6 +27,17 @@ pub struct Process {
     pub services: Vec<String>,
     /// How long it has used no CPU.
     pub idle: Duration,
+}
+
+impl Process {
+    /// A process as it is now, not known to have been idle.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchThread`] if it is gone, or is a thread of the kernel, which no rule is for.
+    pub fn look(pid: Tid, world: &World) -> Result<Self> {
+        Observer::default().look(pid, world, Instant::now()).ok_or(Error::NoSuchThread(pid))
+    }
 }
 
 /// Everything that is not about one process, and what was told about processes.

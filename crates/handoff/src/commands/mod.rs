@@ -14,6 +14,7 @@ mod guest;
 mod man;
 mod pin;
 mod placing;
+mod policy;
 mod run;
 mod sched;
 mod trace;
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Man(man::Options),
     /// Put running threads or processes on chosen CPUs and priorities
     Pin(pin::Options),
+    /// Place processes by rules: check, apply, run, explain, foreground, restore
+    Policy(policy::Options),
     /// Measure what handing over costs on this machine, and write a report
     Run(run::Options),
     /// Record the scheduler: who ran, who woke whom, and why it was slow
@@ -64,6 +67,7 @@ impl Command {
             Self::Guest(options) => options.run(output),
             Self::Man(options) => options.run(output),
             Self::Pin(options) => options.run(output),
+            Self::Policy(options) => options.run(output),
             Self::Run(options) => options.run(output),
             Self::Sched(options) => options.run(output),
             Self::Trace(options) => options.run(output),
