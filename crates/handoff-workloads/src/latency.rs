@@ -8,6 +8,7 @@
 //! inheritance compares policy and nice as well as priority, and says what differed.
 
 mod client;
+mod halt;
 mod report;
 
 pub use client::Mismatch;
@@ -15,6 +16,7 @@ pub(crate) use client::{Pairwise, Plan, Transaction, become_urgent, call};
 pub use report::{PairReport, Report, Transactions};
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +48,9 @@ pub struct Parameters {
     pub follow: bool,
     /// Say where each transaction ran.
     pub verbose: bool,
+    /// Stop the kernel's trace, which must be running, and the test at the first FIFO caller that misses
+    /// its deadline.
+    pub trace: bool,
 }
 
 impl Default for Parameters {
@@ -58,6 +63,7 @@ impl Default for Parameters {
             inherit: true,
             follow: true,
             verbose: false,
+            trace: false,
         }
     }
 }
@@ -118,7 +124,11 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     let calls = rpc::Parameters { engine, inherit, follow, ..rpc::Parameters::default() };
     let mut pairs =
         (0..parameters.pairs).map(|_| Processes::start(&calls, None, 1)).collect::<Result<Vec<_>>>()?;
-    let plan = Plan { iterations: parameters.iterations, verbose: parameters.verbose };
+    let plan = Plan {
+        iterations: parameters.iterations,
+        verbose: parameters.verbose,
+        halt_after: parameters.trace.then(|| Duration::from_micros(parameters.deadline_us)),
+    };
     // All are connected before the first one starts, and run together.
     for pair in &mut pairs {
         pair.clients[0].tell(&AskClient::Latency(plan.clone()))?;
@@ -170,6 +180,20 @@ mod tests {
         let mismatch = &report.pairs()[0].mismatches[0];
         assert_eq!(mismatch.caller, "fifo");
         assert!(report.to_string().contains(r#""inheritance": "FAIL""#));
+    }
+
+    #[test]
+    fn a_trace_that_does_not_run_is_an_error() {
+        require!(require_realtime());
+        let running = ["/sys/kernel/tracing/tracing_on", "/sys/kernel/debug/tracing/tracing_on"]
+            .into_iter()
+            .any(|file| std::fs::read_to_string(file).is_ok_and(|state| state.trim() == "1"));
+        if running {
+            return handoff_testkit::skip("a_trace_that_does_not_run_is_an_error", "a trace is running");
+        }
+        crate::rpc::play_here();
+        let error = run(&Parameters { trace: true, ..Parameters::default() }).expect_err("refused");
+        assert!(error.to_string().contains("trace is not running"), "{error}");
     }
 
     #[test]

@@ -137,8 +137,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts a peer and waits until it is ready.
-    pub(crate) fn start(role: &Role) -> Result<Self> {
+    /// Starts a peer, waits until it is ready, and gives what it says then.
+    pub(crate) fn start<A: DeserializeOwned>(role: &Role) -> Result<(Self, A)> {
         if !PLAYS.load(Ordering::Relaxed) {
             return Err(Error::NotSupported {
                 workload: "calls between processes",
@@ -159,8 +159,8 @@ impl Peer {
             .spawn()
             .map_err(cannot)?;
         let mut peer = Peer { child, channel: Channel(ours), role: name };
-        peer.answer::<()>(START_LIMIT)?;
-        Ok(peer)
+        let ready = peer.answer(START_LIMIT)?;
+        Ok((peer, ready))
     }
 
     /// Asks for something and waits for the answer, at most `limit`.

@@ -1,13 +1,15 @@
 //! The client's side of the latency test.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use handoff_ipc::shm;
 use handoff_placement::{Policy, Priority, Tid};
 use serde::{Deserialize, Serialize};
 
+use super::halt::RunningTrace;
 use crate::error::{Error, Result};
 use crate::rpc::role::{call_failed, nanoseconds};
 use crate::rpc::service::{ProbeProxy, Spot, cpu_here};
@@ -17,6 +19,8 @@ use crate::rpc::service::{ProbeProxy, Spot, cpu_here};
 pub(crate) struct Plan {
     pub(crate) iterations: u32,
     pub(crate) verbose: bool,
+    /// Stop the trace, and the test, when a FIFO caller waits for longer.
+    pub(crate) halt_after: Option<Duration>,
 }
 
 /// What it answers.
@@ -32,6 +36,8 @@ pub(crate) struct Pairwise {
     pub(crate) mismatches: Vec<Mismatch>,
     /// Where everything ran, in words.
     pub(crate) verbose: Vec<String>,
+    /// The trace that was stopped because a deadline was missed.
+    pub(crate) halted: Option<PathBuf>,
 }
 
 /// Something of the priority that the server's thread did not have as its caller did.
@@ -55,6 +61,7 @@ const URGENT: Priority = Priority::fifo(99);
 /// Plays the client.
 pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
     let mut tally = Tally::default();
+    let trace = plan.halt_after.map(|limit| RunningTrace::find().map(|trace| (trace, limit))).transpose()?;
     let main = Spot::here().map_err(|error| call_failed(&error))?;
     if plan.verbose {
         // The first call finds out which process serves.
@@ -72,9 +79,16 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
             let thread = started.map_err(|error| Error::io("cannot start the FIFO caller", error))?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
+        if let Some((trace, _)) = trace.as_ref().filter(|(_, limit)| u128::from(fifo.took) > limit.as_nanos())
+        {
+            tally.result.halted = Some(trace.halt()?);
+        }
         tally.add("fifo", &fifo, plan.verbose);
         let other = Transaction::make(probe)?;
         tally.add("other", &other, plan.verbose);
+        if tally.result.halted.is_some() {
+            break;
+        }
     }
     Ok(tally.finish())
 }

@@ -1,6 +1,7 @@
 //! The result of the latency test, with the keys of `libhwbinder_latency`.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -18,6 +19,7 @@ pub struct Report {
     pairs: Vec<PairReport>,
     raw: bool,
     verbose: Vec<String>,
+    halted: Option<PathBuf>,
 }
 
 /// What one pair of processes saw.
@@ -99,12 +101,13 @@ impl PairReport {
 impl Report {
     pub(super) fn new(parameters: &Parameters, results: Vec<Pairwise>) -> Result<Self> {
         let (mut pairs, mut verbose) = (Vec::new(), Vec::new());
+        let halted = results.iter().find_map(|result| result.halted.clone());
         for result in results {
             let (pair, said) = PairReport::new(result, parameters.deadline_us)?;
             pairs.push(pair);
             verbose.extend(said);
         }
-        Ok(Report { parameters: parameters.clone(), pairs, raw: false, verbose })
+        Ok(Report { parameters: parameters.clone(), pairs, raw: false, verbose, halted })
     }
 
     /// The same, printing and serialising every transaction as well (`-raw_data`).
@@ -122,6 +125,11 @@ impl Report {
     /// Where each transaction ran, if it was asked for (`-v`).
     pub fn verbose(&self) -> &[String] {
         &self.verbose
+    }
+
+    /// The trace that was stopped because a FIFO caller missed its deadline. The test ended there, too.
+    pub fn halted(&self) -> Option<&Path> {
+        self.halted.as_deref()
     }
 
     /// Whether every transaction was served at its caller's policy, priority and nice.
@@ -334,6 +342,7 @@ mod tests {
             not_sync: 2,
             mismatches: mismatches.clone(),
             verbose: vec![],
+            halted: None,
         };
         let parameters = Parameters { iterations: 4, pairs: 2, ..Parameters::default() };
         Report::new(&parameters, vec![pair(), pair()]).expect("values")

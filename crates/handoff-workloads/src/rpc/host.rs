@@ -1,61 +1,85 @@
 //! How a process offers the service of the workloads, and how another reaches it, on each engine.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use handoff_ipc::engine::Engine as _;
-use handoff_ipc::shm::{self, ShmEngine};
-use handoff_ipc::{Binder, Proxy as _};
+use handoff_ipc::engine::EngineKind;
+use handoff_ipc::runtime::Options;
+use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{Binder, Runtime, shm};
+use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use super::service::{Probe, ProbeProxy};
 use crate::error::{Error, Result};
 
-/// Keeps the engine of a process running.
-pub(super) struct Host {
-    _engine: Option<ShmEngine>,
+/// Where a server can be reached.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Address {
+    /// The name under which it is registered.
+    name: String,
+    /// The socket of its service manager, on an engine that has one.
+    pub(crate) socket: Option<PathBuf>,
+}
+
+impl From<Engine> for EngineKind {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Local => EngineKind::Local,
+            Engine::Shm => EngineKind::Shm,
+            Engine::Binder => EngineKind::Binder,
+        }
+    }
 }
 
 fn failed(what: &str, error: handoff_ipc::Error) -> Error {
-    Error::io(what, std::io::Error::other(error))
-}
-
-/// Offers a [`Probe`] to whoever connects to `socket`.
-pub(super) fn serve(engine: Engine, socket: &Path, inherit: bool, threads: Option<usize>) -> Result<Host> {
-    let Engine::Shm = engine else { return Err(unsupported(engine)) };
-    let shm = ShmEngine::new(socket).map_err(|error| failed("cannot start the shm engine", error))?;
-    if let Some(threads) = threads {
-        shm.set_max_threads(threads);
+    match error {
+        handoff_ipc::Error::Unsupported { .. } => {
+            Error::NotSupported { workload: "calls between processes", reason: error.to_string() }
+        }
+        _ => Error::io(what, std::io::Error::other(error)),
     }
-    shm.become_context_manager(Binder::new(Probe::new(inherit)))
-        .map_err(|error| failed("cannot offer the service", error))?;
-    Ok(Host { _engine: Some(shm) })
 }
 
-/// Connects to the [`Probe`] behind `socket`, or makes one in this process for [`Engine::Local`].
+/// Offers a [`Probe`]: with a service manager of its own where the engine allows it, so that a
+/// measurement neither needs nor disturbs the one of the machine.
+pub(super) fn serve(engine: Engine, inherit: bool, threads: Option<usize>) -> Result<(Runtime, Address)> {
+    let runtime = match engine {
+        Engine::Shm => Runtime::private(),
+        _ => Runtime::connect(&Options::on(engine.into())),
+    }
+    .map_err(|error| failed("cannot start the engine", error))?;
+    if let Some(threads) = threads {
+        runtime.set_max_threads(threads);
+    }
+    let name = format!("handoff.workloads.IProbe/{}", std::process::id());
+    runtime
+        .services()
+        .add(&name, Binder::new(Probe::new(inherit)), ServiceOptions::default())
+        .map_err(|error| failed("cannot register the service", error))?;
+    let socket = runtime.socket().map(PathBuf::from);
+    Ok((runtime, Address { name, socket }))
+}
+
+/// Connects to the [`Probe`] at `address`; without one, makes it in this process.
 pub(super) fn connect(
     engine: Engine,
-    socket: &Path,
+    address: Option<&Address>,
     inherit: bool,
     follow: bool,
-) -> Result<(Host, ProbeProxy)> {
-    let (host, binder) = match engine {
-        Engine::Local => (Host { _engine: None }, Binder::new(Probe::new(inherit))),
-        Engine::Shm => {
-            shm::follow_callers(follow);
-            let shm = ShmEngine::new(socket).map_err(|error| failed("cannot start the shm engine", error))?;
-            let binder = shm.context_object().map_err(|error| failed("cannot reach the service", error))?;
-            (Host { _engine: Some(shm) }, binder)
+) -> Result<(Runtime, ProbeProxy)> {
+    shm::follow_callers(follow);
+    let (runtime, address) = match address {
+        None => serve(engine, inherit, None)?,
+        Some(address) => {
+            let options = Options { socket: address.socket.clone(), ..Options::on(engine.into()) };
+            let runtime = Runtime::connect(&options)
+                .map_err(|error| failed("cannot reach the service manager", error))?;
+            (runtime, address.clone())
         }
-        Engine::Binder => return Err(unsupported(engine)),
     };
-    let proxy = ProbeProxy::from_binder(binder).map_err(|error| failed("cannot reach the service", error))?;
-    Ok((host, proxy))
-}
-
-fn unsupported(engine: Engine) -> Error {
-    let reason = match engine {
-        Engine::Local => "the local engine has no second process",
-        _ => "this build has no engine for the kernel's Binder driver; use --engine shm or local",
-    };
-    Error::NotSupported { workload: "calls between processes", reason: reason.to_owned() }
+    let probe = runtime
+        .services()
+        .find::<ProbeProxy>(&address.name)
+        .map_err(|error| failed("cannot find the service", error))?;
+    Ok((runtime, probe))
 }

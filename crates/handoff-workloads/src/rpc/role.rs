@@ -1,6 +1,5 @@
 //! What a second process is told to be, and how it plays it.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::getpid;
@@ -8,8 +7,9 @@ use rustix::thread::sched_setaffinity;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::Engine;
+use super::host::{self, Address};
 use super::service::ProbeProxy;
-use super::{Engine, host};
 use crate::add_ints;
 use crate::error::{Error, Result};
 use crate::inversion;
@@ -39,7 +39,6 @@ impl Role {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Server {
     pub(crate) engine: Engine,
-    pub(crate) socket: PathBuf,
     pub(crate) cpu: Option<usize>,
     pub(crate) inherit: bool,
     pub(crate) threads: Option<usize>,
@@ -49,7 +48,8 @@ pub(crate) struct Server {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Client {
     pub(crate) engine: Engine,
-    pub(crate) socket: PathBuf,
+    /// The server; the client serves itself if absent.
+    pub(crate) address: Option<Address>,
     pub(crate) cpu: Option<usize>,
     pub(crate) inherit: bool,
     pub(crate) follow: bool,
@@ -93,9 +93,9 @@ const WARM_UP: u32 = 20;
 pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
     match role {
         Role::Server(server) => {
-            let ready = pin(server.cpu)
-                .and_then(|()| host::serve(server.engine, &server.socket, server.inherit, server.threads));
-            let (_host, ready) = split(ready);
+            let started =
+                pin(server.cpu).and_then(|()| host::serve(server.engine, server.inherit, server.threads));
+            let (_runtime, ready) = split(started);
             say(&mut parent, ready)?;
             loop {
                 match parent.receive::<AskServer>().map_err(lost)? {
@@ -104,11 +104,14 @@ pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
             }
         }
         Role::Client(client) => {
-            let ready = pin(client.cpu)
-                .and_then(|()| host::connect(client.engine, &client.socket, client.inherit, client.follow));
-            let (connected, ready) = split(ready);
+            let connect = |()| {
+                let runtime_and_probe =
+                    host::connect(client.engine, client.address.as_ref(), client.inherit, client.follow)?;
+                Ok((runtime_and_probe, ()))
+            };
+            let (connected, ready) = split(pin(client.cpu).and_then(connect));
             say(&mut parent, ready)?;
-            let Some((_host, probe)) = connected else { return Ok(()) };
+            let Some((_runtime, probe)) = connected else { return Ok(()) };
             loop {
                 let asked = parent.receive::<AskClient>().map_err(lost)?;
                 answer(&probe, asked, &mut parent)?;
@@ -130,9 +133,9 @@ fn answer(probe: &ProbeProxy, asked: AskClient, parent: &mut Channel) -> Result<
 }
 
 /// What is kept, and what the parent is told.
-fn split<T>(result: Result<T>) -> (Option<T>, Result<()>) {
+fn split<T, U>(result: Result<(T, U)>) -> (Option<T>, Result<U>) {
     match result {
-        Ok(value) => (Some(value), Ok(())),
+        Ok((kept, told)) => (Some(kept), Ok(told)),
         Err(error) => (None, Err(error)),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::host::Address;
 use super::role::{AskClient, AskServer, Batch, Client, Role, Server};
 use super::service::CALL_LIMIT;
 use super::{Engine, Parameters};
@@ -40,23 +41,27 @@ impl Processes {
         clients: usize,
     ) -> Result<Self> {
         parameters.check()?;
-        let cannot = |error| Error::io("cannot make a folder for the socket", error);
-        let folder = tempfile::Builder::new().prefix("handoff-").tempdir().map_err(cannot)?;
         let Parameters { engine, inherit, follow, .. } = *parameters;
-        let socket = folder.path().join("probe");
-        let server = match engine {
-            Engine::Local => None,
+        let (server, address) = match engine {
+            Engine::Local => (None, None),
             _ => {
-                let server = Server { engine, socket: socket.clone(), cpu: server_cpu, inherit, threads };
-                Some(Peer::start(&Role::Server(server))?)
+                let server = Server { engine, cpu: server_cpu, inherit, threads };
+                let (peer, address) = Peer::start::<Address>(&Role::Server(server))?;
+                (Some(peer), Some(address))
             }
         };
         let client = || {
-            let socket = socket.clone();
-            Peer::start(&Role::Client(Client { engine, socket, cpu: client_cpu, inherit, follow }))
+            let address = address.clone();
+            let client = Client { engine, address, cpu: client_cpu, inherit, follow };
+            Ok(Peer::start::<()>(&Role::Client(client))?.0)
         };
-        let clients = (0..clients).map(|_| client()).collect::<Result<_>>()?;
-        // The folder goes here: all are connected, and a killed parent leaves nothing behind.
+        let clients = (0..clients).map(|_| client()).collect::<Result<_>>();
+        // All are connected: the server's socket has done its work, and a killed parent leaves no file.
+        if let Some(socket) = address.and_then(|address| address.socket) {
+            drop(std::fs::remove_file(&socket));
+            drop(socket.parent().map(std::fs::remove_dir));
+        }
+        let clients = clients?;
         Ok(Processes { clients, server })
     }
 
@@ -205,8 +210,6 @@ pub(crate) mod tests {
         assert!(refused(Parameters { payload: 2 << 20, ..Parameters::default() }).contains("1048576"));
         let nowhere = Parameters { placement: Placement::SameCpu(4000), ..Parameters::default() };
         assert!(refused(nowhere).contains("CPU 4000"));
-        let binder = Parameters { engine: Engine::Binder, ..Parameters::default() };
-        assert!(refused(binder).contains("--engine shm"));
         let mut session =
             Session::start(&Parameters { engine: Engine::Local, ..Parameters::default() }).expect("ok");
         assert!(session.batch(0, 1).is_err() && session.batch(1, 0).is_err());
