@@ -3,3 +3,4 @@
 pub mod build;
 pub mod guest;
 pub mod patch;
+pub mod port;

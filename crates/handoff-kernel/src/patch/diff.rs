@@ -568,8 +568,11 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// The first line of a range, and how many lines it has.
+type Range = (usize, usize);
+
 /// Reads `@@ -1,2 +3,4 @@ heading`.
-fn hunk_header(line: &str) -> Option<((usize, usize), (usize, usize), &str)> {
+fn hunk_header(line: &str) -> Option<(Range, Range, &str)> {
     let (ranges, heading) = line.strip_prefix("@@ -")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(" +")?;
     let range = |text: &str| {
@@ -579,7 +582,7 @@ fn hunk_header(line: &str) -> Option<((usize, usize), (usize, usize), &str)> {
             let plain = !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|b| b.is_ascii_digit());
             plain.then(|| digits.parse().ok()).flatten()
         };
-        let (start, count): (usize, usize) = (number(start)?, number(count)?);
+        let (start, count): Range = (number(start)?, number(count)?);
         (start > 0 || count == 0).then_some((start, count))
     };
     let heading = heading.strip_prefix(' ').unwrap_or(heading);
@@ -591,20 +594,18 @@ fn hunk_header(line: &str) -> Option<((usize, usize), (usize, usize), &str)> {
 /// Unquoted names may hold spaces, so they can be told apart only where both are the same file;
 /// `None` where they are not, and then the lines below name them.
 fn split_git_names(names: &str) -> (usize, Option<(&str, &str)>) {
-    if names.starts_with('"') {
-        return (1, names[1..].find("\" ").map(|end| (&names[..end + 2], names[end + 3..].trim_start())));
+    if let Some(inner) = names.strip_prefix('"') {
+        return (1, inner.find("\" ").map(|end| (&names[..end + 2], names[end + 3..].trim_start())));
     }
-    if names.len() % 2 == 1 && names.is_char_boundary(names.len() / 2) {
+    if names.len() % 2 == 1 && names.as_bytes()[names.len() / 2] == b' ' {
         let (old, new) = (&names[..names.len() / 2], &names[names.len() / 2 + 1..]);
         let same_tail = |text: &str| text.split_once('/').map(|(_, tail)| tail.to_owned());
-        if names.as_bytes()[names.len() / 2] == b' ' {
-            if old == new {
-                // `git diff --no-prefix`.
-                return (0, Some((old, new)));
-            }
-            if same_tail(old).is_some() && same_tail(old) == same_tail(new) {
-                return (1, Some((old, new)));
-            }
+        if old == new {
+            // `git diff --no-prefix`.
+            return (0, Some((old, new)));
+        }
+        if same_tail(old).is_some() && same_tail(old) == same_tail(new) {
+            return (1, Some((old, new)));
         }
     }
     (1, None)

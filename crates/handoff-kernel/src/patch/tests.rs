@@ -178,7 +178,7 @@ fn hostile_input_is_refused_with_its_line() {
 #[test]
 fn a_gigantic_patch_is_refused_before_it_is_read() {
     let limits = Limits { bytes: 100, ..Limits::default() };
-    let error = parse(&vec![b'a'; 101], &limits).unwrap_err();
+    let error = parse(&[b'a'; 101], &limits).unwrap_err();
     assert!(matches!(error.problem, Problem::TooLarge(101, 100)));
 }
 

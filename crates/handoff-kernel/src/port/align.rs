@@ -100,7 +100,7 @@ fn settle_gaps(map: &mut [Option<(usize, f64)>], expected: &[Expected], source: 
         let up = (0..=index)
             .take_while(|&by| {
                 map[index - by].is_some_and(|(row, _)| row + by == above)
-                    && below >= by + 1
+                    && below > by
                     && source.text[below - by - 1] == expected[index - by].text
                     && source.text[above - by] == expected[index - by].text
             })

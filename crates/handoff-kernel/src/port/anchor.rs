@@ -4,6 +4,7 @@ use super::align::{ALIKE, Alignment, Label};
 use super::merge::three_way;
 use super::outcome::Edit;
 use super::rename::Renames;
+use super::scope::ScopeKind;
 use super::source::Source;
 use super::wanted::{Group, Wanted};
 
@@ -35,6 +36,8 @@ struct Held {
     at: usize,
     /// True if the lines on both sides are where the hunk expects them.
     firm: bool,
+    /// True if other lines stand between those two.
+    parted: bool,
     confidence: f64,
     note: Option<String>,
 }
@@ -92,6 +95,18 @@ impl<'a> Anchors<'a> {
         out
     }
 
+    /// How much of what the found lines say is said by lines that are the same word for word.
+    pub(super) fn exact_share(&self) -> f64 {
+        let (mut exact, mut all) = (0.0, 0.0);
+        for (expected, pair) in self.wanted.expected.iter().zip(self.map) {
+            if let Some((_, alike)) = pair {
+                all += expected.line.weight();
+                exact += if *alike >= 1.0 { expected.line.weight() } else { 0.0 };
+            }
+        }
+        if all > 0.0 { exact / all } else { 0.0 }
+    }
+
     /// The place of a group, or what it needs.
     pub(super) fn spot(&self, group: usize) -> Result<Spot, String> {
         let group = &self.wanted.groups[group];
@@ -111,11 +126,17 @@ impl<'a> Anchors<'a> {
     /// A diff may show the same insertion shifted by lines that repeat; the variant whose
     /// neighbours hold it best is taken.
     fn insertion(&self, group: &Group) -> Result<Spot, String> {
+        let variants: Vec<(Held, Vec<String>)> = self
+            .variants(group)
+            .into_iter()
+            .filter_map(|(at, added)| Some((self.held(at)?, added)))
+            .filter(|(held, added)| held.firm || is_whole(added))
+            .collect();
+        // A shifted variant may hide that other lines stand where lines are added.
+        let parted = variants.iter().any(|(held, _)| held.parted);
         let mut best: Option<(Held, Vec<String>)> = None;
-        for (at, added) in self.variants(group) {
-            if let Some(held) = self.held(at).filter(|held| held.firm || is_whole(&added))
-                && best.as_ref().is_none_or(|(other, _)| held.confidence > other.confidence + 0.02)
-            {
+        for (held, added) in variants.into_iter().filter(|(held, _)| held.parted || !parted) {
+            if best.as_ref().is_none_or(|(other, _)| held.confidence > other.confidence + 0.02) {
                 best = Some((held, added));
             }
         }
@@ -196,9 +217,17 @@ impl<'a> Anchors<'a> {
                     let confidence = 0.9 + 0.08 * alike(above).min(alike(below));
                     let place =
                         if blanks_below == 0 && blanks_above > 0 { down } else { behind(up).min(down) };
-                    return Some(Held { at: place, firm: true, confidence, note: None });
+                    return Some(Held { at: place, firm: true, parted: false, confidence, note: None });
                 }
-                let take_above = strength(above) >= strength(below);
+                // What was added at the end of a definition belongs to its end.
+                let last = (at + blanks_below..count.min(at + blanks_below + 2))
+                    .any(|index| self.wanted.expected[index].text.starts_with('}'))
+                    && self
+                        .wanted
+                        .scopes
+                        .at(at.min(count - 1))
+                        .is_some_and(|scope| scope.kind != ScopeKind::Function);
+                let take_above = strength(above) >= strength(below) && !last;
                 let confidence = if between <= 3 {
                     0.75
                 } else if between <= 12 {
@@ -209,6 +238,7 @@ impl<'a> Anchors<'a> {
                 Some(Held {
                     at: if take_above { behind(up) } else { before(down) },
                     firm: false,
+                    parted: true,
                     confidence,
                     note: Some(format!(
                         "{between} lines more stand where lines are added; they were put {}",
@@ -238,6 +268,7 @@ impl<'a> Anchors<'a> {
         range.into_iter().any(near).then(|| Held {
             at: below,
             firm: true,
+            parted: false,
             confidence: 0.65,
             note: Some("the lines next to the added ones say little".to_owned()),
         })
@@ -257,6 +288,7 @@ impl<'a> Anchors<'a> {
         Some(Held {
             at: place,
             firm: false,
+            parted: false,
             confidence,
             note: Some(format!("the line {side} the added lines is not here")),
         })
@@ -264,9 +296,14 @@ impl<'a> Anchors<'a> {
 
     /// Lines further away hold the place if nothing stands between them in the tree.
     fn bracketed(&self, at: usize) -> Option<Held> {
-        let above = (0..at).rev().find_map(|index| self.line_of(index))?;
+        // What holds lines inside a definition is inside of it, too.
+        let scope_of = |index: usize| self.wanted.scopes.of_line.get(index).copied().flatten();
+        let home = at.checked_sub(1).and_then(scope_of).filter(|&home| scope_of(at) == Some(home));
+        let holds = |&index: &usize| self.trusted(index) && (home.is_none() || scope_of(index) == home);
+        let above = self.line_of((0..at).rev().find(holds)?)?;
         let end = self.wanted.to_end.then_some(self.source.text.len());
-        let below = (at..self.wanted.expected.len()).find_map(|index| self.line_of(index)).or(end)?;
+        let below =
+            (at..self.wanted.expected.len()).find(holds).and_then(|index| self.line_of(index)).or(end)?;
         if above >= below {
             return None;
         }
@@ -274,6 +311,7 @@ impl<'a> Anchors<'a> {
         (between == 0).then(|| Held {
             at: above + 1,
             firm: false,
+            parted: false,
             confidence: 0.7,
             note: Some("lines next to the added ones are not here".to_owned()),
         })
@@ -283,7 +321,8 @@ impl<'a> Anchors<'a> {
     fn above_comment(&self, at: usize, added: &[String]) -> usize {
         let starts = self.source.scopes.at(at).is_some_and(|scope| scope.start == at);
         let own = added.iter().find(|line| !line.trim().is_empty());
-        if !starts || at == 0 || !own.is_some_and(|line| !line.starts_with([' ', '\t'])) {
+        let inside = own.is_none_or(|line| line.starts_with([' ', '\t']));
+        if !starts || at == 0 || inside {
             return at;
         }
         if !self.source.text[at - 1].trim_end().ends_with("*/") {
@@ -441,15 +480,18 @@ impl<'a> Anchors<'a> {
     /// How many tabs deeper the tree has the lines around the change, if all agree.
     fn indentation(&self, group: &Group) -> Option<isize> {
         let tabs = |text: &str| text.bytes().take_while(|&b| b == b'\t').count().cast_signed();
-        let near = group.at.saturating_sub(4)..(group.at + group.removed + 4).min(self.map.len());
+        let telling = |index: &usize| {
+            self.map[*index].is_some_and(|(_, alike)| alike >= 1.0)
+                && !self.wanted.expected[*index].line.is_bare()
+        };
+        // The lines that are replaced, or the nearest ones on both sides.
+        let replaced = group.at..group.at + group.removed;
+        let above = (0..group.at).rev().find(telling);
+        let below = (replaced.end..self.map.len()).find(telling);
         let mut deeper = None;
-        for index in near {
-            let wanted = &self.wanted.expected[index];
-            let Some((line, alike)) = self.map[index] else { continue };
-            if alike < 1.0 || wanted.line.is_bare() {
-                continue;
-            }
-            let difference = tabs(&self.source.text[line]) - tabs(&wanted.text);
+        for index in replaced.filter(telling).chain(above).chain(below) {
+            let Some((line, _)) = self.map[index] else { continue };
+            let difference = tabs(&self.source.text[line]) - tabs(&self.wanted.expected[index].text);
             if *deeper.get_or_insert(difference) != difference {
                 return None;
             }

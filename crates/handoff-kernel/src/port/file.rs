@@ -308,7 +308,7 @@ fn place_all(file: &FilePatch, source: &Source, path: &PatchPath, base: Option<&
             let mut placement = place(&wanted, source, near(wanted.asked));
             let sure = matches!(placement.outcome, Outcome::Applied | Outcome::Moved | Outcome::Present);
             if !sure && let Some(base) = base {
-                placement = with_base(hunk, base, source, path, &placement, asked, drift);
+                placement = with_base(hunk, base, source, path, &placement, drift);
             }
             if let (Some(edit), true) = (placement.edits.first(), placement.confidence > 0.7) {
                 drift = edit.line.cast_signed() - 1 - asked.cast_signed();
@@ -325,15 +325,25 @@ fn with_base(
     source: &Source,
     path: &PatchPath,
     first: &Placement,
-    asked: usize,
     drift: isize,
 ) -> Placement {
-    if let Some(merged) = git::merge(hunk, base, source, asked) {
+    if let Some(merged) = git::merge(hunk, base, source) {
         return merged;
     }
     let wide = git::widen(hunk, base, WIDE);
     let wanted = Wanted::new(&wide, source, path.as_str());
     let placed = place(&wanted, source, wanted.asked.saturating_add_signed(drift));
+    // A definition that the patch's own tree has beside the changed one is not that one renamed.
+    let twin = |placement: &Placement| {
+        let here = placement.enclosing.as_ref().filter(|_| placement.outcome == Outcome::Fuzzy);
+        let other = here.zip(wanted.scope()).is_some_and(|(here, scope)| here.name != scope.name);
+        other && here.is_some_and(|here| base.scopes.all.iter().any(|scope| scope.name == here.name))
+    };
+    if twin(first) || twin(&placed) {
+        let mut placement = first.clone();
+        demote(&mut placement, "the definition is not here, only another one with the same lines".to_owned());
+        return placement;
+    }
     if placed.outcome == Outcome::Conflict || placed.confidence < first.confidence {
         return first.clone();
     }

@@ -113,7 +113,7 @@ pub(super) fn widen(hunk: &Hunk, base: &Source, lines: usize) -> Hunk {
 }
 
 /// Lets git merge one hunk; only a clean merge inside the same definition counts.
-pub(super) fn merge(hunk: &Hunk, base: &Source, ours: &Source, asked: usize) -> Option<Placement> {
+pub(super) fn merge(hunk: &Hunk, base: &Source, ours: &Source) -> Option<Placement> {
     let start = hunk.old_start.saturating_sub(1);
     let mut theirs: Vec<&str> = base.text[..start].iter().map(String::as_str).collect();
     theirs.extend(hunk.after().map(|line| line.text.as_str()));
@@ -147,16 +147,18 @@ pub(super) fn merge(hunk: &Hunk, base: &Source, ours: &Source, asked: usize) -> 
     if !same_scope(&base.scopes, change, &ours.scopes, edit.line - 1, removes) {
         return None;
     }
-    let outcome = if edit.line - 1 == asked { Outcome::Applied } else { Outcome::Moved };
     let enclosing = ours.scopes.at(edit.line - 1).filter(|scope| !scope.name.is_empty());
     Some(Placement {
-        outcome,
+        // Its lines do not stand here word for word and once, or git would not have been asked.
+        outcome: Outcome::Fuzzy,
         how: How::Git,
-        confidence: 0.95,
+        confidence: 0.85,
         enclosing: enclosing
             .map(|scope| super::outcome::Enclosing { kind: scope.kind, name: scope.name.clone() }),
         edits: vec![edit],
-        differences: Vec::new(),
+        differences: vec![
+            "git merged it, but its lines are not all here as they are in the patch".to_owned(),
+        ],
         needs: None,
         near: None,
     })
@@ -191,6 +193,6 @@ fn same_scope(base: &Scopes, from: usize, ours: &Scopes, to: usize, removes: boo
 
 /// The definition that ends last above a line.
 fn neighbour(scopes: &Scopes, line: usize) -> Option<&str> {
-    let above = scopes.all.iter().filter(|scope| scope.end < line).next_back();
+    let above = scopes.all.iter().rfind(|scope| scope.end < line);
     above.map(|scope| scope.name.as_str())
 }

@@ -229,7 +229,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         Some(missing(wanted, source, fit))
     } else if rival > if named { 0.93 } else { 0.8 } {
         Some("another place fits as well: choose one".to_owned())
-    } else if !named && alignment.score < 0.6 {
+    } else if !named && (alignment.score < 0.6 || anchors.exact_share() < 0.25) {
         Some(missing(wanted, source, fit))
     } else if confidence < ENOUGH {
         Some("the lines around the change are too different".to_owned())
@@ -245,6 +245,15 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     }
     if fit < 0.4 || !named && fit < 0.7 {
         confidence = confidence.min(0.6);
+    }
+    let enclosing = enclosing(source, &edits);
+    if let (Some(scope), Some(here)) = (wanted.scope(), &enclosing)
+        && scope.name != here.name
+        && scope.kind != ScopeKind::Statement
+    {
+        confidence = confidence.min(0.65);
+        differences
+            .insert(0, format!("`{}` is not here; its lines were found in `{}`", scope.name, here.name));
     }
     differences.dedup();
     if edits.is_empty() {
@@ -263,7 +272,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         outcome: Outcome::Fuzzy,
         how: How::Alignment,
         confidence: (confidence * 100.0).round() / 100.0,
-        enclosing: enclosing(source, &edits),
+        enclosing,
         edits,
         differences,
         needs: None,

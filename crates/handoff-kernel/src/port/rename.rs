@@ -15,8 +15,14 @@ impl Renames {
     /// Compares each expected line with the line that it was found to be.
     pub(super) fn new(wanted: &Wanted, source: &Source, map: &[Option<(usize, f64)>]) -> Self {
         let mut seen: BTreeMap<String, Option<String>> = BTreeMap::new();
-        for (expected, pair) in wanted.expected.iter().zip(map) {
+        // Another function may well use the old name.
+        let home =
+            wanted.groups.first().and_then(|group| wanted.scopes.of_line.get(group.at).copied().flatten());
+        for (index, (expected, pair)) in wanted.expected.iter().zip(map).enumerate() {
             let Some((row, _)) = pair else { continue };
+            if wanted.scopes.of_line[index] != home {
+                continue;
+            }
             let (was, is) = (&expected.line.words, &source.lines[*row].words);
             if was.len() != is.len() {
                 // `skb` there and `*pskb` here is more than another name.

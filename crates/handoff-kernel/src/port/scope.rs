@@ -28,15 +28,15 @@ pub enum ScopeKind {
 
 /// A named part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scope {
+pub(super) struct Scope {
     /// What it is.
-    pub kind: ScopeKind,
+    pub(super) kind: ScopeKind,
     /// Its name; empty where a hunk does not say it.
-    pub name: String,
+    pub(super) name: String,
     /// Its first line, counted from 0.
-    pub start: usize,
+    pub(super) start: usize,
     /// Its last line, counted from 0.
-    pub end: usize,
+    pub(super) end: usize,
 }
 
 /// The scopes of a file or of the lines of a hunk.
@@ -488,7 +488,7 @@ fn classify(header: &str) -> (ScopeKind, String) {
     let call = groups.iter().find(|group| !is_attribute(group.name));
     if let Some(call) = call {
         // A function that returns a pointer to a function has its name inside.
-        let inner = call.inside.starts_with('*').then(|| paren_groups(call.inside)).unwrap_or_default();
+        let inner = if call.inside.starts_with('*') { paren_groups(call.inside) } else { Vec::new() };
         return (ScopeKind::Function, function_name(inner.first().unwrap_or(call)));
     }
     let words: Vec<&str> = split(header).filter(|word| is_identifier(word)).collect();

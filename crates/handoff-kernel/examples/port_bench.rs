@@ -1,0 +1,191 @@
+//! Ports the corpus with each tool that is installed, and prints how often each was right.
+//!
+//! `cargo run -p handoff-kernel --example port_bench`
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use handoff_kernel::patch::{Limits, parse};
+use handoff_kernel::port::{Options, Outcome, port};
+
+#[path = "../tests/corpus/mod.rs"]
+mod corpus;
+
+use corpus::Case;
+
+/// What a tool made of a case.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// The tree is as it should be.
+    Right,
+    /// The tool said that it could not, or had doubts where doubts are right.
+    GaveUp,
+    /// The tree is not as it should be, but the tool said that the placement is doubtful.
+    WrongSaid,
+    /// The tool claims success, and the tree is not as it should be.
+    Wrong,
+    /// The tool is not installed.
+    Absent,
+}
+
+type Tool = (&'static str, fn(&Case, &Path) -> Option<Claim>);
+
+/// What a tool says of its own work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Success,
+    Doubt,
+    Failure,
+}
+
+const TOOLS: [Tool; 6] = [
+    ("handoff", handoff),
+    ("handoff --source", handoff_with_source),
+    ("patch", |case, tree| run_patch(case, tree, "-F2")),
+    ("patch -F3", |case, tree| run_patch(case, tree, "-F3")),
+    ("git am -3", git_am),
+    ("wiggle", wiggle),
+];
+
+fn main() {
+    let cases = corpus::cases();
+    println!("| case | {} |", TOOLS.map(|(name, _)| name).join(" | "));
+    println!("|---|{}", "---|".repeat(TOOLS.len()));
+    let mut totals = vec![[0usize; 4]; TOOLS.len()];
+    for case in &cases {
+        let mut row = format!("| {} |", case.name);
+        for (index, (_, tool)) in TOOLS.iter().enumerate() {
+            let verdict = judge(case, *tool);
+            let (column, word) = match verdict {
+                Verdict::Right => (Some(0), "right"),
+                Verdict::GaveUp => (Some(1), "gave up"),
+                Verdict::WrongSaid => (Some(2), "doubtful"),
+                Verdict::Wrong => (Some(3), "WRONG"),
+                Verdict::Absent => (None, "-"),
+            };
+            if let Some(column) = column {
+                totals[index][column] += 1;
+            }
+            row.push_str(&format!(" {word} |"));
+        }
+        println!("{row}");
+    }
+    println!("\n| tool | right | gave up | doubtful, said so | wrong, unsaid |\n|---|---|---|---|---|");
+    for ((name, _), [right, gave_up, said, wrong]) in TOOLS.iter().zip(totals) {
+        println!("| {name} | {right} | {gave_up} | {said} | {wrong} |");
+    }
+}
+
+fn judge(case: &Case, tool: fn(&Case, &Path) -> Option<Claim>) -> Verdict {
+    let folder = tempfile::tempdir().expect("a folder for the tree");
+    corpus::copy(&case.folder.join("tree"), folder.path());
+    let Some(claim) = tool(case, folder.path()) else { return Verdict::Absent };
+    let mut is = corpus::files(folder.path());
+    is.retain(|name, _| !name.ends_with(".orig") && !name.ends_with(".rej") && !name.ends_with(".porig"));
+    let want = corpus::files(&case.folder.join("want"));
+    let doubtful = case.expect.iter().any(|(_, _, outcomes)| outcomes.iter().any(|word| word == "conflict"));
+    match claim {
+        // Where a person has to decide, a claim of success is wrong whatever the tree looks like.
+        Claim::Success if is == want && !doubtful => Verdict::Right,
+        Claim::Success => Verdict::Wrong,
+        Claim::Doubt if doubtful => Verdict::GaveUp,
+        Claim::Doubt if is == want => Verdict::Right,
+        Claim::Doubt => Verdict::WrongSaid,
+        Claim::Failure if doubtful => Verdict::Right,
+        Claim::Failure => Verdict::GaveUp,
+    }
+}
+
+fn handoff(case: &Case, tree: &Path) -> Option<Claim> {
+    run_handoff(case, tree, Options { markers: false, ..Options::default() })
+}
+
+fn handoff_with_source(case: &Case, tree: &Path) -> Option<Claim> {
+    run_handoff(
+        case,
+        tree,
+        Options { markers: false, source: Some(case.folder.join("a")), ..Options::default() },
+    )
+}
+
+fn run_handoff(case: &Case, tree: &Path, options: Options) -> Option<Claim> {
+    let series = parse(&case.patch, &Limits::default()).expect("the corpus holds good patches");
+    let report = port(&series, tree, &options).expect("the tree can be read and written");
+    Some(match report.hunks().map(|hunk| hunk.outcome).max() {
+        Some(Outcome::Conflict) => Claim::Failure,
+        Some(Outcome::Fuzzy) => Claim::Doubt,
+        _ => Claim::Success,
+    })
+}
+
+/// `patch` says "with fuzz" and carries on: that is no doubt that stops anyone.
+fn run_patch(case: &Case, tree: &Path, fuzz: &str) -> Option<Claim> {
+    let file = tree.with_extension("patch");
+    fs::write(&file, &case.patch).ok()?;
+    let status = Command::new("patch")
+        .current_dir(tree)
+        .args(["-p1", "-N", "-s", "--no-backup-if-mismatch", fuzz, "-i"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let _ = fs::remove_file(&file);
+    Some(claim(status.ok()?.success()))
+}
+
+fn claim(success: bool) -> Claim {
+    if success { Claim::Success } else { Claim::Failure }
+}
+
+fn git(tree: &Path, arguments: &[&str]) -> Option<bool> {
+    let status = Command::new("git")
+        .current_dir(tree)
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.ok().map(|status| status.success())
+}
+
+/// With the blobs of both versions at hand, which is the best that git can get.
+fn git_am(case: &Case, tree: &Path) -> Option<Claim> {
+    let work = tempfile::tempdir().ok()?;
+    git(work.path(), &["init", "-q"])?;
+    for (side, subject) in [("a", "before"), ("b", "change")] {
+        corpus::copy(&case.folder.join(side), work.path());
+        git(work.path(), &["add", "-A"])?;
+        git(work.path(), &["commit", "-q", "-m", subject])?;
+    }
+    git(work.path(), &["format-patch", "-q", "--full-index", "-1", "-o", "out"])?;
+    git(work.path(), &["checkout", "-q", "--orphan", "onto"])?;
+    git(work.path(), &["rm", "-q", "-r", "-f", "."])?;
+    corpus::copy(tree, work.path());
+    git(work.path(), &["add", "-A", "--", ":!out"])?;
+    git(work.path(), &["commit", "-q", "-m", "tree"])?;
+    let success = git(work.path(), &["am", "-q", "-3", "out/0001-change.patch"])?;
+    let _ = fs::remove_dir_all(work.path().join("out"));
+    for name in corpus::files(tree).keys() {
+        fs::remove_file(tree.join(name)).ok()?;
+    }
+    corpus::copy(work.path(), tree);
+    Some(claim(success))
+}
+
+fn wiggle(case: &Case, tree: &Path) -> Option<Claim> {
+    let file = tree.with_extension("patch");
+    fs::write(&file, &case.patch).ok()?;
+    let status = Command::new("wiggle")
+        .current_dir(tree)
+        .args(["--merge", "--patch", "--replace", "--strip=1"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let _ = fs::remove_file(&file);
+    Some(claim(status.ok()?.success()))
+}

@@ -1,0 +1,13 @@
+struct stack {
+	spinlock_t lock;
+	u32 limit;
+	void *slots[];
+};
+
+struct queue {
+	spinlock_t lock;
+	u32 head;
+	u32 tail;
+	u32 limit;
+	void *slots[];
+};

@@ -1,0 +1,22 @@
+#include <linux/queue.h>
+#include <linux/spinlock.h>
+
+static int queue_init(struct queue *q)
+{
+	q->head = 0;
+	q->tail = 0;
+	q->limit = default_limit;
+	return 0;
+}
+
+static void * queue_pop(struct queue *q)
+{
+	void *item;
+
+	spin_lock(&q->lock);
+	item = q->slots[q->head % q->limit];
+	q->head++;
+	spin_unlock(&q->lock);
+	return item;
+}
+

@@ -1,0 +1,29 @@
+#include <linux/queue.h>
+#include <linux/spinlock.h>
+
+#ifdef CONFIG_SMP
+static int queue_balance(struct queue *q)
+{
+	int cpu = pick_cpu(q);
+
+	if (cpu < 0)
+		return 0;
+	move_queue(q, cpu);
+	q->moves++;
+	return 1;
+}
+
+#else
+static inline int queue_balance(struct queue *q)
+{
+	return 0;
+}
+#endif
+
+static int queue_stat(struct seq_file *m, struct queue *q)
+{
+	seq_printf(m, "head %u\n", q->head);
+	seq_printf(m, "tail %u\n", q->tail);
+	return 0;
+}
+
