@@ -16,6 +16,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    // The second process of a workload is this program, started again: it plays its role and ends here.
+    handoff_workloads::play_if_peer();
     let args = legacy::rewrite(std::env::args_os());
     let cli = cli::Cli::parse_from(args);
     let output = output::Output::new(cli.format, cli.color);

@@ -5,18 +5,21 @@
 //! `Options` with `fn run(&self, output: &Output) -> anyhow::Result<Verdict>`, and its help ends with
 //! an `Examples:` section (`#[command(after_help = ...)]`), which a test below asks for.
 
+mod add_ints;
 mod completions;
 mod cores;
 mod doctor;
 mod exec;
 mod floors;
 mod guest;
+mod latency;
 mod man;
 mod pin;
 mod placing;
 mod policy;
 mod run;
 mod sched;
+mod throughput;
 mod trace;
 mod workload;
 
@@ -27,6 +30,8 @@ use crate::output::{Output, Verdict};
 /// What `handoff` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Measure the time of one small call, as binderAddInts
+    AddInts(add_ints::Options),
     /// Print the completions for a shell
     Completions(completions::Options),
     /// Show the CPUs: classes, clusters, caches, siblings, and which may be used
@@ -39,6 +44,8 @@ pub(crate) enum Command {
     Floors(floors::Options),
     /// Run programs on another kernel, in QEMU: the Binder driver, CPU capacities, PREEMPT_RT
     Guest(guest::Options),
+    /// Test calls: deadlines met, CPU kept, priority inherited, as libhwbinder_latency
+    Latency(latency::Options),
     /// Write a manual page for each command
     Man(man::Options),
     /// Put running threads or processes on chosen CPUs and priorities
@@ -49,6 +56,8 @@ pub(crate) enum Command {
     Run(run::Options),
     /// Record the scheduler: who ran, who woke whom, and why it was slow
     Sched(sched::Options),
+    /// Measure calls with payloads from 4 B to 1 MiB, as libhwbinder_benchmark
+    Throughput(throughput::Options),
     /// Export recordings (Perfetto, HTML), and put back what killed ones left behind
     Trace(trace::Options),
     /// Run one workload once: hackbench, tcp-stream, tcp-rr, sched-pipe, wake-fanout, spin
@@ -59,17 +68,20 @@ impl Command {
     /// Runs the command that was asked for.
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match self {
+            Self::AddInts(options) => options.run(output),
             Self::Completions(options) => options.run(output),
             Self::Cores(options) => options.run(output),
             Self::Doctor(options) => options.run(output),
             Self::Exec(options) => options.run(output),
             Self::Floors(options) => options.run(output),
             Self::Guest(options) => options.run(output),
+            Self::Latency(options) => options.run(output),
             Self::Man(options) => options.run(output),
             Self::Pin(options) => options.run(output),
             Self::Policy(options) => options.run(output),
             Self::Run(options) => options.run(output),
             Self::Sched(options) => options.run(output),
+            Self::Throughput(options) => options.run(output),
             Self::Trace(options) => options.run(output),
             Self::Workload(options) => options.run(output),
         }
