@@ -124,9 +124,9 @@ impl CallerSlot {
         let guard = self.memory.lock();
         match self.state.fetch_or(DEAD, Ordering::AcqRel) {
             0 => self.free(),
-            // SAFETY: the thread that is in the slot frees it only under the lock that is held, and
-            // nobody else writes to the cell.
             CLAIMED => {
+                // SAFETY: the thread that is in the slot frees it only under the lock that is
+                // held, and nobody else writes to the cell.
                 if let Some(slot) = unsafe { &*self.slot.get() } {
                     word::kill(slot.word());
                     sync::wake(slot.word());

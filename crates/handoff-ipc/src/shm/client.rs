@@ -102,6 +102,7 @@ impl CallerSlots {
             }
         }
         let (slot, file) = Slot::create()?;
+        slot.set_watch(0, NO_CPU);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let new = Arc::new(CallerSlot::new(link, id, class, slot));
         lock(&self.all).push(Arc::clone(&new));
@@ -232,6 +233,7 @@ pub(crate) fn transact(
     }
     let mode = if outer.is_some() { Mode::Block } else { follow.mode() };
     flags |= match mode {
+        Mode::Spin if !follow.server_looks() => 0,
         Mode::Spin if follow.yields => Meta::SPIN | Meta::YIELD,
         Mode::Spin => Meta::SPIN,
         Mode::Beside => Meta::BESIDE,
@@ -255,6 +257,9 @@ pub(crate) fn transact(
         (Posted::Ring, None) => waiting.ring(mode)?,
     };
     let slept = waiting.for_reply(mode)?;
+    if mode == Mode::Spin {
+        follow.found_asleep(posted == Posted::Wake);
+    }
     if outer.is_none() {
         follow.note(began.map(|began| began.elapsed().as_nanos() as u64));
     }
@@ -283,10 +288,10 @@ fn look_around(slot: &Slot, follow: &mut Follow) {
     let server = slot.watch_cpu();
     let same = home.is_some_and(|cpu| u32::from(cpu) == server);
     let apart = home.is_some_and(|cpu| server != NO_CPU && u32::from(cpu) != server);
-    // On one CPU both yield instead of looking, which is worth a trial too. A server that is bound
+    // On one CPU that both share they yield instead of looking, which is worth a trial too. A server that is bound
     // elsewhere cannot come beside.
     follow.yields = same;
-    follow.allow(place::cpus() > 1 || same, !same && !apart);
+    follow.allow(place::online_cpus() > 1 || same, !same && !apart);
 }
 
 /// One call that is under way.

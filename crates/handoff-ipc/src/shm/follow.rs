@@ -7,7 +7,7 @@
 //! a few calls, keeps the fastest, and looks again now and then, and at once when it got slower.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a reply is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) enum Mode {
 
 const MODES: [Mode; 3] = [Mode::Spin, Mode::Beside, Mode::Block];
 
+/// Calls before the first trial: the server says where it may run with its first reply.
+const FIRST: u32 = 2;
 /// Calls of one trial. The first are not counted: the server follows with its reply.
 const TRIAL: u32 = 12;
 const SETTLE: u32 = 4;
@@ -59,16 +61,20 @@ pub(crate) struct Follow {
     allowed: [bool; MODES.len()],
     /// Both sides are bound to one CPU: looking means yielding.
     pub(crate) yields: bool,
+    look_around: bool,
+    // Set while the server is asked not to look for the next request, because calls come too far
+    // apart: when the last reply came.
+    apart_since: Option<Instant>,
     // What the last trials ended with.
     last: Option<Mode>,
 }
 
 impl Follow {
     pub(crate) fn new() -> Self {
-        let mut follow = Follow {
+        Follow {
             mode: Mode::Block,
             trial: MODES.len(),
-            left: 0,
+            left: FIRST,
             rest: FIRST_REST,
             cost_ns: [u64::MAX; MODES.len()],
             samples: [0; TRIAL as usize],
@@ -77,26 +83,46 @@ impl Follow {
             allowed: [true; MODES.len()],
             yields: false,
             last: None,
-        };
-        follow.begin(0);
-        follow
+            look_around: false,
+            apart_since: None,
+        }
     }
 
     /// Whether a mode is worth a trial at all: a caller with one CPU that it shares with its server
     /// need not try to spin.
     pub(crate) fn allow(&mut self, spin: bool, beside: bool) {
+        self.look_around = false;
         self.allowed = [spin, beside, true];
+        self.begin(0);
     }
 
-    /// True when the next call begins a trial: time to look at where both sides may run.
+    /// True when the next call begins a round of trials: the caller looks at where both sides may
+    /// run and says so with [`Follow::allow`].
     pub(crate) fn at_trial(&self) -> bool {
-        self.trial == 0 && self.left == TRIAL
+        self.look_around
     }
 
     /// How to await the next reply.
     #[inline]
     pub(crate) fn mode(&self) -> Mode {
         if ENABLED.load(Ordering::Relaxed) { self.mode } else { Mode::Block }
+    }
+
+    /// In spin mode: whether the server, too, is to look for the next request before it sleeps.
+    #[inline]
+    pub(crate) fn server_looks(&mut self) -> bool {
+        if self.apart_since.is_some_and(|reply| reply.elapsed() < SPIN_LIMIT) {
+            self.apart_since = None;
+        }
+        self.apart_since.is_none()
+    }
+
+    /// In spin mode: whether the server was found asleep.
+    #[inline]
+    pub(crate) fn found_asleep(&mut self, asleep: bool) {
+        if asleep || self.apart_since.is_some() {
+            self.apart_since = Some(Instant::now());
+        }
     }
 
     /// Whether the next call is to be timed.
@@ -125,10 +151,16 @@ impl Follow {
             }
             return;
         }
-        self.recent_ns = self.recent_ns - self.recent_ns / 8 + took_ns / 8;
         let expected = self.cost_ns[self.mode as usize];
-        // Others want the CPUs now, or the handlers take longer: what was learned is void.
-        if self.recent_ns > expected.saturating_mul(3) && self.left > SAMPLE {
+        let others = (0..MODES.len()).filter(|mode| *mode != self.mode as usize);
+        let other = others.map(|mode| self.cost_ns[mode]).min().unwrap_or(u64::MAX);
+        // One call that was preempted says little; many slow ones say that others want the CPUs
+        // now, or that the handlers take longer.
+        let took_ns = took_ns.min(expected.saturating_mul(8).max(other.saturating_mul(2)));
+        self.recent_ns = self.recent_ns - self.recent_ns / 8 + took_ns / 8;
+        // What was learned is void once another way promises more than this one gives.
+        let void = self.recent_ns > expected.saturating_mul(2) && self.recent_ns > other;
+        if void && self.left > SAMPLE {
             self.rest = FIRST_REST;
             self.left = SAMPLE;
         }
@@ -141,8 +173,12 @@ impl Follow {
             samples.sort_unstable();
             self.cost_ns[self.trial] = samples.get(samples.len() / 2).copied().unwrap_or(u64::MAX);
         }
-        let next = if self.trial < MODES.len() { self.trial + 1 } else { 0 };
-        self.begin(next);
+        if self.trial < MODES.len() {
+            self.begin(self.trial + 1);
+        } else {
+            self.look_around = true;
+            self.left = 1;
+        }
     }
 
     fn begin(&mut self, from: usize) {
@@ -164,7 +200,12 @@ impl Follow {
             }
         }
         self.trial = MODES.len();
-        let best = (0..MODES.len()).min_by_key(|mode| self.cost_ns[*mode]).unwrap_or(2);
+        // Looking burns a CPU and beside binds a thread: either must be worth it.
+        let worth = |mode: usize| match MODES[mode] {
+            Mode::Block => self.cost_ns[mode],
+            _ => self.cost_ns[mode].saturating_mul(5) / 4,
+        };
+        let best = (0..MODES.len()).min_by_key(|mode| worth(*mode)).unwrap_or(2);
         self.mode = MODES[best];
         self.recent_ns = self.cost_ns[best];
         // The same answer twice: ask less often.
@@ -179,8 +220,20 @@ mod tests {
     use super::*;
 
     fn run(follow: &mut Follow, calls: u32, cost: impl Fn(Mode) -> u64) -> [u32; 3] {
+        run_where((true, true), follow, calls, cost)
+    }
+
+    fn run_where(
+        allowed: (bool, bool),
+        follow: &mut Follow,
+        calls: u32,
+        cost: impl Fn(Mode) -> u64,
+    ) -> [u32; 3] {
         let mut used = [0; 3];
         for _ in 0..calls {
+            if follow.at_trial() {
+                follow.allow(allowed.0, allowed.1);
+            }
             used[follow.mode() as usize] += 1;
             let time = follow.wants_time().then(|| cost(follow.mode()));
             follow.note(time);
@@ -203,17 +256,18 @@ mod tests {
         run(&mut follow, 100_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
         assert_eq!(follow.mode(), Mode::Spin);
         // Now the CPUs are contended: a spinning side waits for its time slice to end.
-        run(&mut follow, 2_000, |mode| if mode == Mode::Spin { 50_000 } else { 3_000 });
+        run(&mut follow, 5_000, |mode| if mode == Mode::Spin { 50_000 } else { 3_000 });
         assert_ne!(follow.mode(), Mode::Spin);
     }
 
     #[test]
     fn what_is_not_allowed_is_not_tried() {
         let mut follow = Follow::new();
-        follow.allow(false, false);
-        run(&mut follow, TRIAL, |_| 1);
-        let used = run(&mut follow, 10_000, |_| 1_000);
+        let used = run_where((false, false), &mut follow, 10_000, |_| 1_000);
         assert_eq!(used, [0, 0, 10_000]);
+        // Both sides may run apart again: found out at the next trial.
+        let used = run(&mut follow, 100_000, |mode| if mode == Mode::Spin { 100 } else { 1_000 });
+        assert!(used[0] > 50_000, "{used:?}");
     }
 
     #[test]

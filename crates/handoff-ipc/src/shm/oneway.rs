@@ -125,7 +125,7 @@ impl Sender {
     fn free(&self) -> usize {
         let used = self.written.wrapping_sub(self.ring.word(TAKEN).load(Ordering::Acquire)) as usize;
         // A receiver that claims to have read what was never written gets nothing more.
-        DATA.checked_sub(used).unwrap_or(0)
+        DATA.saturating_sub(used)
     }
 
     fn send(&mut self, link: &Arc<Link>, node: u64, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
@@ -331,7 +331,7 @@ impl Receiver {
         let broken = |what: &str| Error::Protocol(format!("a oneway record {what}"));
         let written = self.ring.word(WRITTEN).load(Ordering::Acquire);
         let (there, until_end) = (written.wrapping_sub(at) as usize, Ring::until_end(at));
-        if there > DATA || there < RECORD || !at.is_multiple_of(32) {
+        if !(RECORD..=DATA).contains(&there) || !at.is_multiple_of(32) {
             return Err(broken("that is out of the ring"));
         }
         // SAFETY: a record does not cross the end (both are multiples of 32); any bits are one.

@@ -1,6 +1,7 @@
 //! Where this thread may run, and what time it is for both sides.
 
 use std::cell::RefCell;
+use std::sync::LazyLock;
 
 use handoff_placement::fast::{SavedMask, pin_current, restore_current, save_current};
 use handoff_placement::{CpuSet, Tid, affinity};
@@ -21,12 +22,13 @@ pub(crate) fn only_cpu() -> Option<u16> {
     mask().filter(|mask| mask.len() == 1).and_then(|mask| mask.first())
 }
 
-/// CPUs of the machine that processes may use at all.
-pub(crate) fn cpus() -> usize {
-    // Of the process's first thread: the server's threads are not where this one is bound to be.
-    Tid::new(std::process::id().cast_signed())
-        .and_then(|leader| affinity(leader).ok())
-        .map_or(1, |mask| mask.len())
+/// CPUs that are online. Not those of this thread or process: the server may run elsewhere.
+pub(crate) fn online_cpus() -> usize {
+    static ONLINE: LazyLock<usize> = LazyLock::new(|| {
+        let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+        list.trim().parse::<CpuSet>().map_or(1, |cpus| cpus.len())
+    });
+    *ONLINE
 }
 
 /// True if `tid` is a thread of process `pid`.

@@ -143,9 +143,6 @@ struct Known {
     claim: u32,
     wanted: u32,
     trusted: u32,
-    // Looking for the next request in vain makes the next looks rare.
-    vain: u32,
-    skip: u32,
     only_cpu: u32,
     watch: (u32, u32),
 }
@@ -170,8 +167,6 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
         claim: 0,
         wanted: 0,
         trusted: 0,
-        vain: 0,
-        skip: 0,
         only_cpu: place::only_cpu().map_or(NO_CPU, u32::from),
         watch: (0, 0),
     };
@@ -215,11 +210,9 @@ impl ServerSlot {
         }
         known.tell(self, worker);
         let meta = header.meta;
-        if meta.has(Meta::SPIN) && known.may_spin() {
+        if meta.has(Meta::SPIN) {
             self.finish(true, false);
-            let found = self.spin(meta.has(Meta::YIELD));
-            known.spun(found);
-            if found {
+            if self.spin(meta.has(Meta::YIELD)) {
                 return Next::Serve;
             }
         } else if meta.has(Meta::BESIDE) {
@@ -439,25 +432,6 @@ impl Known {
         if watch != self.watch {
             self.watch = watch;
             slot.slot.set_watch(watch.0, watch.1);
-        }
-    }
-
-    #[inline]
-    fn may_spin(&mut self) -> bool {
-        if self.skip == 0 {
-            return true;
-        }
-        self.skip -= 1;
-        false
-    }
-
-    #[inline]
-    fn spun(&mut self, found: bool) {
-        if found {
-            self.vain = 0;
-        } else {
-            self.vain = (self.vain + 1).min(10);
-            self.skip = (1 << self.vain) - 1;
         }
     }
 }

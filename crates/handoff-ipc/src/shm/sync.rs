@@ -39,27 +39,40 @@ mod real {
 
 #[cfg(loom)]
 mod model {
+    use std::cell::RefCell;
     use std::time::Duration;
 
-    use loom::sync::{Condvar, Mutex};
+    use loom::thread::{self, Thread};
 
     use super::{AtomicU32, Ordering};
 
-    loom::lazy_static! {
-        // One queue for all words: a wake may wake too many, which the protocol must bear anyway.
-        static ref QUEUE: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    thread_local! {
+        // Who sleeps on which word. Not one of loom's types, on purpose: loom runs all threads of a
+        // model on one, and switches between them only at its own operations, so that what touches
+        // only this is one step, as it is in the kernel. (With loom's mutex, unlocking forgets that
+        // a thread which once locked it was unparked.)
+        static SLEEPERS: RefCell<Vec<(usize, Thread)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn address(word: &AtomicU32) -> usize {
+        std::ptr::from_ref(word).addr()
     }
 
     /// As the kernel's: the comparison and going to sleep are one step for whoever wakes.
     pub(crate) fn wait(word: &AtomicU32, expected: u32, _timeout: Option<Duration>) {
-        let guard = QUEUE.0.lock().unwrap();
-        if word.load(Ordering::SeqCst) == expected {
-            drop(QUEUE.1.wait(guard).unwrap());
+        let me = thread::current();
+        // An exchange, not a load: the kernel reads what is there, never an older value.
+        if word.fetch_or(0, Ordering::SeqCst) == expected {
+            SLEEPERS.with_borrow_mut(|sleepers| sleepers.push((address(word), me)));
+            thread::park();
         }
     }
 
-    pub(crate) fn wake(_word: &AtomicU32) {
-        drop(QUEUE.0.lock().unwrap());
-        QUEUE.1.notify_all();
+    pub(crate) fn wake(word: &AtomicU32) {
+        // Others may run between the exchange and the wake.
+        word.load(Ordering::Relaxed);
+        let woken: Vec<(usize, Thread)> = SLEEPERS
+            .with_borrow_mut(|sleepers| sleepers.extract_if(.., |(at, _)| *at == address(word)).collect());
+        woken.into_iter().for_each(|(_, thread)| thread.unpark());
     }
 }

@@ -273,7 +273,7 @@ mod tests {
 /// Every interleaving of one caller and one server, with loom: `cargo xtask test` runs it with
 /// `RUSTFLAGS="--cfg loom"`. `detach` and `await` below are what `client.rs` and `server.rs` do.
 #[cfg(all(test, loom))]
-mod model {
+mod loom_model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU32 as Data;
     use loom::thread;
@@ -284,7 +284,7 @@ mod model {
     struct Slot {
         word: AtomicU32,
         payload: Data,
-        bell: AtomicBool,
+        bell: AtomicU32,
         dead: AtomicBool,
     }
 
@@ -292,7 +292,7 @@ mod model {
         Arc::new(Slot {
             word: AtomicU32::new(0),
             payload: Data::new(0),
-            bell: AtomicBool::new(false),
+            bell: AtomicU32::new(0),
             dead: AtomicBool::new(false),
         })
     }
@@ -302,7 +302,7 @@ mod model {
         match post_request(&slot.word, sleeps) {
             Posted::Seen => {}
             Posted::Wake => sync::wake(&slot.word),
-            Posted::Ring => slot.bell.store(true, Ordering::Release),
+            Posted::Ring => ring(slot),
         }
         loop {
             if slot.dead.load(Ordering::Acquire) {
@@ -314,16 +314,20 @@ mod model {
                 Reply::Nested => unreachable!("nobody nests here"),
                 Reply::Pending => {}
             }
-            match caller_may_sleep(&slot.word) {
-                Some(value) => sync::wait(&slot.word, value, None),
-                None => thread::yield_now(),
+            if let Some(value) = caller_may_sleep(&slot.word) {
+                sync::wait(&slot.word, value, None);
             }
         }
     }
 
+    fn ring(slot: &Slot) {
+        slot.bell.swap(1, Ordering::AcqRel);
+        sync::wake(&slot.bell);
+    }
+
     fn await_bell(slot: &Slot) {
-        while !slot.bell.swap(false, Ordering::AcqRel) {
-            thread::yield_now();
+        while slot.bell.swap(0, Ordering::AcqRel) == 0 {
+            sync::wait(&slot.bell, 0, None);
         }
     }
 
@@ -455,7 +459,7 @@ mod model {
                     Reply::Nested => {
                         assert_eq!(slot.payload.load(Ordering::Relaxed), 7);
                         assert!(accept_nested(&slot.word));
-                        slot.bell.store(true, Ordering::Release);
+                        ring(&slot);
                     }
                     Reply::Pending => {
                         if let Some(value) = caller_may_sleep(&slot.word) {

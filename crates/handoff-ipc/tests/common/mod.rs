@@ -1,5 +1,6 @@
 //! A service that does a bit of everything, and a second process to run it in.
-#![allow(dead_code)] // each test file uses a part
+// Each test file uses a part; a module of a test cannot be reached from elsewhere.
+#![allow(dead_code, unreachable_pub)]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -207,6 +208,7 @@ pub struct Peer {
 }
 
 impl Peer {
+    #[allow(clippy::zombie_processes)] // waited for in `drop`, or the test failed
     pub fn start(role: &str, socket: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "role_main", "--nocapture", "--test-threads=1"])
