@@ -43,7 +43,8 @@ END { for (name in value) if (known[name]) {
 const KCONFIG: &str = "config BASE\n\tbool \"b\"\nconfig NET\n\tbool \"n\"\nconfig BINDER\n\tbool \"x\"\n\tdepends on NET\n\
     config NAME\n\tstring \"s\"\nconfig DEBUG_FS\n\tbool \"d\"\nconfig GCOV_KERNEL\n\tbool \"g\"\n";
 
-const FAIR: &str = "static int wake_wide(int x) { return x * 3; }\nint select_task(int x) { return wake_wide(x); }\n";
+const FAIR: &str =
+    "static int wake_wide(int x) { return x * 3; }\nint select_task(int x) { return wake_wide(x); }\n";
 
 struct Tree {
     folder: tempfile::TempDir,
@@ -78,7 +79,9 @@ impl Tree {
 
 fn tools() -> Result<(), String> {
     KernelArch::host().ok_or("needs a machine that kernels are built on")?;
-    ["make", "gcc", "flex", "bison", "bc", "perl", "awk"].iter().try_for_each(|tool| require_tool(tool).map(drop))
+    ["make", "gcc", "flex", "bison", "bc", "perl", "awk"]
+        .iter()
+        .try_for_each(|tool| require_tool(tool).map(drop))
 }
 
 fn functions(built: &Built) -> String {
@@ -96,7 +99,9 @@ fn a_kernel_is_built_outside_its_tree_with_what_was_asked_for() {
     let built = build.run().expect("built");
     assert_eq!(built.release, "6.1.0-test");
     assert_eq!(built.compiled, 2);
-    assert!(built.image.starts_with(tree.path("build").canonicalize().expect("there")) || built.image.is_file());
+    assert!(
+        built.image.starts_with(tree.path("build").canonicalize().expect("there")) || built.image.is_file()
+    );
     let config = std::fs::read_to_string(&built.config).expect("a configuration");
     for line in ["CONFIG_NET=y", "CONFIG_BINDER=y", "CONFIG_NAME=\"a b\"", "# CONFIG_BASE is not set"] {
         assert!(config.contains(line), "{line} in {config}");
@@ -118,7 +123,10 @@ fn a_symbol_that_does_not_survive_stops_the_build_with_the_reason() {
     let build = tree.build().fragment("f", "CONFIG_BINDER=y\nCONFIG_TYPO=y\n").expect("good");
     let error = build.run().expect_err("NET is off");
     let BuildError::Unmet { unmet } = &error else { panic!("{error}") };
-    assert_eq!(unmet.iter().map(|one| one.symbol.as_str()).collect::<Vec<_>>(), ["CONFIG_BINDER", "CONFIG_TYPO"]);
+    assert_eq!(
+        unmet.iter().map(|one| one.symbol.as_str()).collect::<Vec<_>>(),
+        ["CONFIG_BINDER", "CONFIG_TYPO"]
+    );
     let text = error.to_string();
     assert!(text.contains("NET is n") && text.contains("no Kconfig file"), "{text}");
     assert!(!tree.path("build/fair.o").exists(), "nothing was compiled");

@@ -2,7 +2,7 @@
 
 mod fetch;
 pub(crate) mod machine;
-mod run;
+pub(crate) mod run;
 mod shell;
 
 use clap::Subcommand;

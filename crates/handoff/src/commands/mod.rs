@@ -12,6 +12,7 @@ mod doctor;
 mod exec;
 mod floors;
 mod guest;
+mod kernel;
 mod latency;
 mod man;
 mod pin;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Floors(floors::Options),
     /// Run programs on another kernel, in QEMU: the Binder driver, CPU capacities, PREEMPT_RT
     Guest(guest::Options),
+    /// Understand kernel patches, bring them to another tree, build it and boot it
+    Kernel(kernel::Options),
     /// Test calls: deadlines met, CPU kept, priority inherited, as libhwbinder_latency
     Latency(latency::Options),
     /// Write a manual page for each command
@@ -75,6 +78,7 @@ impl Command {
             Self::Exec(options) => options.run(output),
             Self::Floors(options) => options.run(output),
             Self::Guest(options) => options.run(output),
+            Self::Kernel(options) => options.run(output),
             Self::Latency(options) => options.run(output),
             Self::Man(options) => options.run(output),
             Self::Pin(options) => options.run(output),

@@ -8,9 +8,18 @@ use handoff_kernel::guest::{Acceleration, Arch, Builder, Guest, GuestError, Kern
 /// Which kernel on which machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Machine {
+    #[command(flatten)]
+    choice: Choice,
+    #[command(flatten)]
+    hardware: Hardware,
+}
+
+/// Which kernel.
+#[derive(Debug, clap::Args)]
+struct Choice {
     /// The architecture: x86_64 or arm64 [default: this machine's]
     #[arg(long, value_name = "ARCH", help_heading = "Guest")]
-    pub(crate) arch: Option<Arch>,
+    arch: Option<Arch>,
 
     /// Boot this kernel image (bzImage or Image) instead of the distribution's
     #[arg(long, value_name = "IMAGE", help_heading = "Guest", conflicts_with_all = ["rt", "kernel_package"])]
@@ -27,7 +36,11 @@ pub(crate) struct Machine {
     /// Boot the distribution's fully preemptible kernel (PREEMPT_RT)
     #[arg(long, help_heading = "Guest")]
     rt: bool,
+}
 
+/// The machine that a kernel is booted on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Hardware {
     /// CPUs, grouped if need be: 4, or 4,sockets=2,cores=2 [default: 2]
     #[arg(long, value_name = "CPUS", help_heading = "Guest")]
     smp: Option<Smp>,
@@ -76,16 +89,39 @@ pub(crate) struct Machine {
 impl Machine {
     /// The guest that the options describe.
     pub(crate) fn builder(&self) -> Builder {
+        let builder = self.hardware.builder().kernel(self.choice.kernel());
+        match self.choice.arch {
+            Some(arch) => builder.arch(arch),
+            None => builder,
+        }
+    }
+
+    /// The architecture of the guest.
+    pub(crate) fn arch(&self) -> Option<Arch> {
+        self.choice.arch.or_else(Arch::host)
+    }
+}
+
+impl Choice {
+    fn kernel(&self) -> Kernel {
+        match (&self.kernel, &self.kernel_package) {
+            (Some(image), _) => Kernel::Image { image: image.clone(), modules: self.modules.clone() },
+            (None, Some(name)) => Kernel::Package(name.clone()),
+            (None, None) if self.rt => Kernel::RealTime,
+            (None, None) => Kernel::Distribution,
+        }
+    }
+}
+
+impl Hardware {
+    /// A guest on this machine, with the distribution's kernel.
+    pub(crate) fn builder(&self) -> Builder {
         let mut builder = Guest::builder()
-            .kernel(self.kernel())
             .memory_mib(self.memory)
             .acceleration(self.accel)
             .cpu_capacities(self.cpu_capacity.clone())
             .counted_instructions(self.icount)
             .boot_limit(Duration::from_secs(self.boot_timeout));
-        if let Some(arch) = self.arch {
-            builder = builder.arch(arch);
-        }
         if let Some(smp) = &self.smp {
             builder = builder.smp(smp.clone());
         }
@@ -101,15 +137,6 @@ impl Machine {
         }
         let builder = self.append.iter().fold(builder, |builder, words| builder.append(words));
         self.qemu_arg.iter().fold(builder, |builder, argument| builder.qemu_arg(argument))
-    }
-
-    fn kernel(&self) -> Kernel {
-        match (&self.kernel, &self.kernel_package) {
-            (Some(image), _) => Kernel::Image { image: image.clone(), modules: self.modules.clone() },
-            (None, Some(name)) => Kernel::Package(name.clone()),
-            (None, None) if self.rt => Kernel::RealTime,
-            (None, None) => Kernel::Distribution,
-        }
     }
 }
 

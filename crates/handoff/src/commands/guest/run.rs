@@ -157,7 +157,7 @@ impl Options {
         if let Some(file) = &self.handoff {
             return Ok(file.clone());
         }
-        let arch = self.machine.arch.or_else(Arch::host);
+        let arch = self.machine.arch();
         if let Some(arch) = arch.filter(|arch| Arch::host() != Some(*arch)) {
             return Err(anyhow::anyhow!("this handoff cannot run in a guest of {arch}")).advise(format_args!(
                 "build one with `cargo xtask dist --arch {arch}` and name it with --handoff, or run a program \
@@ -169,7 +169,11 @@ impl Options {
 }
 
 /// Runs the command with its output on our own.
-fn stream(guest: &mut Guest, command: &GuestCommand, output: &Output) -> anyhow::Result<GuestOutput> {
+pub(crate) fn stream(
+    guest: &mut Guest,
+    command: &GuestCommand,
+    output: &Output,
+) -> anyhow::Result<GuestOutput> {
     let mut printed = Ok(());
     let result = guest.run_streaming(command, &mut |stream, bytes| match stream {
         Stream::Stdout if printed.is_ok() => printed = output.bytes(bytes),
@@ -181,7 +185,7 @@ fn stream(guest: &mut Guest, command: &GuestCommand, output: &Output) -> anyhow:
 }
 
 /// Does something with a guest, and stops the guest on Ctrl-C.
-pub(super) fn until_interrupted<T>(
+pub(crate) fn until_interrupted<T>(
     stopper: &Stopper,
     action: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {

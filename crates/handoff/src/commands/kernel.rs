@@ -1,0 +1,43 @@
+//! `handoff kernel`: understand kernel patches, bring them to another tree, build it and boot it.
+
+mod boot;
+mod build;
+mod source;
+
+use clap::Subcommand;
+
+use crate::output::{Output, Verdict};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff kernel source linux-source-6.1 --into ~/src
+  handoff kernel build ~/src/linux-source-6.1 --out build
+  handoff kernel boot build";
+
+/// Understand kernel patches, bring them to another tree, build it and boot it
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    command: Kernel,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kernel {
+    /// Boot a kernel in a guest, and say how it went
+    Boot(boot::Options),
+    /// Build a kernel in a folder of its own, and check that it has what was asked for
+    Build(build::Options),
+    /// Fetch the distribution's kernel source and unpack it
+    Source(source::Options),
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        match &self.command {
+            Kernel::Boot(options) => options.run(output),
+            Kernel::Build(options) => options.run(output),
+            Kernel::Source(options) => options.run(output),
+        }
+    }
+}
