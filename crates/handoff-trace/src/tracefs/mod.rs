@@ -34,14 +34,22 @@ impl TraceFs {
     ///
     /// [`TraceError::NoTraceFs`] if there is none and it may not be mounted.
     pub fn find() -> Result<Self> {
-        for root in USUAL {
-            if Path::new(root).join("events/header_page").exists() {
-                return Ok(Self { root: root.into(), _mount: None });
-            }
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        if let Some(root) = mounted(&mounts) {
+            return Ok(Self { root, _mount: None });
         }
-        let fd = mount_detached().map_err(|why| TraceError::NoTraceFs { tried: USUAL.join(", "), why })?;
-        let root = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-        Ok(Self { root, _mount: Some(Arc::new(fd)) })
+        match mount_detached() {
+            Ok(fd) => {
+                let root = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+                Ok(Self { root, _mount: Some(Arc::new(fd)) })
+            }
+            // Asked for last: only looking at the second of these mounts it where debugfs is mounted.
+            Err(why) => USUAL
+                .iter()
+                .find(|root| Path::new(root).join("events/header_page").exists())
+                .map(|root| Self { root: root.into(), _mount: None })
+                .ok_or_else(|| TraceError::NoTraceFs { tried: USUAL.join(", "), why }),
+        }
     }
 
     /// A tracefs at a place of your choice, such as a recorded tree for a test.
@@ -81,6 +89,16 @@ impl TraceFs {
         let events = fs::read_to_string(self.root.join("set_event")).unwrap_or_default();
         Ok(running && (tracer.trim() != "nop" || !events.trim().is_empty()))
     }
+}
+
+/// Where the list of mounts (`/proc/self/mounts`, see proc(5)) has a tracefs.
+fn mounted(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (_, place, kind) = (fields.next()?, fields.next()?, fields.next()?);
+        // A place with a space or a backslash is written with escapes; nobody mounts tracefs there.
+        (kind == "tracefs" && !place.contains('\\')).then(|| place.into())
+    })
 }
 
 /// Mounts tracefs nowhere: a mount that is reached through its descriptor only (Linux 5.2).
@@ -156,6 +174,14 @@ mod tests {
         let path = PathBuf::from(format!("/proc/self/fd/{}/trace_clock", detached.as_raw_fd()));
         assert!(read(&path).expect("readable").contains("mono"));
         assert_eq!(fs::read_to_string("/proc/self/mounts").expect("readable"), mounts, "nobody sees it");
+    }
+
+    #[test]
+    fn a_mounted_one_is_used() {
+        let mounts = "proc /proc proc rw 0 0\nnodev /sys/kernel/tracing tracefs rw 0 0\n";
+        assert_eq!(mounted(mounts), Some("/sys/kernel/tracing".into()));
+        assert_eq!(mounted("tracefs /x\\040y tracefs rw 0 0\n"), None);
+        assert_eq!(mounted("proc /proc proc rw 0 0\n\nodd"), None);
     }
 
     #[test]
