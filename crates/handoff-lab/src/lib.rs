@@ -6,14 +6,18 @@
 //! - [`doctor`]: what could spoil a figure on this machine;
 //! - [`interleave`]: subjects and floors in turns, for benchmarks and `handoff run`;
 //! - [`suite`]: the standard suite of `handoff run`; [`report`]: one HTML file that opens offline;
+//! - [`experiment`]: A, A' and B in rounds until the question is answered; [`store`]: where that is kept;
 //! - [`analyse`]: what a published table supports;
 //! - [`stats`]: from rounds to an interval and a verdict; [`simulate`]: how often that errs.
 
 pub mod analyse;
 pub mod clock;
 pub mod doctor;
+pub mod experiment;
+pub mod export;
 pub mod interleave;
 pub mod report;
 pub mod simulate;
 pub mod stats;
+pub mod store;
 pub mod suite;

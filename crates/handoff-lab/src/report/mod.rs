@@ -1,9 +1,10 @@
 //! Reports: one HTML file each that opens offline, in light and in dark, on a desk and on a phone.
 //!
 //! [`page`] has what all reports share (style, template engine), [`chart`] draws SVG, and each kind of
-//! report is one file beside its template: [`suite`] for `handoff run`.
+//! report is one file beside its template: [`suite`] for `handoff run`, [`experiment`] for `handoff lab`.
 
 pub mod chart;
+pub mod experiment;
 pub mod page;
 pub mod scale;
 pub mod suite;

@@ -13,6 +13,7 @@ mod exec;
 mod floors;
 mod guest;
 mod kernel;
+mod lab;
 mod latency;
 mod man;
 mod pin;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Guest(guest::Options),
     /// Understand kernel patches, bring them to another tree, build it and boot it
     Kernel(kernel::Options),
+    /// Compare two arms in randomised rounds, and give an honest verdict
+    Lab(lab::Options),
     /// Test calls: deadlines met, CPU kept, priority inherited, as libhwbinder_latency
     Latency(latency::Options),
     /// Write a manual page for each command
@@ -79,6 +82,7 @@ impl Command {
             Self::Floors(options) => options.run(output),
             Self::Guest(options) => options.run(output),
             Self::Kernel(options) => options.run(output),
+            Self::Lab(options) => options.run(output),
             Self::Latency(options) => options.run(output),
             Self::Man(options) => options.run(output),
             Self::Pin(options) => options.run(output),

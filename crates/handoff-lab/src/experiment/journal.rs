@@ -1,0 +1,326 @@
+//! The journal: what was changed, on disk before it is changed, so that a later process can put it back.
+//!
+//! One file a process, a JSON line a change, in the state folder. The file is removed when everything is
+//! back. A file whose process is gone is what a SIGKILL or a power loss left: [`restore`] puts it back,
+//! unless the machine was booted since, which did that already.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::setting::{Setting, SettingError, Undo};
+
+/// Why the journal cannot be kept, or something not put back.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The journal itself.
+    #[error("cannot keep the journal {}; nothing was changed", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A setting.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Some settings could not be put back; the journal is kept.
+    #[error("not put back: {}; `handoff lab restore` tries again", failures.join("; "))]
+    Left {
+        /// What, and why.
+        failures: Vec<String>,
+    },
+}
+
+/// Who wrote a journal: its first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Owner {
+    pid: u32,
+    /// Start of the process in ticks since boot, so that a reused pid is not taken for it.
+    started: u64,
+    boot: String,
+}
+
+impl Owner {
+    fn this() -> Self {
+        let pid = std::process::id();
+        Self { pid, started: start_of(pid).unwrap_or(0), boot: boot() }
+    }
+
+    fn lives(&self) -> bool {
+        start_of(self.pid) == Some(self.started)
+    }
+}
+
+/// See `proc_pid_stat(5)`: field 22, counted after the name, which may hold anything.
+fn start_of(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// The folder for what must outlive a process: `$XDG_STATE_HOME/handoff`, `~/.local/state/handoff`, or
+/// `/var/lib/handoff` without a home.
+#[must_use]
+pub fn state_folder() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    variable("XDG_STATE_HOME")
+        .or_else(|| variable("HOME").map(|home| home.join(".local/state")))
+        .unwrap_or_else(|| PathBuf::from("/var/lib"))
+        .join("handoff")
+}
+
+/// The changes of this process, the last of which is put back first.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    undo: Vec<Undo>,
+}
+
+impl Journal {
+    /// Starts a journal in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn start(folder: &Path) -> Result<Self, JournalError> {
+        let path = folder.join(format!("journal-{}-{}.jsonl", std::process::id(), unique()));
+        let cannot = |source| JournalError::Io { path: path.clone(), source };
+        std::fs::create_dir_all(folder).map_err(cannot)?;
+        let file = OpenOptions::new().create_new(true).append(true).open(&path).map_err(cannot)?;
+        let mut journal = Self { path, file, undo: Vec::new() };
+        journal.append(&Owner::this())?;
+        Ok(journal)
+    }
+
+    fn append<T: Serialize>(&mut self, value: &T) -> Result<(), JournalError> {
+        let cannot = |source| JournalError::Io { path: self.path.clone(), source };
+        let mut line = serde_json::to_vec(value).map_err(|error| cannot(error.into()))?;
+        line.push(b'\n');
+        // On disk before the change is made, or a power loss in between could not be undone.
+        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(cannot)
+    }
+
+    /// Changes one thing: first the journal, then the machine.
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be written (then nothing was changed), or the kernel refuses.
+    pub fn set(&mut self, setting: &Setting) -> Result<(), JournalError> {
+        let undo = setting.undo()?;
+        self.append(&undo)?;
+        self.undo.push(undo);
+        Ok(setting.apply()?)
+    }
+
+    /// Puts everything back, the last change first, and goes on with an empty journal.
+    ///
+    /// # Errors
+    ///
+    /// If something cannot be put back; the rest is.
+    pub fn put_back(&mut self) -> Result<(), JournalError> {
+        if self.undo.is_empty() {
+            return Ok(());
+        }
+        let mut failures = Vec::new();
+        let mut left = Vec::new();
+        for undo in self.undo.drain(..).rev() {
+            if let Err(error) = undo.apply() {
+                failures.push(describe(&error));
+                left.push(undo);
+            }
+        }
+        left.reverse();
+        self.undo = left;
+        if !failures.is_empty() {
+            return Err(JournalError::Left { failures });
+        }
+        let cannot = |source| JournalError::Io { path: self.path.clone(), source };
+        self.file.set_len(0).map_err(cannot)?;
+        self.append(&Owner::this())
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // What cannot be put back now stays in the file for `restore`.
+        if self.put_back().is_ok() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn unique() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn describe(error: &SettingError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// What [`restore`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// Files and the values that were written back.
+    pub written: Vec<Undo>,
+    /// Journals of processes that still run, which were left alone.
+    pub running: usize,
+    /// Journals of an earlier boot, which needed nothing.
+    pub rebooted: usize,
+}
+
+/// Puts back what processes left that are gone. A missing folder means that there is nothing.
+///
+/// # Errors
+///
+/// If something cannot be put back; its journal is kept, and the rest is put back.
+pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
+    let mut restored = Restored::default();
+    let mut failures = Vec::new();
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(restored) };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !(name.starts_with("journal-") && name.ends_with(".jsonl")) {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let mut lines = text.lines();
+        let owner: Option<Owner> = lines.next().and_then(|line| serde_json::from_str(line).ok());
+        match owner {
+            Some(owner) if owner.lives() => {
+                restored.running += 1;
+                continue;
+            }
+            Some(owner) if owner.boot != boot() => restored.rebooted += 1,
+            // A torn first line was never followed by a change.
+            None => {}
+            Some(_) => {
+                // A torn last line is a change that was not made yet.
+                let undo: Vec<Undo> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+                let mut whole = true;
+                for undo in undo.into_iter().rev() {
+                    match undo.apply() {
+                        Ok(()) => restored.written.push(undo),
+                        Err(error) => {
+                            whole = false;
+                            failures.push(describe(&error));
+                        }
+                    }
+                }
+                if !whole {
+                    continue;
+                }
+            }
+        }
+        let _ = std::fs::remove_file(&path);
+    }
+    if failures.is_empty() { Ok(restored) } else { Err(JournalError::Left { failures }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use handoff_testkit::{require, require_root};
+
+    /// A sysctl of the kernel that changes nothing of note for the moment of a test.
+    const NAME: &str = "kernel.printk_ratelimit_burst";
+    const FILE: &str = "/proc/sys/kernel/printk_ratelimit_burst";
+
+    fn read() -> String {
+        std::fs::read_to_string(FILE).expect("a sysctl").trim().to_owned()
+    }
+
+    /// Both tests change the same sysctl.
+    fn turn() -> std::sync::MutexGuard<'static, ()> {
+        static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn setting(value: &str) -> Setting {
+        Setting::Sysctl { name: NAME.into(), value: value.into() }
+    }
+
+    #[test]
+    fn what_is_set_is_put_back_in_reverse_and_the_journal_goes() {
+        require!(require_root());
+        let _turn = turn();
+        let folder = tempfile::tempdir().expect("a folder");
+        let old = read();
+        let mut journal = Journal::start(folder.path()).expect("starts");
+        journal.set(&setting("17")).expect("set");
+        journal.set(&setting("18")).expect("set again");
+        assert_eq!(read(), "18");
+        assert_eq!(restore(folder.path()).expect("restores").running, 1, "our own journal is left alone");
+        assert_eq!(read(), "18");
+        journal.put_back().expect("put back");
+        assert_eq!(read(), old);
+        journal.set(&setting("19")).expect("set");
+        drop(journal);
+        assert_eq!(read(), old);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    }
+
+    #[test]
+    fn what_a_dead_process_left_is_put_back_once() {
+        require!(require_root());
+        let _turn = turn();
+        let folder = tempfile::tempdir().expect("a folder");
+        let old = read();
+        let mut journal = Journal::start(folder.path()).expect("starts");
+        journal.set(&setting("23")).expect("set");
+        // As after a SIGKILL: nothing is dropped, and the owner is a process that is no more.
+        let path = journal.path.clone();
+        std::mem::forget(journal);
+        let text = std::fs::read_to_string(&path).expect("the journal");
+        let gone = Owner { pid: u32::MAX, started: 1, boot: boot() };
+        let (_, changes) = text.split_once('\n').expect("an owner");
+        let torn = r#"{"path":"/proc/sys/kernel/prin"#;
+        let left = format!("{}\n{changes}{torn}", serde_json::to_string(&gone).expect("serialises"));
+        std::fs::write(&path, left).expect("written");
+        let restored = restore(folder.path()).expect("restores");
+        assert_eq!(restored.written, [Undo { path: FILE.into(), value: old.clone() }]);
+        assert_eq!(read(), old);
+        assert_eq!(restore(folder.path()).expect("nothing left"), Restored::default());
+    }
+
+    #[test]
+    fn a_reboot_needs_nothing_and_a_damaged_journal_does_no_harm() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let owner = Owner { pid: u32::MAX, started: 1, boot: "another".into() };
+        let line = serde_json::to_string(&owner).expect("serialises");
+        let undo = r#"{"path":"/proc/sys/kernel/printk_ratelimit_burst","value":"99"}"#;
+        std::fs::write(folder.path().join("journal-1-0.jsonl"), format!("{line}\n{undo}\n"))
+            .expect("written");
+        std::fs::write(folder.path().join("journal-2-0.jsonl"), "\u{0}garbage").expect("written");
+        std::fs::write(folder.path().join("other.txt"), "mine").expect("written");
+        let restored = restore(folder.path()).expect("restores");
+        assert_eq!((restored.rebooted, restored.written.len()), (1, 0));
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "other files stay");
+        assert_eq!(restore(Path::new("/no/such/folder")).expect("nothing"), Restored::default());
+    }
+
+    #[test]
+    fn a_setting_that_is_refused_changes_nothing() {
+        require!(require_root());
+        let _turn = turn();
+        let folder = tempfile::tempdir().expect("a folder");
+        let old = read();
+        let mut journal = Journal::start(folder.path()).expect("starts");
+        assert!(journal.set(&setting("not a number")).is_err());
+        let missing = Setting::Sysctl { name: "kernel.no_such_thing".into(), value: "1".into() };
+        assert!(journal.set(&missing).is_err());
+        drop(journal);
+        assert_eq!(read(), old);
+    }
+}

@@ -1,0 +1,48 @@
+//! The lab: an experiment is a file, a run of it a verdict.
+//!
+//! Data flows through the files of this folder in this order:
+//!
+//! 1. [`file`]: the experiment as somebody wrote it, with errors that tell line and column;
+//! 2. [`setting`] and [`journal`]: what a variant changes on the machine, written down before it is
+//!    changed, and put back after each run, at the end, or by a later process;
+//! 3. [`task`]: one run of the workload in a process of its own, and the figures it gave;
+//! 4. [`proof`]: whether what is compared was active at all;
+//! 5. [`runner`]: rounds of the arms A, A' and B in an order dealt anew, until the rule says stop;
+//! 6. [`result`]: the verdict with everything that it rests on, which [`crate::store`] keeps and
+//!    [`crate::report::experiment`] shows.
+
+pub mod file;
+pub mod journal;
+pub mod proof;
+pub mod result;
+pub mod runner;
+pub mod setting;
+mod sys;
+pub mod task;
+
+/// One arm of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArmId {
+    /// The baseline.
+    A,
+    /// The baseline once more: what no difference looks like.
+    Again,
+    /// The change.
+    B,
+}
+
+impl ArmId {
+    /// All three, as a round has them.
+    pub const ALL: [ArmId; 3] = [ArmId::A, ArmId::Again, ArmId::B];
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ArmId::A => "A",
+            ArmId::Again => "A'",
+            ArmId::B => "B",
+        }
+    }
+}

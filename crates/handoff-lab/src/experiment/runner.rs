@@ -1,0 +1,362 @@
+//! Rounds of A, A' and B in an order dealt anew, until the rule says stop.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use handoff_placement::{ControlGroup, Limits};
+
+use super::ArmId;
+use super::file::{Experiment, Metric};
+use super::journal::{Journal, JournalError};
+use super::result::{Asked, Ending, ExperimentResult, Ground, Header, RoundRecord, Sample, conclude};
+use super::sys;
+use super::task::{Meaning, Run, Task, TaskError};
+use crate::clock::timestamp;
+use crate::doctor::{Machine, Pulse, Root};
+use crate::stats::judge::{Round, log_ratios};
+use crate::stats::random::Random;
+
+/// The highest weight of a control group, against 100 of everybody else.
+const WEIGHT: u32 = 10_000;
+
+/// The machine is quiet when no more of its CPU time is used than this.
+const QUIET: f64 = 0.2;
+
+/// How to run an experiment.
+#[derive(Debug, Clone)]
+pub struct Options<'a> {
+    /// The handoff program, which runs workloads.
+    pub handoff: PathBuf,
+    /// The folder of the journal: [`super::journal::state_folder`].
+    pub state: PathBuf,
+    /// The command that repeats it.
+    pub command: String,
+    /// When this becomes true, the run ends after the present run of an arm.
+    pub stop: Option<&'a AtomicBool>,
+    /// Rounds of an earlier run of the same file and seed that was interrupted.
+    pub resume: Vec<RoundRecord>,
+}
+
+/// What a run tells while it goes on.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It begins.
+    Started(&'a Header),
+    /// An arm runs next.
+    Arm {
+        /// The round, counted from 1; 0 is a warm-up.
+        round: usize,
+        /// The arm.
+        arm: ArmId,
+    },
+    /// A round is complete.
+    Round {
+        /// The round.
+        record: &'a RoundRecord,
+        /// Rounds that the rule can take at most.
+        most: usize,
+        /// The most time that is left, if the run goes on to that round or to its budget.
+        left: Duration,
+    },
+}
+
+/// Why a run gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A run of an arm failed.
+    #[error("arm {arm} failed in round {round}")]
+    Task {
+        /// The arm.
+        arm: &'static str,
+        /// The round; 0 is the warm-up.
+        round: usize,
+        /// Why.
+        source: TaskError,
+    },
+    /// A setting could not be made or put back.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The control group could not be made.
+    #[error("cannot make the control group of high weight; without `cgroup = true` it is not needed")]
+    Group(#[source] handoff_placement::Error),
+    /// A metric is not among what was measured.
+    #[error("there is no metric {name:?}; a run measures {}", known.join(", "))]
+    NoMetric {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// Nobody knows which way of a metric is better.
+    #[error("metric {0:?} needs `better = \"lower\"` or \"higher\": the workload does not say")]
+    NoDirection(String),
+    /// No round is complete.
+    #[error("stopped before the first round was complete; everything was put back")]
+    Nothing,
+    /// No ratio can be made of the metric.
+    #[error("{0}")]
+    Metric(String),
+    /// Whoever keeps the rounds could not.
+    #[error("cannot keep what was measured")]
+    Keep(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What the listener of events may fail with.
+pub type Listener<'a> = dyn FnMut(Event<'_>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
+
+/// Runs an experiment.
+///
+/// Everything that an arm changes on the machine is put back after each of its runs, and when this
+/// returns, however it does.
+///
+/// # Errors
+///
+/// If an arm fails, a setting is refused, a metric is unknown, or it was stopped before the first round
+/// was complete.
+pub fn run(
+    experiment: &Experiment,
+    options: Options<'_>,
+    listener: &mut Listener<'_>,
+) -> Result<ExperimentResult, RunError> {
+    let clock = Instant::now();
+    let machine = Machine::here();
+    let header = header(experiment, &options, &machine);
+    listener(Event::Started(&header)).map_err(RunError::Keep)?;
+    let own_before = sys::own_cpu_time();
+    let mut session = Session::new(experiment, &options)?;
+    session.warm_up(listener)?;
+    let (rounds, ending) = session.rounds(clock, options.resume.clone(), listener)?;
+    if rounds.is_empty() {
+        return Err(RunError::Nothing);
+    }
+    let after = machine.diagnose();
+    let ground = Ground {
+        stopping: &experiment.rounds.stopping,
+        meanings: &session.meanings,
+        arms: &header.arms,
+        proofs: [&experiment.arms[0].proofs, &experiment.arms[1].proofs],
+        machine: (&header.before, &after),
+    };
+    let secondary: Vec<Asked> = experiment.secondary.iter().map(asked).collect();
+    let conclusion =
+        conclude(&rounds, &asked(&experiment.metric), &secondary, &ground).map_err(RunError::Metric)?;
+    let own = (sys::own_cpu_time() - own_before).as_secs_f64();
+    Ok(ExperimentResult {
+        ending,
+        seconds: clock.elapsed().as_secs_f64(),
+        overhead: (session.work_cpu > 0.0).then(|| own / (own + session.work_cpu)),
+        primary: conclusion.primary,
+        secondary: conclusion.secondary,
+        unusable: conclusion.unusable,
+        proofs: conclusion.proofs,
+        after,
+        rounds,
+        header,
+    })
+}
+
+fn asked(metric: &Metric) -> Asked {
+    Asked { name: metric.name.clone(), better: metric.better, margin: metric.margin }
+}
+
+fn header(experiment: &Experiment, options: &Options<'_>, machine: &Machine) -> Header {
+    let arms = &experiment.arms;
+    Header {
+        schema: ExperimentResult::SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        title: experiment.title.clone(),
+        question: experiment.question.clone(),
+        arms: [arms[0].name.clone(), arms[1].name.clone()],
+        differences: [arms[0].describe(), arms[1].describe()],
+        started: timestamp(),
+        command: options.command.clone(),
+        seed: experiment.rounds.seed,
+        file: experiment.text.clone(),
+        before: machine.diagnose(),
+    }
+}
+
+/// The state of a run between its rounds.
+struct Session<'a> {
+    experiment: &'a Experiment,
+    journal: Journal,
+    // Dropped after the journal: nothing of a run is left in it then.
+    _group: Option<ControlGroup>,
+    tasks: [Task; 2],
+    root: Root,
+    meanings: BTreeMap<String, Meaning>,
+    work_cpu: f64,
+    stop: Option<&'a AtomicBool>,
+}
+
+impl<'a> Session<'a> {
+    fn new(experiment: &'a Experiment, options: &Options<'a>) -> Result<Self, RunError> {
+        let group = if experiment.rounds.cgroup {
+            let name = format!("handoff-lab-{}", std::process::id());
+            let limits = Limits { weight: Some(WEIGHT), ..Limits::default() };
+            Some(ControlGroup::create(&name, &limits).map_err(RunError::Group)?)
+        } else {
+            None
+        };
+        let folders: Vec<PathBuf> =
+            group.iter().flat_map(ControlGroup::folders).map(ToOwned::to_owned).collect();
+        let limit = experiment.rounds.limit;
+        let task = |arm: usize| experiment.arms[arm].task(&options.handoff, &folders, limit);
+        Ok(Self {
+            experiment,
+            journal: Journal::start(&options.state)?,
+            _group: group,
+            tasks: [task(0), task(1)],
+            root: Root::new("/"),
+            meanings: BTreeMap::new(),
+            work_cpu: 0.0,
+            stop: options.stop,
+        })
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    /// Runs each arm without counting it, and checks that the metrics are there.
+    fn warm_up(&mut self, listener: &mut Listener<'_>) -> Result<(), RunError> {
+        // At least once, or a metric that is missing would be found after the first round.
+        for _ in 0..self.experiment.rounds.warm_up.max(1) {
+            for arm in [ArmId::A, ArmId::B] {
+                if self.stopped() {
+                    return Err(RunError::Nothing);
+                }
+                listener(Event::Arm { round: 0, arm }).map_err(RunError::Keep)?;
+                let (run, _) = self.arm(arm, 0)?;
+                self.meanings.extend(run.meanings.clone());
+                self.check_metrics(&run)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_metrics(&self, run: &Run) -> Result<(), RunError> {
+        let all = std::iter::once(&self.experiment.metric).chain(&self.experiment.secondary);
+        for metric in all {
+            if !run.values.contains_key(&metric.name) {
+                return Err(RunError::NoMetric {
+                    name: metric.name.clone(),
+                    known: run.values.keys().cloned().collect(),
+                });
+            }
+            let told = run.meanings.get(&metric.name).and_then(|meaning| meaning.better);
+            if metric.better.or(told).is_none() {
+                return Err(RunError::NoDirection(metric.name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn rounds(
+        &mut self,
+        clock: Instant,
+        mut records: Vec<RoundRecord>,
+        listener: &mut Listener<'_>,
+    ) -> Result<(Vec<RoundRecord>, Ending), RunError> {
+        let plan = &self.experiment.rounds;
+        let margin = self.experiment.metric.margin.ln_1p();
+        let most = plan.stopping.most_rounds();
+        let mut random = Random::new(plan.seed);
+        let begun = records.len();
+        // The orders of rounds that are there already are dealt again, so that a resumed run is the
+        // run that it would have been.
+        let mut deal = || {
+            let mut order = ArmId::ALL;
+            random.shuffle(&mut order);
+            order
+        };
+        for _ in 0..begun {
+            deal();
+        }
+        loop {
+            let logs = self.primary_logs(&records);
+            if !records.is_empty() && plan.stopping.is_over(&logs, margin) {
+                return Ok((records, Ending::Finished));
+            }
+            if clock.elapsed() >= plan.budget {
+                return Ok((records, Ending::Budget));
+            }
+            let order = deal();
+            let number = records.len() + 1;
+            let mut samples = BTreeMap::new();
+            for arm in order {
+                if self.stopped() {
+                    return Ok((records, Ending::Interrupted));
+                }
+                listener(Event::Arm { round: number, arm }).map_err(RunError::Keep)?;
+                let (_, sample) = self.arm(arm, number)?;
+                samples.insert(arm, sample);
+            }
+            let record = RoundRecord { number, order: order.to_vec(), samples };
+            let each = clock.elapsed() / u32::try_from(number - begun).unwrap_or(1).max(1);
+            let ahead = each * u32::try_from(most.saturating_sub(number)).unwrap_or(u32::MAX);
+            let left = ahead.min(plan.budget.saturating_sub(clock.elapsed()));
+            listener(Event::Round { record: &record, most, left }).map_err(RunError::Keep)?;
+            records.push(record);
+        }
+    }
+
+    fn primary_logs(&self, records: &[RoundRecord]) -> Vec<f64> {
+        let name = &self.experiment.metric.name;
+        let rounds: Vec<Round> = records
+            .iter()
+            .filter_map(|record| {
+                let value = |arm: ArmId| record.samples.get(&arm)?.values.get(name).copied();
+                Some(Round { a: value(ArmId::A)?, again: value(ArmId::Again)?, b: value(ArmId::B)? })
+            })
+            .collect();
+        log_ratios(&rounds).0
+    }
+
+    /// One run of one arm: set, count, run, count, put back.
+    fn arm(&mut self, id: ArmId, round: usize) -> Result<(Run, Sample), RunError> {
+        let arm = self.experiment.arm(id);
+        let mut flags: Vec<String> = self.wait_for_quiet().into_iter().collect();
+        for setting in &arm.settings {
+            self.journal.set(setting)?;
+        }
+        let before: Vec<Option<f64>> = arm.proofs.iter().map(super::proof::Proof::read).collect();
+        let pulse = Pulse::read(&self.root);
+        let outcome = self.tasks[usize::from(id == ArmId::B)].run();
+        let after = Pulse::read(&self.root);
+        let counted: Vec<Option<f64>> = arm.proofs.iter().map(super::proof::Proof::read).collect();
+        // Before the outcome is looked at: a run that failed is put back as well.
+        self.journal.put_back()?;
+        let run = outcome.map_err(|source| RunError::Task { arm: id.name(), round, source })?;
+        flags.extend(after.since(&pulse).flags());
+        self.work_cpu += run.values.get("cpu").copied().unwrap_or(0.0);
+        let growths =
+            arm.proofs.iter().zip(before.into_iter().zip(counted)).map(|(proof, (before, after))| {
+                (proof.describe(), proof.growth(before, after, &run.counters, run.seconds))
+            });
+        let sample = Sample { values: run.values.clone(), proofs: growths.collect(), flags };
+        Ok((run, sample))
+    }
+
+    /// Waits until hardly anything else runs, and says so if that does not happen in time.
+    fn wait_for_quiet(&self) -> Option<String> {
+        let patience = self.experiment.rounds.quiet;
+        if patience.is_zero() {
+            return None;
+        }
+        let start = Instant::now();
+        loop {
+            let before = Pulse::read(&self.root);
+            std::thread::sleep(Duration::from_millis(100));
+            let busy = Pulse::read(&self.root).since(&before).busy;
+            if busy <= QUIET {
+                return None;
+            }
+            if start.elapsed() >= patience || self.stopped() {
+                return Some(format!("not quiet: others used {:.0}% of the CPUs", busy * 100.0));
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What a variant changes on the machine: a sysctl, a file of sysfs or debugfs, a scheduler feature.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Where the kernel tells and takes its scheduler features.
+const FEATURES: &str = "/sys/kernel/debug/sched/features";
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// A sysctl, such as `net.ipv4.tcp_autocorking`.
+    Sysctl {
+        /// Its name.
+        name: String,
+        /// What to write.
+        value: String,
+    },
+    /// A file below `/sys` or `/proc`.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What to write.
+        value: String,
+    },
+    /// A scheduler feature, such as `WA_IDLE` or `NO_WA_IDLE`.
+    Feature {
+        /// What to write.
+        token: String,
+    },
+}
+
+/// Why a setting cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    /// It could lead anywhere.
+    #[error("{0}")]
+    Name(String),
+    /// The kernel does not have it, or refuses.
+    #[error("cannot {doing} {}", path.display())]
+    Io {
+        /// `read` or `write VALUE to`.
+        doing: String,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The value did not stay.
+    #[error("{} holds {found:?} after {wanted:?} was written to it", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What was written.
+        wanted: String,
+        /// What is in it.
+        found: String,
+    },
+}
+
+/// A file and what to write to it to have the old state again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// The file.
+    pub path: PathBuf,
+    /// What to write.
+    pub value: String,
+}
+
+impl Setting {
+    /// Its file.
+    ///
+    /// # Errors
+    ///
+    /// If the name could lead out of the kernel's folders.
+    pub fn path(&self) -> Result<PathBuf, SettingError> {
+        let plain = |text: &str| {
+            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c))
+        };
+        match self {
+            Self::Sysctl { name, .. } => {
+                if !plain(name) || name.split(['.', '/']).any(str::is_empty) {
+                    return Err(SettingError::Name(format!(
+                        "{name:?} is not the name of a sysctl, such as net.ipv4.tcp_autocorking"
+                    )));
+                }
+                Ok(Path::new("/proc/sys").join(name.replace('.', "/")))
+            }
+            Self::File { path, .. } => {
+                let inside = ["/sys", "/proc/sys", "/dev/cpuctl", "/dev/cpuset"]
+                    .iter()
+                    .any(|top| path.starts_with(top));
+                let climbs = path.components().any(|part| part.as_os_str() == "..");
+                if !inside || climbs {
+                    return Err(SettingError::Name(format!(
+                        "{} is not below /sys or /proc/sys: the lab changes and puts back kernel settings only",
+                        path.display()
+                    )));
+                }
+                Ok(path.clone())
+            }
+            Self::Feature { token } => {
+                let plain = !token.is_empty()
+                    && token.chars().all(|c| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit());
+                if !plain {
+                    return Err(SettingError::Name(format!(
+                        "{token:?} is not a scheduler feature, such as WA_IDLE or NO_WA_IDLE"
+                    )));
+                }
+                Ok(PathBuf::from(FEATURES))
+            }
+        }
+    }
+
+    /// What to write to the file.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        match self {
+            Self::Sysctl { value, .. } | Self::File { value, .. } => value,
+            Self::Feature { token } => token,
+        }
+    }
+
+    /// What would put the present state back.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or has no such feature.
+    pub fn undo(&self) -> Result<Undo, SettingError> {
+        let path = self.path()?;
+        let text = std::fs::read_to_string(&path).map_err(|source| SettingError::Io {
+            doing: "read".to_owned(),
+            path: path.clone(),
+            source,
+        })?;
+        let value = match self {
+            Self::Feature { token } => {
+                let name = token.strip_prefix("NO_").unwrap_or(token);
+                let off = format!("NO_{name}");
+                let state = text.split_whitespace().find(|word| *word == name || *word == off);
+                state
+                    .ok_or_else(|| {
+                        SettingError::Name(format!("this kernel has no scheduler feature {name}"))
+                    })?
+                    .to_owned()
+            }
+            _ => chosen(&text).to_owned(),
+        };
+        Ok(Undo { path, value })
+    }
+
+    /// Writes it, and looks whether it stayed.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn apply(&self) -> Result<(), SettingError> {
+        let path = self.path()?;
+        write(&path, self.value())?;
+        let found = self.undo()?.value;
+        let same = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        if same(&found) != same(self.value()) {
+            return Err(SettingError::Refused { path, wanted: self.value().to_owned(), found });
+        }
+        Ok(())
+    }
+
+    /// It in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Sysctl { name, value } => format!("sysctl {name} = {value}"),
+            Self::File { path, value } => format!("{} = {value}", path.display()),
+            Self::Feature { token } => format!("scheduler feature {token}"),
+        }
+    }
+}
+
+/// The content of a file, or the bracketed word of a list such as `always [madvise] never`.
+fn chosen(text: &str) -> &str {
+    let word = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    word.unwrap_or(text.trim_end())
+}
+
+fn write(path: &Path, value: &str) -> Result<(), SettingError> {
+    std::fs::write(path, value).map_err(|source| SettingError::Io {
+        doing: format!("write {value:?} to"),
+        path: path.to_owned(),
+        source,
+    })
+}
+
+impl Undo {
+    /// Puts the old state back.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn apply(&self) -> Result<(), SettingError> {
+        write(&self.path, &self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_lead_elsewhere() {
+        for name in ["../../etc/passwd", "a..b", "", ".a", "net.ipv4.x y", "a/../b"] {
+            let setting = Setting::Sysctl { name: name.into(), value: "1".into() };
+            assert!(setting.path().is_err(), "{name}");
+        }
+        for path in ["/etc/passwd", "/sys/../etc/passwd", "sys/x", "/proc/1/mem"] {
+            let setting = Setting::File { path: path.into(), value: "1".into() };
+            assert!(setting.path().is_err(), "{path}");
+        }
+        let sysctl = Setting::Sysctl { name: "net.ipv4.tcp_autocorking".into(), value: "1".into() };
+        assert_eq!(sysctl.path().expect("good"), Path::new("/proc/sys/net/ipv4/tcp_autocorking"));
+        assert!(Setting::Feature { token: "WA_IDLE; rm".into() }.path().is_err());
+    }
+
+    #[test]
+    fn a_list_is_put_back_by_its_chosen_word() {
+        assert_eq!(chosen("always [madvise] never\n"), "madvise");
+        assert_eq!(chosen("4096\t131072\t6291456\n"), "4096\t131072\t6291456");
+    }
+}

@@ -1,0 +1,454 @@
+//! One run of a workload or a command in a process of its own, and the figures that it gave.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use handoff_placement::CpuSet;
+use handoff_workloads::Outcome;
+use handoff_workloads::measurement::Better;
+use serde::{Deserialize, Serialize};
+
+use super::sys::{self, Birth, Usage, Wait};
+use crate::stats::judge::Direction;
+
+/// How much of a command's output is read for figures; more is an error.
+const MOST_OUTPUT: u64 = 64 << 20;
+
+/// A figure in the output of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub pick: Pick,
+    /// Its unit, for people.
+    pub unit: String,
+}
+
+/// Where a figure is in the output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    /// At this JSON pointer (RFC 6901) of output that is one JSON value.
+    Json(String),
+    /// The first group of this regular expression, at its first match.
+    Regex(String),
+}
+
+/// What to run for an arm.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// What it reads on standard input.
+    pub input: Option<String>,
+    /// Whether its output is an [`Outcome`] in JSON.
+    pub is_workload: bool,
+    /// Figures in its output.
+    pub figures: Vec<Figure>,
+    /// Variables that are added to its environment.
+    pub environment: BTreeMap<String, String>,
+    /// CPUs to run on.
+    pub cpus: Option<CpuSet>,
+    /// Nice value.
+    pub nice: Option<i32>,
+    /// Folders of control groups to run in.
+    pub groups: Vec<PathBuf>,
+    /// It is killed when it takes longer.
+    pub limit: Duration,
+}
+
+/// A unit and a direction, where they are known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meaning {
+    /// The unit's symbol.
+    pub unit: String,
+    /// Which way is better; `None` if nobody said.
+    pub better: Option<Direction>,
+}
+
+/// What one run gave.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// Wall time in seconds.
+    pub seconds: f64,
+    /// Figures by name.
+    pub values: BTreeMap<String, f64>,
+    /// Counters of the workload by name: growth during the run.
+    pub counters: BTreeMap<String, f64>,
+    /// What the figures mean.
+    pub meanings: BTreeMap<String, Meaning>,
+}
+
+/// Why a run gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// It could not be started.
+    #[error("cannot start `{command}`")]
+    Start {
+        /// The command.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It failed.
+    #[error("`{command}` ended with {status}{}", tail(stderr))]
+    Failed {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of what it said.
+        stderr: String,
+    },
+    /// It took too long.
+    #[error("`{command}` was killed after {} s; raise `limit_seconds` if it needs longer", limit.as_secs())]
+    Late {
+        /// The command.
+        command: String,
+        /// How long it had.
+        limit: Duration,
+    },
+    /// Its output does not have a figure.
+    #[error("the output of `{command}` has no figure {name:?}: {reason}")]
+    Figure {
+        /// The command.
+        command: String,
+        /// The figure.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Its output cannot be read.
+    #[error("the output of `{command}` cannot be used: {reason}")]
+    Output {
+        /// The command.
+        command: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The system refused something on the way.
+    #[error("cannot {what}")]
+    Io {
+        /// What.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn tail(stderr: &str) -> String {
+    let text = stderr.trim();
+    if text.is_empty() {
+        return String::new();
+    }
+    let start = text.char_indices().rev().nth(600).map_or(0, |(index, _)| index);
+    format!(": {}", &text[start..])
+}
+
+/// Splits a command line into words as a shell does, without expanding anything.
+///
+/// # Errors
+///
+/// If a quote is not closed or there is no word.
+pub fn words(line: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\'' | '"' => {
+                let into = word.get_or_insert_with(String::new);
+                loop {
+                    match letters.next() {
+                        Some(end) if end == letter => break,
+                        Some('\\') if letter == '"' => into.extend(letters.next()),
+                        Some(other) => into.push(other),
+                        None => return Err(format!("the quote {letter} is not closed in: {line}")),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_with(String::new).extend(letters.next()),
+            space if space.is_whitespace() => words.extend(word.take()),
+            other => word.get_or_insert_with(String::new).push(other),
+        }
+    }
+    words.extend(word);
+    if words.is_empty() { Err("the command is empty".to_owned()) } else { Ok(words) }
+}
+
+impl Task {
+    /// The command for people.
+    #[must_use]
+    pub fn command(&self) -> String {
+        self.argv.join(" ")
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started, fails, takes too long, or its output lacks a figure.
+    pub fn run(&self) -> Result<Run, TaskError> {
+        let io = |what: &str| {
+            let what = what.to_owned();
+            move |source| TaskError::Io { what, source }
+        };
+        let input = self.input_file().map_err(io("prepare the input"))?;
+        let mut stdout = tempfile::tempfile().map_err(io("make a temporary file"))?;
+        let mut stderr = tempfile::tempfile().map_err(io("make a temporary file"))?;
+        let mut command = Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]).envs(&self.environment).stdin(input);
+        command.stdout(stdout.try_clone().map_err(io("share a file"))?);
+        command.stderr(stderr.try_clone().map_err(io("share a file"))?);
+        let groups = self.open_groups().map_err(io("enter the control group"))?;
+        sys::prepare(&mut command, Birth { groups, cpus: self.cpus.clone(), nice: self.nice });
+        let start = Instant::now();
+        let child = command.spawn().map_err(|source| TaskError::Start { command: self.command(), source })?;
+        let (status, usage) = match sys::wait(&child, self.limit) {
+            Ok(Wait::Ended(status, usage)) => (status, usage),
+            Ok(Wait::Late) => {
+                sys::kill(&child);
+                return Err(TaskError::Late { command: self.command(), limit: self.limit });
+            }
+            Err(source) => {
+                sys::kill(&child);
+                return Err(TaskError::Io { what: "wait for the run".to_owned(), source });
+            }
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        if !status.success() {
+            let stderr = read(&mut stderr).unwrap_or_default();
+            return Err(TaskError::Failed { command: self.command(), status, stderr });
+        }
+        let mut run = Run { seconds, ..Run::default() };
+        run.add_usage(&usage);
+        if self.is_workload || !self.figures.is_empty() {
+            let output = read(&mut stdout).map_err(|reason| self.unusable(reason))?;
+            if self.is_workload {
+                run.add_outcome(&self.outcome(&output)?);
+            }
+            self.pick(&output, &mut run)?;
+        }
+        Ok(run)
+    }
+
+    fn input_file(&self) -> io::Result<Stdio> {
+        let Some(text) = &self.input else { return Ok(Stdio::null()) };
+        let mut file = tempfile::tempfile()?;
+        file.write_all(text.as_bytes())?;
+        file.rewind()?;
+        Ok(file.into())
+    }
+
+    fn open_groups(&self) -> io::Result<Vec<OwnedFd>> {
+        let open = |folder: &PathBuf| OpenOptions::new().write(true).open(folder.join("cgroup.procs"));
+        self.groups.iter().map(|folder| open(folder).map(OwnedFd::from)).collect()
+    }
+
+    fn unusable(&self, reason: impl Into<String>) -> TaskError {
+        TaskError::Output { command: self.command(), reason: reason.into() }
+    }
+
+    fn outcome(&self, output: &str) -> Result<Outcome, TaskError> {
+        serde_json::from_str(output).map_err(|error| self.unusable(format!("it is no outcome: {error}")))
+    }
+
+    fn pick(&self, output: &str, run: &mut Run) -> Result<(), TaskError> {
+        let mut parsed: Option<serde_json::Value> = None;
+        for figure in &self.figures {
+            let missing = |reason: String| TaskError::Figure {
+                command: self.command(),
+                name: figure.name.clone(),
+                reason,
+            };
+            let value = match &figure.pick {
+                Pick::Json(pointer) => {
+                    if parsed.is_none() {
+                        let value = serde_json::from_str(output)
+                            .map_err(|error| missing(format!("the output is no JSON: {error}")))?;
+                        parsed = Some(value);
+                    }
+                    let found = parsed.as_ref().and_then(|value| value.pointer(pointer));
+                    found
+                        .and_then(serde_json::Value::as_f64)
+                        .ok_or_else(|| missing(format!("no number is at {pointer}")))?
+                }
+                Pick::Regex(pattern) => {
+                    let regex =
+                        regex_lite::Regex::new(pattern).map_err(|error| missing(error.to_string()))?;
+                    let found = regex.captures(output).and_then(|groups| groups.get(1));
+                    let text = found.ok_or_else(|| missing(format!("nothing matches {pattern}")))?.as_str();
+                    text.trim().parse().map_err(|_| missing(format!("{text:?} is not a number")))?
+                }
+            };
+            run.values.insert(figure.name.clone(), value);
+            run.meanings.insert(figure.name.clone(), Meaning { unit: figure.unit.clone(), better: None });
+        }
+        Ok(())
+    }
+}
+
+fn read(file: &mut File) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    file.rewind().map_err(|error| error.to_string())?;
+    file.take(MOST_OUTPUT + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MOST_OUTPUT {
+        return Err("it is longer than 64 MiB".to_owned());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Run {
+    fn add_usage(&mut self, usage: &Usage) {
+        let cpu = usage.user + usage.system;
+        for (name, value, unit) in [
+            ("wall", self.seconds, "s"),
+            ("user", usage.user.as_secs_f64(), "s"),
+            ("sys", usage.system.as_secs_f64(), "s"),
+            ("cpu", cpu.as_secs_f64(), "s"),
+            ("max-rss", usage.max_rss_bytes as f64, "B"),
+            ("minor-faults", usage.minor_faults as f64, "count"),
+            ("major-faults", usage.major_faults as f64, "count"),
+            ("voluntary-switches", usage.voluntary_switches as f64, "count"),
+            ("involuntary-switches", usage.involuntary_switches as f64, "count"),
+        ] {
+            self.values.insert(name.to_owned(), value);
+            let meaning = Meaning { unit: unit.to_owned(), better: Some(Direction::Lower) };
+            self.meanings.insert(name.to_owned(), meaning);
+        }
+    }
+
+    /// The median of each measurement under its name; mean, p99 and maximum of those with several values
+    /// as `name:mean`, `name:p99` and `name:max`.
+    fn add_outcome(&mut self, outcome: &Outcome) {
+        for measurement in &outcome.measurements {
+            let summary = measurement.summary();
+            let better = match measurement.better() {
+                Better::Lower => Some(Direction::Lower),
+                Better::Higher => Some(Direction::Higher),
+                Better::Neither => None,
+            };
+            let meaning = Meaning { unit: measurement.unit().symbol().to_owned(), better };
+            let mut add = |name: String, value: f64| {
+                self.values.insert(name.clone(), value);
+                self.meanings.insert(name, meaning.clone());
+            };
+            let name = measurement.name();
+            add(name.to_owned(), summary.p50);
+            if summary.count > 1 {
+                add(format!("{name}:mean"), summary.mean);
+                add(format!("{name}:p99"), summary.p99);
+                add(format!("{name}:max"), summary.max);
+            }
+        }
+        for counter in &outcome.counters {
+            if let Some(value) = counter.value {
+                self.counters.insert(counter.name.clone(), value as f64);
+                self.values.insert(counter.name.clone(), value as f64);
+                let meaning = Meaning { unit: "count".to_owned(), better: None };
+                self.meanings.insert(counter.name.clone(), meaning);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(argv: &[&str]) -> Task {
+        Task {
+            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            input: None,
+            is_workload: false,
+            figures: Vec::new(),
+            environment: BTreeMap::new(),
+            cpus: None,
+            nice: None,
+            groups: Vec::new(),
+            limit: Duration::from_secs(60),
+        }
+    }
+
+    #[test]
+    fn words_of_a_command_line() {
+        assert_eq!(words("sleep 0.1"), Ok(vec!["sleep".into(), "0.1".into()]));
+        assert_eq!(
+            words(r#"sh -c 'a "b" c' "d\"e" f\ g ''"#),
+            Ok(vec![
+                "sh".into(),
+                "-c".into(),
+                "a \"b\" c".into(),
+                "d\"e".into(),
+                "f g".into(),
+                String::new()
+            ])
+        );
+        assert!(words("  ").is_err());
+        assert!(words("a 'b").is_err());
+    }
+
+    #[test]
+    fn usage_and_figures_of_a_command() {
+        let mut task = task(&["sh", "-c", "echo '{\"a\": {\"b\": 2.5}}'"]);
+        task.figures = vec![
+            Figure { name: "json".into(), pick: Pick::Json("/a/b".into()), unit: "x".into() },
+            Figure { name: "regex".into(), pick: Pick::Regex(r#""b": ([0-9.]+)"#.into()), unit: "x".into() },
+        ];
+        let run = task.run().expect("runs");
+        assert_eq!((run.values["json"], run.values["regex"]), (2.5, 2.5));
+        assert!(run.seconds > 0.0 && run.values["wall"] == run.seconds);
+        assert!(run.values["max-rss"] > 100_000.0 && run.values["minor-faults"] > 0.0);
+        task.figures = vec![Figure { name: "c".into(), pick: Pick::Json("/c".into()), unit: String::new() }];
+        assert!(task.run().expect_err("no /c").to_string().contains("no number is at /c"));
+    }
+
+    #[test]
+    fn failures_say_what_happened() {
+        let error = task(&["/no/such/program"]).run().expect_err("no program");
+        assert!(error.to_string().contains("cannot start `/no/such/program`"));
+        let error = task(&["sh", "-c", "echo alas >&2; exit 3"]).run().expect_err("fails").to_string();
+        assert!(error.contains("exit status: 3") && error.ends_with(": alas"), "{error}");
+    }
+
+    #[test]
+    fn a_late_run_is_killed_with_its_children() {
+        let marker = tempfile::NamedTempFile::new().expect("a file");
+        let script = format!("sleep 300 & echo $! > {}; wait", marker.path().display());
+        let mut task = task(&["sh", "-c", &script]);
+        task.limit = Duration::from_millis(1500);
+        assert!(matches!(task.run(), Err(TaskError::Late { .. })));
+        let pid = std::fs::read_to_string(marker.path()).expect("the child's pid");
+        let gone = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+            stat.map_or(true, |text| text.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with('Z')))
+        };
+        for _ in 0..200 {
+            if gone() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("the child {pid} lives");
+    }
+
+    #[test]
+    fn environment_input_cpus_and_nice_reach_the_process() {
+        let mut task = task(&["sh", "-c", "read x; echo $x $Y $(nice) $(taskset -pc $$ | sed 's/.*: //')"]);
+        task.input = Some("in\n".into());
+        task.environment.insert("Y".into(), "env".into());
+        task.nice = Some(11);
+        task.cpus = Some(CpuSet::of(0));
+        let all = r"^(in env 11 0)\s*$";
+        task.figures = vec![Figure { name: "x".into(), pick: Pick::Regex(all.into()), unit: String::new() }];
+        // The match is not a number, and the error shows what matched.
+        let error = task.run().expect_err("no number").to_string();
+        assert!(error.contains("\"in env 11 0\" is not a number"), "{error}");
+    }
+}

@@ -1,0 +1,59 @@
+//! `handoff lab`: did a change help, by how much, how sure is that, and was it on at all?
+
+mod analyse;
+mod compare;
+mod experiment;
+mod kept;
+
+use crate::output::{Output, Verdict};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff lab run experiments/autocorking.toml    an experiment file, to its verdict
+  handoff lab ab 'sleep 0.1' 'sleep 0.11'         any two commands
+  handoff lab aa 'sleep 0.1'                      how much this machine differs from itself
+  handoff lab analyse data.csv --before old --after new
+  handoff lab history";
+
+/// Compare two arms in randomised rounds, and give an honest verdict.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Which {
+    /// Compare a command with itself: this machine's noise
+    Aa(compare::Aa),
+    /// Compare two commands
+    Ab(compare::Ab),
+    /// Say what a published table of runs supports
+    Analyse(analyse::Options),
+    /// Check an experiment file and print its plan
+    Check(experiment::Check),
+    /// List the runs in the store
+    History(kept::History),
+    /// Put back what a killed run left changed
+    Restore(kept::Restore),
+    /// Run an experiment file
+    Run(experiment::Run),
+    /// Show a run again, or export it
+    Show(kept::Show),
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        match &self.which {
+            Which::Aa(options) => options.run(output),
+            Which::Ab(options) => options.run(output),
+            Which::Analyse(options) => options.run(output),
+            Which::Check(options) => options.run(output),
+            Which::History(options) => options.run(output),
+            Which::Restore(options) => options.run(output),
+            Which::Run(options) => options.run(output),
+            Which::Show(options) => options.run(output),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! `handoff lab run` and `handoff lab check`: experiment files.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use handoff_lab::experiment::file::Experiment;
+use handoff_lab::experiment::journal::{restore, state_folder};
+use handoff_lab::experiment::result::{ExperimentResult, RoundRecord};
+use handoff_lab::experiment::runner::{self, Event};
+use handoff_lab::report::experiment as report;
+use handoff_lab::stats::judge::Verdict as Answer;
+use handoff_lab::store::Store;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::interrupt;
+use crate::output::{Advice as _, Format, Output, Verdict};
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  handoff lab run experiments/autocorking.toml
+  handoff lab run x.toml --fail-on regressed    for CI: exit status 1 if it got worse
+  handoff lab run x.toml --resume               go on with the run that was interrupted
+  handoff lab run x.toml --rounds 12 --seed 5";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  handoff lab check experiments/autocorking.toml
+  handoff lab check x.toml --format json";
+
+/// Where results go, and what a verdict is worth: the same for every comparison.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Keep {
+    /// The folder for the store and the reports; it is made if it is not there.
+    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
+    output: PathBuf,
+    /// Exit with status 1 on these verdicts.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
+    fail_on: Vec<FailOn>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FailOn {
+    /// B is worse
+    Regressed,
+    /// The rounds do not answer the question
+    Inconclusive,
+    /// The proof of activation failed, or something else forbids a verdict
+    Withheld,
+}
+
+impl Keep {
+    pub(super) fn store(&self) -> anyhow::Result<Store> {
+        Store::open(&self.output.join("lab.sqlite")).advise("name another folder with --output")
+    }
+
+    fn verdict(&self, answer: Answer) -> Verdict {
+        let failed = match answer {
+            Answer::Regressed => self.fail_on.contains(&FailOn::Regressed),
+            Answer::Inconclusive => self.fail_on.contains(&FailOn::Inconclusive),
+            Answer::NotActive | Answer::Withheld => self.fail_on.contains(&FailOn::Withheld),
+            Answer::Improved | Answer::Equivalent => false,
+        };
+        Verdict::of(!failed)
+    }
+}
+
+/// Run an experiment file to its verdict.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(super) struct Run {
+    /// The experiment file.
+    file: PathBuf,
+    /// Go on with the latest run of this file that did not end.
+    #[arg(long)]
+    resume: bool,
+    /// So many rounds, whatever the file says.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=10_000))]
+    rounds: Option<u32>,
+    /// The order of runs, whatever the file says.
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    keep: Keep,
+}
+
+impl Run {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let mut experiment = Experiment::read(&self.file)?;
+        let mut command = format!("handoff lab run {}", self.file.display());
+        if let Some(rounds) = self.rounds {
+            experiment.rounds.stopping =
+                handoff_lab::stats::sequential::Stopping::Fixed { rounds: rounds as usize };
+            command += &format!(" --rounds {rounds}");
+        }
+        if let Some(seed) = self.seed {
+            experiment.rounds.seed = seed;
+            command += &format!(" --seed {seed}");
+        }
+        run(&experiment, command, self.resume, &self.keep, output)
+    }
+}
+
+/// Runs an experiment, keeps every round, and prints the result.
+pub(super) fn run(
+    experiment: &Experiment,
+    command: String,
+    resume: bool,
+    keep: &Keep,
+    output: &Output,
+) -> anyhow::Result<Verdict> {
+    let state = state_folder();
+    put_back_first(&state, output)?;
+    let mut store = keep.store()?;
+    let (mut id, rounds) = if resume { unfinished(&store, experiment)? } else { (None, Vec::new()) };
+    let bar = progress_bar();
+    bar.set_length(experiment.rounds.stopping.most_rounds() as u64);
+    bar.set_position(rounds.len() as u64);
+    let options = runner::Options {
+        handoff: std::env::current_exe().context("cannot tell where this program is")?,
+        state,
+        command,
+        stop: Some(interrupt::flag()),
+        resume: rounds,
+    };
+    let result = runner::run(experiment, options, &mut |event| {
+        match event {
+            Event::Started(header) => {
+                if id.is_none() {
+                    id = Some(store.begin(header)?);
+                }
+            }
+            Event::Arm { round: 0, arm } => bar.set_message(format!("warm-up, arm {}", arm.name())),
+            Event::Arm { round, arm } => {
+                bar.set_position(round as u64 - 1);
+                bar.tick();
+                bar.set_prefix(format!("round {round}, arm {}", arm.name()));
+            }
+            Event::Round { record, left, .. } => {
+                if let Some(id) = id {
+                    store.keep(id, record)?;
+                }
+                bar.set_message(format!("at most {} left", people(left)));
+            }
+        }
+        Ok(())
+    });
+    bar.finish_and_clear();
+    let result = result?;
+    let id = id.context("the run has no number in the store")?;
+    store.finish(id, &result)?;
+    let page = keep.output.join(format!("lab-{id}.html"));
+    std::fs::write(&page, report::html(&result)?)
+        .with_context(|| format!("cannot write {}", page.display()))?;
+    print(&result, output)?;
+    output.note(format_args!(
+        "run {id} is kept; report: {}",
+        std::path::absolute(&page).unwrap_or(page).display()
+    ));
+    Ok(keep.verdict(result.verdict()))
+}
+
+/// What an earlier run left changed would be taken for the normal state.
+fn put_back_first(state: &Path, output: &Output) -> anyhow::Result<()> {
+    let restored = restore(state)?;
+    for undo in &restored.written {
+        output.warn(format_args!(
+            "a run that was killed had left {} changed; it is {:?} again",
+            undo.path.display(),
+            undo.value
+        ));
+    }
+    Ok(())
+}
+
+fn unfinished(store: &Store, experiment: &Experiment) -> anyhow::Result<(Option<i64>, Vec<RoundRecord>)> {
+    let found = store.unfinished(&experiment.text, experiment.rounds.seed)?;
+    let (id, rounds) = found
+        .context("no run of this file and seed is unfinished")
+        .advise("run it without --resume; a file that was changed is another experiment")?;
+    Ok((Some(id), rounds))
+}
+
+pub(super) fn print(result: &ExperimentResult, output: &Output) -> anyhow::Result<()> {
+    match output.format() {
+        Format::Json => output.json(result),
+        Format::Text => output.line(format_args!("{}", report::text(result))),
+    }
+}
+
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {prefix}  {msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn people(time: Duration) -> String {
+    match time.as_secs() {
+        short @ 0..=119 => format!("{short} s"),
+        long => format!("{} min", long / 60),
+    }
+}
+
+/// Check an experiment file, and print what it would do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub(super) struct Check {
+    /// The experiment file.
+    file: PathBuf,
+}
+
+impl Check {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let experiment = Experiment::read(&self.file)?;
+        let rounds = &experiment.rounds;
+        let most = rounds.stopping.most_rounds();
+        let runs = 3 * most + 2 * rounds.warm_up.max(1);
+        if output.format() == Format::Json {
+            output.json(&serde_json::json!({
+                "title": experiment.title,
+                "arms": experiment.arms.iter().map(|arm| &arm.name).collect::<Vec<_>>(),
+                "metric": experiment.metric.name,
+                "stopping": rounds.stopping,
+                "seed": rounds.seed,
+                "most_runs": runs,
+                "budget_seconds": rounds.budget.as_secs_f64(),
+            }))?;
+            return Ok(Verdict::Pass);
+        }
+        let mut text = format!("{}\n{}\n", experiment.title, experiment.question);
+        for (id, arm) in ["A, A'", "B"].iter().zip(&experiment.arms) {
+            text += &format!("\n{id}: {}\n", arm.name);
+            for line in arm.describe() {
+                text += &format!("    {line}\n");
+            }
+        }
+        text += &format!(
+            "\nmetric   {} (margin {}%)\n",
+            experiment.metric.name,
+            experiment.metric.margin * 100.0
+        );
+        for metric in &experiment.secondary {
+            text += &format!("beside   {}\n", metric.name);
+        }
+        text += &format!("rounds   {}, seed {}\n", rounds.stopping.describe(), rounds.seed);
+        text += &format!("at most  {runs} runs in {}; ", people(rounds.budget));
+        text += "the time of one run is known after the warm-up";
+        output.line(format_args!("{}", text.trim()))?;
+        Ok(Verdict::Pass)
+    }
+}

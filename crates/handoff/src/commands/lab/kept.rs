@@ -1,0 +1,145 @@
+//! `handoff lab history`, `show` and `restore`: what is kept, and what was left.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use handoff_lab::experiment::journal::{restore, state_folder};
+use handoff_lab::experiment::result::ExperimentResult;
+use handoff_lab::report::experiment as report;
+use handoff_lab::store::Store;
+
+use super::experiment::print;
+use crate::output::{Advice as _, Format, Output, Verdict};
+
+/// The store.
+#[derive(Debug, clap::Args)]
+struct Where {
+    /// The folder that the runs were kept in.
+    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
+    output: PathBuf,
+}
+
+impl Where {
+    fn store(&self) -> anyhow::Result<Store> {
+        let path = self.output.join("lab.sqlite");
+        anyhow::ensure!(
+            path.is_file(),
+            "there is no store in {}: nothing was run there",
+            self.output.display()
+        );
+        Ok(Store::open(&path)?)
+    }
+}
+
+/// List the runs in the store.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  handoff lab history
+  handoff lab history --output ./results --format json")]
+pub(super) struct History {
+    #[command(flatten)]
+    place: Where,
+}
+
+impl History {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let entries = self.place.store()?.history()?;
+        if output.format() == Format::Json {
+            output.json(&entries)?;
+            return Ok(Verdict::Pass);
+        }
+        for entry in &entries {
+            let verdict = entry.verdict.as_deref().unwrap_or("did not end");
+            output.line(format_args!(
+                "{:>5}  {}  {:>4} rounds  {:<20}  {}",
+                entry.id, entry.started, entry.rounds, verdict, entry.title
+            ))?;
+        }
+        Ok(Verdict::Pass)
+    }
+}
+
+/// Show a run again, or export it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  handoff lab show                             the latest run
+  handoff lab show 3 --as markdown             for a pull request
+  handoff lab show 3 --as csv > runs.csv
+  handoff lab show 3 --as html > report.html")]
+pub(super) struct Show {
+    /// Its number, from `handoff lab history`; the latest if none is named.
+    run: Option<i64>,
+    /// The form to print it in.
+    #[arg(long = "as", value_enum, default_value = "text")]
+    form: Form,
+    #[command(flatten)]
+    place: Where,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// For a terminal
+    Text,
+    /// For a pull request
+    Markdown,
+    /// The report
+    Html,
+    /// Every value of every run
+    Csv,
+    /// Google Benchmark's JSON, each run a repetition
+    GoogleBenchmark,
+}
+
+impl Show {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let store = self.place.store()?;
+        let run = self.run.map_or_else(|| store.latest(), Ok)?;
+        let result: ExperimentResult =
+            store.result(run).advise("`handoff lab history` lists what there is")?;
+        match self.form {
+            Form::Text => print(&result, output)?,
+            Form::Markdown => output.bytes(report::markdown(&result).as_bytes())?,
+            Form::Html => output.bytes(report::html(&result)?.as_bytes())?,
+            Form::Csv => {
+                output.bytes(&handoff_lab::export::csv::runs(&result).context("cannot write CSV")?)?
+            }
+            Form::GoogleBenchmark => {
+                output.json(&handoff_lab::export::google_benchmark::of_experiment(&result))?
+            }
+        }
+        Ok(Verdict::Pass)
+    }
+}
+
+/// Put back what a killed run left changed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo handoff lab restore      after a SIGKILL; does nothing if there is nothing to do")]
+pub(super) struct Restore {
+    /// The folder of the journals.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    state: Option<PathBuf>,
+}
+
+impl Restore {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let folder = self.state.clone().unwrap_or_else(state_folder);
+        let restored = restore(&folder)?;
+        if output.format() == Format::Json {
+            output.json(&restored)?;
+            return Ok(Verdict::Pass);
+        }
+        for undo in &restored.written {
+            output.line(format_args!("{} is {:?} again", undo.path.display(), undo.value))?;
+        }
+        if restored.running > 0 {
+            output.line(format_args!("{} run(s) go on and were left alone", restored.running))?;
+        } else if restored.written.is_empty() {
+            output.line(format_args!("nothing was left changed"))?;
+        }
+        Ok(Verdict::Pass)
+    }
+}
