@@ -246,6 +246,13 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     if fit < 0.4 || !named && fit < 0.7 {
         confidence = confidence.min(0.6);
     }
+    if rival > 0.7 {
+        confidence = confidence.min(0.6);
+        differences.push("another place fits nearly as well".to_owned());
+    }
+    if differences.is_empty() {
+        differences.push("blank lines or white space differ".to_owned());
+    }
     let enclosing = enclosing(source, &edits);
     if let (Some(scope), Some(here)) = (wanted.scope(), &enclosing)
         && scope.name != here.name
