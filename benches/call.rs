@@ -1,0 +1,123 @@
+//! What a whole call costs, through proxy and stub, beside the cheapest thing that could do the same.
+//!
+//! `cargo xtask bench call` runs it; without `--rows FILE` it measures a few rounds and prints them.
+//! Every round takes one batch of every subject and floor, in an order of its own.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use handoff_lab::interleave::{Interleave, Subject, SubjectError};
+use handoff_lab::stats::describe::median;
+use handoff_workloads::floor::{self, Primitive};
+use handoff_workloads::{Placement, rpc};
+
+/// How long one batch of one subject takes, about.
+const BATCH: Duration = Duration::from_millis(60);
+/// Rounds of figures that are kept.
+const ROUNDS: usize = 40;
+/// Rounds of a look: the fewest that have a 95% interval.
+const LOOK: usize = 6;
+
+const SMALL: usize = 8;
+const LARGE: usize = 64 << 10;
+
+fn main() -> ExitCode {
+    handoff_workloads::play_if_peer();
+    let mut arguments = std::env::args_os().skip(1);
+    let rows = arguments.find(|argument| argument == "--rows").and_then(|_| arguments.next());
+    match measure(rows.map(PathBuf::from)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(file: Option<PathBuf>) -> Result<()> {
+    let rounds = if file.is_some() { ROUNDS } else { LOOK };
+    let interleave = Interleave { rounds, warm_up: 2, ..Interleave::default() };
+    let outcome = interleave.run(subjects()?, &mut |progress| {
+        if progress.done % 20 == 0 {
+            eprintln!("{} of {} batches", progress.done, progress.of);
+        }
+    })?;
+    let disturbed = outcome.flags.iter().filter(|flags| !flags.is_empty()).count();
+    if disturbed > 0 {
+        eprintln!(
+            "warning: something else ran in {disturbed} of {rounds} rounds: measure on an idle machine"
+        );
+    }
+    let rows = serde_json::to_string_pretty(&outcome.rows(0.95))?;
+    match file {
+        Some(file) => std::fs::write(&file, rows).with_context(|| format!("cannot write {}", file.display())),
+        None => {
+            println!("{rows}");
+            Ok(())
+        }
+    }
+}
+
+/// Every call with its floor, and what is asked of it.
+fn subjects() -> Result<Vec<Subject<'static>>> {
+    let one_cpu = Placement::same_cpu()?;
+    let futex = "futex ping-pong";
+    let copies = "futex ping-pong and one copy each way";
+    let mut subjects = vec![
+        floor(futex, Primitive::Futex, SMALL, one_cpu)?,
+        call("shm call, one CPU", SMALL, one_cpu)?
+            .against(futex)
+            .called("blocking, both on one CPU, 8 B")
+            .goal(1.25, Some(1.05)),
+        call("shm call, nothing pinned", SMALL, Placement::Unpinned)?
+            .against(futex)
+            .called("default settings, nothing pinned, 8 B")
+            .goal(2.0, None),
+        floor(copies, Primitive::Futex, LARGE, one_cpu)?,
+        call("shm call, one CPU, 64 KiB", LARGE, one_cpu)?
+            .against(copies)
+            .called("blocking, both on one CPU, 64 KiB")
+            .goal(1.2, None),
+    ];
+    match Placement::two_cpus() {
+        Ok(two_cpus) => {
+            let line = "cache-line ping-pong";
+            subjects.push(floor(line, Primitive::CacheLine, SMALL, two_cpus)?);
+            subjects.push(
+                call("shm call, two CPUs", SMALL, two_cpus)?
+                    .against(line)
+                    .called("both running, two CPUs, 8 B")
+                    .goal(1.6, Some(1.2)),
+            );
+        }
+        Err(error) => eprintln!("warning: no figures of two CPUs: {error}"),
+    }
+    Ok(subjects)
+}
+
+fn call(name: &str, payload: usize, placement: Placement) -> Result<Subject<'static>> {
+    let parameters = rpc::Parameters { payload, placement, ..rpc::Parameters::default() };
+    let mut session = rpc::Session::start(&parameters).with_context(|| format!("cannot start {name}"))?;
+    subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
+}
+
+fn floor(name: &str, primitive: Primitive, payload: usize, placement: Placement) -> Result<Subject<'static>> {
+    let parameters = floor::Parameters { primitive, payload, placement };
+    let mut session = floor::Session::start(&parameters).with_context(|| format!("cannot start {name}"))?;
+    subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
+}
+
+/// A subject whose value is the median of a batch, which takes about [`BATCH`]. A sample holds so many
+/// trips that reading the clock does not show in it.
+fn subject(
+    name: &str,
+    mut batch: impl FnMut(u32, u32) -> Result<Vec<f64>, SubjectError> + 'static,
+) -> Result<Subject<'static>> {
+    let trial = batch(100, 8).map_err(|error| anyhow::anyhow!("{name} failed: {error}"))?;
+    let trip = median(&trial).max(1.0);
+    let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
+    let samples = (BATCH.as_nanos() as f64 / (trip * trips)).clamp(20.0, 4096.0);
+    Ok(Subject::new(name, move || Ok(median(&batch(samples as u32, trips as u32)?))))
+}
