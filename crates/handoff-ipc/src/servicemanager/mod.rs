@@ -29,7 +29,7 @@ pub use policy_file::PolicyError;
 pub use process::{Process, ProcessReport};
 pub use server::{Serving, SocketAccess};
 pub use service::Manager;
-pub use types::{Domain, DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, check_name};
+pub use types::{Domain, DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, UnknownDomain, check_name};
 pub use watching::Watch;
 
 use crate::object::Code;

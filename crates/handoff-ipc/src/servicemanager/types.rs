@@ -65,14 +65,25 @@ impl fmt::Display for Domain {
     }
 }
 
-impl FromStr for Domain {
-    type Err = Error;
+/// A word that names no [`Domain`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no domain is called {0:?}: framework, hardware or vendor")]
+pub struct UnknownDomain(String);
 
-    fn from_str(text: &str) -> Result<Self> {
-        Domain::ALL.into_iter().find(|domain| domain.name() == text).ok_or_else(|| {
-            let what = format!("no domain is called {text:?}: framework, hardware or vendor");
-            Error::Status(Status::new(ExceptionCode::IllegalArgument, what))
-        })
+impl From<UnknownDomain> for Error {
+    fn from(unknown: UnknownDomain) -> Self {
+        Error::Status(Status::new(ExceptionCode::IllegalArgument, unknown.to_string()))
+    }
+}
+
+impl FromStr for Domain {
+    type Err = UnknownDomain;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDomain> {
+        Domain::ALL
+            .into_iter()
+            .find(|domain| domain.name() == text)
+            .ok_or_else(|| UnknownDomain(text.to_owned()))
     }
 }
 

@@ -21,6 +21,8 @@ mod placing;
 mod policy;
 mod run;
 mod sched;
+mod service;
+mod servicemanager;
 mod throughput;
 mod trace;
 mod workload;
@@ -62,6 +64,11 @@ pub(crate) enum Command {
     Run(run::Options),
     /// Record the scheduler: who ran, who woke whom, and why it was slow
     Sched(sched::Options),
+    /// Look at the services that are registered, and call them by hand
+    Service(service::Options),
+    /// Keep the names under which services find each other, until stopped
+    #[command(name = "servicemanager")]
+    ServiceManager(servicemanager::Options),
     /// Measure calls with payloads from 4 B to 1 MiB, as libhwbinder_benchmark
     Throughput(throughput::Options),
     /// Export recordings (Perfetto, HTML), and put back what killed ones left behind
@@ -89,6 +96,8 @@ impl Command {
             Self::Policy(options) => options.run(output),
             Self::Run(options) => options.run(output),
             Self::Sched(options) => options.run(output),
+            Self::Service(options) => options.run(output),
+            Self::ServiceManager(options) => options.run(output),
             Self::Throughput(options) => options.run(output),
             Self::Trace(options) => options.run(output),
             Self::Workload(options) => options.run(output),

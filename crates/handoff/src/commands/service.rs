@@ -1,0 +1,365 @@
+//! `handoff service`: look at the services that are registered, and call them by hand.
+
+mod words;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use handoff_ipc::runtime::Options as RuntimeOptions;
+use handoff_ipc::servicemanager::{Domain, MANAGER_NAME, NamePattern, ProcessReport, ServiceInfo};
+use handoff_ipc::{Binder, CallOptions, Error, Runtime};
+use serde::Serialize;
+
+use self::words::{Kind, Words};
+use crate::output::{Advice as _, Format, Output, Verdict, style};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff service list                            names, interfaces, domains, processes
+  handoff service list 'camera/*' --domain hardware --format json
+  handoff service check camera/0                  exit status 0 if it is there, 1 if not
+  handoff service wait camera/0 --timeout 10
+  handoff service call clock 1                    transaction 1, the reply as bytes
+  handoff service call adder 1 i32 2 i32 3 --reply i32
+  handoff service call store 2 str key bytes 00ff7f --oneway
+  handoff service stats camera/0                  what the engine of its process did
+  handoff service dump camera/0 --verbose         what the service says of itself";
+
+/// Look at the services that are registered, and call them by hand.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Ask the service manager that listens here, instead of the usual one.
+    #[arg(long, global = true, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// How long a service may take to answer, in seconds.
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    timeout: Duration,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List what is registered
+    #[command(
+        after_help = "Examples:\n  handoff service list\n  handoff service list 'camera/*' --domain hardware --format json"
+    )]
+    List {
+        /// Only names like this: `*` stands for any characters, `?` for one.
+        #[arg(value_name = "PATTERN")]
+        pattern: Option<String>,
+        /// Only services of this domain: framework, hardware or vendor.
+        #[arg(long)]
+        domain: Option<Domain>,
+    },
+    /// Say whether a name is registered, and by whom
+    #[command(after_help = "Examples:\n  handoff service check camera/0 && echo there")]
+    Check {
+        /// The name.
+        name: String,
+    },
+    /// Wait until a name is registered
+    #[command(after_help = "Examples:\n  handoff service wait camera/0 --timeout 30")]
+    Wait {
+        /// The name.
+        name: String,
+    },
+    /// Make one call, with arguments written as a type and a value each
+    ///
+    /// Types: i32, i64, f32, f64, bool, str (UTF-16, AIDL's String), utf8, bytes (as hexadecimal digits),
+    /// service (a reference to the service of that name), null-str, null-object.
+    #[command(
+        after_help = "Examples:\n  handoff service call adder 1 i32 2 i32 3 --reply i32\n  handoff service call store 2 str key bytes 00ff7f --oneway"
+    )]
+    Call {
+        /// The name of the service.
+        name: String,
+        /// The number of the transaction; AIDL counts an interface's methods from 1.
+        code: u32,
+        /// A type and a value, as often as wanted.
+        #[arg(value_name = "TYPE VALUE", allow_negative_numbers = true)]
+        arguments: Vec<String>,
+        /// Read the reply as values of these types, such as i32,str.
+        #[arg(long, value_name = "TYPES", value_delimiter = ',', conflicts_with = "oneway")]
+        reply: Vec<Kind>,
+        /// Do not wait for a reply.
+        #[arg(long)]
+        oneway: bool,
+    },
+    /// Show what the engine of a service's process did
+    #[command(
+        after_help = "Examples:\n  handoff service stats            the manager's own\n  handoff service stats camera/0 --format json"
+    )]
+    Stats {
+        /// The name of the service; the manager itself if none is given.
+        name: Option<String>,
+    },
+    /// Have a service print its state
+    #[command(
+        after_help = "Examples:\n  handoff service dump manager\n  handoff service dump camera/0 --verbose"
+    )]
+    Dump {
+        /// The name of the service.
+        name: String,
+        /// Arguments for the service.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let problem = "is not a number of seconds above zero";
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| format!("`{text}` {problem}"))
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let runtime = Runtime::connect(&RuntimeOptions { socket: self.socket.clone(), ..Default::default() })
+            .advise("start one with `handoff servicemanager`, or name its socket with --socket")?;
+        match &self.action {
+            Action::List { pattern, domain } => self.list(output, &runtime, pattern.as_deref(), *domain),
+            Action::Check { name } => self.check(output, &runtime, name),
+            Action::Wait { name } => match runtime.services().wait_for(name, self.timeout) {
+                Ok(_) => self.check(output, &runtime, name),
+                Err(Error::NoSuchService(_)) => {
+                    output.note(format_args!("nobody registered {name} within {:?}", self.timeout));
+                    Ok(Verdict::Fail)
+                }
+                Err(error) => Err(error.into()),
+            },
+            Action::Call { name, code, arguments, reply, oneway } => {
+                let words = Words::parse(arguments)?;
+                let service = get(&runtime, name)?;
+                let sent = words.resolve(&runtime)?;
+                if *oneway {
+                    service.oneway(*code, |to| sent.write(to))?;
+                    return Ok(Verdict::Pass);
+                }
+                let within = CallOptions::within(self.timeout);
+                let answer = service
+                    .call_with(within, *code, |to| sent.write(to), |from| words::read_reply(from, reply))
+                    .map_err(|error| match error {
+                        Error::UnknownTransaction { .. } => {
+                            anyhow::anyhow!("{name} has no transaction with code {code}")
+                        }
+                        other => other.into(),
+                    })?;
+                output.result(&answer)?;
+                Ok(Verdict::Pass)
+            }
+            Action::Stats { name } => {
+                let name = name.as_deref().unwrap_or(MANAGER_NAME);
+                get(&runtime, name)?;
+                let process = runtime.services().process_of(name).map_err(|error| match error {
+                    Error::NoSuchService(_) => {
+                        anyhow::anyhow!("the process of {name} tells nothing of its engine")
+                    }
+                    other => other.into(),
+                })?;
+                output.result(&Stats::new(name, process.report(self.timeout)?))?;
+                Ok(Verdict::Pass)
+            }
+            Action::Dump { name, arguments } => {
+                let (service, arguments) = (get(&runtime, name)?, arguments.clone());
+                let text = self.patiently(name, move || service.dump(&arguments))?;
+                match output.format() {
+                    Format::Text => output.bytes(text.as_bytes())?,
+                    Format::Json => output.json(&text)?,
+                }
+                Ok(Verdict::Pass)
+            }
+        }
+    }
+
+    fn list(
+        &self,
+        output: &Output,
+        runtime: &Runtime,
+        pattern: Option<&str>,
+        domain: Option<Domain>,
+    ) -> anyhow::Result<Verdict> {
+        let pattern = pattern.map(NamePattern::new);
+        let services = runtime.services().list()?;
+        let is_wanted = |info: &ServiceInfo| {
+            pattern.as_ref().is_none_or(|pattern| pattern.matches(&info.name))
+                && domain.is_none_or(|domain| domain == info.domain)
+        };
+        let rows = services.into_iter().filter(is_wanted).map(Row::new).collect();
+        output.result(&List(rows))?;
+        Ok(Verdict::Pass)
+    }
+
+    fn check(&self, output: &Output, runtime: &Runtime, name: &str) -> anyhow::Result<Verdict> {
+        let Some(service) = runtime.services().check(name)? else {
+            match output.format() {
+                Format::Text => output.line(format_args!("{name}: not registered"))?,
+                Format::Json => output.json(&None::<Row>)?,
+            }
+            return Ok(Verdict::Fail);
+        };
+        let known = runtime.services().list()?.into_iter().find(|info| info.name == name);
+        let Some(mut info) = known else {
+            anyhow::bail!("{name} was registered a moment ago, and is not any longer");
+        };
+        if info.interface.is_empty() {
+            info.interface = self.patiently(name, move || service.descriptor())?;
+        }
+        output.result(&List(vec![Row::new(info)]))?;
+        Ok(Verdict::Pass)
+    }
+
+    /// Runs what may never return, and stops waiting for it when the time is over.
+    fn patiently<T: Send + 'static>(
+        &self,
+        name: &str,
+        ask: impl FnOnce() -> handoff_ipc::Result<T> + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let (send, answer) = mpsc::channel();
+        std::thread::spawn(move || {
+            // Fails only if nobody waits any longer.
+            let _ = send.send(ask());
+        });
+        match answer.recv_timeout(self.timeout) {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(anyhow::anyhow!("{name} did not answer within {:?}", self.timeout))
+                .advise("give it longer with --timeout SECONDS"),
+        }
+    }
+}
+
+fn get(runtime: &Runtime, name: &str) -> anyhow::Result<Binder> {
+    runtime.services().get(name).map_err(|error| match error {
+        error @ Error::NoSuchService(_) => {
+            anyhow::Error::from(error).context("help: see what is there with `handoff service list`")
+        }
+        other => other.into(),
+    })
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    interface: String,
+    domain: &'static str,
+    pid: u32,
+    uid: Option<u32>,
+    dump_priority: i32,
+}
+
+impl Row {
+    fn new(info: ServiceInfo) -> Self {
+        Row {
+            name: info.name,
+            interface: info.interface,
+            domain: info.domain.name(),
+            pid: info.pid,
+            uid: info.uid,
+            dump_priority: info.dump_priority.bits(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct List(Vec<Row>);
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = ["NAME", "INTERFACE", "DOMAIN", "PID", "UID"].map(str::to_owned);
+        let rows = self.0.iter().map(|row| {
+            let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+            let pid = if row.pid == 0 { "-".to_owned() } else { row.pid.to_string() };
+            let uid = row.uid.map_or("-".to_owned(), |uid| uid.to_string());
+            [or_dash(&row.name), or_dash(&row.interface), row.domain.to_owned(), pid, uid]
+        });
+        let table: Vec<[String; 5]> = std::iter::once(title).chain(rows).collect();
+        let width = |column: usize| table.iter().map(|row| row[column].len()).max().unwrap_or(0);
+        let widths: [usize; 5] = std::array::from_fn(width);
+        for (number, row) in table.iter().enumerate() {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+                match column {
+                    0 => line.push_str(&format!("{cell:<width$}")),
+                    3 | 4 => line.push_str(&format!("  {cell:>width$}")),
+                    _ => line.push_str(&format!("  {cell:<width$}")),
+                }
+            }
+            match number {
+                0 => write!(f, "{}", style::paint(style::HEADING, line))?,
+                _ => write!(f, "\n{line}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a process tells of its engine, with the names that JSON has.
+#[derive(Debug, Serialize)]
+struct Stats {
+    service: String,
+    pid: u32,
+    age_seconds: f64,
+    calls: u64,
+    served: u64,
+    served_oneway: u64,
+    spun: u64,
+    slept: u64,
+    beside: u64,
+    priority_changes: u64,
+    raised: u64,
+    inherit_denied: u64,
+    threads: u64,
+    links: u64,
+}
+
+impl Stats {
+    fn new(service: &str, report: ProcessReport) -> Self {
+        let stats = report.stats;
+        Stats {
+            service: service.to_owned(),
+            pid: report.pid,
+            age_seconds: report.age.as_secs_f64(),
+            calls: stats.calls,
+            served: stats.served,
+            served_oneway: stats.served_oneway,
+            spun: stats.spun,
+            slept: stats.slept,
+            beside: stats.beside,
+            priority_changes: stats.priority_changes,
+            raised: stats.raised,
+            inherit_denied: stats.inherit_denied,
+            threads: stats.threads,
+            links: stats.links,
+        }
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is in process {}, which has run for {:.1} s",
+            self.service, self.pid, self.age_seconds
+        )?;
+        for (count, what) in [
+            (self.served, "calls served"),
+            (self.served_oneway, "oneway calls served"),
+            (self.calls, "calls made"),
+            (self.spun, "of them caught spinning"),
+            (self.slept, "of them slept for"),
+            (self.beside, "of them with the callee asked to wait beside its caller"),
+            (self.priority_changes, "times a thread took over a priority"),
+            (self.raised, "times a busy thread was raised for a more urgent caller"),
+            (self.inherit_denied, "priorities that it may not take over"),
+            (self.threads, "threads that serve, now"),
+            (self.links, "processes connected, now"),
+        ] {
+            write!(f, "\n{count:>12}  {what}")?;
+        }
+        Ok(())
+    }
+}

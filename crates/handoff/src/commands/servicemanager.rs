@@ -1,0 +1,113 @@
+//! `handoff servicemanager`: the process that keeps the names.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use handoff_ipc::runtime::{SOCKET_VARIABLE, own_socket};
+use handoff_ipc::servicemanager::{Manager, Policy, Serving, SocketAccess};
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::output::{Advice as _, Output, Verdict};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff servicemanager                              at the usual place
+  handoff servicemanager --policy /etc/handoff/policy.toml
+  handoff servicemanager --policy new.toml --check    say what is wrong with a policy, and no more
+  handoff servicemanager --socket /tmp/names.sock &   then HANDOFF_SOCKET=/tmp/names.sock my-service
+  kill -HUP PID                                       read the policy again";
+
+/// Keep the names under which services find each other, until stopped.
+///
+/// Listens at --socket, else at $HANDOFF_SOCKET, else at /run/handoff/servicemanager.sock for root and
+/// at handoff/servicemanager.sock in $XDG_RUNTIME_DIR for other users. SIGHUP reads the policy again;
+/// SIGTERM and SIGINT stop it, and its socket goes. Under systemd it says when it is ready.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Listen here.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Who may add and find which names (TOML); without it, everybody may do everything.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Who may connect at all [default: everybody if root starts it, owner otherwise].
+    #[arg(long, value_enum, value_name = "owner|everybody", hide_possible_values = true)]
+    access: Option<Access>,
+    /// Only check the policy.
+    #[arg(long, requires = "policy")]
+    check: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Access {
+    /// Processes of the same user, and of root
+    Owner,
+    /// Every process
+    Everybody,
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let policy = self.read_policy()?;
+        if self.check {
+            output.note(format_args!("the policy is fine: {}", described(&policy)));
+            return Ok(Verdict::Pass);
+        }
+        // Before the socket exists, so that no signal can leave it behind.
+        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
+        let socket = self.socket.clone().map_or_else(own_socket, Ok)?;
+        let serving = Manager::new(policy).serve(&socket, self.access()).advise(format_args!(
+            "choose another place with --socket or ${SOCKET_VARIABLE}, or stop the manager that serves there"
+        ))?;
+        output.note(format_args!("service manager at {}", serving.socket().display()));
+        tell_systemd(output, &[NotifyState::Ready]);
+        self.serve(output, signals, &serving);
+        Ok(Verdict::Pass)
+    }
+
+    fn serve(&self, output: &Output, mut signals: Signals, serving: &Serving) {
+        for signal in signals.forever() {
+            if signal != SIGHUP {
+                tell_systemd(output, &[NotifyState::Stopping]);
+                return;
+            }
+            match self.read_policy() {
+                Ok(policy) => {
+                    output.note(format_args!("the policy was read again: {}", described(&policy)));
+                    serving.manager().set_policy(policy);
+                }
+                // The old one stays: a mistake in a file opens and closes nothing.
+                Err(error) => output.warn(format_args!("the policy stays as it was: {error:#}")),
+            }
+        }
+    }
+
+    fn read_policy(&self) -> anyhow::Result<Policy> {
+        self.policy.as_ref().map_or_else(|| Ok(Policy::open()), |file| Ok(Policy::read(file)?))
+    }
+
+    fn access(&self) -> SocketAccess {
+        match self.access {
+            Some(Access::Owner) => SocketAccess::Owner,
+            Some(Access::Everybody) => SocketAccess::Everybody,
+            None if rustix::process::geteuid().is_root() => SocketAccess::Everybody,
+            None => SocketAccess::Owner,
+        }
+    }
+}
+
+fn described(policy: &Policy) -> String {
+    let others = if policy.others_open { "open" } else { "closed" };
+    let rules = policy.rules.len();
+    format!("{rules} rule{}, other names are {others}", if rules == 1 { "" } else { "s" })
+}
+
+/// Does nothing where no service manager of the system listens ($NOTIFY_SOCKET).
+fn tell_systemd(output: &Output, state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        output.warn(format_args!("systemd cannot be told: {error}"));
+    }
+}
