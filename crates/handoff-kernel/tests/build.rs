@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use handoff_kernel::build::{Base, BuildError, Built, GUEST_FRAGMENT, KernelArch, KernelBuild};
+use handoff_kernel::build::{Base, BuildError, Built, KernelArch, KernelBuild, guest_fragment};
 use handoff_kernel::guest::Stopper;
 use handoff_testkit::{require, require_tool};
 
@@ -207,5 +207,6 @@ fn what_is_no_tree_is_refused() {
     assert!(KernelBuild::new(Path::new("/no/such"), folder.path()).run().is_err());
     let bad = KernelBuild::new("/etc", folder.path()).fragment("f", "nonsense\n");
     assert!(bad.is_err_and(|why| why.to_string().contains("f:1")));
-    assert!(KernelBuild::new("/etc", folder.path()).fragment("guest", GUEST_FRAGMENT).is_ok());
+    let guest = guest_fragment(KernelArch::X86_64).expect("a guest can be of it");
+    assert!(KernelBuild::new("/etc", folder.path()).fragment("guest", guest).is_ok());
 }

@@ -39,6 +39,15 @@ impl KernelArch {
         }
     }
 
+    /// The folder of the architecture's own source, below `arch`.
+    pub(crate) const fn folder(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86",
+            Self::Arm64 => "arm64",
+            Self::Arm => "arm",
+        }
+    }
+
     /// Begins the names of the cross compiler's programs; nothing where no cross compiler is needed.
     pub(crate) fn cross_prefix(self) -> &'static str {
         if Self::host() == Some(self) {

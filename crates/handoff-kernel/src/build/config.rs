@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use super::KernelArch;
+
 /// A setting of one symbol; `n` and absence are the same.
 pub type Value = String;
 
@@ -113,7 +115,7 @@ impl Asked {
 
     /// Which symbols the finished configuration does not have as asked, each with the reason.
     #[must_use]
-    pub fn unmet(&self, finished: &str, tree: &Path) -> Vec<Unmet> {
+    pub fn unmet(&self, finished: &str, tree: &Path, arch: KernelArch) -> Vec<Unmet> {
         let got = settings(finished);
         let value = |symbol: &str| got.get(symbol).cloned().unwrap_or_else(|| "n".to_owned());
         let mut unmet: Vec<Unmet> = self
@@ -129,7 +131,7 @@ impl Asked {
             })
             .collect();
         if !unmet.is_empty() {
-            let kconfig = super::kconfig::Kconfig::read(tree);
+            let kconfig = super::kconfig::Kconfig::read(tree, arch);
             for one in &mut unmet {
                 one.reason = kconfig.explain(&one.symbol, &value);
             }
@@ -230,7 +232,7 @@ mod tests {
             "config BINDER\n\tbool \"Binder\"\n\tdepends on MMU && NET\n\nconfig MMU\n\tdef_bool y\n";
         std::fs::write(folder.path().join("Kconfig"), kconfig).expect("written");
         let asked = asked("CONFIG_BINDER=y\nCONFIG_MMU=y\nCONFIG_MISSPELT=y\nCONFIG_OFF=n\n");
-        let unmet = asked.unmet("CONFIG_MMU=y\n# CONFIG_NET is not set\n", folder.path());
+        let unmet = asked.unmet("CONFIG_MMU=y\n# CONFIG_NET is not set\n", folder.path(), KernelArch::Arm64);
         let text: Vec<String> = unmet.iter().map(ToString::to_string).collect();
         assert_eq!(text.len(), 2, "{text:?}");
         assert!(text[0].contains("CONFIG_BINDER=y (f:1) became n"), "{text:?}");
@@ -239,9 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn the_guests_fragment_is_a_good_one() {
-        assert!(asked(crate::build::GUEST_FRAGMENT).len() > 80);
-        assert_eq!(asked(crate::build::GUEST_FRAGMENT).overridden(), []);
+    fn the_fragments_for_guests_are_good_ones() {
+        for arch in [KernelArch::X86_64, KernelArch::Arm64] {
+            let asked = asked(crate::build::guest_fragment(arch).expect("a guest can be of it"));
+            assert!(asked.len() > 80);
+            assert_eq!(asked.overridden(), []);
+        }
+        assert_eq!(crate::build::guest_fragment(KernelArch::Arm), None);
     }
 
     proptest! {

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::KernelArch;
+
 /// Folders that hold no Kconfig files and many others.
 const BARREN: [&str; 3] = ["Documentation", ".git", "tools"];
 
@@ -23,16 +25,21 @@ struct Symbol {
 }
 
 impl Kconfig {
-    /// Reads all Kconfig files below a folder; what cannot be read is passed over.
-    pub(crate) fn read(tree: &Path) -> Self {
+    /// Reads the Kconfig files of a tree but those of other architectures; what cannot be read is
+    /// passed over.
+    pub(crate) fn read(tree: &Path, arch: KernelArch) -> Self {
+        let all_architectures = tree.join("arch");
         let mut kconfig = Self::default();
         let mut folders = vec![tree.to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let Ok(kind) = entry.file_type() else { continue };
-                if kind.is_dir() && !BARREN.contains(&name.as_str()) {
-                    folders.push(entry.path());
+                if kind.is_dir() {
+                    let foreign = folder == all_architectures && name != arch.folder();
+                    if !foreign && !BARREN.contains(&name.as_str()) {
+                        folders.push(entry.path());
+                    }
                 } else if kind.is_file() && name.starts_with("Kconfig") {
                     kconfig.read_file(tree, &entry.path());
                 }
@@ -45,7 +52,8 @@ impl Kconfig {
     pub(crate) fn explain(&self, symbol: &str, value: &impl Fn(&str) -> String) -> String {
         let name = symbol.strip_prefix("CONFIG_").unwrap_or(symbol);
         let Some(found) = self.symbols.get(name) else {
-            return "no Kconfig file of this tree has it: it is misspelt, or of another version".to_owned();
+            return "no Kconfig file for this architecture has it: it is misspelt, or of another version"
+                .to_owned();
         };
         for depends in &found.depends {
             let off: Vec<String> = names(depends)
@@ -133,11 +141,15 @@ mod tests {
         let text = "config HELPER\n\tbool\n\nconfig CHOSEN\n\tbool \"Chosen\"\n\tdepends on \\\n\t\tHELPER\n";
         std::fs::create_dir(folder.path().join("sub")).expect("made");
         std::fs::write(folder.path().join("sub/Kconfig.x"), text).expect("written");
-        let kconfig = Kconfig::read(folder.path());
+        let foreign = folder.path().join("arch/arm");
+        std::fs::create_dir_all(&foreign).expect("made");
+        std::fs::write(foreign.join("Kconfig"), "config FOREIGN\n\tbool \"f\"\n").expect("written");
+        let kconfig = Kconfig::read(folder.path(), KernelArch::Arm64);
         let off = |_: &str| "n".to_owned();
         assert!(kconfig.explain("CONFIG_HELPER", &off).contains("select"));
         assert!(kconfig.explain("CONFIG_CHOSEN", &off).contains("HELPER is n"));
         assert!(kconfig.explain("CONFIG_CHOSEN", &off).contains("sub/Kconfig.x:4"));
+        assert!(kconfig.explain("CONFIG_FOREIGN", &off).contains("no Kconfig file"));
         let on = |_: &str| "y".to_owned();
         assert!(kconfig.explain("CONFIG_CHOSEN", &on).contains("decides"));
     }

@@ -2,11 +2,12 @@
 //! own, and the tree stays as it was.
 //!
 //! ```no_run
-//! use handoff_kernel::build::{GUEST_FRAGMENT, KernelBuild};
+//! use handoff_kernel::build::{KernelArch, KernelBuild, guest_fragment};
 //!
 //! # fn main() -> Result<(), handoff_kernel::build::BuildError> {
+//! let fragment = guest_fragment(KernelArch::X86_64).expect("guests can be of it");
 //! let built = KernelBuild::new("linux-6.1", "build")
-//!     .fragment("guest", GUEST_FRAGMENT)?
+//!     .fragment("guest", fragment)?
 //!     .visible("kernel/sched/fair.c")
 //!     .run()?;
 //! println!("{} in {:.0?}", built.image.display(), built.elapsed);
@@ -38,8 +39,21 @@ use crate::guest::Stopper;
 use make::Make;
 
 /// What a kernel needs to run as a small guest of QEMU with Binder, tracing and networks to test
-/// with; goes over [`Base::Tiny`].
-pub const GUEST_FRAGMENT: &str = include_str!("../../data/guest-kernel.config");
+/// with, as a fragment over [`Base::Tiny`]; `None` for an architecture that no guest can be.
+#[must_use]
+pub fn guest_fragment(arch: KernelArch) -> Option<&'static str> {
+    match arch {
+        KernelArch::X86_64 => Some(concat!(
+            include_str!("../../data/guest-kernel.config"),
+            include_str!("../../data/guest-kernel-x86_64.config")
+        )),
+        KernelArch::Arm64 => Some(concat!(
+            include_str!("../../data/guest-kernel.config"),
+            include_str!("../../data/guest-kernel-arm64.config")
+        )),
+        KernelArch::Arm => None,
+    }
+}
 
 /// Keeps a file's small static functions out of line, so that tracers see them (GCC).
 const VISIBLE_FLAGS: &str = "-fno-inline-functions-called-once -fno-inline-small-functions";
@@ -214,7 +228,7 @@ impl KernelBuild {
         if !self.counted.is_empty() {
             asked.add("CONFIG_DEBUG_FS=y\nCONFIG_GCOV_KERNEL=y\n", "counting branches")?;
         }
-        let config = self.configure(&make, &asked)?;
+        let config = self.configure(&make, &asked, arch)?;
         let (switches, notes) = self.switches()?;
         let mut targets = vec![arch.target().to_owned()];
         if self.modules && config.lines().any(|line| line.ends_with("=m")) {
@@ -247,7 +261,7 @@ impl KernelBuild {
     }
 
     /// Makes the configuration, unless the one that is there came of the same recipe, and gives it.
-    fn configure(&self, make: &Make<'_>, asked: &Asked) -> Result<String, BuildError> {
+    fn configure(&self, make: &Make<'_>, asked: &Asked, arch: KernelArch) -> Result<String, BuildError> {
         let base = match &self.base {
             Base::Tiny => "tinyconfig".to_owned(),
             Base::Default => "defconfig".to_owned(),
@@ -272,7 +286,7 @@ impl KernelBuild {
             make.configure("olddefconfig")?;
         }
         let config = self.read(".config")?;
-        let unmet = asked.unmet(&config, &self.tree);
+        let unmet = asked.unmet(&config, &self.tree, arch);
         if !unmet.is_empty() {
             return Err(BuildError::Unmet { unmet });
         }

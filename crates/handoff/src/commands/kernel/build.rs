@@ -4,19 +4,19 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use handoff_kernel::build::{Base, Built, GUEST_FRAGMENT, KernelArch, KernelBuild};
+use handoff_kernel::build::{Base, Built, KernelArch, KernelBuild, guest_fragment};
 use handoff_kernel::guest::Stopper;
 use serde::Serialize;
 
 use crate::commands::guest::run::until_interrupted;
-use crate::output::{Output, Verdict, style};
+use crate::output::{Advice as _, Output, Verdict, style};
 
 const EXAMPLES: &str = "\
 Examples:
   handoff kernel build linux-6.1 --out build              a kernel for guests, with Binder
   handoff kernel build linux-6.1 --out build --fragment guest --fragment mine.config --set PSI=n
   handoff kernel build linux-6.1 --out build --visible kernel/sched/fair.c
-  handoff kernel build linux-6.1 --out build-arm64 --arch arm64 --base def --fragment none
+  handoff kernel build linux-6.1 --out build-arm64 --arch arm64
   handoff kernel boot build                               afterwards
 
 The build folder may not be inside the tree, and stays where it was made: objects hold its path.";
@@ -129,6 +129,13 @@ impl Options {
         Ok(Verdict::Pass)
     }
 
+    fn guest_fragment(&self) -> anyhow::Result<&'static str> {
+        let arch = self.arch.or_else(KernelArch::host);
+        arch.and_then(guest_fragment)
+            .context("no guest can be of this architecture")
+            .advise("add `--fragment none` or name a fragment of your own")
+    }
+
     fn build(&self) -> anyhow::Result<KernelBuild> {
         let mut build = KernelBuild::new(&self.tree, &self.out)
             .base(match self.base.as_str() {
@@ -147,7 +154,7 @@ impl Options {
         for name in &self.fragment {
             build = match name.as_str() {
                 "none" => build,
-                "guest" => build.fragment("guest", GUEST_FRAGMENT)?,
+                "guest" => build.fragment("guest", self.guest_fragment()?)?,
                 file => {
                     let text = std::fs::read_to_string(file)
                         .with_context(|| format!("cannot read the fragment {file}"))?;
