@@ -44,6 +44,7 @@ mod root;
 mod scheduling;
 mod selector;
 mod snapshot;
+pub mod study;
 mod suggest;
 mod sys;
 mod tid;

@@ -245,3 +245,32 @@ fn a_policy_runs_is_killed_and_restored() {
 fn text_of(output: &Output) -> String {
     text(&output.stdout)
 }
+
+#[test]
+fn the_affinity_study_puts_tasks_where_it_says() {
+    require!(require_root());
+    require!(require_cpus(2));
+    let output = handoff(&["affinity-study", "--rounds", "2", "--iterations", "3000000", "--format", "json"]);
+    let said = text(&output.stderr);
+    if said.contains("no mounted hierarchy") {
+        handoff_testkit::skip(handoff_testkit::test_name!(), "needs the cpu control group");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let study: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(study["rounds"].as_array().unwrap().len(), 2, "the warm-up is not counted");
+    let (slow, fast) = (study["plan"]["slow"].to_string(), study["plan"]["fast"].as_array().unwrap());
+    for sample in study["rounds"].as_array().unwrap().iter().flat_map(|round| round.as_array().unwrap()) {
+        assert!(sample["task_ms"].as_array().unwrap().iter().all(|ms| ms.as_f64().unwrap() > 0.0));
+        for (task, seen) in sample["seen_on"].as_array().unwrap().iter().enumerate() {
+            match sample["scenario"].as_str().unwrap() {
+                "one-slow-core" => assert_eq!(seen, slow.as_str()),
+                "fast-core-each" => assert_eq!(*seen, fast[task].to_string()),
+                other => assert_eq!(other, "free"),
+            }
+        }
+    }
+    if !study["plan"]["emulated"].is_null() {
+        assert!(study["notes"][0].as_str().unwrap().contains("EMULATED"), "{}", study["notes"]);
+    }
+}

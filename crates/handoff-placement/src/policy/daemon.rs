@@ -9,6 +9,7 @@ use super::listen::Sources;
 use super::log::{Event, Stopped, printable};
 use super::rule::Rule;
 use super::socket::{Request, Server, answer};
+use super::text::matches;
 use super::world::{Observer, Process, World};
 use crate::error::{Error, Result};
 use crate::group::{ControlGroup, Limits, enter};
@@ -166,6 +167,9 @@ impl<'a> Daemon<'a> {
         if pid.as_raw() as u32 == std::process::id() {
             return;
         }
+        if !self.may_concern(pid) {
+            return;
+        }
         let Some(process) = self.observer.look(pid, &self.world, now) else { return };
         let (wanted, reason, again) = self.wanted(&process, now);
         match again {
@@ -196,6 +200,15 @@ impl<'a> Daemon<'a> {
                 (self.log)(Event::Refused { pid: pid.as_raw(), comm: printable(&process.comm), reason });
             }
         }
+    }
+
+    /// A first look that costs one file: on a busy machine most births are nobody's that a rule names.
+    fn may_concern(&self, pid: Tid) -> bool {
+        let Ok(status) = Status::of(pid) else { return false };
+        let named =
+            |rule: &Rule| rule.matches.comm.as_ref().is_none_or(|pattern| matches(pattern, &status.comm));
+        self.policy.rules.iter().any(named)
+            || self.placed.contains_key(&ProcessKey { pid, start: status.start })
     }
 
     /// The rules that a process and its threads should have.

@@ -6,6 +6,7 @@
 //! an `Examples:` section (`#[command(after_help = ...)]`), which a test below asks for.
 
 mod add_ints;
+mod affinity_study;
 mod completions;
 mod cores;
 mod doctor;
@@ -36,6 +37,8 @@ use crate::output::{Output, Verdict};
 pub(crate) enum Command {
     /// Measure the time of one small call, as binderAddInts
     AddInts(add_ints::Options),
+    /// Time CPU-bound tasks as the kernel places them, on one slow core, and on a fast core each
+    AffinityStudy(affinity_study::Options),
     /// Print the completions for a shell
     Completions(completions::Options),
     /// Show the CPUs: classes, clusters, caches, siblings, and which may be used
@@ -82,6 +85,7 @@ impl Command {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match self {
             Self::AddInts(options) => options.run(output),
+            Self::AffinityStudy(options) => options.run(output),
             Self::Completions(options) => options.run(output),
             Self::Cores(options) => options.run(output),
             Self::Doctor(options) => options.run(output),
