@@ -2,6 +2,7 @@
 
 mod boot;
 mod build;
+mod port;
 mod source;
 
 use clap::Subcommand;
@@ -10,6 +11,8 @@ use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
+  handoff kernel port autocorking.patch --onto linux-3.4 --dry-run
+  handoff kernel port v3.13..v3.14 --source linux --onto linux-3.4
   handoff kernel source linux-source-6.1 --into ~/src
   handoff kernel build ~/src/linux-source-6.1 --out build
   handoff kernel boot build";
@@ -28,6 +31,8 @@ enum Kernel {
     Boot(boot::Options),
     /// Build a kernel in a folder of its own, and check that it has what was asked for
     Build(build::Options),
+    /// Bring patches to another tree: every hunk says where it went, or what it needs
+    Port(port::Options),
     /// Fetch the distribution's kernel source and unpack it
     Source(source::Options),
 }
@@ -37,6 +42,7 @@ impl Options {
         match &self.command {
             Kernel::Boot(options) => options.run(output),
             Kernel::Build(options) => options.run(output),
+            Kernel::Port(options) => options.run(output),
             Kernel::Source(options) => options.run(output),
         }
     }
