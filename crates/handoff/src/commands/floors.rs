@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// May be given several times.
     #[arg(long = "floor", value_name = "NAME")]
     floors: Vec<Primitive>,
-    /// Where the two processes run: same-cpu[:N], two-cpus[:N,M] or unpinned. May be given several
+    /// Where the two processes run: `same-cpu[:N]`, `two-cpus[:N,M]` or `unpinned`. May be given several
     /// times; all three unless given.
     #[arg(long = "placement", value_name = "WHERE")]
     placements: Vec<Placement>,

@@ -70,7 +70,7 @@ pub(super) struct SchedPipe {
     /// Bytes of the token.
     #[arg(short, long, default_value_t = 4)]
     size: usize,
-    /// Where the two processes run: same-cpu[:N], two-cpus[:N,M] or unpinned.
+    /// Where the two processes run: `same-cpu[:N]`, `two-cpus[:N,M]` or `unpinned`.
     #[arg(long, default_value_t = Placement::Unpinned, value_name = "WHERE")]
     placement: Placement,
 }
