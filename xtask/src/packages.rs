@@ -15,8 +15,12 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 10] = [
+const NEEDS: [Need; 14] = [
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
+    Need { program: "make", package: "make", for_what: "building kernels" },
+    Need { program: "flex", package: "flex", for_what: "building kernels" },
+    Need { program: "bison", package: "bison", for_what: "building kernels" },
+    Need { program: "bc", package: "bc", for_what: "building kernels" },
     Need { program: "git", package: "git", for_what: "porting patches" },
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86", for_what: "the guest" },
     Need { program: "qemu-system-aarch64", package: "qemu-system-arm", for_what: "the arm64 guest" },
