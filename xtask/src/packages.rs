@@ -15,8 +15,9 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 14] = [
+const NEEDS: [Need; 15] = [
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
+    Need { program: "nm", package: "binutils", for_what: "looking into built files" },
     Need { program: "make", package: "make", for_what: "building kernels" },
     Need { program: "flex", package: "flex", for_what: "building kernels" },
     Need { program: "bison", package: "bison", for_what: "building kernels" },
