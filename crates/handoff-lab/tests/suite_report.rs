@@ -8,7 +8,13 @@ use handoff_testkit::{require, require_tool};
 use std::time::Duration;
 
 fn run() -> SuiteResult {
-    let options = Options { rounds: 6, seed: 3, command: "handoff run --rounds 6".into(), stop: None };
+    let options = Options {
+        rounds: 6,
+        batch: Duration::from_millis(2),
+        seed: 3,
+        command: "handoff run --rounds 6".into(),
+        stop: None,
+    };
     floors::suite(Duration::from_millis(2)).run(&options, &mut |_| {}).expect("the floors run here")
 }
 

@@ -1,9 +1,10 @@
 //! The report of `handoff run`.
 
 use super::chart::{IntervalRow, Intervals, Lines, Mark, Series, distribution, percent, times};
-use super::scale::{Kind as Axis, nanoseconds};
+use super::scale::{Kind as Axis, bytes, nanoseconds};
 use super::{ReportError, page};
 use crate::doctor::Level;
+use crate::suite::sweep::Sweep;
 use crate::suite::{GroupResult, Kind, SubjectResult, SuiteResult};
 use minijinja::Value;
 use serde::Serialize;
@@ -12,6 +13,8 @@ use serde::Serialize;
 struct Context<'a> {
     result: &'a SuiteResult,
     groups: Vec<GroupView<'a>>,
+    sweep: Option<Value>,
+    greatest: Vec<String>,
     serious: usize,
     warnings: usize,
     disturbed: usize,
@@ -46,6 +49,8 @@ pub fn html(result: &SuiteResult) -> Result<String, ReportError> {
         Context {
             result,
             groups,
+            sweep: (!result.sweeps.is_empty()).then(|| Value::from_safe_string(sweep(result).svg())),
+            greatest: result.sweeps.iter().filter_map(greatest).collect(),
             serious: result.before.count(Level::Serious),
             warnings: result.before.count(Level::Warning),
             disturbed: result.disturbed_rounds(),
@@ -114,6 +119,38 @@ fn ratios(group: &GroupResult) -> Intervals {
         kind: Axis::Log,
         format: times,
     }
+}
+
+fn sweep(result: &SuiteResult) -> Lines {
+    Lines {
+        title: "Time of a call by its payload".to_owned(),
+        x_axis: "payload each way".to_owned(),
+        y_axis: "median round trip".to_owned(),
+        series: result
+            .sweeps
+            .iter()
+            .enumerate()
+            .map(|(index, sweep)| Series {
+                name: format!("{} engine", sweep.engine),
+                points: sweep.points.iter().map(|point| (point.payload as f64, point.median_ns)).collect(),
+                colour: [0, 1, 2][index % 3],
+            })
+            .collect(),
+        x_kind: Axis::Log,
+        y_kind: Axis::Log,
+        x_format: bytes,
+        y_format: nanoseconds,
+        mark: Mark::Line,
+        paired: false,
+    }
+}
+
+/// The greatest throughput of an engine, in words.
+#[must_use]
+pub fn greatest(sweep: &Sweep) -> Option<String> {
+    let point = sweep.greatest()?;
+    let rate = bytes(point.bytes_per_second);
+    Some(format!("{} engine: at most {rate}/s each way, with {}", sweep.engine, bytes(point.payload as f64)))
 }
 
 fn distributions(group: &GroupResult) -> Lines {

@@ -1,9 +1,8 @@
 //! What the bare machine offers: the floors that calls are compared with, and other primitives.
 
-use super::{Batch, Entry, Group, Kind, Start, Suite};
-use crate::interleave::SubjectError;
+use super::{Batch, Entry, Group, Kind, Start, Suite, batch_size};
 use handoff_workloads::Placement;
-use handoff_workloads::floor::{MAX_SAMPLES, Parameters, Primitive, Session};
+use handoff_workloads::floor::{Parameters, Primitive, Session};
 use std::time::Duration;
 
 /// The group of round trips on one CPU.
@@ -23,7 +22,7 @@ pub const LARGE_BYTES: usize = 64 << 10;
 /// The four groups with their primitives. `batch` is how long one batch of one entry takes about.
 #[must_use]
 pub fn suite(batch: Duration) -> Suite {
-    let mut suite = Suite { groups: groups(), entries: Vec::new() };
+    let mut suite = Suite { tests: false, groups: groups(), entries: Vec::new() };
     let mut add = |group: &str, placement: Place, primitive: Primitive, kind: Kind, name: &str| {
         let payload = if group == LARGE { LARGE_BYTES } else { SMALL_BYTES };
         suite.entries.push(Entry {
@@ -100,18 +99,8 @@ fn session(primitive: Primitive, payload: usize, place: Place, batch: Duration) 
             Place::Free => Placement::Unpinned,
         };
         let mut session = Session::start(&Parameters { primitive, payload, placement })?;
-        let (samples, trips) = sizes(&mut session, batch)?;
+        let (samples, trips) = batch_size(&session.batch(31, 8)?, batch);
         let run: Batch = Box::new(move || Ok(session.batch(samples, trips)?));
         Ok(run)
     })
-}
-
-/// How many samples of how many trips fill the time: a sample takes at least a microsecond, so that
-/// reading the clock does not show in it.
-fn sizes(session: &mut Session, batch: Duration) -> Result<(u32, u32), SubjectError> {
-    let trial = session.batch(31, 8)?;
-    let trip = crate::stats::describe::median(&trial).max(1.0);
-    let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
-    let samples = (batch.as_nanos() as f64 / (trip * trips)).clamp(20.0, f64::from(MAX_SAMPLES.min(4096)));
-    Ok((samples as u32, trips as u32))
 }

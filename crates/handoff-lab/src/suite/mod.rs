@@ -2,10 +2,14 @@
 //!
 //! A suite is a list of [`Entry`]s in groups. Within a group everything does the same job (carry 8 bytes
 //! to another process on the same CPU and back, say), and one entry is the floor: the cheapest thing that
-//! could do it. [`floors`] lists what the bare machine offers, [`Suite::run`] runs all of it in turns.
+//! could do it. [`floors`] lists what the bare machine offers, [`calls`] whole calls on each engine, and
+//! [`Suite::run`] runs all of it in turns. [`sweep`] and [`tests_of_calls`] come after it.
 
+pub mod calls;
 pub mod floors;
 mod result;
+pub mod sweep;
+pub mod tests_of_calls;
 
 pub use result::{GroupResult, Skipped, SubjectResult, SuiteResult};
 
@@ -17,8 +21,8 @@ use handoff_workloads::measurement::{BadMeasurement, Better, Clock, Measurement,
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// What an entry is, which decides how it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +74,9 @@ impl std::fmt::Debug for Entry {
 /// What to run.
 #[derive(Debug, Default)]
 pub struct Suite {
+    /// Whether sweep, latency test and add-ints follow. They need a program that plays the peers of
+    /// `handoff_workloads`.
+    pub tests: bool,
     /// The groups, in the order in which they are shown.
     pub groups: Vec<Group>,
     /// Everything that is measured.
@@ -81,6 +88,8 @@ pub struct Suite {
 pub struct Options<'a> {
     /// Rounds that count.
     pub rounds: usize,
+    /// How long one batch of one entry takes about.
+    pub batch: Duration,
     /// Decides the order inside of each round.
     pub seed: u64,
     /// The command that a reader repeats it with.
@@ -152,7 +161,7 @@ impl Suite {
         let started = timestamp();
         let clock = Instant::now();
         let before = Machine::here().diagnose();
-        let (running, skipped) = start(self.entries);
+        let (running, mut skipped) = start(self.entries);
         if running.is_empty() {
             let why: Vec<String> =
                 skipped.iter().map(|entry| format!("{}: {}", entry.name, entry.reason)).collect();
@@ -172,6 +181,13 @@ impl Suite {
             .into_iter()
             .filter(|group| !group.subjects.is_empty())
             .collect();
+        // The processes of the entries are done.
+        drop(running);
+        let mut tests = Tests::default();
+        let stopped = || options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        if self.tests && !stopped() {
+            tests = run_tests(options, &interleave, &mut skipped, progress)?;
+        }
         Ok(SuiteResult {
             schema: SuiteResult::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -180,7 +196,10 @@ impl Suite {
             command: options.command.clone(),
             seed: options.seed,
             rounds: outcome.flags.len(),
-            interrupted: outcome.interrupted,
+            interrupted: outcome.interrupted || stopped(),
+            sweeps: tests.sweeps,
+            latencies: tests.latencies,
+            add_ints: tests.add_ints,
             before,
             after: Machine::here().diagnose(),
             round_flags: outcome.flags,
@@ -188,6 +207,41 @@ impl Suite {
             skipped,
         })
     }
+}
+
+#[derive(Default)]
+struct Tests {
+    sweeps: Vec<sweep::Sweep>,
+    latencies: Vec<tests_of_calls::Latency>,
+    add_ints: Vec<tests_of_calls::AddInts>,
+}
+
+fn run_tests(
+    options: &Options<'_>,
+    interleave: &Interleave<'_>,
+    skipped: &mut Vec<Skipped>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Tests, InterleaveError> {
+    // A sweep shows a shape, and needs fewer rounds for it than a ratio does.
+    let rounds = options.rounds.div_ceil(4).max(3);
+    let few = Interleave { rounds, ..interleave.clone() };
+    let (sweeps, without) = sweep::run(&few, options.batch / 6, progress)?;
+    skipped.extend(without);
+    progress(Progress { subject: "latency and add-ints", done: 0, of: 1 });
+    let stopped = || options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+    let iterations = u32::try_from(options.rounds * 30).unwrap_or(1000).min(1000);
+    let (latencies, add_ints, without) = tests_of_calls::run(iterations, &stopped);
+    skipped.extend(without);
+    Ok(Tests { sweeps, latencies, add_ints })
+}
+
+/// How many samples of how many trips fill the time: a sample takes at least a microsecond, so that
+/// reading the clock does not show in it.
+fn batch_size(trial: &[f64], batch: Duration) -> (u32, u32) {
+    let trip = median(trial).max(1.0);
+    let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
+    let samples = (batch.as_nanos() as f64 / (trip * trips)).clamp(20.0, 4096.0);
+    (samples as u32, trips as u32)
 }
 
 fn start(entries: Vec<Entry>) -> (Vec<Running>, Vec<Skipped>) {
@@ -272,12 +326,19 @@ mod tests {
     }
 
     fn options() -> Options<'static> {
-        Options { rounds: 8, seed: 1, command: "handoff run".into(), stop: None }
+        Options {
+            rounds: 8,
+            batch: Duration::from_millis(1),
+            seed: 1,
+            command: "handoff run".into(),
+            stop: None,
+        }
     }
 
     #[test]
     fn what_cannot_start_is_said_and_the_rest_runs() {
         let suite = Suite {
+            tests: false,
             groups: vec![group()],
             entries: vec![
                 entry("floor", Kind::Floor, constant(100.0)),
@@ -299,6 +360,7 @@ mod tests {
     #[test]
     fn nothing_to_run_is_an_error_with_the_reasons() {
         let suite = Suite {
+            tests: false,
             groups: vec![group()],
             entries: vec![entry("a", Kind::Floor, Box::new(|| Err("no CPU".into())))],
         };
@@ -309,7 +371,11 @@ mod tests {
     #[test]
     fn a_stop_before_the_first_round_is_an_error() {
         let stop = AtomicBool::new(true);
-        let suite = Suite { groups: vec![group()], entries: vec![entry("a", Kind::Floor, constant(1.0))] };
+        let suite = Suite {
+            tests: false,
+            groups: vec![group()],
+            entries: vec![entry("a", Kind::Floor, constant(1.0))],
+        };
         let options = Options { stop: Some(&stop), ..options() };
         assert!(matches!(suite.run(&options, &mut |_| {}), Err(SuiteError::Stopped)));
     }

@@ -1,5 +1,7 @@
 //! What `handoff run` found, as it is kept in JSON.
 
+use super::sweep::Sweep;
+use super::tests_of_calls::{AddInts, Latency};
 use super::{Group, Kind};
 use crate::doctor::Diagnosis;
 use crate::interleave::Row;
@@ -33,6 +35,15 @@ pub struct SuiteResult {
     pub round_flags: Vec<Vec<String>>,
     /// What was measured.
     pub groups: Vec<GroupResult>,
+    /// How calls grow with their payload, by engine.
+    #[serde(default)]
+    pub sweeps: Vec<Sweep>,
+    /// The latency test, by engine.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
+    /// Add-ints, by engine.
+    #[serde(default)]
+    pub add_ints: Vec<AddInts>,
     /// What could not run here.
     pub skipped: Vec<Skipped>,
 }

@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use comfy_table::{CellAlignment, Table, presets};
 use handoff_lab::doctor::Level;
 use handoff_lab::report::scale::nanoseconds;
-use handoff_lab::report::{chart::times, suite};
-use handoff_lab::suite::{Options as RunOptions, SuiteResult, floors};
+use handoff_lab::report::{chart::times, suite as report};
+use handoff_lab::suite::{Options as RunOptions, SuiteResult, calls, floors};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::doctor::summary;
@@ -55,12 +55,16 @@ impl Options {
         let batch = Duration::from_millis(if self.quick { 20 } else { 60 });
         let options = RunOptions {
             rounds,
+            batch,
             seed: self.seed,
             command: format!("handoff run --rounds {rounds} --seed {}", self.seed),
             stop: Some(interrupt::flag()),
         };
         let bar = progress_bar();
-        let result = floors::suite(batch).run(&options, &mut |progress| {
+        let mut suite = floors::suite(batch);
+        calls::add(&mut suite, batch);
+        suite.tests = true;
+        let result = suite.run(&options, &mut |progress| {
             bar.set_length(progress.of as u64);
             bar.set_position(progress.done as u64);
             bar.set_message(progress.subject.to_owned());
@@ -68,7 +72,7 @@ impl Options {
         bar.finish_and_clear();
         let result = result?;
         let (page, data) = (folder.join("handoff-run.html"), folder.join("handoff-run.json"));
-        write(&page, &suite::html(&result)?)?;
+        write(&page, &report::html(&result)?)?;
         write(&data, &serde_json::to_string_pretty(&result)?)?;
         match output.format() {
             Format::Json => output.json(&result)?,
@@ -129,6 +133,22 @@ impl fmt::Display for Summary<'_> {
             writeln!(f, "{heading}{}{heading:#}", group.group.title)?;
             writeln!(f, "{}\n", table.trim_fmt())?;
         }
+        for sweep in &result.sweeps {
+            writeln!(f, "{}", report::greatest(sweep).unwrap_or_default())?;
+        }
+        for test in &result.latencies {
+            let verdict = if test.inheritance { "PASS" } else { "FAIL" };
+            let worst = [test.other, test.fifo].map(|callers| nanoseconds(callers.worst_ms * 1e6));
+            writeln!(
+                f,
+                "{} engine: inheritance {verdict}; worst call of a normal caller {}, of a FIFO caller {}",
+                test.engine, worst[0], worst[1]
+            )?;
+        }
+        for test in &result.add_ints {
+            writeln!(f, "{} engine: add-ints takes {} on average", test.engine, nanoseconds(test.mean_ns))?;
+        }
+        writeln!(f)?;
         for skipped in &result.skipped {
             writeln!(f, "not measured: {}: {}", skipped.name, skipped.reason)?;
         }

@@ -1,0 +1,52 @@
+//! Whole calls through proxy and stub on each engine, beside the floors that they are compared with.
+
+use std::time::Duration;
+
+use handoff_workloads::Placement;
+use handoff_workloads::rpc::{Engine, Parameters, Session};
+
+use super::floors::{LARGE, LARGE_BYTES, ONE_CPU, SMALL_BYTES, TWO_CPUS, UNPINNED};
+use super::{Batch, Entry, Kind, Start, Suite, batch_size};
+
+/// Adds a call on each engine to each group where it does the group's job.
+pub fn add(suite: &mut Suite, batch: Duration) {
+    for engine in Engine::ALL {
+        let mut add = |group: &str, place: Place, payload: usize| {
+            suite.entries.push(Entry {
+                group: group.to_owned(),
+                name: format!("call, {engine} engine"),
+                kind: Kind::Call,
+                start: session(engine, payload, place, batch),
+            });
+        };
+        add(ONE_CPU, Place::One, SMALL_BYTES);
+        add(LARGE, Place::One, LARGE_BYTES);
+        // A direct call has one side only.
+        if engine != Engine::Local {
+            add(TWO_CPUS, Place::Two, SMALL_BYTES);
+            add(UNPINNED, Place::Free, SMALL_BYTES);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    One,
+    Two,
+    Free,
+}
+
+fn session(engine: Engine, payload: usize, place: Place, batch: Duration) -> Start {
+    Box::new(move || {
+        let placement = match place {
+            Place::One => Placement::same_cpu()?,
+            Place::Two => Placement::two_cpus()?,
+            Place::Free => Placement::Unpinned,
+        };
+        let mut session =
+            Session::start(&Parameters { engine, payload, placement, ..Parameters::default() })?;
+        let (samples, trips) = batch_size(&session.batch(31, 8)?, batch);
+        let run: Batch = Box::new(move || Ok(session.batch(samples, trips)?));
+        Ok(run)
+    })
+}

@@ -1,0 +1,104 @@
+//! The two tests that everything else is judged by, once on each engine: latency and add-ints.
+
+use handoff_workloads::rpc::Engine;
+use handoff_workloads::{add_ints, latency};
+use serde::{Deserialize, Serialize};
+
+use super::Skipped;
+
+/// What the latency test says of an engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The engine.
+    pub engine: String,
+    /// Normal callers.
+    pub other: Callers,
+    /// Callers at `SCHED_FIFO` 99.
+    pub fifo: Callers,
+    /// The share of transactions that were served on their caller's CPU.
+    pub sync_ratio: f64,
+    /// Whether every transaction was served at its caller's policy, priority and nice.
+    pub inheritance: bool,
+    /// What differed, a sentence each; the first few.
+    pub mismatches: Vec<String>,
+}
+
+/// One kind of caller.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Callers {
+    /// Median in milliseconds.
+    pub p50_ms: f64,
+    /// 99th percentile in milliseconds.
+    pub p99_ms: f64,
+    /// The slowest, in milliseconds.
+    pub worst_ms: f64,
+    /// The share that met the deadline of 2.5 ms.
+    pub met: f64,
+}
+
+/// What add-ints says of an engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AddInts {
+    /// The engine.
+    pub engine: String,
+    /// The fastest call, in nanoseconds.
+    pub min_ns: f64,
+    /// The mean call, in nanoseconds.
+    pub mean_ns: f64,
+    /// The slowest call, in nanoseconds.
+    pub max_ns: f64,
+}
+
+/// Both tests on each engine that is present; what cannot run is said.
+///
+/// `iterations` are those of the latency test, of two transactions each.
+#[must_use]
+pub fn run(iterations: u32, stopped: &dyn Fn() -> bool) -> (Vec<Latency>, Vec<AddInts>, Vec<Skipped>) {
+    let (mut latencies, mut sums, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+    // A direct call has no second thread to inherit a priority.
+    for engine in [Engine::Shm, Engine::Binder] {
+        if stopped() {
+            break;
+        }
+        let mut skip =
+            |test: &str, reason: String| skipped.push(Skipped { name: format!("{test}/{engine}"), reason });
+        match latency::run(&latency::Parameters { engine, iterations, ..latency::Parameters::default() }) {
+            Ok(report) => latencies.extend(summary(engine, &report)),
+            Err(error) => skip("latency", error.to_string()),
+        }
+        // A short pause keeps the run short; the CPU spins meanwhile, as in the original.
+        let parameters =
+            add_ints::Parameters { engine, iterations, delay: 1e-4, ..add_ints::Parameters::default() };
+        match add_ints::run(&parameters) {
+            Ok(report) => {
+                let calls = report.outcome().measurements[0].summary();
+                sums.push(AddInts {
+                    engine: engine.name().to_owned(),
+                    min_ns: calls.min,
+                    mean_ns: calls.mean,
+                    max_ns: calls.max,
+                });
+            }
+            Err(error) => skip("add-ints", error.to_string()),
+        }
+    }
+    (latencies, sums, skipped)
+}
+
+fn summary(engine: Engine, report: &latency::Report) -> Option<Latency> {
+    let pair = report.pairs().first()?;
+    let callers = |transactions: &latency::Transactions| Callers {
+        p50_ms: transactions.summary.p50,
+        p99_ms: transactions.summary.p99,
+        worst_ms: transactions.summary.max,
+        met: transactions.met_ratio(),
+    };
+    Some(Latency {
+        engine: engine.name().to_owned(),
+        other: callers(&pair.other),
+        fifo: callers(&pair.fifo),
+        sync_ratio: pair.sync_ratio(),
+        inheritance: report.passed(),
+        mismatches: report.mismatches().take(3).collect(),
+    })
+}

@@ -1,0 +1,237 @@
+//! `handoff lab` as a person uses it: two commands, an experiment file, Ctrl-C, SIGKILL.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use handoff_testkit::{require, require_root, require_tool};
+use serde_json::Value;
+
+/// A sysctl that matters to nobody for the moment of a test, and that no other test changes.
+const SYSCTL: &str = "/proc/sys/net/core/message_burst";
+
+struct Lab {
+    folder: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn results(&self) -> PathBuf {
+        self.folder.path().join("results")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
+        command.arg("lab").args(arguments).env("XDG_STATE_HOME", self.folder.path().join("state"));
+        command
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let results = self.results();
+        let output = self
+            .command(arguments)
+            .arg("--output")
+            .arg(&results)
+            .args(["--format", "json"])
+            .output()
+            .expect("handoff runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("one JSON value")
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+fn sysctl() -> String {
+    std::fs::read_to_string(SYSCTL).expect("a sysctl").trim().to_owned()
+}
+
+/// Tests that change the sysctl take turns.
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+const SETTING: &str = r#"
+title = "a sysctl"
+[workload]
+command = "sleep 0.02"
+[baseline]
+name = "as it is"
+[change]
+name = "changed"
+sysctl."net.core.message_burst" = 77
+proof = [{ counter = "burst", from = "file", path = "/proc/sys/net/core/message_burst", expect = "zero" }]
+[metric]
+name = "wall"
+[rounds]
+rounds = 300
+"#;
+
+#[test]
+fn a_command_against_itself_finds_no_winner() {
+    let lab = Lab::new();
+    let result = lab.json(&["ab", "sleep 0.02", "sleep 0.02", "--rounds", "8"]);
+    let verdict = result["primary"]["judgement"]["verdict"].as_str().expect("a verdict");
+    assert!(["equivalent", "inconclusive", "withheld"].contains(&verdict), "{verdict}");
+    assert_eq!(result["rounds"].as_array().map(Vec::len), Some(8));
+    assert!(lab.results().join("lab-1.html").is_file());
+    // It is kept, and comes back in every form.
+    let history = lab.json(&["history"]);
+    assert_eq!((&history[0]["id"], &history[0]["rounds"]), (&Value::from(1), &Value::from(8)));
+    let results = lab.results();
+    let show = |form: &str| {
+        let output = lab
+            .command(&["show", "1", "--as", form, "--output", text(&results)])
+            .output()
+            .expect("handoff runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(show("markdown").contains("| wall (s) |"), "{}", show("markdown"));
+    assert_eq!(show("csv").lines().count(), 1 + 8 * 3);
+    let google: Value = serde_json::from_str(&show("google-benchmark")).expect("JSON");
+    assert_eq!(google["benchmarks"].as_array().map(Vec::len), Some(24));
+    assert!(show("text").contains("8 rounds") && show("html").starts_with("<!doctype html>"));
+}
+
+#[test]
+fn a_command_that_is_twice_as_slow_is_a_regression_and_can_fail_a_build() {
+    let lab = Lab::new();
+    let results = lab.results();
+    let output = lab
+        .command(&["ab", "sleep 0.1", "sleep 0.4", "--rounds", "8", "--fail-on", "regressed"])
+        .args(["--output", text(&results)])
+        .output()
+        .expect("handoff runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("regressed"), "{said}");
+}
+
+#[test]
+fn what_an_arm_sets_is_put_back_and_its_proof_is_counted() {
+    require!(require_root());
+    let _turn = turn();
+    let lab = Lab::new();
+    let before = sysctl();
+    let file = lab.file("x.toml", SETTING);
+    let result = lab.json(&["run", text(&file), "--rounds", "6"]);
+    assert_eq!(sysctl(), before);
+    assert_eq!(result["proofs"][0]["failures"], 0, "{}", result["proofs"]);
+    assert_eq!(result["proofs"][0]["runs"], 6);
+    let state = lab.folder.path().join("state/handoff");
+    assert_eq!(std::fs::read_dir(state).expect("the state folder").count(), 0);
+}
+
+#[test]
+fn a_proof_that_fails_is_not_active() {
+    require!(require_root());
+    let _turn = turn();
+    let lab = Lab::new();
+    let file = lab.file("x.toml", &SETTING.replace("expect = \"zero\"", "expect = \"increases\""));
+    let result = lab.json(&["run", text(&file), "--rounds", "6"]);
+    assert_eq!(result["primary"]["judgement"]["verdict"], "not_active");
+}
+
+#[test]
+fn a_kill_at_any_moment_loses_no_finished_round_and_restore_puts_everything_back() {
+    require!(require_root());
+    let _turn = turn();
+    let lab = Lab::new();
+    let before = sysctl();
+    let file = lab.file("x.toml", SETTING);
+    let results = lab.results();
+    let kills: u64 = std::env::var("HANDOFF_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let mut restored = 0;
+    for kill in 0..kills {
+        let mut child = lab
+            .command(&["run", text(&file), "--output", text(&results)])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("handoff runs");
+        // Any moment between its first instruction and some rounds.
+        std::thread::sleep(Duration::from_micros(40_000 + kill * 7919 * 37 % 400_000));
+        child.kill().expect("killed");
+        child.wait().expect("reaped");
+        let output = lab.command(&["restore", "--format", "json"]).output().expect("handoff runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        restored += usize::from(said["written"].as_array().is_some_and(|written| !written.is_empty()));
+        assert_eq!(sysctl(), before, "after kill {kill}");
+    }
+    assert!(restored > 0, "no kill hit a run with a setting: the test does not test");
+    let history = lab.json(&["history"]);
+    for entry in history.as_array().expect("a list") {
+        assert_eq!(entry["verdict"], Value::Null);
+    }
+    // The last of them goes on where it was.
+    let rounds = |entry: &Value| entry["rounds"].as_u64().unwrap_or(0);
+    let had = rounds(&history[0]);
+    let mut child = lab
+        .command(&["run", text(&file), "--resume", "--output", text(&results)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("handoff runs");
+    let mut now = had;
+    for _ in 0..600 {
+        std::thread::sleep(Duration::from_millis(100));
+        now = rounds(&lab.json(&["history"])[0]);
+        if now > had {
+            break;
+        }
+    }
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    assert!(lab.command(&["restore"]).stdout(Stdio::null()).status().expect("handoff runs").success());
+    assert_eq!(sysctl(), before);
+    assert!(now > had, "no round was added to the {had}");
+    assert_eq!(lab.json(&["history"]).as_array().map(Vec::len), history.as_array().map(Vec::len));
+}
+
+#[test]
+fn every_ready_experiment_can_be_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder").flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let output = Lab::new().command(&["check", text(&path)]).output().expect("handoff runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            count += 1;
+        }
+    }
+    assert!(count >= 4, "{count} experiments");
+}
+
+#[test]
+fn autocorking_is_active_where_a_queue_forms_and_nowhere_else() {
+    require!(require_root());
+    require!(require_tool("ip"));
+    require!(require_tool("tc"));
+    let lab = Lab::new();
+    let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/autocorking.toml");
+    let short = std::fs::read_to_string(ready).expect("the file").replace("seconds = 1.0", "seconds = 0.3");
+    assert!(short.contains("seconds = 0.3"));
+    let file = lab.file("autocorking.toml", &short);
+    let result = lab.json(&["run", text(&file), "--rounds", "6"]);
+    let proofs = &result["proofs"];
+    // Off: never. On: the counter moves (how fast depends on what else the machine does).
+    assert_eq!((&proofs[0]["failures"], &proofs[0]["runs"]), (&Value::from(0), &Value::from(12)), "{proofs}");
+    assert!(proofs[1]["range"][1].as_f64().is_some_and(|most| most > 0.0), "{proofs}");
+    let metrics = result["secondary"].as_array().map(Vec::len);
+    assert_eq!(metrics, Some(2), "{}", result["unusable"]);
+}

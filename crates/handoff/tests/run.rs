@@ -1,0 +1,38 @@
+//! `handoff run`, shortened: every group has its floor, whole calls are measured beside it, and both files are
+//! there. `handoff doctor` says the same of the machine as the results do.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn a_quick_run_measures_floors_and_calls_and_writes_both_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["run", "--quick", "--format", "json", "--output"])
+        .arg(folder.path())
+        .output()
+        .expect("handoff runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one JSON value");
+    let groups = result["groups"].as_array().expect("groups");
+    assert!(!groups.is_empty(), "{}", result["skipped"]);
+    for group in groups {
+        let subjects = group["subjects"].as_array().expect("subjects");
+        assert!(group["floor"].is_string(), "{} has no floor: {}", group["id"], result["skipped"]);
+        let call = subjects.iter().find(|subject| subject["name"] == "call, shm engine");
+        let row = &call.unwrap_or_else(|| panic!("no call in {}: {}", group["id"], result["skipped"]))["row"];
+        let number = |value: &Value| value.as_f64().expect("a number");
+        assert!(number(&row["ratio"]) > 0.0, "{row}");
+        assert!(number(&row["ci95"][0]) <= number(&row["ci95"][1]), "{row}");
+    }
+    let engines: Vec<_> = result["sweeps"].as_array().expect("sweeps").iter().map(|s| &s["engine"]).collect();
+    assert!(engines.contains(&&Value::from("shm")), "{engines:?}");
+    assert_eq!(result["add_ints"][0]["engine"], "shm", "{}", result["skipped"]);
+    assert!(result["before"]["findings"].as_array().is_some_and(|findings| findings.len() > 10));
+    let page = std::fs::read_to_string(folder.path().join("handoff-run.html")).expect("the report");
+    assert!(page.contains("By payload") && page.contains("call, shm engine"));
+    let kept = std::fs::read_to_string(folder.path().join("handoff-run.json")).expect("the results");
+    let kept: Value = serde_json::from_str(&kept).expect("JSON");
+    assert_eq!(kept["groups"].as_array().map(Vec::len), Some(groups.len()));
+}
