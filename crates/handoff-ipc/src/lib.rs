@@ -10,11 +10,16 @@
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 #[cfg(not(loom))]
+pub mod binder;
+#[cfg(not(loom))]
 mod dispatch;
 #[cfg(not(loom))]
 pub mod engine;
 #[cfg(not(loom))]
 mod error;
+#[cfg(all(feature = "fuzzing", not(loom)))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]

@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use crate::binder::{BinderEngine, DEFAULT_DEVICE};
 use crate::engine::{Engine, EngineKind, EngineStats};
 use crate::object::Binder;
 use crate::servicemanager::{Connection, Manager, Policy, ServiceManager, Serving, SocketAccess};
@@ -124,12 +125,7 @@ impl Runtime {
                 let socket = options.socket.clone().map_or_else(default_socket, Ok)?;
                 (Arc::new(ShmEngine::new(&socket)?), Some(socket))
             }
-            EngineKind::Binder => {
-                return Err(Error::Unsupported {
-                    engine: EngineKind::Binder.name(),
-                    what: "be used by this version: choose shm or local".into(),
-                });
-            }
+            EngineKind::Binder => (Arc::new(BinderEngine::open(DEFAULT_DEVICE)?), None),
         };
         if let Some(threads) = options.max_threads {
             engine.set_max_threads(threads);
@@ -144,9 +140,13 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::private`].
     pub fn connect_or_private(options: &Options) -> Result<Self> {
-        match Runtime::connect(options) {
-            Err(Error::Io { .. }) if options.engine == EngineKind::Shm => Runtime::private(),
-            other => other,
+        match (Runtime::connect(options), options.engine) {
+            (Err(Error::Io { .. }), EngineKind::Shm) => Runtime::private(),
+            (Err(Error::Io { .. }), EngineKind::Binder) if BinderEngine::is_available() => {
+                // The driver has one place for all: whoever comes second finds the first.
+                Runtime::on_driver().or_else(|_| Runtime::connect(options))
+            }
+            (other, _) => other,
         }
     }
 
@@ -170,6 +170,15 @@ impl Runtime {
             socket,
             Some(Private { _serving: serving, _folder: folder }),
         ))
+    }
+
+    /// Starts a service manager in this process, as the one that the kernel's driver has a place for.
+    fn on_driver() -> Result<Self> {
+        let engine: Arc<dyn Engine> = Arc::new(BinderEngine::open(DEFAULT_DEVICE)?);
+        let embedded = Manager::new(Policy::open()).binder();
+        engine.become_context_manager(embedded.clone())?;
+        let connection = Connection::new(Arc::clone(&engine), Some(embedded));
+        Ok(Runtime::assemble(engine, connection, None, None))
     }
 
     fn assemble(

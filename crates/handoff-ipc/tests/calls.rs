@@ -1,4 +1,4 @@
-//! Calls between two processes on the `shm` engine.
+//! Calls between two processes: on the `shm` engine here, on the kernel's driver in the guest.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn role_main() {
         }
         // Registers an object of its own with the server, and serves it.
         "third" => {
-            let engine = ShmEngine::new(&socket).unwrap();
+            let engine = engine(&socket);
             let root = engine.context_object().unwrap();
             let mine = Binder::new(Everything::default());
             root.call(KEEP, |w| w.write(&Some(mine)), |_| Ok(())).unwrap();
@@ -35,14 +35,14 @@ fn role_main() {
 struct World {
     place: Place,
     server: Peer,
-    engine: ShmEngine,
+    engine: Arc<dyn Engine>,
     root: Binder,
 }
 
 fn world() -> World {
     let place = Place::new();
     let server = Peer::start("server", &place.socket());
-    let engine = ShmEngine::new(place.socket()).unwrap();
+    let engine = engine(&place.socket());
     let root = engine.context_object().unwrap();
     World { place, server, engine, root }
 }
@@ -54,10 +54,13 @@ fn bytes_come_back_at_every_size() {
         let bytes: Vec<u8> = (0..len).map(|n| (n * 7) as u8).collect();
         assert_eq!(echo(&w.root, &bytes).unwrap(), bytes, "{len} bytes");
     }
-    let error = echo(&w.root, &vec![0; 3 << 20]).unwrap_err();
-    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    // More than half of the driver's buffer, and more than a slot holds.
+    let outcome = echo(&w.root, &vec![0; 5 << 20]).map(|bytes| bytes.len());
+    assert!(matches!(outcome, Err(Error::TooLarge { .. })), "{outcome:?}");
     assert_eq!(echo(&w.root, b"still alive").unwrap(), b"still alive");
-    assert!(w.engine.stats().calls >= 14);
+    if !on_driver() {
+        assert!(w.engine.stats().calls >= 14);
+    }
 }
 
 #[test]
@@ -175,7 +178,8 @@ fn a_call_that_takes_too_long_expires_and_its_reply_is_dropped() {
         .root
         .call_with(CallOptions::within(Duration::from_secs(9)), DEADLINE, |_| Ok(()), |r| r.read())
         .unwrap();
-    assert!((1..=9000).contains(&left), "the service sees the deadline: {left} ms");
+    // The driver has no place for it.
+    assert!(on_driver() || (1..=9000).contains(&left), "the service sees the deadline: {left} ms");
     let none: i64 = w.root.call(DEADLINE, |_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(none, -1);
 }
@@ -223,12 +227,14 @@ fn objects_of_a_third_process_are_called_directly() {
     assert_eq!(pid, std::process::id(), "the third process sees this one as the caller");
     let again: Option<Binder> = w.root.call(GET_KEPT, |_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(again.unwrap(), found, "one object, one proxy, one link");
-    assert_eq!(w.engine.stats().links, 2);
+    if !on_driver() {
+        assert_eq!(w.engine.stats().links, 2);
+    }
     // Without the process that introduced them.
     w.server.kill();
     assert_eq!(echo(&found, b"direct").unwrap(), b"direct");
     drop(third);
-    eventually("the third is known to be dead", || !found.is_alive());
+    eventually("the third is known to be dead", || found.ping().is_err() && !found.is_alive());
     assert!(matches!(echo(&found, b"x"), Err(Error::Dead)));
 }
 
@@ -305,6 +311,9 @@ fn handlers_never_see_a_mask_that_is_not_their_own() {
 
 #[test]
 fn nobody_listens() {
+    if on_driver() {
+        return; // the driver has one place for all
+    }
     let place = Place::new();
     let engine = ShmEngine::new(place.socket()).unwrap();
     let error = engine.context_object().unwrap_err();

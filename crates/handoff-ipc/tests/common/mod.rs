@@ -7,9 +7,10 @@ use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use handoff_ipc::binder::{BinderEngine, DEFAULT_DEVICE};
 use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::shm::ShmEngine;
@@ -185,9 +186,23 @@ impl Place {
     }
 }
 
+/// True if the tests are to run on the kernel's driver: `HANDOFF_TEST_ENGINE=binder`, in the guest.
+pub fn on_driver() -> bool {
+    std::env::var("HANDOFF_TEST_ENGINE").is_ok_and(|engine| engine == "binder")
+}
+
+/// An engine of the kind that is tested.
+pub fn engine(socket: &Path) -> Arc<dyn Engine> {
+    if on_driver() {
+        Arc::new(BinderEngine::open(DEFAULT_DEVICE).unwrap())
+    } else {
+        Arc::new(ShmEngine::new(socket).unwrap())
+    }
+}
+
 /// Serves `service` as the root object at `socket`, in this process.
-pub fn serve(socket: &Path, service: impl Service) -> ShmEngine {
-    let engine = ShmEngine::new(socket).unwrap();
+pub fn serve(socket: &Path, service: impl Service) -> Arc<dyn Engine> {
+    let engine = engine(socket);
     engine.become_context_manager(Binder::new(service)).unwrap();
     engine
 }

@@ -45,6 +45,8 @@ fn failed(what: &str, error: handoff_ipc::Error) -> Error {
 pub(super) fn serve(engine: Engine, inherit: bool, threads: Option<usize>) -> Result<(Runtime, Address)> {
     let runtime = match engine {
         Engine::Shm => Runtime::private(),
+        // The driver has one manager for all: the first server of a measurement is it, if there is none.
+        Engine::Binder => Runtime::connect_or_private(&Options::on(engine.into())),
         _ => Runtime::connect(&Options::on(engine.into())),
     }
     .map_err(|error| failed("cannot start the engine", error))?;

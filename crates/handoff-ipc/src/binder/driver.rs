@@ -1,0 +1,181 @@
+//! An open driver: its file, the buffer that it delivers parcels into, and the one ioctl of a call.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::ptr::NonNull;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::uapi::{
+    BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_GET_EXTENDED_ERROR, BINDER_SET_CONTEXT_MGR,
+    BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS, BINDER_THREAD_EXIT, BINDER_VERSION,
+    BINDER_WRITE_READ, OBJECT_FLAGS, PROTOCOL_VERSION, TYPE_BINDER,
+};
+use crate::parcel::SharedBytes;
+use crate::{Error, Result};
+
+/// Bytes that parcels on their way to this process may take together: the most that the driver
+/// gives (`SZ_4M` in `binder_alloc.c`). Half of it is for oneway calls at most.
+pub(super) const BUFFER: usize = 4 << 20;
+
+#[repr(C)]
+#[derive(Default)]
+struct WriteRead {
+    write_size: u64,
+    write_consumed: u64,
+    write_buffer: u64,
+    read_size: u64,
+    read_consumed: u64,
+    read_buffer: u64,
+}
+
+/// One process's opening of a driver.
+#[derive(Debug)]
+pub(super) struct Driver {
+    file: OwnedFd,
+    // Invariant: `buffer..buffer + BUFFER` is mapped readable for the life of the value. The driver
+    // writes to parts of it that hold no parcel that was delivered and not freed.
+    buffer: NonNull<u8>,
+}
+
+// SAFETY: the file may be used from any thread, and the mapping is only read.
+unsafe impl Send for Driver {}
+// SAFETY: as above.
+unsafe impl Sync for Driver {}
+
+impl Driver {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let file = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|error| {
+            let what = format!(
+                "cannot open the Binder driver at {} (a kernel without it? `handoff guest run` boots one that \
+                 has it)",
+                path.display()
+            );
+            Error::io(what, error)
+        })?;
+        let mut version: i32 = 0;
+        let fd = file.as_raw_fd();
+        // SAFETY: the driver writes one 32-bit number.
+        let answer = unsafe { libc::ioctl(fd, BINDER_VERSION as _, &raw mut version) };
+        if answer < 0 || version != PROTOCOL_VERSION {
+            let what = format!(
+                "{} is no Binder driver of protocol {PROTOCOL_VERSION} (it says {version})",
+                path.display()
+            );
+            return Err(Error::io(what, std::io::Error::last_os_error()));
+        }
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let buffer = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                BUFFER,
+                ProtFlags::READ,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+                &file,
+                0,
+            )
+        }
+        .map_err(|error| Error::io("cannot map the driver's buffer", error))?;
+        let buffer = NonNull::new(buffer.cast())
+            .ok_or_else(|| Error::Protocol("the kernel mapped a buffer at 0".into()))?;
+        let driver = Driver { file, buffer };
+        // Older kernels do not know it, and nothing depends on it.
+        let _ = driver.set(BINDER_ENABLE_ONEWAY_SPAM_DETECTION, 1);
+        Ok(driver)
+    }
+
+    fn set(&self, request: u32, value: u32) -> std::io::Result<()> {
+        // SAFETY: these requests read one 32-bit number.
+        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, &raw const value) };
+        if answer < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    pub(super) fn set_max_threads(&self, threads: u32) -> Result<()> {
+        self.set(BINDER_SET_MAX_THREADS, threads)
+            .map_err(|error| Error::io("cannot set the driver's thread limit", error))
+    }
+
+    /// The calling thread talks to the driver no more.
+    pub(super) fn thread_exit(&self) {
+        let _ = self.set(BINDER_THREAD_EXIT, 0);
+    }
+
+    /// Makes the object `node` the one that handle 0 means for everybody.
+    pub(super) fn become_context_manager(&self, node: u64) -> Result<()> {
+        #[repr(C)]
+        struct Flat {
+            kind: u32,
+            flags: u32,
+            object: u64,
+            cookie: u64,
+        }
+        let flat = Flat { kind: TYPE_BINDER, flags: OBJECT_FLAGS, object: node, cookie: node };
+        let fd = self.file.as_raw_fd();
+        // SAFETY: the driver reads one `flat_binder_object`.
+        if unsafe { libc::ioctl(fd, BINDER_SET_CONTEXT_MGR_EXT as _, &raw const flat) } == 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        if error.raw_os_error() == Some(libc::EINVAL) && self.set(BINDER_SET_CONTEXT_MGR, 0).is_ok() {
+            return Ok(());
+        }
+        Err(Error::io("cannot become the driver's context manager (is there one already?)", error))
+    }
+
+    /// Writes commands, and with `read` waits for returns. Gives how much was read. What was not
+    /// consumed of `out` stays in it.
+    pub(super) fn write_read(&self, out: &mut Vec<u8>, read: &mut [u8]) -> Result<usize> {
+        loop {
+            let mut both = WriteRead {
+                write_size: out.len() as u64,
+                write_buffer: out.as_ptr() as u64,
+                read_size: read.len() as u64,
+                read_buffer: read.as_mut_ptr() as u64,
+                ..WriteRead::default()
+            };
+            // SAFETY: the structure is `binder_write_read`, and both buffers are as long as it says.
+            // Transactions in `out` point to parcels that their senders keep until this returns.
+            let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_WRITE_READ as _, &raw mut both) };
+            out.drain(..(both.write_consumed as usize).min(out.len()));
+            if answer == 0 {
+                return Ok((both.read_consumed as usize).min(read.len()));
+            }
+            let error = std::io::Error::last_os_error();
+            if error.kind() != std::io::ErrorKind::Interrupted {
+                return Err(Error::io("the Binder driver refused a command", error));
+            }
+        }
+    }
+
+    /// The driver's own account of why the last call of this thread failed (6.1 and later).
+    pub(super) fn extended_error(&self) -> Option<i32> {
+        let mut error = [0u32; 3];
+        // SAFETY: the driver writes three 32-bit numbers.
+        let answer =
+            unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_GET_EXTENDED_ERROR as _, error.as_mut_ptr()) };
+        (answer == 0 && error[2] != 0).then(|| error[2].cast_signed())
+    }
+
+    /// A delivered span; `None` if it is not inside of the buffer.
+    pub(super) fn delivered(&self, at: u64, len: u64) -> Option<SharedBytes<'_>> {
+        if len == 0 {
+            return Some(SharedBytes::from_slice(&[]));
+        }
+        let offset = usize::try_from(at).ok()?.checked_sub(self.buffer.as_ptr().addr())?;
+        let len = usize::try_from(len).ok()?;
+        if offset.checked_add(len)? > BUFFER {
+            return None;
+        }
+        // SAFETY: just checked to lie inside the mapping, which lives as long as `self`.
+        Some(unsafe { SharedBytes::new(self.buffer.as_ptr().add(offset), len) })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `open` with this length; `delivered` borrows `self`.
+        let _ = unsafe { munmap(self.buffer.as_ptr().cast(), BUFFER) };
+    }
+}

@@ -1,0 +1,171 @@
+//! What a process keeps beside the driver: objects that others hold, proxies, recipients of deaths.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::driver::Driver;
+use super::remote::BinderRemote;
+use super::talk;
+use super::uapi::Command;
+use crate::Result;
+use crate::local::LocalNode;
+
+/// An object that was sent over the driver.
+struct Given {
+    node: Arc<LocalNode>,
+    // What the driver counts: it may say "released" to one thread before another one hears
+    // "acquired", so these go below zero for a moment.
+    strong: i64,
+    weak: i64,
+    // Parcels on their way out that hold it; the driver takes its own reference meanwhile.
+    pins: u64,
+}
+
+impl Given {
+    fn is_held(&self) -> bool {
+        self.strong > 0 || self.weak > 0 || self.pins > 0
+    }
+}
+
+/// One opened driver and everything that this process has on it.
+pub(super) struct Process {
+    pub(super) driver: Driver,
+    given: Mutex<HashMap<u64, Given>>,
+    proxies: Mutex<HashMap<u32, Weak<BinderRemote>>>,
+    mourners: Mutex<HashMap<u64, Weak<BinderRemote>>>,
+    next_cookie: AtomicU64,
+    looping: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Process {
+    pub(super) fn new(driver: Driver) -> Arc<Self> {
+        Arc::new(Process {
+            driver,
+            given: Mutex::default(),
+            proxies: Mutex::default(),
+            mourners: Mutex::default(),
+            next_cookie: AtomicU64::new(1),
+            looping: AtomicBool::new(false),
+        })
+    }
+
+    // ---- objects of this process -----------------------------------------------------------
+
+    /// Keeps an object while a parcel with it is on its way out; [`Process::unpin`] ends that.
+    pub(super) fn pin(&self, node: &Arc<LocalNode>) -> u64 {
+        let mut given = lock(&self.given);
+        let entry = given.entry(node.id()).or_insert_with(|| Given {
+            node: Arc::clone(node),
+            strong: 0,
+            weak: 0,
+            pins: 0,
+        });
+        entry.pins += 1;
+        node.id()
+    }
+
+    fn change(&self, id: u64, change: impl FnOnce(&mut Given)) {
+        let mut given = lock(&self.given);
+        let Some(entry) = given.get_mut(&id) else { return };
+        change(entry);
+        if !entry.is_held() {
+            let gone = given.remove(&id);
+            drop(given);
+            // The service's own `drop` may do anything: never under the lock.
+            drop(gone);
+        }
+    }
+
+    pub(super) fn unpin(&self, id: u64) {
+        self.change(id, |given| given.pins -= 1);
+    }
+
+    pub(super) fn count(&self, id: u64, strong: i64, weak: i64) {
+        self.change(id, |given| {
+            given.strong += strong;
+            given.weak += weak;
+        });
+    }
+
+    /// The object that the driver calls `id`.
+    pub(super) fn node(&self, id: u64) -> Option<Arc<LocalNode>> {
+        lock(&self.given).get(&id).map(|given| Arc::clone(&given.node))
+    }
+
+    // ---- objects of others -----------------------------------------------------------------
+
+    /// The proxy for a handle. A new one takes its references with commands appended to `out`,
+    /// which must go out before the buffer that the handle came in is freed.
+    pub(super) fn proxy(self: &Arc<Self>, handle: u32, out: &mut Vec<u8>) -> Arc<BinderRemote> {
+        let mut proxies = lock(&self.proxies);
+        if let Some(known) = proxies.get(&handle).and_then(Weak::upgrade) {
+            return known;
+        }
+        Command::IncRefs(handle).put(out);
+        Command::Acquire(handle).put(out);
+        let cookie = self.next_cookie.fetch_add(1, Ordering::Relaxed);
+        let new = Arc::new(BinderRemote::new(Arc::clone(self), handle, cookie));
+        proxies.insert(handle, Arc::downgrade(&new));
+        new
+    }
+
+    /// The last holder of a proxy is gone.
+    pub(super) fn forget(&self, handle: u32, cookie: u64, mourned: bool) {
+        let mut proxies = lock(&self.proxies);
+        if proxies.get(&handle).is_some_and(|known| known.strong_count() == 0) {
+            proxies.remove(&handle);
+        }
+        drop(proxies);
+        let mut out = Vec::new();
+        if mourned && lock(&self.mourners).remove(&cookie).is_some() {
+            Command::ClearDeath { handle, cookie }.put(&mut out);
+        }
+        Command::Release(handle).put(&mut out);
+        Command::DecRefs(handle).put(&mut out);
+        // A driver that refuses has buried the process: nothing is left to give back.
+        drop(self.driver.write_read(&mut out, &mut []));
+    }
+
+    /// Asks the driver to tell of the death behind a proxy.
+    pub(super) fn mourn(self: &Arc<Self>, remote: &Arc<BinderRemote>) -> Result<()> {
+        // Deaths are told to threads that wait for work.
+        self.start_looping();
+        lock(&self.mourners).insert(remote.cookie(), Arc::downgrade(remote));
+        let mut out = Vec::new();
+        Command::RequestDeath { handle: remote.handle(), cookie: remote.cookie() }.put(&mut out);
+        self.driver.write_read(&mut out, &mut []).map(drop)
+    }
+
+    /// A death was told.
+    pub(super) fn died(&self, cookie: u64) {
+        let remote = lock(&self.mourners).get(&cookie).and_then(Weak::upgrade);
+        if let Some(remote) = remote {
+            remote.die();
+        }
+    }
+
+    // ---- threads ---------------------------------------------------------------------------
+
+    /// Sees to it that a thread waits for calls from others.
+    pub(super) fn start_looping(self: &Arc<Self>) {
+        if !self.looping.swap(true, Ordering::AcqRel) {
+            self.spawn_looper(Command::EnterLooper);
+        }
+    }
+
+    /// Starts a thread that serves calls, as the driver asked for.
+    pub(super) fn spawn_looper(self: &Arc<Self>, entry: Command) {
+        let process = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("handoff-binder".into());
+        if let Err(error) = thread.spawn(move || talk::serve(&process, entry)) {
+            crate::stats::say_once(&crate::stats::NO_THREAD, || {
+                format!("cannot start a thread that serves calls of the Binder driver: {error}")
+            });
+        }
+    }
+}
