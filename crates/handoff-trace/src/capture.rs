@@ -5,7 +5,7 @@
 //! tasks that it watches.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,6 +129,26 @@ pub struct Capture {
     limit: usize,
 }
 
+/// Stops a recording with one system call and nothing else: for the moment of a missed deadline.
+///
+/// The buffer cannot be removed while one is open (also in a forked process): drop it before
+/// [`Capture::finish`], or `handoff trace restore` has to remove the buffer later.
+#[derive(Debug)]
+pub struct Stopper {
+    file: File,
+}
+
+impl Stopper {
+    /// Stops it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; it has no reason to refuse.
+    pub fn stop(&self) -> io::Result<()> {
+        (&self.file).write_all(b"0")
+    }
+}
+
 /// How often a stream looks for full pages.
 const PERIOD: Duration = Duration::from_millis(10);
 
@@ -213,6 +233,17 @@ impl Capture {
     /// [`TraceError::Control`] if the kernel refuses.
     pub fn halt(&self) -> Result<()> {
         self.instance.set("tracing_on", "0")
+    }
+
+    /// What stops the recording later, also from a forked process.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Control`] if the file cannot be opened.
+    pub fn stopper(&self) -> Result<Stopper> {
+        let path = self.instance.path().join("tracing_on");
+        let file = OpenOptions::new().write(true).open(&path);
+        file.map(|file| Stopper { file }).map_err(|source| TraceError::control("open", &path, source))
     }
 
     /// Goes on after [`Capture::halt`].

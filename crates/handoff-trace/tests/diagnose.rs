@@ -214,3 +214,36 @@ fn a_quota_is_named() {
     assert_eq!(cause.kind, Kind::Throttled, "{diagnosis}");
     assert!(cause.text.contains("handoff-trace-test"), "{diagnosis}");
 }
+
+#[test]
+fn a_missed_deadline_is_kept() {
+    require!(require_root());
+    require!(require_realtime());
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let recorder = FlightRecorder::start(1 << 10).expect("root may");
+    let stopper = recorder.stopper().expect("opened");
+    let caller = thread::spawn(move || {
+        become_task(CALLER);
+        let start = now();
+        thread::sleep(Duration::from_millis(5));
+        let window = Window { caller: tid(), callee: None, start, end: now() };
+        // The miss is noticed here, and everything after it is not to be recorded.
+        stopper.stop().expect("stopped");
+        window
+    });
+    let window = caller.join().expect("no panic");
+    let slice = handoff_trace::Slice {
+        name: "call".into(),
+        tid: window.caller,
+        start: window.start,
+        end: window.end,
+    };
+    let kept = recorder.keep(window, vec![slice], folder.path(), "miss").expect("kept");
+    assert_eq!(kept.diagnosis.main_cause().map(|cause| cause.kind), Some(Kind::Slept), "{}", kept.diagnosis);
+    let raw = handoff_trace::dat::load(&kept.trace).expect("reads");
+    let again = explain(&raw.decode().expect("sound"), window).expect("it is in the file");
+    assert_eq!(again.to_string(), kept.diagnosis.to_string());
+    assert!(std::fs::read_to_string(&kept.html).expect("written").contains("\"call\""));
+    assert!(std::fs::metadata(&kept.perfetto).expect("written").len() > 100);
+}

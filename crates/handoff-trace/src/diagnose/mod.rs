@@ -17,17 +17,19 @@
 //! ```
 
 mod causes;
+mod kept;
 mod path;
 mod text;
 
 pub(crate) use text::duration;
 
 pub use causes::{Cause, Kind};
+pub use kept::{Kept, keep};
 pub use path::{Doing, Step};
 
 use serde::Serialize;
 
-use crate::capture::{Capture, Config, Keep, diagnosis_events};
+use crate::capture::{Capture, Config, Keep, Stopper, diagnosis_events};
 use crate::error::{Result, TraceError};
 use crate::event::Tid;
 use crate::model::timeline::{State, Timeline};
@@ -60,6 +62,16 @@ impl FlightRecorder {
     /// [`TraceError::Control`] if the kernel refuses.
     pub fn halt(&self) -> Result<()> {
         self.capture.halt()
+    }
+
+    /// What stops the recording from a process that the recorder's own has forked, or from a thread
+    /// that must not allocate.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Control`] if the file cannot be opened.
+    pub fn stopper(&self) -> Result<Stopper> {
+        self.capture.stopper()
     }
 
     /// Goes on after [`FlightRecorder::halt`].
@@ -158,6 +170,12 @@ impl Diagnosis {
     #[must_use]
     pub fn main_cause(&self) -> Option<&Cause> {
         self.causes.first()
+    }
+
+    /// The diagnosis in one line: the kind of cause that took most, and who was most to blame.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        text::headline(self)
     }
 
     /// The tasks that it speaks of: caller, callee, and all on the critical path or to blame.

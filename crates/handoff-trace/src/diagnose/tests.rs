@@ -238,3 +238,18 @@ fn the_slowest_wake_ups_come_first() {
     assert_eq!(main_cause(&slow[0]), (Kind::BusyCpu, CALLEE, Some(OTHER)));
     assert_eq!(slowest_wakes(&trace, &Timeline::of(&trace), 5, |tid| tid == CALLER).len(), 1);
 }
+
+#[test]
+fn the_headline_adds_up_causes_of_one_kind() {
+    // Two tasks one after the other keep the callee; the callee's own work is longer than each.
+    let between =
+        vec![blocks(90, 1, 0, OTHER), blocks(360, 1, OTHER, HOLDER), preempts(600, 1, HOLDER, CALLEE)];
+    let diagnosis = diagnose(call(between));
+    assert_eq!(main_cause(&diagnosis).0, Kind::CalleeRan);
+    let headline = diagnosis.headline();
+    assert!(headline.starts_with("52% of 950 ns: the callee"), "{headline}");
+    assert!(
+        headline.contains("busy: `task-3` (task 3") && headline.ends_with("(mostly; and 1 more like it)"),
+        "{headline}"
+    );
+}

@@ -103,6 +103,25 @@ fn limit(case: &Case<'_>, key: Key, time: u64) -> String {
     }
 }
 
+/// What most of the time went to, in one line.
+pub(super) fn headline(diagnosis: &Diagnosis) -> String {
+    let mut kinds: Vec<(Kind, u64)> = Vec::new();
+    for cause in &diagnosis.causes {
+        match kinds.iter_mut().find(|(kind, _)| *kind == cause.kind) {
+            Some((_, ns)) => *ns += cause.ns,
+            None => kinds.push((cause.kind, cause.ns)),
+        }
+    }
+    let Some((kind, ns)) = kinds.into_iter().max_by_key(|(_, ns)| *ns) else { return String::new() };
+    let share = 100.0 * ns as f64 / diagnosis.window.length().max(1) as f64;
+    // They come in order of weight.
+    let of_kind: Vec<_> = diagnosis.causes.iter().filter(|cause| cause.kind == kind).collect();
+    let first = of_kind.first().map_or("", |cause| cause.text.as_str());
+    let others = of_kind.len().saturating_sub(1);
+    let others = if others > 0 { format!(" (mostly; and {others} more like it)") } else { String::new() };
+    format!("{share:.0}% of {}: {first}{others}", duration(diagnosis.window.length()))
+}
+
 /// How much of each list is printed.
 const SHOWN: usize = 8;
 
@@ -114,6 +133,7 @@ impl fmt::Display for Diagnosis {
             write!(f, " with task {callee}")?;
         }
         writeln!(f, " took {}.", duration(window.length()))?;
+        writeln!(f, "In short: {}", self.headline())?;
         writeln!(f, "\nWhere the time went:")?;
         for cause in self.causes.iter().filter(|cause| cause.share >= 0.005).take(SHOWN) {
             writeln!(f, "  {:>4.0}%  {:>8}  {}", cause.share * 100.0, duration(cause.ns), cause.text)?;

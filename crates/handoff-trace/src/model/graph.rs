@@ -13,9 +13,13 @@ use crate::trace::Trace;
 /// A task that wakes at least so many different tasks may be a hub.
 const HUB_WAKEES: usize = 4;
 
-/// A hub wakes at least so many times as many tasks as wake each of those, on average. Of 5 senders
-/// that each write to 50 receivers, each wakes 50 that are woken by 5; of 20 and 20 by 20.
-const HUB_RATIO: f64 = 2.0;
+/// A hub wakes at least so many times as many tasks as there are wakers for those. Where 5 senders
+/// each write to 50 receivers, 50 tasks have 5 wakers; where 20 write to 20, 20 have 20.
+const HUB_RATIO: f64 = 3.0;
+
+/// A hub comes back to those whom it wakes: so often, on average. A parent that starts its children
+/// wakes each once or twice.
+const HUB_RETURNS: u64 = 3;
 
 /// The whole graph.
 #[derive(Debug, Clone, Serialize)]
@@ -81,7 +85,7 @@ pub struct Node {
     pub tid: Tid,
     /// Its last name.
     pub name: String,
-    /// Whether it wakes many tasks, each of which few others wake.
+    /// Whether it wakes many tasks again and again, for which there are few other wakers.
     pub hub: bool,
     /// Nanoseconds it ran.
     pub running_ns: u64,
@@ -211,7 +215,7 @@ impl Graph {
             }
         }
 
-        let hubs = hubs(&partners);
+        let hubs = hubs(&partners, &edges);
         let shape = shape(&partners, &hubs);
         let empty = TaskLine::default();
         let mut flips = 0;
@@ -277,31 +281,46 @@ fn edge(waker: Option<Tid>, wakee: Tid, grown: Growing) -> Edge {
     }
 }
 
-/// Tasks that wake many, each of which few others wake. The idle task is none: it passes on what
+/// Tasks that wake many, for which there are few wakers. The idle task is none: it passes on what
 /// interrupts and other CPUs ask for.
-fn hubs(partners: &BTreeMap<Tid, Partners>) -> BTreeSet<Tid> {
-    let wakers = |tid: &Tid| partners.get(tid).map_or(0, |of| of.wakers.len());
+fn hubs(partners: &BTreeMap<Tid, Partners>, edges: &HashMap<(Option<Tid>, Tid), Growing>) -> BTreeSet<Tid> {
+    let mut wakers_of: BTreeMap<Tid, Vec<(Tid, u64)>> = BTreeMap::new();
+    for ((waker, wakee), edge) in edges {
+        if let Some(waker) = waker {
+            wakers_of.entry(*wakee).or_default().push((*waker, edge.count));
+        }
+    }
+    // How many wakers of equal weight would be as concentrated as those of all its wakees together
+    // (the inverse of the sum of squared shares): a stray wake-up does not count as a waker.
+    let wakers = |of: &Partners| -> f64 {
+        let mut counts: BTreeMap<Tid, u64> = BTreeMap::new();
+        for (waker, count) in of.wakees.iter().filter_map(|tid| wakers_of.get(tid)).flatten() {
+            *counts.entry(*waker).or_default() += count;
+        }
+        let sum: f64 = counts.values().map(|count| *count as f64).sum();
+        let squares: f64 = counts.values().map(|count| (*count as f64).powi(2)).sum();
+        sum * sum / squares.max(1.0)
+    };
     partners
         .iter()
-        .filter(|(tid, of)| {
-            let wakees = of.wakees.len();
-            let mean = of.wakees.iter().map(wakers).sum::<usize>() as f64 / wakees.max(1) as f64;
-            **tid != 0 && wakees >= HUB_WAKEES && wakees as f64 >= HUB_RATIO * mean
-        })
+        .filter(|(tid, of)| **tid != 0 && of.wakees.len() >= HUB_WAKEES)
+        .filter(|(_, of)| of.wakes >= HUB_RETURNS * of.wakees.len() as u64)
+        .filter(|(_, of)| of.wakees.len() as f64 >= HUB_RATIO * wakers(of))
         .map(|(tid, _)| *tid)
         .collect()
 }
 
-/// Of the tasks that wake many: if most of their wake-ups are those of hubs, it is 1:N.
+/// If tasks that wake many make most wake-ups it is 1:N or N:N; and 1:N if a third of those are made
+/// by hubs.
 fn shape(partners: &BTreeMap<Tid, Partners>, hubs: &BTreeSet<Tid>) -> Shape {
     let many = |of: &&Partners| of.wakees.len() >= HUB_WAKEES;
     let busy = partners.iter().filter(|(tid, _)| **tid != 0).map(|(_, of)| of);
     let (all, wide) =
         busy.fold((0, 0), |(all, wide), of| (all + of.wakes, wide + if many(&of) { of.wakes } else { 0 }));
     let by_hubs: u64 = hubs.iter().filter_map(|tid| partners.get(tid)).map(|of| of.wakes).sum();
-    if wide * 4 < all || all == 0 {
+    if wide * 2 < all || all == 0 {
         Shape::Pairs
-    } else if by_hubs * 2 >= wide {
+    } else if by_hubs * 3 >= wide {
         Shape::Hubs
     } else {
         Shape::Mesh
