@@ -396,7 +396,8 @@ fn nonce() -> u64 {
 
 /// The folder and the last name of a path in the guest.
 fn split(guest: &str) -> Result<(&str, &str), GuestError> {
-    let (folder, name) = guest.trim_end_matches('/').rsplit_once('/').unwrap_or((".", guest));
+    let path = guest.trim_end_matches('/');
+    let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
     if name.is_empty() || name == "." || name == ".." || guest.contains('\0') {
         return Err(GuestError::Options(format!("{guest:?} does not name a file or folder of the guest")));
     }
@@ -411,4 +412,31 @@ fn done(output: &GuestOutput, stderr: &[u8], action: &'static str, path: &str) -
     }
     let reason = apt::last_lines(stderr);
     Err(GuestError::io(action, Path::new(path))(std::io::Error::other(reason)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_may_move_between_threads() {
+        fn is_send<T: Send>() {}
+        is_send::<Guest>();
+        is_send::<Builder>();
+    }
+
+    #[test]
+    fn paths_in_the_guest_are_split() {
+        assert_eq!(split("/tmp/a").expect("good"), ("/tmp", "a"));
+        assert_eq!(split("/a/").expect("good"), ("/", "a"));
+        assert_eq!(split("a").expect("good"), (".", "a"));
+        for bad in ["", "/", "..", "/tmp/..", "a\0b"] {
+            assert!(split(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_nonces_are_alike() {
+        assert_ne!(nonce(), nonce());
+    }
 }

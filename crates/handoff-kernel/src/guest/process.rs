@@ -205,6 +205,48 @@ mod tests {
         assert!(!Path::new("/proc").join(&pid).exists(), "killed and waited for");
     }
 
+    const ROLE: &str = "HANDOFF_TEST_PARENT";
+
+    /// Does nothing by itself: the test below runs it as a process of its own, which it then kills.
+    #[test]
+    fn parent_to_be_killed() {
+        if std::env::var_os(ROLE).is_none() {
+            return;
+        }
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo child $$; exec sleep 600"]);
+        let process = Process::spawn(command).expect("started");
+        process.wait(Duration::from_secs(600));
+    }
+
+    #[test]
+    fn the_child_ends_with_a_parent_that_was_killed() {
+        let mut command = Command::new(std::env::current_exe().expect("this test"));
+        command
+            .args(["--exact", "guest::process::tests::parent_to_be_killed", "--nocapture"])
+            .env(ROLE, "1")
+            .stdout(Stdio::piped());
+        let mut parent = command.spawn().expect("started");
+        let stdout = std::io::BufReader::new(parent.stdout.take().expect("a pipe"));
+        let child = std::io::BufRead::lines(stdout)
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once("child ")?.1.to_owned()))
+            .expect("the child's id");
+        let alive = || {
+            // Whoever inherits the dead child may take its time to reap it.
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+        };
+        assert!(alive());
+        parent.kill().expect("killed");
+        parent.wait().expect("ended");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while alive() {
+            assert!(Instant::now() < deadline, "the child outlived its parent");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     #[test]
     fn those_that_it_has_started_are_killed_too() {
         let mut command = Command::new("/bin/sh");
