@@ -127,8 +127,8 @@ impl Parameters {
                 return Err(Error::parameter("size", "0 bytes; at least 1 is sent"));
             }
         }
-        if !(self.min_time > 0.0 && self.min_time <= 3600.0) {
-            let problem = format!("{} s; more than 0 and at most an hour", self.min_time);
+        if !(self.min_time > 0.0 && self.min_time <= 120.0) {
+            let problem = format!("{} s; more than 0 and at most 120", self.min_time);
             return Err(Error::parameter("benchmark_min_time", problem));
         }
         if self.repetitions == 0 || self.repetitions > 10_000 {
