@@ -1,0 +1,47 @@
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Literal, Optional, Union
+
+Cpus = Union[str, Sequence[int]]
+
+class HandoffError(OSError):
+    """A placement that could not be had, with the reason."""
+
+class placed:
+    """A `with` block on some CPUs, at some priority; gives the CPUs that were granted."""
+
+    def __init__(self, cpus: Optional[Cpus] = None, priority: Optional[str] = None) -> None: ...
+    def __enter__(self) -> list[int]: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> Literal[False]: ...
+
+def allowed_cpus(thread: Optional[int] = None) -> list[int]:
+    """The CPUs that a thread may use."""
+
+def resolve_cpus(cpus: Cpus) -> list[int]:
+    """The CPUs that a name means on this machine."""
+
+def core_classes() -> list[tuple[str, list[int]]]:
+    """The core classes, slowest first; one, called "all", where cores are alike."""
+
+def current_cpu() -> int:
+    """The CPU that this thread runs on now."""
+
+def pin_thread(cpus: Cpus, thread: Optional[int] = None) -> list[int]:
+    """Lets one thread run on these CPUs only; gives those that were granted."""
+
+def pin_process(pid: int, cpus: Cpus) -> list[int]:
+    """Lets every thread of a process run on these CPUs only, those born meanwhile too."""
+
+def get_priority(thread: Optional[int] = None) -> str:
+    """Policy and priority of a thread, such as "other:5"."""
+
+def set_priority(priority: str, thread: Optional[int] = None) -> None:
+    """Gives a thread a policy and priority."""
+
+def set_foreground(pid: int, foreground: bool = True) -> str:
+    """Tells the running policy that a process came to the foreground, or left it."""
