@@ -7,7 +7,7 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("handoff-placement", &[]),
     ("handoff-ipc", &["handoff-placement"]),
     ("handoff-trace", &["handoff-placement"]),
@@ -27,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ),
     ("handoff-benches", &["handoff-lab", "handoff-workloads", "handoff-ipc", "handoff-placement"]),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),
+    ("handoff-java", &["handoff-ipc", "handoff-placement"]),
     ("handoff-python", &["handoff-ipc", "handoff-placement"]),
     ("handoff-examples", &["handoff-ipc"]),
     ("handoff-testkit", &[]),

@@ -103,6 +103,20 @@ fn every_page_is_in_the_table_of_contents() {
 }
 
 #[test]
+fn every_dependency_has_its_reason() {
+    let page = std::fs::read_to_string(root().join(BOOK).join("design/dependencies.md")).expect("the page");
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    let (_, table) = manifest.split_once("[workspace.dependencies]\n").expect("the workspace's dependencies");
+    let names =
+        table.lines().take_while(|line| !line.starts_with('[')).filter_map(|line| line.split_once(" = "));
+    let wrong: Vec<_> = names
+        .map(|(name, _)| name.trim())
+        .filter(|name| !name.starts_with("handoff-") && !page.contains(&format!("`{name}`")))
+        .collect();
+    assert!(wrong.is_empty(), "design/dependencies.md does not say why these: {wrong:?}");
+}
+
+#[test]
 fn links_are_found_outside_code_only() {
     let text = "See [a](b.md) and `[not](this)`, [c](d.md#e).\n```\n[no](no.md)\n```\n[name]: f.md\n";
     assert_eq!(links(text), ["b.md", "d.md#e", "f.md"]);
