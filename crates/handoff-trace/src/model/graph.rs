@@ -17,9 +17,13 @@ const HUB_WAKEES: usize = 4;
 /// each write to 50 receivers, 50 tasks have 5 wakers; where 20 write to 20, 20 have 20.
 const HUB_RATIO: f64 = 3.0;
 
-/// A hub comes back to those whom it wakes: so often, on average. A parent that starts its children
-/// wakes each once or twice.
-const HUB_RETURNS: u64 = 3;
+/// A hub comes back to those whom it wakes: more often than this, on average. A parent that starts
+/// its children wakes each at most twice.
+const HUB_RETURNS: u64 = 2;
+
+/// A waker counts as one only if it makes so much of the wake-ups: of 20 senders that write to 20 on
+/// two CPUs few find the receivers asleep often, but all do at times; strays are rarer than that.
+const WAKER_SHARE: f64 = 0.01;
 
 /// The whole graph.
 #[derive(Debug, Clone, Serialize)]
@@ -290,21 +294,19 @@ fn hubs(partners: &BTreeMap<Tid, Partners>, edges: &HashMap<(Option<Tid>, Tid), 
             wakers_of.entry(*wakee).or_default().push((*waker, edge.count));
         }
     }
-    // How many wakers of equal weight would be as concentrated as those of all its wakees together
-    // (the inverse of the sum of squared shares): a stray wake-up does not count as a waker.
+    // The wakers of all its wakees together, without strays.
     let wakers = |of: &Partners| -> f64 {
         let mut counts: BTreeMap<Tid, u64> = BTreeMap::new();
         for (waker, count) in of.wakees.iter().filter_map(|tid| wakers_of.get(tid)).flatten() {
             *counts.entry(*waker).or_default() += count;
         }
-        let sum: f64 = counts.values().map(|count| *count as f64).sum();
-        let squares: f64 = counts.values().map(|count| (*count as f64).powi(2)).sum();
-        sum * sum / squares.max(1.0)
+        let least = counts.values().sum::<u64>() as f64 * WAKER_SHARE;
+        counts.values().filter(|count| **count as f64 >= least).count() as f64
     };
     partners
         .iter()
         .filter(|(tid, of)| **tid != 0 && of.wakees.len() >= HUB_WAKEES)
-        .filter(|(_, of)| of.wakes >= HUB_RETURNS * of.wakees.len() as u64)
+        .filter(|(_, of)| of.wakes > HUB_RETURNS * of.wakees.len() as u64)
         .filter(|(_, of)| of.wakees.len() as f64 >= HUB_RATIO * wakers(of))
         .map(|(tid, _)| *tid)
         .collect()
