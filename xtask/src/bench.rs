@@ -2,8 +2,8 @@
 //!
 //! A bench is a `[[bench]]` target of any crate with `harness = false`. It is run as `NAME --rows FILE`
 //! and writes a JSON array of [`Row`]s to that file. The rows are kept in `benches/results/NAME.json`
-//! together with the machine they are from; the one table in the book and the figure of the README are
-//! written from those files.
+//! together with the machine they are from; the one table in the book, and the figure above it,
+//! are written from those files.
 
 mod figure;
 mod table;

@@ -1,4 +1,4 @@
-//! The figure of the README: each kept ratio as a bar, beside the floor and the goal.
+//! The figure above the table: each kept ratio as a bar, beside the floor and the goal.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

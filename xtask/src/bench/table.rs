@@ -37,7 +37,7 @@ pub(super) fn of(kept: &[Results]) -> String {
     if kept.iter().all(|results| results.rows.is_empty()) {
         return "No figure has been kept yet.\n".to_owned();
     }
-    let mut text = String::new();
+    let mut tables = String::new();
     let mut machines: Vec<&Machine> = Vec::new();
     for results in kept {
         if !machines.contains(&&results.machine) {
@@ -47,9 +47,9 @@ pub(super) fn of(kept: &[Results]) -> String {
     for machine in machines {
         let rows =
             kept.iter().filter(|results| results.machine == *machine).flat_map(|results| &results.rows);
-        of_machine(&mut text, machine, &rows.collect::<Vec<_>>());
+        of_machine(&mut tables, machine, &rows.collect::<Vec<_>>());
     }
-    text
+    format!("![Time of each call as a multiple of its floor](figures.svg)\n\n{tables}")
 }
 
 fn of_machine(text: &mut String, machine: &Machine, rows: &[&Row]) {
@@ -123,7 +123,9 @@ mod tests {
         let kept = Results { bench: "call".into(), machine: machine(), rows: vec![row("early", 1.01), late] };
         assert_eq!(
             of(&[kept]),
-            "Measured on a virtual machine with 2 CPUs (A CPU), Linux 6.1.0.\n\
+            "![Time of each call as a multiple of its floor](figures.svg)\n\
+             \n\
+             Measured on a virtual machine with 2 CPUs (A CPU), Linux 6.1.0.\n\
              \n\
              | figure | subject | floor | ratio | 95% | goal | |\n\
              |---|---|---|---|---|---|---|\n\
