@@ -9,7 +9,6 @@ use super::connection::{Connection, is_absence};
 use super::process::Process;
 use super::types::{Domain, DumpPriority, ServiceInfo, ServiceOptions, check_name};
 use super::watching::{Callback, Watch};
-use crate::engine::EngineKind;
 use crate::object::{Binder, CallOptions, Code, Proxy};
 use crate::{Error, Result};
 
@@ -151,12 +150,9 @@ impl ServiceManager {
     /// # Errors
     /// As [`Binder::call`].
     pub fn list(&self) -> Result<Vec<ServiceInfo>> {
-        if self.connection.manager()?.engine() == EngineKind::Binder {
-            return self.list_names();
-        }
         let (mut services, mut after) = (Vec::new(), String::new());
         loop {
-            let (page, more): (Vec<ServiceInfo>, Option<String>) = self.connection.call(
+            let page = self.connection.call(
                 CallOptions::default(),
                 code::LIST_PAGE,
                 |to| {
@@ -164,7 +160,11 @@ impl ServiceManager {
                     to.write(&DumpPriority::ALL.bits())
                 },
                 |reply| Ok((reply.read()?, reply.read()?)),
-            )?;
+            );
+            let (page, more): (Vec<ServiceInfo>, Option<String>) = match page {
+                Err(Error::UnknownTransaction { .. }) => return self.list_names(),
+                page => page?,
+            };
             services.extend(page);
             match more {
                 // In order, so that no answer makes this go on for ever.
@@ -214,7 +214,8 @@ impl ServiceManager {
     /// The object of the process that registered a name, which tells what its engine did.
     ///
     /// # Errors
-    /// [`Error::NoSuchService`] if the name is not registered or its process gave no such object.
+    /// [`Error::NoSuchService`] if the name is not registered or its process gave no such object;
+    /// [`Error::UnknownTransaction`] from Android's own manager.
     pub fn process_of(&self, name: &str) -> Result<Process> {
         let found = self.look_up(CallOptions::default(), code::PROCESS_OF, name)?;
         found.map(Process::wrap).ok_or_else(|| Error::NoSuchService(name.to_owned()))

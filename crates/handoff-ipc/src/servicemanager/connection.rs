@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use super::code;
 use super::process::ProcessObject;
 use super::types::{Domain, ServiceOptions};
 use super::watching::Remembered;
-use super::{DESCRIPTOR, code, write_token};
-use crate::engine::{DeathRegistration, Engine, EngineKind};
+use crate::engine::{DeathRegistration, Engine};
 use crate::object::{Binder, CallOptions, Code};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, ExceptionCode, Result, stats};
@@ -251,31 +251,33 @@ impl Connection {
 
     fn send_add(&self, manager: &Binder, service: &Added) -> Result<()> {
         let Added { name, binder, options } = service;
-        // The kernel driver's manager knows Android's form only.
-        let extended = manager.engine() != EngineKind::Binder;
-        let write = |to: &mut Writer<'_>| {
+        let interface = binder.local_service().map_or("", |service| service.descriptor());
+        let with_all = |to: &mut Writer<'_>| {
             to.write_string16(name)?;
             to.write(binder)?;
-            if extended {
-                to.write(&Some(self.process.clone()))?;
-            }
+            to.write(&Some(self.process.clone()))?;
             to.write(&options.allow_isolated)?;
             to.write(&options.dump_priority.bits())?;
-            if extended {
-                to.write_string16(options.domain.name())?;
-                let interface = binder.local_service().map_or("", |service| service.descriptor());
-                to.write_string16(interface)?;
-            }
-            Ok(())
+            to.write_string16(options.domain.name())?;
+            to.write_string16(interface)
         };
-        if !extended && options.domain != Domain::Framework {
-            return Err(Error::Unsupported {
+        let as_android = |to: &mut Writer<'_>| {
+            to.write_string16(name)?;
+            to.write(binder)?;
+            to.write(&options.allow_isolated)?;
+            to.write(&options.dump_priority.bits())
+        };
+        match call(manager, CallOptions::default(), code::ADD_WITH, with_all, |_| Ok(())) {
+            // Android's own manager has a driver for each domain, and no word for it.
+            Err(Error::UnknownTransaction { .. }) if options.domain == Domain::Framework => {
+                call(manager, CallOptions::default(), code::ADD, as_android, |_| Ok(()))
+            }
+            Err(Error::UnknownTransaction { .. }) => Err(Error::Unsupported {
                 engine: manager.engine().name(),
-                what: format!("keep the {} domain in a name: open that domain's own device", options.domain),
-            });
+                what: format!("keep the {} domain with a name: open that domain's device", options.domain),
+            }),
+            other => other,
         }
-        let code = if extended { code::ADD_WITH } else { code::ADD };
-        call(manager, CallOptions::default(), code, write, |_| Ok(()))
     }
 }
 
@@ -295,13 +297,6 @@ pub(super) fn call<R>(
     write: impl Fn(&mut Writer<'_>) -> Result<()>,
     read: impl Fn(&mut Reader<'_>) -> Result<R>,
 ) -> Result<R> {
-    let kernel = manager.engine() == EngineKind::Binder;
-    let write = |to: &mut Writer<'_>| {
-        if kernel {
-            write_token(to, DESCRIPTOR)?;
-        }
-        write(to)
-    };
     manager.call_with(options, code, write, read).map_err(|error| match error {
         Error::Status(status) if status.exception() == ExceptionCode::Security => {
             Error::PermissionDenied(status.message().unwrap_or("the service manager refused").to_owned())

@@ -2,7 +2,7 @@
 //!
 //! The interface is Android's `android.os.IServiceManager`, with its transaction codes and parcels,
 //! so that the client here also talks to the manager behind the kernel driver's handle 0; codes
-//! above 100 are Handoff's own and are sent on its own engines only.
+//! above 100 are Handoff's own, and the client does without where they are not known.
 //!
 //! `registry.rs` keeps names, `service.rs` is the interface to it, `policy.rs` says who may do what,
 //! `server.rs` puts it on a socket; `client.rs` is what applications use.
@@ -33,8 +33,6 @@ pub use types::{Domain, DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, Unk
 pub use watching::Watch;
 
 use crate::object::Code;
-use crate::parcel::{Reader, Writer};
-use crate::{Error, Result};
 
 /// The interface's name.
 pub const DESCRIPTOR: &str = "android.os.IServiceManager";
@@ -73,48 +71,3 @@ mod code {
 
 /// Interface of the objects that hear of registrations.
 const CALLBACK_DESCRIPTOR: &str = "android.os.IServiceCallback";
-
-/// `B_PACK_CHARS('S', 'Y', 'S', 'T')`, which heads a request on a system's driver.
-const KERNEL_HEADER: i32 = i32::from_be_bytes(*b"SYST");
-
-/// What stands in front of a request on the kernel driver (`Parcel::writeInterfaceToken`): strict
-/// mode, work source, header, descriptor.
-fn write_token(to: &mut Writer<'_>, descriptor: &str) -> Result<()> {
-    to.write_i32(0)?;
-    to.write_i32(-1)?;
-    to.write_i32(KERNEL_HEADER)?;
-    to.write_string16(descriptor)
-}
-
-/// Takes what [`write_token`] wrote.
-fn read_token(from: &mut Reader<'_>, descriptor: &str) -> Result<()> {
-    let (_strict, _source, _header) = (from.read_i32()?, from.read_i32()?, from.read_i32()?);
-    match from.read_string16()? {
-        Some(found) if found == descriptor => Ok(()),
-        found => Err(Error::BadParcel {
-            at: from.position(),
-            what: format!("a request to {:?}, not to {descriptor}", found.unwrap_or_default()),
-        }),
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::parcel::SharedBytes;
-
-    #[test]
-    fn a_token_is_for_one_interface() {
-        let mut bytes = Vec::new();
-        let mut writer = Writer::growing(&mut bytes);
-        write_token(&mut writer, DESCRIPTOR).unwrap();
-        writer.write_i32(7).unwrap();
-        drop(writer.finish());
-        assert_eq!(&bytes[..12], [0, 0, 0, 0, 255, 255, 255, 255, b'T', b'S', b'Y', b'S']);
-        let mut reader = Reader::new(SharedBytes::from_slice(&bytes));
-        read_token(&mut reader, DESCRIPTOR).unwrap();
-        assert_eq!(reader.read_i32().unwrap(), 7);
-        let mut reader = Reader::new(SharedBytes::from_slice(&bytes));
-        assert!(matches!(read_token(&mut reader, CALLBACK_DESCRIPTOR), Err(Error::BadParcel { .. })));
-    }
-}

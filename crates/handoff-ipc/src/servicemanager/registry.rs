@@ -8,10 +8,10 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::code;
 use super::policy::{Action, Policy};
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
-use super::{CALLBACK_DESCRIPTOR, code, write_token};
-use crate::engine::{DeathRegistration, EngineKind};
+use crate::engine::DeathRegistration;
 use crate::object::{Binder, CallingIdentity};
 use crate::{Error, ExceptionCode, Result, Status};
 
@@ -406,9 +406,6 @@ impl Registry {
             count(&self.counts.told);
             // One that is dead hears no more, and one that does not keep up asks by itself.
             drop(callback.oneway(code::ON_REGISTRATION, |to| {
-                if callback.engine() == EngineKind::Binder {
-                    write_token(to, CALLBACK_DESCRIPTOR)?;
-                }
                 to.write_string16(name)?;
                 to.write_binder(Some(&binder))
             }));

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use super::policy::Policy;
 use super::registry::{Registration, Registry};
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions};
-use super::{DESCRIPTOR, MANAGER_NAME, code, read_token};
+use super::{DESCRIPTOR, MANAGER_NAME, code};
 use crate::dispatch::calling_identity;
-use crate::engine::EngineKind;
 use crate::object::{Binder, Call, CallingIdentity, Code, Service};
 use crate::parcel::{Parcelable, Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
@@ -126,9 +125,6 @@ impl Service for ManagerService {
         data: &mut Reader<'_>,
         reply: &mut Writer<'_>,
     ) -> Result<()> {
-        if call.engine() == EngineKind::Binder {
-            read_token(data, DESCRIPTOR)?;
-        }
         let (registry, who) = (&self.registry, call.identity());
         match code {
             code::GET | code::CHECK => reply.write(&registry.find(who, &name(data)?)?),

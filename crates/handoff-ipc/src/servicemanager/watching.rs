@@ -3,8 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::connection::Connection;
-use super::{CALLBACK_DESCRIPTOR, code, read_token};
-use crate::engine::EngineKind;
+use super::{CALLBACK_DESCRIPTOR, code};
 use crate::object::{Binder, Call, Code, Service};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
@@ -19,16 +18,7 @@ impl Service for Callback {
         CALLBACK_DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        _: &mut Writer<'_>,
-    ) -> Result<()> {
-        if call.engine() == EngineKind::Binder {
-            read_token(data, CALLBACK_DESCRIPTOR)?;
-        }
+    fn on_transact(&self, _: &Call<'_>, code: Code, data: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
         match code {
             code::ON_REGISTRATION => {
                 let (name, binder): (String, Binder) = (data.read()?, data.read()?);
