@@ -137,7 +137,8 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     for pair in &mut pairs {
         results.push(pair.clients[0].answer::<Pairwise>(CALL_LIMIT * 12)?);
     }
-    Report::new(parameters, results)
+    let main = if parameters.verbose { Some(client::describe_this("main")?) } else { None };
+    Report::new(parameters, results, main)
 }
 
 #[cfg(test)]
@@ -205,6 +206,10 @@ mod tests {
         let report = run(&parameters).expect("it runs");
         assert!(report.passed());
         let said = report.verbose().join("\n");
+        assert!(
+            said.contains("main ") && said.contains("service ") && said.contains("other-caller"),
+            "{said}"
+        );
         assert!(said.contains("fifo-caller") && said.contains("SCHED_FIFO 99"), "{said}");
     }
 }

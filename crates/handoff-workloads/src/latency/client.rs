@@ -177,7 +177,7 @@ impl Tally {
 }
 
 /// As `libhwbinder_latency -v` says it.
-pub(super) fn describe(role: &str, spot: &Spot) -> String {
+fn describe(role: &str, spot: &Spot) -> String {
     let priority = spot.priority();
     let number =
         if priority.policy.is_realtime() { i32::from(priority.rt) } else { i32::from(priority.nice) };
@@ -188,6 +188,11 @@ pub(super) fn describe(role: &str, spot: &Spot) -> String {
         spot.cpu,
         policy_name(priority.policy)
     )
+}
+
+/// [`describe`] for the calling thread.
+pub(super) fn describe_this(role: &str) -> Result<String> {
+    Ok(describe(role, &Spot::here().map_err(|error| call_failed(&error))?))
 }
 
 /// The kernel's name of a policy.

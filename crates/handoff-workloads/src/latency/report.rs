@@ -99,8 +99,9 @@ impl PairReport {
 }
 
 impl Report {
-    pub(super) fn new(parameters: &Parameters, results: Vec<Pairwise>) -> Result<Self> {
-        let (mut pairs, mut verbose) = (Vec::new(), Vec::new());
+    /// `main` is what `-v` says of the process that started the others.
+    pub(super) fn new(parameters: &Parameters, results: Vec<Pairwise>, main: Option<String>) -> Result<Self> {
+        let (mut pairs, mut verbose) = (Vec::new(), Vec::from_iter(main));
         let halted = results.iter().find_map(|result| result.halted.clone());
         for result in results {
             let (pair, said) = PairReport::new(result, parameters.deadline_us)?;
@@ -345,7 +346,7 @@ mod tests {
             halted: None,
         };
         let parameters = Parameters { iterations: 4, pairs: 2, ..Parameters::default() };
-        Report::new(&parameters, vec![pair(), pair()]).expect("values")
+        Report::new(&parameters, vec![pair(), pair()], None).expect("values")
     }
 
     #[test]
