@@ -1,7 +1,7 @@
 //! Policy, real-time priority and nice of a thread as one value that can be compared and sent.
 
 use crate::error::{Error, Result};
-use crate::sys::{self, SchedAttr};
+use crate::sys::{self, SchedAttr, sched_flag};
 use crate::tid::Tid;
 use std::fmt;
 use std::io;
@@ -275,7 +275,7 @@ impl Priority {
 }
 
 /// `SCHED_FLAG_RESET_ON_FORK`.
-const RESET_ON_FORK: u64 = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+const RESET_ON_FORK: u64 = sched_flag::RESET_ON_FORK;
 
 /// Marks a packed priority, so that 0 is none.
 const PACKED: u8 = 1;

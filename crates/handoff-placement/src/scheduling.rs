@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::priority::{Policy, Priority};
 use crate::root::Root;
-use crate::sys::{self, SchedAttr};
+use crate::sys::{self, SchedAttr, sched_flag};
 use crate::tid::Tid;
 use std::fmt;
 use std::io;
@@ -126,17 +126,16 @@ impl Scheduling {
             return Err("util clamps are 0 to 1024, the least not above the most");
         }
         if self.reset_on_fork {
-            attr.flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
+            attr.flags |= sched_flag::RESET_ON_FORK;
         }
         Ok(attr)
     }
 }
 
-const CLAMP_MIN: u64 = libc::SCHED_FLAG_UTIL_CLAMP_MIN as u64;
-const CLAMP_MAX: u64 = libc::SCHED_FLAG_UTIL_CLAMP_MAX as u64;
+const CLAMP_MIN: u64 = sched_flag::UTIL_CLAMP_MIN;
+const CLAMP_MAX: u64 = sched_flag::UTIL_CLAMP_MAX;
 const CLAMPS: u64 = CLAMP_MIN | CLAMP_MAX;
-/// `SCHED_FLAG_KEEP_POLICY | SCHED_FLAG_KEEP_PARAMS`.
-const KEEP_ALL: u64 = 0x08 | 0x10;
+const KEEP_ALL: u64 = sched_flag::KEEP_POLICY | sched_flag::KEEP_PARAMS;
 
 impl FromStr for Deadline {
     type Err = String;

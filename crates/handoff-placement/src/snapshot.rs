@@ -9,7 +9,7 @@ use crate::group;
 use crate::process::{ProcessKey, threads_of};
 use crate::root::Root;
 use crate::scheduling::IoPriority;
-use crate::sys::{self, SchedAttr};
+use crate::sys::{self, SchedAttr, sched_flag};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -125,9 +125,9 @@ impl ThreadState {
 impl SchedAttr {
     /// Attributes as `sched_getattr` gave them, so that `sched_setattr` takes them.
     pub(crate) fn restorable(self) -> Self {
-        let keep = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        let keep = sched_flag::RESET_ON_FORK;
         let has_clamp = self.util_max != 0;
-        let clamps = (libc::SCHED_FLAG_UTIL_CLAMP_MIN | libc::SCHED_FLAG_UTIL_CLAMP_MAX) as u64;
+        let clamps = sched_flag::UTIL_CLAMP_MIN | sched_flag::UTIL_CLAMP_MAX;
         let mut attr = Self { flags: self.flags & keep | if has_clamp { clamps } else { 0 }, ..self };
         if attr.policy != crate::Policy::Deadline as u32 {
             // Newer kernels report the slice here, and would take it for one that was asked for.

@@ -32,6 +32,20 @@ pub(crate) fn sched_getcpu() -> i32 {
     unsafe { libc::sched_getcpu() }
 }
 
+/// Flags of [`SchedAttr`], from `linux/sched.h`; `libc` does not have them for Android.
+pub(crate) mod sched_flag {
+    /// Children start as `SCHED_OTHER`.
+    pub(crate) const RESET_ON_FORK: u64 = 0x01;
+    /// The policy stays as it is.
+    pub(crate) const KEEP_POLICY: u64 = 0x08;
+    /// Priority, nice and deadline stay as they are.
+    pub(crate) const KEEP_PARAMS: u64 = 0x10;
+    /// `util_min` is given.
+    pub(crate) const UTIL_CLAMP_MIN: u64 = 0x20;
+    /// `util_max` is given.
+    pub(crate) const UTIL_CLAMP_MAX: u64 = 0x40;
+}
+
 /// What `sched_setattr(2)` takes and `sched_getattr(2)` gives: `struct sched_attr`, 56 bytes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -66,7 +80,7 @@ pub(crate) fn sched_getattr(tid: i32) -> io::Result<SchedAttr> {
 /// `sched_setattr(2)`; 0 is the calling thread. `attr.size` is filled in here.
 #[inline]
 pub(crate) fn sched_setattr(tid: i32, attr: &SchedAttr) -> io::Result<()> {
-    let clamps = attr.flags & (libc::SCHED_FLAG_UTIL_CLAMP_MIN | libc::SCHED_FLAG_UTIL_CLAMP_MAX) as u64;
+    let clamps = attr.flags & (sched_flag::UTIL_CLAMP_MIN | sched_flag::UTIL_CLAMP_MAX);
     let size = if clamps == 0 { SCHED_ATTR_SIZE_VER0 } else { size_of::<SchedAttr>() as u32 };
     let attr = SchedAttr { size, ..*attr };
     // SAFETY: the kernel reads `attr.size` bytes, which is at most the size of `attr`.
