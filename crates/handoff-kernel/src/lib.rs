@@ -1,5 +1,6 @@
 //! Handoff's kernel workbench: guests to run a kernel in, and the tools around a kernel's source.
 
+pub mod analyse;
 pub mod build;
 pub mod guest;
 pub mod patch;

@@ -58,6 +58,19 @@ pub struct Series {
     pub patches: Vec<Patch>,
 }
 
+impl Series {
+    /// The series that takes this one back.
+    pub fn reversed(&self) -> Self {
+        let mut patches = self.patches.clone();
+        patches.reverse();
+        for patch in &mut patches {
+            patch.files.reverse();
+            patch.files.iter_mut().for_each(FilePatch::reverse);
+        }
+        Self { patches }
+    }
+}
+
 /// One commit's worth of change.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Patch {
@@ -115,6 +128,32 @@ pub struct FilePatch {
 }
 
 impl FilePatch {
+    fn reverse(&mut self) {
+        std::mem::swap(&mut self.old_path, &mut self.new_path);
+        std::mem::swap(&mut self.old_mode, &mut self.new_mode);
+        if let Some((old, new)) = &mut self.blobs {
+            std::mem::swap(old, new);
+        }
+        self.kind = match self.kind {
+            ChangeKind::Create | ChangeKind::Copy => ChangeKind::Delete,
+            ChangeKind::Delete => ChangeKind::Create,
+            kind => kind,
+        };
+        if self.kind == ChangeKind::Delete {
+            self.new_path = None;
+        }
+        for hunk in &mut self.hunks {
+            std::mem::swap(&mut hunk.old_start, &mut hunk.new_start);
+            for line in &mut hunk.lines {
+                line.op = match line.op {
+                    Op::Context => Op::Context,
+                    Op::Remove => Op::Add,
+                    Op::Add => Op::Remove,
+                };
+            }
+        }
+    }
+
     /// The path by which people call this file: the new one, or the old one of a deleted file.
     pub fn path(&self) -> &PatchPath {
         self.new_path.as_ref().or(self.old_path.as_ref()).expect("the parser gives each file a path")

@@ -211,6 +211,18 @@ fn names_without_prefix_and_with_spaces_are_read() {
     assert_eq!(spaces.patches[0].files[0].path().as_str(), "a b.c");
 }
 
+#[test]
+fn taking_back_twice_is_the_series() {
+    let series = series(MAIL);
+    let back = series.reversed();
+    assert_eq!(back.patches[0].subject, "second");
+    assert_eq!(back.patches[1].files[0].hunks[0].removed(), 1);
+    let kinds: Vec<_> = back.patches[0].files.iter().map(|file| file.kind).collect();
+    assert_eq!(kinds, [ChangeKind::Create, ChangeKind::Delete, ChangeKind::Modify, ChangeKind::Rename]);
+    let again = back.reversed();
+    assert_eq!(format!("{:?}", again.patches), format!("{:?}", series.patches));
+}
+
 /// Lines out of which patches and rubbish are made.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![

@@ -38,6 +38,7 @@ pub use outcome::{Edit, Enclosing, How, Outcome};
 pub use report::{Counts, FileAction, FileReport, HunkReport, PatchReport, PortReport};
 pub use scope::ScopeKind;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -107,6 +108,14 @@ pub enum PortError {
 /// [`PortError`] if the tree cannot be read or written, or if a path goes through a symbolic link;
 /// nothing was written then. Hunks that cannot be placed are no error: the report names them.
 pub fn port(series: &Series, onto: &Path, options: &Options) -> Result<PortReport, PortError> {
+    let (report, tree) = place_series(series, onto, options)?;
+    if !options.dry_run {
+        tree.write()?;
+    }
+    Ok(report)
+}
+
+fn place_series(series: &Series, onto: &Path, options: &Options) -> Result<(PortReport, Tree), PortError> {
     let mut tree = Tree::open(onto)?;
     let bases = git::Bases::new(tree.root(), options.source.as_deref());
     let mut report = PortReport::new(onto, options.dry_run);
@@ -123,8 +132,28 @@ pub fn port(series: &Series, onto: &Path, options: &Options) -> Result<PortRepor
         });
     }
     report.finish(tree.changed().map(ToString::to_string).collect());
-    if !options.dry_run {
-        tree.write()?;
+    Ok((report, tree))
+}
+
+/// A file before and after.
+pub(crate) type Versions = (Vec<u8>, Vec<u8>);
+
+/// What a series makes of a tree, without writing it.
+pub(crate) struct Preview {
+    /// What became of each hunk.
+    pub(crate) report: PortReport,
+    /// Each changed file before and after; nothing where there is no such file.
+    pub(crate) files: BTreeMap<String, Versions>,
+}
+
+/// Looks what a series makes of a tree.
+pub(crate) fn preview(series: &Series, onto: &Path) -> Result<Preview, PortError> {
+    let options = Options { dry_run: true, markers: false, ..Options::default() };
+    let (report, tree) = place_series(series, onto, &options)?;
+    let mut files = BTreeMap::new();
+    for path in tree.changed() {
+        let before = tree.on_disk(path)?.unwrap_or_default();
+        files.insert(path.to_string(), (before, tree.read(path)?.unwrap_or_default()));
     }
-    Ok(report)
+    Ok(Preview { report, files })
 }

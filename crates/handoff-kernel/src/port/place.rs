@@ -25,10 +25,13 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
     let exact = occurrences(wanted, source);
     let (inside, elsewhere): (Vec<usize>, Vec<usize>) =
         exact.iter().partition(|&&at| strictly_compatible(wanted, source, at));
+    let present = already_there(wanted, source, near);
     if let Some(placement) = exact_placement(wanted, source, near, &inside) {
-        return placement;
+        // At the edge of a hunk, its lines stand there before and after the change.
+        let same = |present: &Placement| present.near == placement.edits.first().map(|edit| edit.line);
+        return present.filter(same).unwrap_or(placement);
     }
-    if let Some(placement) = already_there(wanted, source, near) {
+    if let Some(placement) = present {
         return placement;
     }
     let Some(alignment) = align(&wanted.expected, source, near) else {

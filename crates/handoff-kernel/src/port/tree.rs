@@ -57,6 +57,11 @@ impl Tree {
         if let Some(pending) = self.pending.get(path) {
             return Ok(pending.as_ref().map(|pending| pending.bytes.clone()));
         }
+        self.on_disk(path)
+    }
+
+    /// The bytes of a file as they are on disk; `None` if there is no such file.
+    pub(super) fn on_disk(&self, path: &PatchPath) -> Result<Option<Vec<u8>>, PortError> {
         match fs::read(self.locate(path)?) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -1,5 +1,6 @@
 //! `handoff kernel`: understand kernel patches, bring them to another tree, build it and boot it.
 
+mod analyse;
 mod boot;
 mod build;
 mod port;
@@ -11,6 +12,7 @@ use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
+  handoff kernel analyse autocorking.patch --tree linux --html autocorking.html
   handoff kernel port autocorking.patch --onto linux-3.4 --dry-run
   handoff kernel port v3.13..v3.14 --source linux --onto linux-3.4
   handoff kernel source linux-source-6.1 --into ~/src
@@ -27,6 +29,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Kernel {
+    /// Write the feature document of patches: interfaces, code, flow, key functions, modules
+    Analyse(analyse::Options),
     /// Boot a kernel in a guest, and say how it went
     Boot(boot::Options),
     /// Build a kernel in a folder of its own, and check that it has what was asked for
@@ -40,6 +44,7 @@ enum Kernel {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match &self.command {
+            Kernel::Analyse(options) => options.run(output),
             Kernel::Boot(options) => options.run(output),
             Kernel::Build(options) => options.run(output),
             Kernel::Port(options) => options.run(output),

@@ -1,0 +1,419 @@
+//! The document, in the outline of the feature study, as Markdown and as one HTML file.
+
+use std::fmt::Write as _;
+
+use super::graph::Mark;
+use super::history::Relation;
+use super::interface::What;
+use super::key::Rule;
+use super::{Analysis, svg};
+
+/// A piece of the document; text may hold `code` between backquotes.
+enum Block {
+    Heading(usize, String),
+    Text(String),
+    /// The words of others.
+    Quote(String),
+    /// What a person has to write.
+    Prompt(String),
+    List(Vec<String>),
+    Table(Vec<&'static str>, Vec<Vec<String>>),
+    Image(String),
+}
+
+impl Analysis {
+    /// The document as Markdown; the call graph stands in it as an SVG image.
+    pub fn markdown(&self) -> String {
+        let mut out = String::new();
+        for block in self.blocks() {
+            match block {
+                Block::Heading(level, text) => _ = write!(out, "{} {text}\n\n", "#".repeat(level)),
+                Block::Text(text) => _ = write!(out, "{text}\n\n"),
+                Block::Quote(text) => {
+                    for line in text.lines() {
+                        let _ = writeln!(out, "> {}", line.replace('<', "&lt;"));
+                    }
+                    out.push('\n');
+                }
+                Block::Prompt(text) => _ = write!(out, "> **To be written by a person:** {text}\n\n"),
+                Block::List(items) => {
+                    items.iter().for_each(|item| _ = writeln!(out, "- {item}"));
+                    out.push('\n');
+                }
+                Block::Table(head, rows) => {
+                    let _ = writeln!(out, "| {} |", head.join(" | "));
+                    let _ = writeln!(out, "|{}", "---|".repeat(head.len()));
+                    for row in rows {
+                        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+                        let _ = writeln!(out, "| {} |", cells.join(" | "));
+                    }
+                    out.push('\n');
+                }
+                Block::Image(image) => _ = writeln!(out, "{image}"),
+            }
+        }
+        out
+    }
+
+    /// The document as one HTML file that opens offline.
+    pub fn html(&self) -> String {
+        const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#223}\
+            table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccd;padding:.25em .6em;text-align:left;\
+            vertical-align:top}th{background:#f4f5f8}code{background:#f4f5f8;padding:0 .2em;overflow-wrap:anywhere}\
+            blockquote{margin:1em 0;padding:.2em 1em;border-left:4px solid #ccd;color:#445;white-space:pre-wrap}\
+            .prompt{border-left:4px solid #a86b00;background:#fff6dd;padding:.4em 1em;margin:1em 0}\
+            .image{overflow-x:auto}@media print{.image svg{max-width:100%;height:auto}}";
+        let title = self.title();
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\
+             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n",
+            svg::escape(&title)
+        );
+        for block in self.blocks() {
+            match block {
+                Block::Heading(level, text) => _ = writeln!(out, "<h{level}>{}</h{level}>", inline(&text)),
+                Block::Text(text) => _ = writeln!(out, "<p>{}</p>", inline(&text)),
+                Block::Quote(text) => _ = writeln!(out, "<blockquote>{}</blockquote>", svg::escape(&text)),
+                Block::Prompt(text) => {
+                    _ = writeln!(
+                        out,
+                        "<p class=\"prompt\"><b>To be written by a person:</b> {}</p>",
+                        inline(&text)
+                    );
+                }
+                Block::List(items) => {
+                    let items: String =
+                        items.iter().map(|item| format!("<li>{}</li>", inline(item))).collect();
+                    let _ = writeln!(out, "<ul>{items}</ul>");
+                }
+                Block::Table(head, rows) => {
+                    let head: String = head.iter().map(|cell| format!("<th>{}</th>", inline(cell))).collect();
+                    let _ = writeln!(out, "<table><tr>{head}</tr>");
+                    for row in rows {
+                        let cells: String =
+                            row.iter().map(|cell| format!("<td>{}</td>", inline(cell))).collect();
+                        let _ = writeln!(out, "<tr>{cells}</tr>");
+                    }
+                    out.push_str("</table>\n");
+                }
+                Block::Image(image) => _ = writeln!(out, "<div class=\"image\">{image}</div>"),
+            }
+        }
+        out.push_str("</body></html>\n");
+        out
+    }
+
+    /// The call graph alone.
+    pub fn graph_svg(&self) -> String {
+        svg::draw(&self.graph)
+    }
+
+    fn title(&self) -> String {
+        match self.patches.as_slice() {
+            [one] if !one.subject.is_empty() => one.subject.clone(),
+            [first, ..] if !first.subject.is_empty() => {
+                format!("{} (and {} more)", first.subject, self.patches.len() - 1)
+            }
+            _ => "A change".to_owned(),
+        }
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let mut out = vec![Block::Heading(1, self.title())];
+        self.principle(&mut out);
+        self.history(&mut out);
+        out.push(Block::Heading(2, "3 Differences".to_owned()));
+        self.interface_section(&mut out);
+        self.code_section(&mut out);
+        self.flow_section(&mut out);
+        self.key_section(&mut out);
+        self.module_section(&mut out);
+        self.summary(&mut out);
+        self.references(&mut out);
+        out
+    }
+
+    fn principle(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(2, "1 The feature and its principle".to_owned()));
+        out.push(Block::Prompt(
+            "what the feature is for and why it works: the problem, the idea, and what it costs. The words of those who \
+             made it stand below; a machine cannot judge them."
+                .to_owned(),
+        ));
+        for patch in &self.patches {
+            let id =
+                patch.commit.as_deref().map_or(String::new(), |id| format!(" ({})", &id[..id.len().min(12)]));
+            out.push(Block::Text(format!("Commit message of **{}**{id}:", plain(&patch.subject))));
+            let message =
+                if patch.message.is_empty() { "(the patch has no message)" } else { &patch.message };
+            out.push(Block::Quote(message.to_owned()));
+        }
+    }
+
+    fn history(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(2, "2 History and iterations".to_owned()));
+        let rows = self.patches.iter().map(|patch| {
+            vec![
+                patch.date.clone().unwrap_or_default(),
+                patch.commit.as_deref().map_or(String::new(), |id| format!("`{}`", &id[..id.len().min(12)])),
+                plain(&patch.subject),
+                patch.author.clone().unwrap_or_default(),
+            ]
+        });
+        out.push(Block::Table(vec!["date", "commit", "subject", "author"], rows.collect()));
+        if self.related.is_empty() {
+            out.push(Block::Text(
+                "No follow-up, fix or revert was found: the tree has no history, or the history names none."
+                    .to_owned(),
+            ));
+        } else {
+            let rows = self.related.iter().map(|related| {
+                let relation = match related.relation {
+                    Relation::Fixes => "fixes it",
+                    Relation::Reverts => "reverts it",
+                    Relation::Mentions => "names it",
+                    Relation::FollowUp => "changes the same files later",
+                    Relation::Fixed => "is fixed by it",
+                };
+                let id = &related.id[..related.id.len().min(12)];
+                vec![related.date.clone(), format!("`{id}`"), plain(&related.subject), relation.to_owned()]
+            });
+            out.push(Block::Table(vec!["date", "commit", "subject", "relation"], rows.collect()));
+        }
+        out.push(Block::Prompt(
+            "how the feature came to be: earlier versions, discussions, and why it was changed.".to_owned(),
+        ));
+    }
+
+    fn interface_section(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(3, "3.1 Interface changes".to_owned()));
+        if self.interfaces.is_empty() {
+            out.push(Block::Text("None was found.".to_owned()));
+            return;
+        }
+        let rows = self.interfaces.iter().map(|change| {
+            let what = match change.what {
+                What::Added => "added",
+                What::Changed => "changed",
+                What::Removed => "removed",
+            };
+            let detail = match (&change.before, &change.after) {
+                (Some(before), Some(after)) => format!("{} → {}", code(before), code(after)),
+                (Some(one), None) | (None, Some(one)) if *one != change.name => code(one),
+                _ => String::new(),
+            };
+            vec![
+                change.kind.words().to_owned(),
+                what.to_owned(),
+                code(&change.name),
+                detail,
+                code(&change.file),
+            ]
+        });
+        out.push(Block::Table(vec!["kind", "what", "name", "as it is", "file"], rows.collect()));
+    }
+
+    fn code_section(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(3, "3.2 Code changes".to_owned()));
+        let rows = self.stats.iter().map(|stat| {
+            let note = match stat.unfit {
+                0 => String::new(),
+                count => format!("{count} hunks do not fit this tree and are not analysed"),
+            };
+            vec![code(&stat.file), format!("+{}", stat.added), format!("-{}", stat.removed), note]
+        });
+        out.push(Block::Table(vec!["file", "added", "removed", "note"], rows.collect()));
+        let rows = self.functions.iter().map(|function| {
+            let place = format!("{}:{}", function.file, function.line);
+            vec![
+                code(&function.name),
+                word(function.mark).to_owned(),
+                code(&place),
+                function.lines.to_string(),
+            ]
+        });
+        let rows: Vec<_> = rows.collect();
+        if !rows.is_empty() {
+            out.push(Block::Table(vec!["function", "what", "where", "lines touched"], rows));
+        }
+    }
+
+    fn flow_section(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(3, "3.3 Call flow".to_owned()));
+        if self.graph.vertices.is_empty() {
+            out.push(Block::Text("No function changes, so there is no flow to draw.".to_owned()));
+            return;
+        }
+        if self.graph.by_file {
+            out.push(Block::Text(
+                "There are too many functions for one picture, so files stand for them.".to_owned(),
+            ));
+        }
+        let tables = self.graph.edges.iter().filter(|edge| edge.through.is_some()).count();
+        if tables > 0 {
+            out.push(Block::Text(format!(
+                "{tables} calls go through a table of operations (dashed): which of its functions runs is decided at run time."
+            )));
+        }
+        out.push(Block::Image(svg::draw(&self.graph)));
+        let changes: Vec<String> = self
+            .graph
+            .edges
+            .iter()
+            .filter(|edge| edge.mark != Mark::Same)
+            .map(|edge| {
+                format!(
+                    "{} now {}calls {}",
+                    code(&edge.from),
+                    if edge.mark == Mark::Removed { "no longer " } else { "" },
+                    code(&edge.to)
+                )
+            })
+            .collect();
+        if !changes.is_empty() {
+            out.push(Block::List(changes));
+        }
+        let (files, functions, unread) = self.read;
+        out.push(Block::Text(format!(
+            "Read from {files} files with {functions} functions; in {unread} of them the parser met what it could not read, so \
+             calls may lack there."
+        )));
+    }
+
+    fn key_section(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(3, "3.4 Key functions".to_owned()));
+        if self.key_functions.is_empty() {
+            out.push(Block::Text(
+                "No changed function is an entry, the core, or a place where modules meet.".to_owned(),
+            ));
+        }
+        for function in &self.key_functions {
+            out.push(Block::Heading(4, format!("{} ({})", code(&function.name), word(function.mark))));
+            out.push(Block::Text(format!("{}, in {}", code(&function.signature), code(&function.file))));
+            let mut items: Vec<String> = function
+                .reasons
+                .iter()
+                .map(|(rule, seen)| {
+                    let rule = match rule {
+                        Rule::Entry => "entry",
+                        Rule::Core => "core",
+                        Rule::Interaction => "interaction",
+                    };
+                    format!("{rule}: {seen}")
+                })
+                .collect();
+            let list = |names: &[String]| {
+                names.iter().take(12).map(|name| code(name)).collect::<Vec<_>>().join(", ")
+            };
+            if !function.calls.is_empty() {
+                items.push(format!("calls {}", list(&function.calls)));
+            }
+            if !function.new_calls.is_empty() {
+                items.push(format!("new calls: {}", list(&function.new_calls)));
+            }
+            out.push(Block::List(items));
+            out.push(Block::Prompt(format!("what {} does, step by step, and why so.", code(&function.name))));
+        }
+    }
+
+    fn module_section(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(3, "3.5 Modules that it affects".to_owned()));
+        if self.subsystems.is_empty() {
+            out.push(Block::Text("The tree has no `MAINTAINERS` that covers these files.".to_owned()));
+        } else {
+            let rows = self.subsystems.iter().map(|subsystem| {
+                let people = subsystem
+                    .maintainers
+                    .iter()
+                    .chain(&subsystem.lists)
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                let files = subsystem.files.iter().map(|file| code(file)).collect::<Vec<_>>().join(", ");
+                vec![subsystem.name.clone(), subsystem.status.clone(), people, files]
+            });
+            out.push(Block::Table(vec!["subsystem", "status", "people and lists", "files"], rows.collect()));
+        }
+        out.push(Block::Prompt(
+            "how each of them is affected: at run time, in memory, in its timing, in its tests.".to_owned(),
+        ));
+    }
+
+    fn summary(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(2, "4 Summary".to_owned()));
+        let (added, removed): (usize, usize) =
+            self.stats.iter().fold((0, 0), |(a, r), stat| (a + stat.added, r + stat.removed));
+        let of = |mark| self.functions.iter().filter(|function| function.mark == mark).count();
+        out.push(Block::Text(format!(
+            "{} files, +{added} -{removed} lines; functions: {} added, {} changed, {} removed; {} interface changes. {}",
+            self.stats.len(),
+            of(Mark::Added),
+            of(Mark::Changed),
+            of(Mark::Removed),
+            self.interfaces.len(),
+            if self.present { "The tree already holds the change." } else { "The tree does not hold the change." }
+        )));
+        out.push(Block::Prompt(
+            "whether the feature is worth having here, and what was measured.".to_owned(),
+        ));
+    }
+
+    fn references(&self, out: &mut Vec<Block>) {
+        out.push(Block::Heading(2, "References".to_owned()));
+        let mut items = Vec::new();
+        for patch in &self.patches {
+            if let Some(id) = &patch.commit {
+                items.push(format!("{} {}", code(id), plain(&patch.subject)));
+            }
+            for word in patch.message.split_whitespace() {
+                let link = word.trim_matches(['<', '>', '(', ')', ',', '.']);
+                if link.starts_with("http://") || link.starts_with("https://") {
+                    items.push(plain(link));
+                }
+            }
+        }
+        items.dedup();
+        if items.is_empty() {
+            items.push("the patch names none".to_owned());
+        }
+        out.push(Block::List(items));
+    }
+}
+
+fn word(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Same => "unchanged",
+        Mark::Added => "added",
+        Mark::Changed => "changed",
+        Mark::Removed => "removed",
+    }
+}
+
+/// Text of others inside a sentence: nothing in it may become markup.
+fn plain(text: &str) -> String {
+    text.replace('`', "'").replace('<', "‹").replace('>', "›").replace("**", "*")
+}
+
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'"))
+}
+
+/// Escapes text and turns backquotes and double stars into elements.
+fn inline(text: &str) -> String {
+    let mut out = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        if index % 2 == 1 {
+            let _ = write!(out, "<code>{}</code>", svg::escape(part));
+            continue;
+        }
+        for (index, piece) in part.split("**").enumerate() {
+            let piece = svg::escape(piece);
+            if index % 2 == 1 {
+                let _ = write!(out, "<b>{piece}</b>");
+            } else {
+                out.push_str(&piece);
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,140 @@
+//! Key functions, by the three rules of the feature study: entries, the feature's core, and where it
+//! meets other modules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::graph::{Code, Mark};
+
+/// Why a function is a key function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    /// The feature is entered through it.
+    Entry,
+    /// It does the feature's work.
+    Core,
+    /// The feature meets another module in it.
+    Interaction,
+}
+
+/// A key function and the reasons for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeyFunction {
+    /// Its name.
+    pub name: String,
+    /// The file that defines it.
+    pub file: String,
+    /// How it differs.
+    pub mark: Mark,
+    /// Its signature after the change (before it, if it is gone).
+    pub signature: String,
+    /// Each rule by which it was chosen, with what was seen.
+    pub reasons: Vec<(Rule, String)>,
+    /// The functions that it calls after the change.
+    pub calls: Vec<String>,
+    /// Calls that the change adds.
+    pub new_calls: Vec<String>,
+}
+
+/// Chooses key functions among the marked ones and the entries above them.
+pub(super) fn choose(
+    before: &Code,
+    after: &Code,
+    marks: &BTreeMap<String, Mark>,
+    lines: &BTreeMap<String, usize>,
+    signatures: &BTreeMap<String, String>,
+) -> Vec<KeyFunction> {
+    let mut out = Vec::new();
+    let most = lines.values().copied().max().unwrap_or(0);
+    for (name, &mark) in marks {
+        let code = if mark == Mark::Removed { before } else { after };
+        let file = code.defined.get(name).cloned().unwrap_or_default();
+        let mut reasons = Vec::new();
+        match code.entry(name) {
+            Some(entry) if code.entries.contains_key(name) => {
+                reasons.push((Rule::Entry, format!("it is {entry}")))
+            }
+            _ => {
+                if let Some((top, entry)) = nearest_entry(code, name, marks) {
+                    reasons.push((Rule::Entry, format!("first changed function below `{top}` ({entry})")));
+                }
+            }
+        }
+        let changed_callers: Vec<&String> = code
+            .callers
+            .get(name)
+            .into_iter()
+            .flatten()
+            .filter(|caller| marks.contains_key(*caller))
+            .collect();
+        if mark == Mark::Added && !changed_callers.is_empty() {
+            let callers =
+                changed_callers.iter().map(|caller| format!("`{caller}`")).collect::<Vec<_>>().join(", ");
+            reasons.push((Rule::Core, format!("new, and called by the changed {callers}")));
+        } else if lines.get(name).copied().unwrap_or(0) * 2 >= most && most > 0 {
+            reasons.push((Rule::Core, format!("{} of its lines change, among the most of all", lines[name])));
+        }
+        let folder =
+            |path: &str| path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+        let home = folder(&file);
+        let foreign = |names: &mut dyn Iterator<Item = &String>| -> BTreeSet<String> {
+            names
+                .filter_map(|other| code.defined.get(other).map(|path| (other, folder(path))))
+                .filter(|(_, other)| *other != home && !other.starts_with("include"))
+                .map(|(other, folder)| format!("`{other}` ({folder})"))
+                .collect()
+        };
+        let out_of = foreign(&mut code.calls.get(name).into_iter().flat_map(BTreeMap::keys));
+        let into = foreign(&mut code.callers.get(name).into_iter().flatten());
+        for (others, verb) in [(out_of, "calls"), (into, "is called by")] {
+            if !others.is_empty() {
+                let some: Vec<String> = others.into_iter().take(4).collect();
+                reasons.push((Rule::Interaction, format!("{verb} {}", some.join(", "))));
+            }
+        }
+        if reasons.is_empty() {
+            continue;
+        }
+        let calls: Vec<String> = code.calls.get(name).into_iter().flat_map(BTreeMap::keys).cloned().collect();
+        let old = before.calls.get(name);
+        let new_calls = calls
+            .iter()
+            .filter(|call| mark == Mark::Changed && old.is_some_and(|old| !old.contains_key(*call)))
+            .cloned()
+            .collect();
+        reasons.sort();
+        out.push(KeyFunction {
+            name: name.clone(),
+            file,
+            mark,
+            signature: signatures.get(name).cloned().unwrap_or_default(),
+            reasons,
+            calls,
+            new_calls,
+        });
+    }
+    out.sort_by(|a, b| (a.reasons[0].0, &a.name).cmp(&(b.reasons[0].0, &b.name)));
+    out
+}
+
+/// The nearest entry above, if no other changed function lies on the way.
+fn nearest_entry(code: &Code, name: &str, marks: &BTreeMap<String, Mark>) -> Option<(String, String)> {
+    let mut seen = BTreeSet::from([name.to_owned()]);
+    let mut level = vec![name.to_owned()];
+    for _ in 0..4 {
+        let mut next = Vec::new();
+        for caller in level.iter().filter_map(|name| code.callers.get(name)).flatten() {
+            if marks.contains_key(caller) || !seen.insert(caller.clone()) {
+                continue;
+            }
+            if let Some(entry) = code.entries.get(caller) {
+                return Some((caller.clone(), entry.clone()));
+            }
+            next.push(caller.clone());
+        }
+        level = next;
+    }
+    None
+}

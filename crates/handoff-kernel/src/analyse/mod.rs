@@ -1,0 +1,320 @@
+//! The feature document of a kernel change: what it does to interfaces, code, flow and modules.
+//!
+//! What a machine can see is found and shown with its reason. What it cannot know, above all why a
+//! change was made, is left as a marked question, with the commit message's own words beside it.
+//!
+//! ```no_run
+//! use handoff_kernel::analyse::{Options, analyse};
+//! use handoff_kernel::patch::{Input, Limits, load};
+//!
+//! let series = load(&Input::Path("autocorking.patch".into()), &Limits::default())?;
+//! let analysis = analyse(&series, "linux".as_ref(), &Options::default())?;
+//! std::fs::write("autocorking.html", analysis.html())?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod blank;
+mod cache;
+mod document;
+mod facts;
+mod graph;
+mod history;
+mod interface;
+mod key;
+mod maintainers;
+mod svg;
+
+pub use facts::{Facts, Function};
+pub use graph::{Edge, Graph, Mark, Vertex};
+pub use history::{Related, Relation};
+pub use interface::{InterfaceChange, Kind, What};
+pub use key::{KeyFunction, Rule};
+pub use maintainers::Subsystem;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::patch::{Op, Series};
+use crate::port::{PortError, Versions, preview};
+use cache::Cache;
+use graph::Code;
+
+/// How to analyse.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many calls below a changed function are shown.
+    pub depth: usize,
+    /// More functions than this are shown as files.
+    pub most: usize,
+    /// Where facts of files are kept between runs; `None` keeps none.
+    pub cache: Option<PathBuf>,
+    /// Further folders or files of the tree whose callers and callees are looked at.
+    pub also: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { depth: 1, most: 40, cache: None, also: Vec::new() }
+    }
+}
+
+/// What a patch says of itself.
+#[derive(Clone, Debug, Serialize)]
+pub struct About {
+    /// The commit.
+    pub commit: Option<String>,
+    /// The author.
+    pub author: Option<String>,
+    /// The date.
+    pub date: Option<String>,
+    /// The subject.
+    pub subject: String,
+    /// The message.
+    pub message: String,
+}
+
+/// A line of the diffstat.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stat {
+    /// The file.
+    pub file: String,
+    /// Lines added.
+    pub added: usize,
+    /// Lines removed.
+    pub removed: usize,
+    /// Hunks that do not fit the tree: what they change is not in the rest of the analysis.
+    pub unfit: usize,
+}
+
+/// A function that a change touches.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChangedFunction {
+    /// Its name.
+    pub name: String,
+    /// The file that defines it.
+    pub file: String,
+    /// What happened to it.
+    pub mark: Mark,
+    /// Its first line after the change (before it, if it is gone).
+    pub line: usize,
+    /// How many lines of it are added or removed.
+    pub lines: usize,
+}
+
+/// All that was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Analysis {
+    /// The patches.
+    pub patches: Vec<About>,
+    /// The diffstat.
+    pub stats: Vec<Stat>,
+    /// The functions that are added, changed or removed.
+    pub functions: Vec<ChangedFunction>,
+    /// The interface changes by kind.
+    pub interfaces: Vec<InterfaceChange>,
+    /// The call graph.
+    pub graph: Graph,
+    /// The key functions.
+    pub key_functions: Vec<KeyFunction>,
+    /// Whose code it is.
+    pub subsystems: Vec<Subsystem>,
+    /// Commits that have to do with it.
+    pub related: Vec<Related>,
+    /// Files that were read, and how many of their functions hold what the parser could not read.
+    pub read: (usize, usize, usize),
+    /// True if the tree already holds the change.
+    pub present: bool,
+}
+
+/// Analyses a series against the tree that it applies to, or that already holds it.
+///
+/// # Errors
+///
+/// [`PortError`] if the tree cannot be read. Hunks that do not fit are counted, not an error.
+pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analysis, PortError> {
+    let mut look = preview(series, tree)?;
+    let mut present = false;
+    if look.report.counts.applied + look.report.counts.moved == 0 && look.report.counts.present > 0 {
+        // The tree already holds it: what was before is the tree without it.
+        look = preview(&series.reversed(), tree)?;
+        for (before, after) in look.files.values_mut() {
+            std::mem::swap(before, after);
+        }
+        present = true;
+    }
+    let mut stats: BTreeMap<String, Stat> = BTreeMap::new();
+    for file in series.patches.iter().flat_map(|patch| &patch.files) {
+        let name = file.path().to_string();
+        let stat = stats.entry(name.clone()).or_insert(Stat { file: name, added: 0, removed: 0, unfit: 0 });
+        stat.added += file.hunks.iter().map(crate::patch::Hunk::added).sum::<usize>();
+        stat.removed += file.hunks.iter().map(crate::patch::Hunk::removed).sum::<usize>();
+    }
+    for file in look.report.patches.iter().flat_map(|patch| &patch.files) {
+        let unfit = file.hunks.iter().filter(|hunk| hunk.outcome == crate::port::Outcome::Conflict).count();
+        if let Some(stat) = stats.get_mut(&file.path) {
+            stat.unfit += unfit;
+        }
+    }
+
+    let mut cache = Cache::open(options.cache.as_deref());
+    let around = surroundings(tree, &look.files, &options.also);
+    let side = |pick: fn(&Versions) -> &Vec<u8>| {
+        let changed = look.files.iter().map(|(path, pair)| (path.clone(), pick(pair).clone()));
+        changed.filter(|(path, _)| is_code(path)).chain(around.iter().cloned()).collect::<Vec<_>>()
+    };
+    let (was, is) = (cache.facts(&side(|pair| &pair.0)), cache.facts(&side(|pair| &pair.1)));
+    cache.save();
+    let before = Code::new(was.iter().map(|(path, facts)| (path.as_str(), facts)));
+    let after = Code::new(is.iter().map(|(path, facts)| (path.as_str(), facts)));
+
+    let empty = Facts::default();
+    let mut interfaces = Vec::new();
+    let mut functions: Vec<ChangedFunction> = Vec::new();
+    let mut signatures = BTreeMap::new();
+    for (path, (old, new)) in &look.files {
+        let (was, is) = (was.get(path).unwrap_or(&empty), is.get(path).unwrap_or(&empty));
+        interfaces.extend(interface::changes(path, old, new, was, is));
+        functions.extend(changed_functions(path, was, is));
+        for function in was.functions.iter().chain(&is.functions) {
+            signatures.insert(function.name.clone(), function.signature.clone());
+        }
+    }
+    interfaces.sort_by(|a, b| (a.kind, a.what, &a.name).cmp(&(b.kind, b.what, &b.name)));
+    interfaces.dedup_by(|a, b| {
+        a.kind == b.kind && a.name == b.name && a.what == b.what && a.kind == Kind::Function
+    });
+    count_lines(series, &mut functions);
+    let marks: BTreeMap<String, Mark> =
+        functions.iter().map(|function| (function.name.clone(), function.mark)).collect();
+    let lines = functions.iter().map(|function| (function.name.clone(), function.lines)).collect();
+
+    let files: Vec<String> = stats.keys().cloned().collect();
+    let maintainers = fs::read(tree.join("MAINTAINERS")).unwrap_or_default();
+    let mut related = Vec::new();
+    for patch in &series.patches {
+        related.extend(history::named(&patch.message));
+        related.extend(history::after(tree, patch.commit.as_deref(), &patch.subject, &files));
+    }
+    related.dedup();
+    Ok(Analysis {
+        patches: series
+            .patches
+            .iter()
+            .map(|patch| About {
+                commit: patch.commit.clone(),
+                author: patch.author.clone(),
+                date: patch.date.clone(),
+                subject: patch.subject.clone(),
+                message: patch.message.clone(),
+            })
+            .collect(),
+        graph: graph::around(&before, &after, &marks, options.depth, options.most),
+        key_functions: key::choose(&before, &after, &marks, &lines, &signatures),
+        subsystems: maintainers::covering(&String::from_utf8_lossy(&maintainers), &files),
+        read: (
+            is.len(),
+            is.values().map(|facts| facts.functions.len()).sum(),
+            is.values().map(|facts| facts.unread).sum(),
+        ),
+        stats: stats.into_values().collect(),
+        functions,
+        interfaces,
+        related,
+        present,
+    })
+}
+
+fn is_code(path: &str) -> bool {
+    path.ends_with(".c") || path.ends_with(".h")
+}
+
+/// The other C files of the folders that hold changed ones, and what was asked for.
+fn surroundings(
+    tree: &Path,
+    changed: &BTreeMap<String, Versions>,
+    also: &[String],
+) -> Vec<(String, Vec<u8>)> {
+    let mut folders: BTreeSet<String> = changed
+        .keys()
+        .filter(|path| path.ends_with(".c"))
+        .filter_map(|path| path.rsplit_once('/').map(|(folder, _)| folder.to_owned()))
+        .collect();
+    folders.extend(also.iter().map(|folder| folder.trim_end_matches('/').to_owned()));
+    let mut out = Vec::new();
+    for folder in folders {
+        let Ok(entries) = fs::read_dir(tree.join(&folder)) else {
+            if let Ok(bytes) = fs::read(tree.join(&folder)) {
+                out.push((folder, bytes));
+            }
+            continue;
+        };
+        for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+            let path = format!("{folder}/{name}");
+            if is_code(&name)
+                && !changed.contains_key(&path)
+                && let Ok(bytes) = fs::read(tree.join(&path))
+            {
+                out.push((path, bytes));
+            }
+        }
+    }
+    out.sort();
+    out.dedup_by(|a, b| a.0 == b.0);
+    out
+}
+
+fn changed_functions(path: &str, was: &Facts, is: &Facts) -> Vec<ChangedFunction> {
+    let mut out = Vec::new();
+    let mut push = |function: &Function, mark| {
+        out.push(ChangedFunction {
+            name: function.name.clone(),
+            file: path.to_owned(),
+            mark,
+            line: function.start,
+            lines: 0,
+        });
+    };
+    for function in &is.functions {
+        match was.function(&function.name) {
+            None => push(function, Mark::Added),
+            Some(old) if old.body != function.body || old.signature != function.signature => {
+                push(function, Mark::Changed)
+            }
+            Some(_) => {}
+        }
+    }
+    for function in was.functions.iter().filter(|function| is.function(&function.name).is_none()) {
+        push(function, Mark::Removed);
+    }
+    out.sort_by(|a, b| (a.line, &a.name).cmp(&(b.line, &b.name)));
+    out.dedup_by(|a, b| a.name == b.name);
+    out
+}
+
+/// How many lines of each function the hunks touch, by the definition that a hunk's heading and lines name.
+fn count_lines(series: &Series, functions: &mut [ChangedFunction]) {
+    for file in series.patches.iter().flat_map(|patch| &patch.files) {
+        for hunk in &file.hunks {
+            let name_in = |text: &str| {
+                let head = text.split('(').next().unwrap_or("").trim_end();
+                head.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("").to_owned()
+            };
+            let mut current = name_in(&hunk.heading);
+            for line in &hunk.lines {
+                let starts =
+                    line.text.starts_with(|c: char| c.is_alphabetic() || c == '_') && line.text.contains('(');
+                if starts {
+                    current = name_in(&line.text);
+                }
+                if line.op != Op::Context
+                    && let Some(function) = functions.iter_mut().find(|function| function.name == current)
+                {
+                    function.lines += 1;
+                }
+            }
+        }
+    }
+}

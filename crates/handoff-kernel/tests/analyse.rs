@@ -1,0 +1,262 @@
+//! Analyses a change that has one of each kind of interface change, and what the document says of it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use handoff_kernel::analyse::{Analysis, Kind, Mark, Options, Relation, Rule, What, analyse};
+use handoff_kernel::patch::{Limits, Series, parse};
+use handoff_kernel::port::{Options as PortOptions, port};
+use handoff_testkit::{require, require_tool};
+use tempfile::TempDir;
+
+/// The files of the fixture: path, before, after.
+const FILES: [(&str, &str, &str); 9] = [
+    (
+        "net/queue/queue.c",
+        "#include <linux/queue.h>\n\nstatic int queue_xmit(struct queue *q, int flags)\n{\n\treturn dev_send(q, flags);\n}\n\n\
+         int queue_push(struct queue *q, int flags)\n{\n\tif (!q)\n\t\treturn -EINVAL;\n\treturn queue_xmit(q, flags);\n}\n\n\
+         static int queue_sendmsg(struct queue *q, int flags)\n{\n\treturn queue_push(q, flags);\n}\n\n\
+         static void queue_old(struct queue *q)\n{\n\tq->head = 0;\n}\n\n\
+         const struct queue_ops queue_ops = {\n\t.sendmsg = queue_sendmsg,\n};\n\n\
+         static const struct of_device_id queue_ids[] = {\n\t{ .compatible = \"vendor,queue\" },\n\t{ }\n};\n\n\
+         MODULE_LICENSE(\"GPL\");\n",
+        "#include <linux/queue.h>\n\nstatic int queue_cork = 1;\nmodule_param(queue_cork, int, 0644);\n\n\
+         static bool queue_should_cork(const struct queue *q, int goal)\n{\n\treturn queue_cork && q->corked < goal;\n}\n\n\
+         static int queue_xmit(struct queue *q, int flags)\n{\n\treturn dev_send(q, flags);\n}\n\n\
+         int queue_push(struct queue *q, int flags, int goal)\n{\n\tif (!q)\n\t\treturn -EINVAL;\n\tif (queue_should_cork(q, goal))\n\t\treturn 0;\n\treturn queue_xmit(q, flags);\n}\n\
+         EXPORT_SYMBOL_GPL(queue_push);\n\n\
+         static int queue_sendmsg(struct queue *q, int flags)\n{\n\treturn queue_push(q, flags, q->limit);\n}\n\n\
+         SYSCALL_DEFINE2(queue_cork, int, fd, int, on)\n{\n\treturn 0;\n}\n\n\
+         const struct queue_ops queue_ops = {\n\t.sendmsg = queue_sendmsg,\n};\n\n\
+         static const struct of_device_id queue_ids[] = {\n\t{ .compatible = \"vendor,queue\" },\n\t{ .compatible = \"vendor,queue-v2\" },\n\t{ }\n};\n\n\
+         MODULE_LICENSE(\"GPL\");\n",
+    ),
+    (
+        "net/queue/sysctl.c",
+        "static struct ctl_table queue_table[] = {\n\t{\n\t\t.procname = \"queue_max\",\n\t\t.mode = 0644,\n\t},\n\t{ }\n};\n",
+        "static struct ctl_table queue_table[] = {\n\t{\n\t\t.procname = \"queue_max\",\n\t\t.mode = 0644,\n\t},\n\t{\n\t\t.procname = \"queue_cork\",\n\t\t.mode = 0644,\n\t},\n\t{ }\n};\n",
+    ),
+    (
+        "net/queue/proc.c",
+        "static const struct snmp_mib list[] = {\n\tSNMP_MIB_ITEM(\"Sent\", MIB_SENT),\n\tSNMP_MIB_SENTINEL\n};\n",
+        "static const struct snmp_mib list[] = {\n\tSNMP_MIB_ITEM(\"Sent\", MIB_SENT),\n\tSNMP_MIB_ITEM(\"Corked\", MIB_CORKED),\n\tSNMP_MIB_SENTINEL\n};\n",
+    ),
+    (
+        "net/queue/Kconfig",
+        "config QUEUE\n\tbool \"queues\"\n\thelp\n\t  Say Y.\n",
+        "config QUEUE\n\tbool \"queues\"\n\thelp\n\t  Say Y.\n\nconfig QUEUE_CORK\n\tbool \"corking\"\n\tdepends on QUEUE\n",
+    ),
+    (
+        "include/linux/queue.h",
+        "struct queue {\n\tint head;\n\tint limit;\n};\n\nint queue_push(struct queue *q, int flags);\n",
+        "struct queue {\n\tint head;\n\tint limit;\n\tint corked;\t/* small ones that wait */\n};\n\nint queue_push(struct queue *q, int flags, int goal);\n",
+    ),
+    (
+        "include/uapi/linux/queue.h",
+        "#define QUEUE_F_NONE 0\n",
+        "#define QUEUE_F_NONE 0\n#define QUEUE_F_CORK 1\n",
+    ),
+    (
+        "include/trace/events/queue.h",
+        "TRACE_EVENT(queue_push,\n\tTP_PROTO(int len),\n\tTP_ARGS(len)\n);\n",
+        "TRACE_EVENT(queue_push,\n\tTP_PROTO(int len),\n\tTP_ARGS(len)\n);\n\nTRACE_EVENT(queue_cork,\n\tTP_PROTO(int len),\n\tTP_ARGS(len)\n);\n",
+    ),
+    (
+        "arch/x86/entry/syscalls/syscall_64.tbl",
+        "0\tcommon\tread\tsys_read\n",
+        "0\tcommon\tread\tsys_read\n1\tcommon\tqueue_cork\tsys_queue_cork\n",
+    ),
+    (
+        "Documentation/devicetree/bindings/net/queue.yaml",
+        "properties:\n  reg:\n    maxItems: 1\n",
+        "properties:\n  reg:\n    maxItems: 1\n  vendor,cork-goal:\n    maxItems: 1\n",
+    ),
+];
+
+const MAINTAINERS: &str = "LIST\n\nQUEUES\nM:\tQ <q@example.org>\nL:\tqueues@example.org\nS:\tMaintained\nF:\tnet/queue/\n\
+    F:\tinclude/linux/queue.h\n\nTHE REST\nM:\tL <l@example.org>\nS:\tBuried\nF:\t*\nF:\t*/\n";
+
+fn write(folder: &Path, name: &str, content: &str) {
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// The tree before the change, and the change.
+fn fixture() -> (TempDir, Series) {
+    let (work, tree) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    for (name, before, after) in FILES {
+        write(&work.path().join("a"), name, before);
+        write(&work.path().join("b"), name, after);
+        write(tree.path(), name, before);
+    }
+    write(tree.path(), "MAINTAINERS", MAINTAINERS);
+    write(tree.path(), "net/queue/device.c", "int dev_send(struct queue *q, int flags)\n{\n\treturn 0;\n}\n");
+    write(tree.path(), "fs/user.c", "int user_write(struct queue *q)\n{\n\treturn queue_push(q, 0);\n}\n");
+    let output = Command::new("git")
+        .current_dir(work.path())
+        .args(["diff", "--no-index", "--no-prefix", "--no-color", "a", "b"])
+        .output()
+        .unwrap();
+    let head = "From f54b311142a92ea2e42598e347b84e1655caf8e3 Mon Sep 17 00:00:00 2001\nFrom: D <d@example.org>\n\
+        Subject: [PATCH] queue: cork small packets\n\nSmall packets cost <more> than they should.\n\n\
+        Link: https://example.org/cork\nFixes: 0123456789ab (\"queue: add\")\n---\n";
+    let text = [head.as_bytes(), &output.stdout].concat();
+    (tree, parse(&text, &Limits::default()).unwrap())
+}
+
+fn has(analysis: &Analysis, kind: Kind, what: What, name: &str) -> bool {
+    analysis
+        .interfaces
+        .iter()
+        .any(|change| (change.kind, change.what, change.name.as_str()) == (kind, what, name))
+}
+
+#[test]
+fn every_kind_of_interface_change_is_found() {
+    require!(require_tool("git"));
+    let (tree, series) = fixture();
+    let analysis = analyse(&series, tree.path(), &Options::default()).unwrap();
+    for (kind, what, name) in [
+        (Kind::Member, What::Added, "struct queue.corked"),
+        (Kind::Function, What::Added, "queue_should_cork"),
+        (Kind::Function, What::Changed, "queue_push"),
+        (Kind::Function, What::Removed, "queue_old"),
+        (Kind::Export, What::Added, "queue_push"),
+        (Kind::Sysctl, What::Added, "queue_cork"),
+        (Kind::Counter, What::Added, "Corked"),
+        (Kind::Kconfig, What::Added, "CONFIG_QUEUE_CORK"),
+        (Kind::Syscall, What::Added, "queue_cork"),
+        (Kind::Syscall, What::Added, "queue_cork (table)"),
+        (Kind::Uapi, What::Added, "QUEUE_F_CORK"),
+        (Kind::Tracepoint, What::Added, "queue_cork"),
+        (Kind::Parameter, What::Added, "queue_cork"),
+        (Kind::DeviceTree, What::Added, "vendor,queue-v2"),
+        (Kind::DeviceTree, What::Added, "vendor,cork-goal"),
+    ] {
+        assert!(has(&analysis, kind, what, name), "{kind:?} {what:?} {name}: {:#?}", analysis.interfaces);
+    }
+    // Nothing that stayed is called a change.
+    assert!(
+        !analysis
+            .interfaces
+            .iter()
+            .any(|change| ["queue_max", "Sent", "vendor,queue", "QUEUE_F_NONE"].contains(&&*change.name))
+    );
+    let push = analysis
+        .interfaces
+        .iter()
+        .find(|change| change.name == "queue_push" && change.kind == Kind::Function)
+        .unwrap();
+    assert!(
+        push.before.as_ref().unwrap().ends_with("int flags)")
+            && push.after.as_ref().unwrap().ends_with("int goal)")
+    );
+}
+
+#[test]
+fn functions_flow_and_keys_are_found() {
+    require!(require_tool("git"));
+    let (tree, series) = fixture();
+    let options = Options { also: vec!["fs".to_owned()], ..Options::default() };
+    let analysis = analyse(&series, tree.path(), &options).unwrap();
+    let mark = |name: &str| {
+        analysis.functions.iter().find(|function| function.name == name).map(|function| function.mark)
+    };
+    assert_eq!(mark("queue_should_cork"), Some(Mark::Added));
+    assert_eq!(mark("queue_push"), Some(Mark::Changed));
+    assert_eq!(mark("queue_old"), Some(Mark::Removed));
+    assert_eq!(mark("queue_xmit"), None);
+    let edge = |from: &str, to: &str| {
+        analysis.graph.edges.iter().find(|edge| edge.from == from && edge.to == to).map(|edge| edge.mark)
+    };
+    assert_eq!(edge("queue_push", "queue_should_cork"), Some(Mark::Added));
+    assert_eq!(edge("queue_push", "queue_xmit"), Some(Mark::Same));
+    assert_eq!(edge("queue_sendmsg", "queue_push"), Some(Mark::Same));
+    let layer = |name: &str| analysis.graph.vertices.iter().find(|vertex| vertex.name == name).unwrap().layer;
+    assert!(layer("queue_sendmsg") < layer("queue_push") && layer("queue_push") < layer("queue_should_cork"));
+    let rules = |name: &str| -> Vec<Rule> {
+        let key = analysis.key_functions.iter().find(|key| key.name == name).unwrap();
+        key.reasons.iter().map(|(rule, _)| *rule).collect()
+    };
+    assert!(rules("queue_sendmsg").contains(&Rule::Entry));
+    assert!(rules("queue_should_cork").contains(&Rule::Core));
+    assert!(rules("queue_push").contains(&Rule::Interaction), "{:?}", analysis.key_functions);
+    assert_eq!(analysis.subsystems[0].name, "QUEUES");
+    assert_eq!(analysis.related[0].relation, Relation::Fixed);
+}
+
+#[test]
+fn the_document_has_the_outline_and_invents_nothing() {
+    require!(require_tool("git"));
+    let (tree, series) = fixture();
+    let analysis = analyse(&series, tree.path(), &Options::default()).unwrap();
+    let (markdown, html) = (analysis.markdown(), analysis.html());
+    let mut at = 0;
+    for heading in [
+        "## 1 The feature",
+        "## 2 History",
+        "## 3 Differences",
+        "### 3.1 Interface",
+        "### 3.2 Code",
+        "### 3.3 Call flow",
+        "### 3.4 Key functions",
+        "### 3.5 Modules",
+        "## 4 Summary",
+        "## References",
+    ] {
+        at +=
+            markdown[at..].find(heading).unwrap_or_else(|| panic!("no `{heading}` in its place\n{markdown}"));
+    }
+    assert!(markdown.contains("> Small packets cost &lt;more> than they should."));
+    assert!(html.contains("Small packets cost &lt;more&gt; than they should."));
+    assert!(markdown.matches("To be written by a person:").count() >= 5);
+    assert!(
+        html.contains("<svg ")
+            && html.contains("queue_should_cork()")
+            && html.contains(">before<")
+            && html.contains(">after<")
+    );
+    assert!(!html.contains("<script") && !html.contains("src="));
+    assert!(markdown.contains("https://example.org/cork"));
+}
+
+#[test]
+fn a_tree_that_holds_the_change_gives_the_same() {
+    require!(require_tool("git"));
+    let (tree, series) = fixture();
+    let before = analyse(&series, tree.path(), &Options::default()).unwrap();
+    let report = port(&series, tree.path(), &PortOptions::default()).unwrap();
+    assert!(report.is_clean(), "{report}");
+    let after = analyse(&series, tree.path(), &Options::default()).unwrap();
+    assert!(after.present && !before.present);
+    assert_eq!(after.interfaces, before.interfaces);
+    assert_eq!(after.graph, before.graph);
+}
+
+#[test]
+fn the_cache_changes_nothing_and_survives_damage() {
+    require!(require_tool("git"));
+    let (tree, series) = fixture();
+    let cache = TempDir::new().unwrap();
+    let options = Options { cache: Some(cache.path().to_owned()), ..Options::default() };
+    let json = |analysis: &Analysis| serde_json::to_string(analysis).unwrap();
+    let first = json(&analyse(&series, tree.path(), &options).unwrap());
+    let file = fs::read_dir(cache.path()).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(json(&analyse(&series, tree.path(), &options).unwrap()), first);
+    fs::write(&file, "{ damaged").unwrap();
+    assert_eq!(json(&analyse(&series, tree.path(), &options).unwrap()), first);
+    assert!(fs::read(&file).unwrap().len() > 100);
+}
+
+#[test]
+fn hunks_that_do_not_fit_are_counted() {
+    require!(require_tool("git"));
+    let (tree, series) = fixture();
+    write(tree.path(), "net/queue/proc.c", "int nothing_of_it;\n");
+    let analysis = analyse(&series, tree.path(), &Options::default()).unwrap();
+    let stat = analysis.stats.iter().find(|stat| stat.file == "net/queue/proc.c").unwrap();
+    assert_eq!(stat.unfit, 1);
+    assert!(analysis.markdown().contains("1 hunks do not fit this tree"));
+}
