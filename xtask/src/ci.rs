@@ -2,12 +2,13 @@
 //!
 //! Every check runs even if one before it has failed, so that one run names all that is wrong.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::process::{cargo, find, succeeds};
+use crate::process::{cargo, find, root, succeeds};
 use crate::test;
 
 /// Do what has to pass before a change is merged: format, lints, documentation, tests.
@@ -65,8 +66,18 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if !deny {
         println!("licences       not checked: cargo-deny is not installed (cargo install cargo-deny)");
     }
+    if lock_file_changed() {
+        println!("note: Cargo.lock lags behind the manifests and was brought up to date here: commit it");
+    }
     if let Some(tally) = tally {
         test::conclude(&tally);
     }
     Ok(outcomes.iter().all(|outcome| outcome.passed))
+}
+
+/// Whether building has changed what git has of `Cargo.lock`.
+fn lock_file_changed() -> bool {
+    let mut git = Command::new("git");
+    git.args(["diff", "--quiet", "HEAD", "--", "Cargo.lock"]).current_dir(root());
+    git.stderr(Stdio::null()).status().is_ok_and(|status| status.code() == Some(1))
 }
