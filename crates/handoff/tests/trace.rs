@@ -87,7 +87,8 @@ fn a_recording_is_read_back_and_shows_the_waking() {
         "prev,4.3",
     ]);
     // The shell is woken for the end of its children.
-    let shell = graph["nodes"].as_array().expect("a list").iter().find(|node| node["tid"].to_string() == pid);
+    let shell =
+        graph["nodes"].as_array().expect("a list").iter().find(|node| node["tid"] == summary["processes"][0]);
     assert!(shell.is_some_and(|shell| shell["woken"].as_u64() > Some(0)), "{graph}");
     assert_eq!(graph["simulated"].as_array().map(Vec::len), Some(2));
     assert!(fs::read_to_string(svg).expect("written").starts_with("<svg"));
