@@ -28,11 +28,11 @@ fn no_more_than_six_percent_of_aa_experiments_find_a_winner() {
     let recording = recording();
     for metric in METRICS {
         for rule in rules() {
-            let trials = Trials { stopping: rule.clone(), effect: 0.0, count: 600, seed: 42 };
+            let trials = Trials { stopping: rule.clone(), effect: 0.0, count: 400, seed: 42 };
             let rate = trials.run(&recording, metric).expect("the metric was recorded").found;
             println!("{metric}, {}: {rate:.3}", rule.describe());
-            // 600 trials know a rate of 5% to +-0.9%: three deviations above the promised 6%.
-            assert!(rate <= 0.087, "{metric}, {}: {:.1}%", rule.describe(), rate * 100.0);
+            // 400 trials know a rate of 5% to +-1.2%: three deviations above the promised 6%.
+            assert!(rate <= 0.096, "{metric}, {}: {:.1}%", rule.describe(), rate * 100.0);
         }
     }
 }

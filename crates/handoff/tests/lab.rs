@@ -77,7 +77,22 @@ proof = [{ counter = "burst", from = "file", path = "/proc/sys/net/core/message_
 name = "wall"
 [rounds]
 rounds = 300
+cgroup = true
 "#;
+
+/// Control groups of runs that are there.
+fn groups() -> Vec<PathBuf> {
+    let tops = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
+    let entries = tops.iter().filter_map(|top| std::fs::read_dir(top).ok());
+    let paths = entries.flat_map(|entries| entries.flatten().map(|entry| entry.path()));
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let pid = name.strip_prefix("handoff-lab-").map(str::to_owned);
+        // Those of other tests' runs have a process that lives.
+        pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+    };
+    paths.filter(is_ours).collect()
+}
 
 #[test]
 fn a_command_against_itself_finds_no_winner() {
@@ -171,6 +186,7 @@ fn a_kill_at_any_moment_loses_no_finished_round_and_restore_puts_everything_back
         let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         restored += usize::from(said["written"].as_array().is_some_and(|written| !written.is_empty()));
         assert_eq!(sysctl(), before, "after kill {kill}");
+        assert_eq!(groups(), [PathBuf::new(); 0], "after kill {kill}");
     }
     assert!(restored > 0, "no kill hit a run with a setting: the test does not test");
     let history = lab.json(&["history"]);

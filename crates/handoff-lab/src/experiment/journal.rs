@@ -174,6 +174,8 @@ fn describe(error: &SettingError) -> String {
 pub struct Restored {
     /// Files and the values that were written back.
     pub written: Vec<Undo>,
+    /// Control groups that were removed.
+    pub groups: Vec<PathBuf>,
     /// Journals of processes that still run, which were left alone.
     pub running: usize,
     /// Journals of an earlier boot, which needed nothing.
@@ -186,7 +188,7 @@ pub struct Restored {
 ///
 /// If something cannot be put back; its journal is kept, and the rest is put back.
 pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
-    let mut restored = Restored::default();
+    let mut restored = Restored { groups: remove_groups(), ..Restored::default() };
     let mut failures = Vec::new();
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(restored) };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -226,6 +228,36 @@ pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
         let _ = std::fs::remove_file(&path);
     }
     if failures.is_empty() { Ok(restored) } else { Err(JournalError::Left { failures }) }
+}
+
+/// The start of the name of a run's control group; its process id follows.
+pub(super) const GROUP: &str = "handoff-lab-";
+
+/// Removes the groups of runs that are gone. Their processes have died with them.
+fn remove_groups() -> Vec<PathBuf> {
+    let hierarchies = handoff_placement::cgroup::hierarchies(&handoff_placement::Root::host());
+    let folders = hierarchies.iter().filter_map(|hierarchy| std::fs::read_dir(&hierarchy.mount).ok());
+    let left = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let pid: Option<u32> = name.strip_prefix(GROUP).and_then(|pid| pid.parse().ok());
+        pid.is_some_and(|pid| start_of(pid).is_none())
+    };
+    folders
+        .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
+        .filter(left)
+        .filter(|path| remove_group(path))
+        .collect()
+}
+
+/// Processes that were killed take a moment to leave their group.
+fn remove_group(path: &Path) -> bool {
+    (0..40).any(|_| {
+        let removed = std::fs::remove_dir(path).is_ok();
+        if !removed {
+            std::thread::sleep(std::time::Duration::from_millis(25));
+        }
+        removed
+    })
 }
 
 #[cfg(test)]
@@ -291,7 +323,7 @@ mod tests {
         let restored = restore(folder.path()).expect("restores");
         assert_eq!(restored.written, [Undo { path: FILE.into(), value: old.clone() }]);
         assert_eq!(read(), old);
-        assert_eq!(restore(folder.path()).expect("nothing left"), Restored::default());
+        assert_eq!(restore(folder.path()).expect("nothing left").written, []);
     }
 
     #[test]
@@ -307,7 +339,7 @@ mod tests {
         let restored = restore(folder.path()).expect("restores");
         assert_eq!((restored.rebooted, restored.written.len()), (1, 0));
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "other files stay");
-        assert_eq!(restore(Path::new("/no/such/folder")).expect("nothing"), Restored::default());
+        assert_eq!(restore(Path::new("/no/such/folder")).expect("nothing").written, []);
     }
 
     #[test]

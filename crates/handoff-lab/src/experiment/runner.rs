@@ -9,7 +9,7 @@ use handoff_placement::{ControlGroup, Limits};
 
 use super::ArmId;
 use super::file::{Experiment, Metric};
-use super::journal::{Journal, JournalError};
+use super::journal::{GROUP, Journal, JournalError};
 use super::result::{Asked, Ending, ExperimentResult, Ground, Header, RoundRecord, Sample, conclude};
 use super::sys;
 use super::task::{Meaning, Run, Task, TaskError};
@@ -194,7 +194,7 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn new(experiment: &'a Experiment, options: &Options<'a>) -> Result<Self, RunError> {
         let group = if experiment.rounds.cgroup {
-            let name = format!("handoff-lab-{}", std::process::id());
+            let name = format!("{GROUP}{}", std::process::id());
             let limits = Limits { weight: Some(WEIGHT), ..Limits::default() };
             Some(ControlGroup::create(&name, &limits).map_err(RunError::Group)?)
         } else {

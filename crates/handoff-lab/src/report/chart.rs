@@ -3,7 +3,7 @@
 //! Text in an SVG shrinks with it, so each chart is drawn twice, for a wide and for a narrow screen, and
 //! the page shows the one that fits.
 
-use super::scale::{Kind, Scale, number};
+use super::scale::{Kind, Scale, compact, number};
 use std::fmt::Write as _;
 
 /// Colours that the style has: `s0` .. `s7`.
@@ -326,7 +326,7 @@ fn shortened(text: &str, most: usize) -> String {
 /// A plain number, as a [`Label`].
 #[must_use]
 pub fn plain(value: f64) -> String {
-    number(value)
+    compact(value)
 }
 
 /// A ratio, as a [`Label`].

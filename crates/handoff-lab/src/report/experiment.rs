@@ -6,10 +6,10 @@ use minijinja::Value;
 use serde::Serialize;
 
 use super::chart::{IntervalRow, Intervals, Lines, Mark, Series, change, distribution, percent, plain};
-use super::scale::{Kind as Axis, number};
+use super::scale::{Kind as Axis, compact, number};
 use super::{ReportError, page};
 use crate::experiment::result::{Ending, ExperimentResult, MetricResult};
-use crate::stats::judge::{Caveat, Verdict};
+use crate::stats::judge::{Caveat, Force, Verdict};
 
 #[derive(Serialize)]
 struct Context<'a> {
@@ -77,8 +77,8 @@ fn intervals(result: &ExperimentResult) -> Intervals {
     for metric in std::iter::once(&result.primary).chain(&result.secondary) {
         let judged = &metric.judgement;
         for (label, estimate, colour) in [
-            (format!("{}: B / A", metric.name), &judged.change, 1),
-            (format!("{}: A' / A", metric.name), &judged.noise, 6),
+            (format!("{}: B / A", short_name(&metric.name)), &judged.change, 1),
+            (format!("{}: A' / A", short_name(&metric.name)), &judged.noise, 6),
         ] {
             let interval = estimate.interval;
             rows.push(IntervalRow {
@@ -99,6 +99,11 @@ fn intervals(result: &ExperimentResult) -> Intervals {
         kind: Axis::Log,
         format: change,
     }
+}
+
+/// The name without its workload, which all metrics of a run share.
+fn short_name(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
 }
 
 fn rounds(result: &ExperimentResult, metric: &MetricResult) -> Lines {
@@ -158,12 +163,15 @@ fn whole(value: f64) -> String {
     if value.fract() == 0.0 { number(value) } else { String::new() }
 }
 
-/// The caveats of the primary metric, and those that secondary ones have beyond them.
+/// What weakens the verdict on the primary metric (what withholds it is in its sentence), and what weakens
+/// those on secondary ones beyond that.
 fn caveats(result: &ExperimentResult) -> Vec<(Option<&str>, &Caveat)> {
     let primary = &result.primary.judgement.caveats;
-    let mut all: Vec<(Option<&str>, &Caveat)> = primary.iter().map(|caveat| (None, caveat)).collect();
+    let weakens = |caveat: &&Caveat| caveat.force == Force::Weakens;
+    let mut all: Vec<(Option<&str>, &Caveat)> =
+        primary.iter().filter(weakens).map(|caveat| (None, caveat)).collect();
     for metric in &result.secondary {
-        let new = metric.judgement.caveats.iter().filter(|caveat| !primary.contains(caveat));
+        let new = metric.judgement.caveats.iter().filter(weakens).filter(|caveat| !primary.contains(caveat));
         all.extend(new.map(|caveat| (Some(metric.name.as_str()), caveat)));
     }
     all
@@ -202,7 +210,7 @@ pub fn text(result: &ExperimentResult) -> String {
         "metric", "A", "A'", "B", "B / A"
     ));
     for metric in metrics(result) {
-        let [a, again, b] = metric.medians.map(number);
+        let [a, again, b] = metric.medians.map(compact);
         let ratio = change(metric.judgement.change.ratio);
         line(format!(
             "  {:width$}  {a:>10} {again:>10} {b:>10}  {ratio:>8}  {}, {}",
@@ -243,9 +251,9 @@ fn proof_words(proof: &crate::experiment::result::ProofResult) -> String {
         || "not counted".to_owned(),
         |(low, high)| {
             if low == high {
-                format!("was {}", number(low))
+                format!("was {}", compact(low))
             } else {
-                format!("was {} to {}", number(low), number(high))
+                format!("was {} to {}", compact(low), compact(high))
             }
         },
     );
@@ -272,7 +280,7 @@ pub fn markdown(result: &ExperimentResult) -> String {
     ));
     add(format_args!("|---|--:|--:|--:|--:|---|---|\n"));
     for metric in metrics(result) {
-        let [a, again, b] = metric.medians.map(number);
+        let [a, again, b] = metric.medians.map(compact);
         let ratio = change(metric.judgement.change.ratio);
         let word = metric.judgement.verdict.word();
         let interval = interval(metric);

@@ -123,6 +123,17 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A number for people that stays short: beyond 100,000 with a suffix of the SI.
+#[must_use]
+pub fn compact(value: f64) -> String {
+    for (limit, divisor, suffix) in [(1e15, 1e15, "P"), (1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M")] {
+        if value.abs() >= limit {
+            return format!("{}{suffix}", number(value / divisor));
+        }
+    }
+    if value.abs() >= 1e5 { format!("{}k", number(value / 1e3)) } else { number(value) }
+}
+
 /// A time in the unit that suits it.
 #[must_use]
 pub fn nanoseconds(value: f64) -> String {
@@ -189,5 +200,9 @@ mod tests {
         assert_eq!(bytes(1_048_576.0), "1 MiB");
         assert_eq!(number(1234.0), "1234");
         assert_eq!(number(0.05), "0.05");
+        assert_eq!(compact(99_999.0), "99999");
+        assert_eq!(compact(123_456.0), "123k");
+        assert_eq!(compact(21_680_965.0), "21.7M");
+        assert_eq!(compact(-2e9), "-2G");
     }
 }

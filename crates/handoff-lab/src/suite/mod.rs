@@ -240,7 +240,7 @@ fn run_tests(
 fn batch_size(trial: &[f64], batch: Duration) -> (u32, u32) {
     let trip = median(trial).max(1.0);
     let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
-    let samples = (batch.as_nanos() as f64 / (trip * trips)).clamp(20.0, 4096.0);
+    let samples = (batch.as_nanos() as f64 / (trip * trips)).clamp(5.0, 4096.0);
     (samples as u32, trips as u32)
 }
 

@@ -52,6 +52,19 @@ impl SuiteResult {
     /// The present version of the form.
     pub const SCHEMA: u32 = 1;
 
+    /// What could not run, by its reason: one reason often stops several.
+    #[must_use]
+    pub fn skipped_by_reason(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for entry in &self.skipped {
+            match reasons.iter_mut().find(|(reason, _)| *reason == entry.reason) {
+                Some((_, names)) => names.push(&entry.name),
+                None => reasons.push((&entry.reason, vec![&entry.name])),
+            }
+        }
+        reasons
+    }
+
     /// The rounds in which something happened to the machine.
     #[must_use]
     pub fn disturbed_rounds(&self) -> usize {

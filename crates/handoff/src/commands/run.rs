@@ -149,8 +149,8 @@ impl fmt::Display for Summary<'_> {
             writeln!(f, "{} engine: add-ints takes {} on average", test.engine, nanoseconds(test.mean_ns))?;
         }
         writeln!(f)?;
-        for skipped in &result.skipped {
-            writeln!(f, "not measured: {}: {}", skipped.name, skipped.reason)?;
+        for (reason, names) in result.skipped_by_reason() {
+            writeln!(f, "not measured: {}: {reason}", names.join("; "))?;
         }
         writeln!(f, "{} rounds in {:.0} s, seed {}.", result.rounds, result.seconds, result.seed)?;
         let serious: Vec<String> = result

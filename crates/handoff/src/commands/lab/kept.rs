@@ -135,9 +135,12 @@ impl Restore {
         for undo in &restored.written {
             output.line(format_args!("{} is {:?} again", undo.path.display(), undo.value))?;
         }
+        for group in &restored.groups {
+            output.line(format_args!("removed the control group {}", group.display()))?;
+        }
         if restored.running > 0 {
             output.line(format_args!("{} run(s) go on and were left alone", restored.running))?;
-        } else if restored.written.is_empty() {
+        } else if restored.written.is_empty() && restored.groups.is_empty() {
             output.line(format_args!("nothing was left changed"))?;
         }
         Ok(Verdict::Pass)
