@@ -27,7 +27,11 @@ fn recorded() -> Trace {
     let mut trace = capture.finish().expect("stops").decode().expect("sound");
     let (start, end) = trace.span().expect("not empty");
     let slice = |name: &str, tid, start, end| Slice { name: name.to_owned(), tid, start, end };
-    trace.add_slices([slice("call", 7, start, end), slice("inner", 7, start + 1, end - 1), slice("other", 8, start, end)]);
+    trace.add_slices([
+        slice("call", 7, start, end),
+        slice("inner", 7, start + 1, end - 1),
+        slice("other", 8, start, end),
+    ]);
     trace
 }
 
@@ -72,12 +76,20 @@ fn perfetto_reads_what_we_write() {
         }
     }
 
-    let is = |wanted: fn(&Event) -> bool| ftrace.iter().filter(|(_, e)| e.event.as_ref().is_some_and(wanted)).count();
-    assert_eq!(is(|e| matches!(e, Event::SchedSwitch(_))), count(&trace, |w| matches!(w, What::Switch { .. })));
+    let is = |wanted: fn(&Event) -> bool| {
+        ftrace.iter().filter(|(_, e)| e.event.as_ref().is_some_and(wanted)).count()
+    };
+    assert_eq!(
+        is(|e| matches!(e, Event::SchedSwitch(_))),
+        count(&trace, |w| matches!(w, What::Switch { .. }))
+    );
     assert_eq!(is(|e| matches!(e, Event::SchedWaking(_))), count(&trace, |w| matches!(w, What::Waking(_))));
     assert_eq!(is(|e| matches!(e, Event::SchedWakeup(_))), count(&trace, |w| matches!(w, What::Wakeup(_))));
     assert_eq!(is(|e| matches!(e, Event::CpuIdle(_))), count(&trace, |w| matches!(w, What::Idle { .. })));
-    assert_eq!(is(|e| matches!(e, Event::SoftirqEntry(_))), count(&trace, |w| matches!(w, What::SoftIrqEntry { .. })));
+    assert_eq!(
+        is(|e| matches!(e, Event::SoftirqEntry(_))),
+        count(&trace, |w| matches!(w, What::SoftIrqEntry { .. }))
+    );
     assert_eq!(is(|e| matches!(e, Event::Print(_))), 1);
     assert!(is(|e| matches!(e, Event::SchedSwitch(_))) > 40);
 
@@ -102,6 +114,7 @@ fn perfetto_reads_what_we_write() {
     assert_eq!(ends, 3);
     assert!(counters > 0 && !flows.is_empty());
     assert_eq!(flows, ended, "every arrow has both ends");
-    let arrows = timeline.wakes.iter().filter(|w| w.ran.is_some() && !w.interrupt && !w.early && w.waker != 0);
+    let arrows =
+        timeline.wakes.iter().filter(|w| w.ran.is_some() && !w.interrupt && !w.early && w.waker != 0);
     assert_eq!(flows.len(), arrows.count());
 }
