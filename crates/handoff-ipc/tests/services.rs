@@ -135,8 +135,8 @@ fn services_are_found_from_other_processes_and_vanish_with_theirs() {
     assert_eq!(report.pid, peer.child.id());
     assert!(report.stats.served >= 1 && report.stats.links >= 2, "{report:?}");
     peer.kill();
-    eventually("the name is free", || services.check("echo").unwrap().is_none());
-    assert!(services.list().unwrap().iter().all(|info| info.name != "echo"));
+    eventually("the name is free", || services.list().unwrap().iter().all(|info| info.name != "echo"));
+    assert_eq!(services.check("echo").unwrap(), None);
     assert!(matches!(services.process_of("echo"), Err(Error::NoSuchService(_))));
 }
 

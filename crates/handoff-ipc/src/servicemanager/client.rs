@@ -14,6 +14,8 @@ use crate::{Error, Result};
 
 /// How often somebody who waits asks again by itself, should news have been lost.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// What the manager is given to answer the last question of somebody whose time is over.
+const LAST_ANSWER: Duration = Duration::from_millis(100);
 
 /// A process's view of the service manager. Clones are the same one.
 ///
@@ -115,10 +117,10 @@ impl ServiceManager {
     pub fn wait_for(&self, name: &str, timeout: Duration) -> Result<Binder> {
         let end = Instant::now() + timeout;
         let (send, news) = mpsc::sync_channel(1);
-        let mut watch = None;
+        let (mut watch, mut was_absent) = (None, false);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let within = CallOptions::within(left.max(Duration::from_millis(10)));
+            let within = CallOptions::within(left.max(LAST_ANSWER));
             let failed = match self.check_with(within, name) {
                 Ok(Some(binder)) => return Ok(binder),
                 Ok(None) => None,
@@ -126,8 +128,13 @@ impl ServiceManager {
                 Err(error) if is_absence(&error) => Some(error),
                 Err(error) => return Err(error),
             };
+            was_absent |= failed.is_none();
             if left.is_zero() {
-                return Err(failed.unwrap_or_else(|| Error::NoSuchService(name.to_owned())));
+                return Err(match failed {
+                    // The manager was not there, or did not answer, all the time.
+                    Some(error) if !was_absent => error,
+                    _ => Error::NoSuchService(name.to_owned()),
+                });
             }
             if watch.is_none() && failed.is_none() {
                 let send = send.clone();
