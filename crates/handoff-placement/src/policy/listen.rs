@@ -5,16 +5,23 @@ use super::log::Event;
 use super::socket::Server;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the daemon listens to.
 pub(super) struct Sources {
     processes: Option<OwnedFd>,
+    /// Births are not listened to until then: on a machine that starts hundreds of programs a second,
+    /// they are taken together.
+    quiet_until: Cell<Option<Instant>>,
     devices: Option<OwnedFd>,
     pressure: Option<File>,
 }
+
+/// How long a birth may wait for others. A foreground change does not wait.
+const TOGETHER: Duration = Duration::from_millis(20);
 
 /// What can be read.
 #[derive(Default)]
@@ -33,7 +40,7 @@ impl Sources {
         let devices = keep("hot-plug and power events", events::devices(), log);
         let pressure =
             needs_pressure.then(events::pressure).and_then(|result| keep("CPU pressure", result, log));
-        Self { processes, devices, pressure }
+        Self { processes, quiet_until: Cell::new(None), devices, pressure }
     }
 
     /// Does the kernel tell of births? Otherwise one has to look.
@@ -48,8 +55,11 @@ impl Sources {
         server: &Server,
         until: Option<Instant>,
     ) -> io::Result<Ready> {
+        let quiet_until = self.quiet_until.get().filter(|quiet| *quiet > Instant::now());
+        let until = until.into_iter().chain(quiet_until).min();
+        let births = self.processes.as_ref().filter(|_| quiet_until.is_none());
         let sources = [
-            (self.processes.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
+            (births.map(|fd| fd.as_fd()), PollFlags::IN),
             (self.devices.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
             (self.pressure.as_ref().map(|fd| fd.as_fd()), PollFlags::PRI),
         ];
@@ -85,6 +95,7 @@ impl Sources {
     pub(super) fn read(&self, ready: &Ready) -> Vec<Happening> {
         let mut happened = Vec::new();
         if let Some(source) = self.processes.as_ref().filter(|_| ready.processes) {
+            self.quiet_until.set(Some(Instant::now() + TOGETHER));
             happened.extend(events::drain(source, events::parse_process));
         }
         if let Some(source) = self.devices.as_ref().filter(|_| ready.devices) {
