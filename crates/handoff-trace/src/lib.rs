@@ -2,8 +2,31 @@
 //!
 //! A [`Capture`] records the kernel's scheduling events into a buffer of its own ([`tracefs`]), as
 //! binary ring-buffer pages ([`ring`]) that are decoded by the descriptions the kernel prints
-//! ([`format`](mod@format)) into a [`Trace`]. Nothing that other programs record is touched, and nothing is left
-//! behind, even after a kill ([`tracefs::restore`]).
+//! ([`format`](mod@format)) into a [`Trace`]. Nothing that other programs record is touched, and
+//! nothing is left behind, even after a kill ([`tracefs::restore`]).
+//!
+//! ```no_run
+//! use handoff_trace::{Capture, Config, Graph, Timeline, TraceFs, diagnose};
+//!
+//! # fn main() -> handoff_trace::Result<()> {
+//! let capture = Capture::start(&TraceFs::find()?, &Config::default())?;
+//! // ... what is to be watched ...
+//! let trace = capture.finish()?.decode()?;
+//!
+//! let timeline = Timeline::of(&trace);
+//! println!("{}", Graph::of(&trace, &timeline, 2, |_| true));
+//! for slow in diagnose::slowest_wakes(&trace, &timeline, 3, |_| true) {
+//!     println!("{}", slow.headline());
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! | module | what for |
+//! |---|---|
+//! | [`capture`], [`mod@record`] | recording: a stream, a flight recorder, or while a command runs |
+//! | [`dat`], [`perfetto`], [`render`] | `trace.dat` files, Perfetto files, DOT, SVG and HTML |
+//! | [`model`] | states of tasks, turns of CPUs, wake-ups, the wake graph, the wake-wide rules |
+//! | [`mod@diagnose`] | why one transaction was slow, in plain words |
 
 pub mod capture;
 pub mod dat;
