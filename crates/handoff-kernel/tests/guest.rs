@@ -205,6 +205,17 @@ fn a_panic_is_an_error_that_says_where() {
 }
 
 #[test]
+fn a_guest_that_answers_nothing_hangs() {
+    require!(host_arch());
+    let builder = builder().smp("1".parse().expect("one")).answer_limit(Duration::from_secs(5));
+    let mut guest = builder.boot().expect("a guest");
+    let command = GuestCommand::shell("kill -STOP -1; sleep 1234").timeout(Duration::from_secs(2));
+    let error = guest.run(&command).expect_err("all else is stopped");
+    assert!(matches!(error, GuestError::Hang { .. }), "{error}");
+    assert!(guest.run(&sh("true")).is_err(), "and is not used again");
+}
+
+#[test]
 fn a_guest_is_stopped_while_a_command_runs() {
     require!(host_arch());
     let stopper = Stopper::new();

@@ -88,6 +88,7 @@ pub(crate) struct Plan {
     pub(crate) kernel: String,
     pub(crate) acceleration: String,
     pub(crate) limit: Duration,
+    pub(crate) answer_limit: Duration,
     pub(crate) stopper: Stopper,
     pub(crate) watcher: Option<ConsoleWatcher>,
 }
@@ -156,7 +157,8 @@ pub(crate) fn boot(plan: Plan) -> Result<Guest, GuestError> {
     // QEMU has read the files and connected to the sockets: nothing needs to stay on the disk, and
     // so nothing is left there if this process is killed.
     drop(plan.area);
-    Ok(Guest { process, link, lines, facts, stopper: plan.stopper, commands: 0, over: false })
+    let (stopper, answer_limit) = (plan.stopper, plan.answer_limit);
+    Ok(Guest { process, link, lines, facts, stopper, answer_limit, commands: 0, over: false })
 }
 
 /// The error for a guest whose QEMU has ended.

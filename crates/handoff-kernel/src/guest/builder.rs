@@ -58,6 +58,7 @@ pub struct Builder {
     cache: Option<PathBuf>,
     refresh: bool,
     limit: Duration,
+    answer_limit: Duration,
     quiet: bool,
     stopper: Stopper,
     progress: Box<dyn Fn(&str) + Send>,
@@ -82,6 +83,7 @@ impl Default for Builder {
             cache: None,
             refresh: false,
             limit: Duration::from_secs(180),
+            answer_limit: super::ANSWER_LIMIT,
             quiet: true,
             stopper: Stopper::new(),
             progress: Box::new(|_| {}),
@@ -247,6 +249,14 @@ impl Builder {
         self
     }
 
+    /// Sets how long the guest may take to answer when a command's time is up, before it is said to
+    /// hang; 20 s otherwise.
+    #[must_use]
+    pub fn answer_limit(mut self, limit: Duration) -> Self {
+        self.answer_limit = limit;
+        self
+    }
+
     /// Has the kernel print all its messages to the console.
     #[must_use]
     pub fn verbose_console(mut self, verbose: bool) -> Self {
@@ -300,6 +310,7 @@ impl Builder {
             kernel,
             acceleration: acceleration.reason,
             limit: self.limit,
+            answer_limit: self.answer_limit,
             stopper: self.stopper,
             watcher,
         })

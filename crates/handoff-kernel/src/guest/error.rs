@@ -86,8 +86,10 @@ pub enum GuestError {
         console: Vec<String>,
     },
     /// A command did not end in time, though the guest still answers.
-    #[error("`{command}` did not end within {} s in the guest, which is alive: {}",
-        limit.as_secs(), if *killed { "the command was killed there" } else { "the command could not be killed" })]
+    #[error("`{command}` did not end within {} s in the guest, which is alive{}{}",
+        limit.as_secs(),
+        if *killed { "; it was killed there" } else { "; it could not be killed" },
+        if state.is_empty() { String::new() } else { format!("\n  {}", state.replace("; ", "\n  ")) })]
     CommandTimeout {
         /// The command line.
         command: String,

@@ -78,6 +78,8 @@ pub struct Guest {
     lines: Lines,
     facts: Facts,
     stopper: Stopper,
+    /// How long it may take to answer when it has nothing to do but answer.
+    answer_limit: Duration,
     /// Commands so far; part of each command's nonce.
     commands: u64,
     /// Set when nothing more can be asked of the guest.
@@ -87,6 +89,8 @@ pub struct Guest {
 /// A command's streams while it runs, and what has come of it.
 struct Running<'a> {
     nonce: String,
+    started: Instant,
+    answer_limit: Duration,
     output: Marked,
     error: Marked,
     status: Option<i32>,
@@ -230,8 +234,15 @@ impl Guest {
         self.commands += 1;
         let nonce = format!("{:x}-{:x}", nonce(), self.commands);
         let request = format!("run {nonce} {size} {}\n", quote(command.script().as_bytes()));
-        let mut running =
-            Running { output: Marked::new(&nonce), error: Marked::new(&nonce), status: None, nonce, sink };
+        let mut running = Running {
+            output: Marked::new(&nonce),
+            error: Marked::new(&nonce),
+            status: None,
+            nonce,
+            started,
+            answer_limit: self.answer_limit,
+            sink,
+        };
         let result = std::thread::scope(|scope| {
             let mut port = self.link.command();
             if port.write_all(request.as_bytes()).is_err() {
@@ -243,7 +254,7 @@ impl Guest {
                 // the guest has taken everything, or with the guest.
                 scope.spawn(move || drop(std::io::copy(&mut stdin.take(size), &mut port)));
             }
-            let result = follow(&self.link, &mut self.lines, &mut running, command, started, &self.stopper);
+            let result = follow(&self.link, &mut self.lines, &mut running, command, &self.stopper);
             if result.is_err()
                 && !matches!(result, Err(Some(GuestError::CommandTimeout { killed: true, .. })))
             {
@@ -284,7 +295,6 @@ fn follow(
     lines: &mut Lines,
     running: &mut Running<'_>,
     command: &GuestCommand,
-    started: Instant,
     stopper: &Stopper,
 ) -> Result<i32, Option<GuestError>> {
     loop {
@@ -294,7 +304,7 @@ fn follow(
         if stopper.is_stopped() {
             return Err(None);
         }
-        let left = command.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
+        let left = command.timeout.map(|limit| limit.saturating_sub(running.started.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
             return Err(Some(overdue(link, lines, running, command)));
         }
@@ -311,10 +321,11 @@ fn follow(
 /// Finds out whether the guest is alive when a command's time is up, and ends the command if so.
 fn overdue(link: &Link, lines: &mut Lines, running: &mut Running<'_>, command: &GuestCommand) -> GuestError {
     let limit = command.timeout.unwrap_or_default();
+    let answer_limit = running.answer_limit;
     let mut ask = |question: &str, last: &str| -> Option<Vec<String>> {
         let mut port = link.warden();
         port.write_all(question.as_bytes()).ok()?;
-        let deadline = Instant::now() + ANSWER_LIMIT;
+        let deadline = Instant::now() + answer_limit;
         let (mut pending, mut answers) = (Lines::default(), Vec::new());
         loop {
             match link.next(deadline.saturating_duration_since(Instant::now()))? {
@@ -337,7 +348,7 @@ fn overdue(link: &Link, lines: &mut Lines, running: &mut Running<'_>, command: &
     }
     let state = ask("state\n", ".").unwrap_or_default().join("; ");
     let asked = ask("kill\n", "killed").is_some();
-    let deadline = Instant::now() + ANSWER_LIMIT;
+    let deadline = Instant::now() + answer_limit;
     while asked && running.result().is_none() {
         match link.next(deadline.saturating_duration_since(Instant::now())) {
             None | Some(Event::Closed) => break,
