@@ -7,6 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -122,9 +123,10 @@ impl Default for Config {
 /// A running recording.
 #[derive(Debug)]
 pub struct Capture {
+    // Before the instance, which cannot be removed while the reader has its files open.
+    reader: Option<Reader>,
     instance: Instance,
     raw: RawTrace,
-    reader: Option<Reader>,
     watch: Watch,
     limit: usize,
 }
@@ -215,6 +217,12 @@ impl Capture {
         }
         capture.instance.set("tracing_on", "1")?;
         Ok(capture)
+    }
+
+    /// The folder of its buffer in tracefs.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.instance.path()
     }
 
     /// Writes a line into the trace, at the moment of the call.
@@ -381,8 +389,7 @@ fn read_page(pipe: &mut File, pages: &mut Vec<u8>, size: usize, limit: usize) ->
 #[derive(Debug)]
 struct Reader {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<io::Result<Pages>>,
-    path: std::path::PathBuf,
+    thread: Option<JoinHandle<io::Result<Pages>>>,
 }
 
 #[derive(Debug)]
@@ -405,16 +412,30 @@ impl Reader {
                 command: "the reading thread".to_owned(),
                 source,
             })?;
-        Ok(Self { stop, thread, path: "trace_pipe_raw".into() })
+        Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Lets it read to the end, and takes what it has.
-    fn stop(self) -> Result<Pages> {
-        self.stop.store(true, Ordering::Release);
-        match self.thread.join() {
-            Ok(result) => result.map_err(|source| TraceError::control("read", &self.path, source)),
-            Err(panic) => std::panic::resume_unwind(panic),
+    fn stop(mut self) -> Result<Pages> {
+        match self.join() {
+            Some(Ok(result)) => {
+                result.map_err(|source| TraceError::control("read", Path::new("trace_pipe_raw"), source))
+            }
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(Pages { pages: Vec::new(), not_kept: Vec::new() }),
         }
+    }
+
+    fn join(&mut self) -> Option<std::thread::Result<io::Result<Pages>>> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.take().map(JoinHandle::join)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // A recording that is given up: what was read is of no use.
+        drop(self.join());
     }
 }
 

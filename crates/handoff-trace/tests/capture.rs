@@ -159,3 +159,24 @@ fn trace_cmd_reads_our_file_and_we_read_its() {
     assert_eq!(again.events(), trace.events());
     assert_eq!(again.clock(), "mono");
 }
+
+#[test]
+fn a_recording_that_is_given_up_leaves_nothing() {
+    require!(require_root());
+    let tracefs = TraceFs::find().expect("tracefs");
+    let own = format!("-{}-", std::process::id());
+    let count = || {
+        let threads = std::fs::read_dir("/proc/self/task").expect("listed").flatten();
+        let name = |entry: &std::fs::DirEntry| {
+            std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default()
+        };
+        threads.filter(|entry| name(entry).trim() == "trace-reader").count()
+    };
+    let config = Config { buffer_kib: 64, ..Config::default() };
+    let capture = Capture::start(&tracefs, &config).expect("starts");
+    assert!(count() >= 1);
+    let path = capture.path().to_owned();
+    assert!(path.exists() && path.to_string_lossy().contains(&own));
+    drop(capture);
+    assert!(!path.exists(), "its buffer is gone, so no thread holds its files");
+}
