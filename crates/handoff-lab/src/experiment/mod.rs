@@ -2,7 +2,7 @@
 //!
 //! Data flows through the files of this folder in this order:
 //!
-//! 1. [`file`]: the experiment as somebody wrote it, with errors that tell line and column;
+//! 1. [`mod@file`]: the experiment as somebody wrote it, with errors that tell line and column;
 //! 2. [`setting`] and [`journal`]: what a variant changes on the machine, written down before it is
 //!    changed, and put back after each run, at the end, or by a later process;
 //! 3. [`task`]: one run of the workload in a process of its own, and the figures it gave;
