@@ -140,6 +140,21 @@ mod tests {
     }
 
     #[test]
+    fn a_guard_that_could_not_go_back_is_refused() {
+        std::thread::spawn(|| {
+            let before = Priority::current().unwrap();
+            let lowered = PriorityGuard::enter(Priority::other(19)).map(drop);
+            match lowered {
+                Ok(()) => assert!(can_raise_to(before) || before == Priority::other(19)),
+                Err(error) => assert!(matches!(error, Error::NoWayBack { .. }), "{error}"),
+            }
+            assert_eq!(Priority::current().unwrap(), before, "in either case");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
     fn a_panic_restores_the_priority() {
         require!(require_root());
         let before = Priority::current().unwrap();

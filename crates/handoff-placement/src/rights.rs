@@ -6,7 +6,10 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::sync::OnceLock;
 
-/// May a thread of this process be raised to the priority?
+/// May a thread of this process be raised to the priority, from whatever is less urgent?
+///
+/// A thread that is there already, or above, may stay or be lowered in any case: but without this
+/// right it does not come back.
 ///
 /// By `CAP_SYS_NICE`, `RLIMIT_RTPRIO` and `RLIMIT_NICE`, and for real time also by a trial in a
 /// thread of its own, since a control group without a share of real time or a sandbox refuses what
@@ -33,12 +36,11 @@ impl Rights {
         let limit =
             |resource| if privileged { u64::MAX } else { getrlimit(resource).current.unwrap_or(u64::MAX) };
         let max_rt = limit(Resource::Rtprio).min(99) as u8;
-        // A limit of 40 is nice -20; one of 1 is nice 19; whoever is at a nice may stay there.
-        let by_limit = 20 - limit(Resource::Nice).min(40) as i8;
-        let now = Priority::current().map_or(0, |priority| priority.nice);
+        // A limit of 40 is nice -20, one of 1 is nice 19, and 0 lets nobody be raised.
+        let min_nice = 20 - limit(Resource::Nice).min(40) as i8;
         Self {
             max_rt: if max_rt > 0 && real_time_works() { max_rt } else { 0 },
-            min_nice: by_limit.min(now),
+            min_nice,
             deadline: privileged,
         }
     }
@@ -77,7 +79,11 @@ mod tests {
     #[test]
     fn the_answer_is_what_the_kernel_does() {
         for wanted in [Priority::fifo(1), Priority::fifo(99), Priority::other(-20), Priority::other(19)] {
-            let done = std::thread::spawn(move || wanted.apply(Tid::current()).is_ok()).join().unwrap();
+            let raise = move || {
+                Priority::idle().apply(Tid::current()).unwrap();
+                wanted.apply(Tid::current()).is_ok()
+            };
+            let done = std::thread::spawn(raise).join().unwrap();
             assert_eq!(can_raise_to(wanted), done, "{wanted}");
         }
     }

@@ -2,7 +2,7 @@
 //! back, also after it was killed.
 
 use handoff_placement::policy::{Daemon, Event, Journal, Options, Policy, client};
-use handoff_placement::{CpuSet, Pin, Priority, Scope, Tid, affinity, can_raise_to, process};
+use handoff_placement::{CpuSet, Pin, Priority, Scope, Tid, affinity, process};
 use handoff_testkit::{require, require_cpus, require_root};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -258,9 +258,7 @@ fn daemon_to_be_killed() {
 
 #[test]
 fn applying_once_is_all_or_nothing_and_can_be_put_back() {
-    if !can_raise_to(Priority::other(0)) {
-        require!(require_root());
-    }
+    require!(require_root());
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (Victim::new(folder.path()), Victim::new(folder.path()));
     let had = first.nice();
