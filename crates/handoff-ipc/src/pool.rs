@@ -4,7 +4,7 @@
 //! is recalled when it is the last that could take up other work.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use handoff_placement::{CpuSet, Priority, Tid, affinity, set_affinity};
@@ -16,12 +16,18 @@ const DEFAULT_MAX: usize = 16;
 /// How long a thread without work stays.
 const LINGER: Duration = Duration::from_secs(10);
 
+/// How long whoever raises a thread leaves it the CPU to end a change of its own.
+const LEND: Duration = Duration::from_micros(50);
+
 /// Work for one thread.
 pub(crate) type Task = Box<dyn FnOnce(&Arc<Worker>) + Send>;
 
 /// A place where a thread waits that could do other work.
 pub(crate) trait Recall: Send + Sync {
-    /// Asks the thread to come back. False if it is at work.
+    /// Whether the thread has nothing to do there.
+    fn may_recall(&self) -> bool;
+
+    /// Asks the thread to come back. False if it went to work meanwhile.
     fn recall(&self) -> bool;
 }
 
@@ -53,20 +59,46 @@ impl Worker {
         self.packed.load(Ordering::Relaxed)
     }
 
-    /// Runs at `wanted` from now on, where this process may.
+    /// Runs at `wanted` from now on, where this process may. While work waits for a thread, it is
+    /// not lowered: whoever waits raised it, and is still behind it.
     pub(crate) fn become_priority(&self, wanted: Priority) {
-        self.change(|_| Some(wanted));
+        // Looked at inside of the lock that a raise takes, after the work was counted: either this
+        // sees the work, or the raise comes after.
+        self.change(|now| (!now.more_urgent_than(wanted) || !has_pending()).then_some(wanted));
     }
 
-    /// Is raised to `wanted`, if that is more urgent.
-    fn raise(&self, wanted: Priority) -> bool {
-        self.change(|now| wanted.more_urgent_than(now).then_some(wanted))
+    /// Is raised to `wanted`, if that is more urgent; by another thread.
+    pub(crate) fn raise(&self, wanted: Priority) -> bool {
+        let mut lent = false;
+        let mut now = loop {
+            match self.priority.try_lock() {
+                Ok(now) => break now,
+                Err(TryLockError::Poisoned(now)) => break now.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    // It was stopped inside of its own change, perhaps by what the caller waits
+                    // behind. Waiting for the lock would be an inversion of its own: lend, and again
+                    // should its change undo that.
+                    lent |= wanted.apply(self.tid).is_ok();
+                    std::thread::sleep(LEND);
+                }
+            }
+        };
+        let before = *now;
+        let raises = wanted.more_urgent_than(before);
+        // What was lent stands over what the thread gave itself meanwhile.
+        if raises || lent { self.apply(&mut now, wanted.max(before)) && raises } else { false }
     }
 
-    /// One at a time, so that a raise from outside and the thread's own change cannot cross.
+    /// Changes its own priority. Looks at what is set inside of the lock that a raise takes.
     fn change(&self, next: impl FnOnce(Priority) -> Option<Priority>) -> bool {
         let mut now = lock(&self.priority);
-        let Some(wanted) = next(*now).filter(|wanted| *wanted != *now) else { return false };
+        match next(*now).filter(|wanted| *wanted != *now) {
+            Some(wanted) => self.apply(&mut now, wanted),
+            None => false,
+        }
+    }
+
+    fn apply(&self, now: &mut Priority, wanted: Priority) -> bool {
         match wanted.apply(self.tid) {
             Ok(()) => {
                 *now = wanted;
@@ -151,7 +183,8 @@ pub(crate) fn submit(priority: Option<Priority>, task: Task) {
         state.busy.push(Arc::clone(&worker));
         drop(state);
         if let Some(priority) = priority {
-            worker.become_priority(priority);
+            // It is idle, so at the least urgent; and it may still be on its way to sleep.
+            worker.raise(priority);
         }
         *lock(&worker.task) = Some(task);
         worker.bell.notify_one();
@@ -165,7 +198,16 @@ pub(crate) fn submit(priority: Option<Priority>, task: Task) {
     }
     state.pending.push((priority, task));
     POOL.pending.fetch_add(1, Ordering::Relaxed);
-    if state.attached.iter().any(|(_, place)| place.recall()) {
+    // Raised first: it may have to get the CPU from something else to come back at all.
+    let recall = |(worker, place): &(Arc<Worker>, Arc<dyn Recall>)| {
+        place.may_recall() && {
+            if priority.is_some_and(|priority| worker.raise(priority)) {
+                stats::RAISED.add();
+            }
+            place.recall()
+        }
+    };
+    if state.attached.iter().any(recall) {
         return;
     }
     if let Some(priority) = priority {
@@ -188,8 +230,8 @@ fn spawn(priority: Option<Priority>, task: Task) {
                 // A refusal leaves it where its parent was: slower, not wrong.
                 let _ = set_affinity(worker.tid, cpus);
             }
-            worker.become_priority(priority.unwrap_or(POOL.base));
             lock(&POOL.state).busy.push(Arc::clone(&worker));
+            worker.become_priority(priority.unwrap_or(POOL.base));
             if let Some(task) = task {
                 task(&worker);
             }
@@ -225,9 +267,10 @@ fn next(worker: &Arc<Worker>) -> Option<Task> {
         state.threads -= 1;
         return None;
     }
+    // Before anybody can find it idle, and raise it for its next task.
+    worker.become_priority(POOL.base);
     state.idle.push(Arc::clone(worker));
     drop(state);
-    worker.become_priority(POOL.base);
     let mut slot = lock(&worker.task);
     loop {
         if let Some(task) = slot.take() {

@@ -168,6 +168,13 @@ fn others_are_served_beside(role: &str) {
         now <= before
     });
     assert!(!matches!(echo(&root, b"x"), Err(Error::Dead)));
+    // Their oneway calls stood in the same queue as this one.
+    let _: Vec<i32> = root.call(TAKE_RECORDS, |_| Ok(()), |r| r.read()).unwrap();
+    root.oneway(RECORD, |w| w.write(&4711)).unwrap();
+    eventually("oneway calls are served", || {
+        let records: Vec<i32> = root.call(TAKE_RECORDS, |_| Ok(()), |r| r.read()).unwrap();
+        records.contains(&4711)
+    });
 }
 
 #[test]

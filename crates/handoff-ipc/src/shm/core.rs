@@ -56,9 +56,13 @@ pub(crate) struct Core {
     stopping: AtomicBool,
     next_key: AtomicU64,
     peers: Mutex<Peers>,
-    urgent: AtomicBool,
-    poller: Mutex<Option<Tid>>,
 }
+
+/// Turns used up to the full after which the poller is no longer urgent. Honest peers send a message
+/// when a thread of theirs first calls, not with each call.
+const FLOOD: u32 = 1000;
+/// What the poller runs at, where it may.
+const URGENT: Priority = Priority::fifo(99);
 
 const STOP: u64 = 0;
 
@@ -85,8 +89,6 @@ impl Core {
             stopping: AtomicBool::new(false),
             next_key: AtomicU64::new(STOP + 1),
             peers: Mutex::default(),
-            urgent: AtomicBool::new(false),
-            poller: Mutex::new(None),
         });
         let poller = Arc::clone(&core);
         std::thread::Builder::new()
@@ -113,19 +115,21 @@ impl Core {
         self.peers().by_key.values().filter_map(link).collect()
     }
 
-    /// A caller asks for more than an ordinary priority: from now on control messages are read
-    /// before anything that it could be waiting behind.
-    pub(crate) fn become_urgent(&self) {
-        if self.urgent.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let highest = Priority::fifo(99);
-        let poller = *self.poller.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(poller) = poller.filter(|_| can_raise_to(highest))
-            && let Err(error) = highest.apply(poller)
+    /// Reads control messages before anything that a caller could be waiting behind, from the first
+    /// one on: a caller's urgency is only known once its message was read. Without the privilege
+    /// the poller stays what it is, and urgent callers that ring wait their turn.
+    fn become_urgent(&self) {
+        if can_raise_to(URGENT)
+            && let Err(error) = URGENT.apply(Tid::current())
         {
             crate::stats::inherit_denied(&error);
         }
+    }
+
+    /// A peer floods its socket: it shall not have a CPU for it before everybody else.
+    fn calm_down(&self) {
+        // Lowering is always allowed.
+        let _ = crate::pool::base().apply(Tid::current());
     }
 
     // ---- meeting others ------------------------------------------------------------------
@@ -236,7 +240,8 @@ impl Core {
     // ---- the poller ----------------------------------------------------------------------
 
     fn poll(self: Arc<Self>) {
-        *self.poller.lock().unwrap_or_else(PoisonError::into_inner) = Some(Tid::current());
+        self.become_urgent();
+        let mut flooded = 0;
         let mut events = Vec::with_capacity(64);
         let mut swept = Instant::now();
         while !self.stopping.load(Ordering::Acquire) {
@@ -253,13 +258,16 @@ impl Core {
                 let (key, flags) = (event.data.u64(), event.flags);
                 let peer = self.peers().by_key.get(&key).cloned();
                 match peer {
-                    Some(Peer::Link(link)) => self.serve_link(&link, flags),
+                    Some(Peer::Link(link)) => flooded += u32::from(self.serve_link(&link, flags)),
                     Some(Peer::Stranger { socket, introduced, .. }) => {
                         self.hear_stranger(key, socket, introduced);
                     }
                     Some(Peer::Listener(listener)) => self.accept(&listener),
                     None => {}
                 }
+            }
+            if flooded == FLOOD {
+                self.calm_down();
             }
             if strangers && swept.elapsed() > Duration::from_secs(1) {
                 swept = Instant::now();
@@ -273,22 +281,24 @@ impl Core {
         drop(left);
     }
 
-    fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) {
+    /// Reads what a link has to say. True if it had more to say than its turn allows.
+    fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) -> bool {
         if flags.contains(EventFlags::OUT) && link.flush() {
             let _ = epoll::modify(&self.epoll, link.socket(), EventData::new_u64(link.id), EventFlags::IN);
         }
         for _ in 0..TURN {
             let outcome = match socket::receive(link.socket()) {
-                Ok(Receive::Empty) => return,
+                Ok(Receive::Empty) => return false,
                 Ok(Receive::Message(Received { message, fds, .. })) => link.handle(message, fds),
                 Ok(Receive::Closed) => Err(Error::Dead),
                 Err(error) => Err(error),
             };
             if outcome.is_err() {
                 self.bury(link);
-                return;
+                return false;
             }
         }
+        true
     }
 
     fn bury(&self, link: &Arc<Link>) {

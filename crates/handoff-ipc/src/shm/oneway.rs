@@ -257,29 +257,30 @@ impl Receiver {
         loop {
             bell.store(ATTENDED, Ordering::SeqCst);
             sync::fence(Ordering::SeqCst);
-            match self.drain(link, &mut taken) {
-                Ok(to_run) if to_run.is_empty() => {}
-                Ok(to_run) => {
-                    // Handlers may take long: the ring must not wait for them.
-                    bell.store(UNATTENDED, Ordering::SeqCst);
-                    sync::fence(Ordering::SeqCst);
-                    let more = self.ring.word(WRITTEN).load(Ordering::Acquire) != *taken;
-                    drop(taken);
-                    if more && bell.swap(RUNG, Ordering::AcqRel) != RUNG {
-                        self.rung(link);
-                    }
-                    run_queues(to_run);
-                    match self.drained.try_lock() {
-                        Ok(again) => taken = again,
-                        Err(_) => return,
-                    }
-                    continue;
+            let (to_run, drained) = self.drain(link, &mut taken);
+            if drained.is_err() {
+                // Whoever writes nonsense into its own ring has broken the protocol. What it sent
+                // before is served: other senders' calls wait in the same queues.
+                drop(taken);
+                link.hang_up();
+                run_queues(to_run);
+                return;
+            }
+            if !to_run.is_empty() {
+                // Handlers may take long: the ring must not wait for them.
+                bell.store(UNATTENDED, Ordering::SeqCst);
+                sync::fence(Ordering::SeqCst);
+                let more = self.ring.word(WRITTEN).load(Ordering::Acquire) != *taken;
+                drop(taken);
+                if more && bell.swap(RUNG, Ordering::AcqRel) != RUNG {
+                    self.rung(link);
                 }
-                Err(_) => {
-                    // Whoever writes nonsense into its own ring has broken the protocol.
-                    link.hang_up();
-                    return;
+                run_queues(to_run);
+                match self.drained.try_lock() {
+                    Ok(again) => taken = again,
+                    Err(_) => return,
                 }
+                continue;
             }
             if bell.compare_exchange(ATTENDED, ASLEEP, Ordering::SeqCst, Ordering::Acquire).is_err() {
                 // The bell says what this side never wrote: the sender rang, look again.
@@ -306,11 +307,15 @@ impl Receiver {
         }
     }
 
-    /// Moves every record into its object's queue. Gives the objects whose queue needs a thread.
-    fn drain(self: &Arc<Self>, link: &Arc<Link>, at: &mut u32) -> Result<Vec<Arc<LocalNode>>> {
+    /// Moves every record into its object's queue. Gives the objects whose queue needs a thread,
+    /// which must be run whatever the outcome: their queues count on it.
+    fn drain(self: &Arc<Self>, link: &Arc<Link>, at: &mut u32) -> (Vec<Arc<LocalNode>>, Result<()>) {
         let mut to_run = Vec::new();
         while self.ring.word(WRITTEN).load(Ordering::Acquire) != *at {
-            let taken = self.take(link, *at)?;
+            let taken = match self.take(link, *at) {
+                Ok(taken) => taken,
+                Err(error) => return (to_run, Err(error)),
+            };
             let size = taken.as_ref().map_or_else(|size| *size, |taken| taken.record.size);
             *at = at.wrapping_add(size);
             self.ring.word(TAKEN).store(*at, Ordering::Release);
@@ -323,7 +328,7 @@ impl Receiver {
                 to_run.push(node);
             }
         }
-        Ok(to_run)
+        (to_run, Ok(()))
     }
 
     /// Copies one record out. `Ok(Err(size))`: it only fills up the end.
@@ -380,7 +385,7 @@ impl Taken {
 
 /// Serves the queues: the first on this thread, which is warm, the others on further ones.
 fn run_queues(mut nodes: Vec<Arc<LocalNode>>) {
-    let first = nodes.swap_remove(0);
+    let Some(first) = nodes.pop() else { return };
     for node in nodes {
         pool::run(Box::new(move || node.run_oneway()));
     }

@@ -51,8 +51,12 @@ pub(crate) struct ServerSlot {
 }
 
 impl Recall for ServerSlot {
+    fn may_recall(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
     fn recall(&self) -> bool {
-        if !self.waiting.load(Ordering::Acquire) {
+        if !self.may_recall() {
             return false;
         }
         self.recalled.store(true, Ordering::Release);
@@ -96,10 +100,8 @@ impl ServerSlot {
     /// The caller is more urgent than the thread at the slot. On the poller's thread.
     pub(crate) fn raise(&self, link: &Arc<Link>) {
         let worker = self.worker.lock().ok().and_then(|worker| worker.upgrade());
-        if let (Some(worker), Some(priority)) = (worker, self.wanted_priority(link))
-            && Priority::unpack(worker.packed()).is_none_or(|now| priority.more_urgent_than(now))
-        {
-            worker.become_priority(priority);
+        if let (Some(worker), Some(priority)) = (worker, self.wanted_priority(link)) {
+            worker.raise(priority);
         }
     }
 
@@ -108,11 +110,6 @@ impl ServerSlot {
         let header = self.slot.read_request();
         let scheduling = *link.exported(header.node)?.scheduling();
         let caller = if scheduling.inherit { verified(link, &header) } else { None };
-        if caller.is_some_and(|caller| caller.more_urgent_than(pool::base()))
-            && let Ok(core) = link.core()
-        {
-            core.become_urgent();
-        }
         Some(scheduling.effective(caller, pool::base()))
     }
 
