@@ -186,7 +186,7 @@ fn a_kill_at_any_moment_loses_no_finished_round_and_restore_puts_everything_back
         let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         restored += usize::from(said["written"].as_array().is_some_and(|written| !written.is_empty()));
         assert_eq!(sysctl(), before, "after kill {kill}");
-        assert_eq!(groups(), [PathBuf::new(); 0], "after kill {kill}");
+        assert!(groups().is_empty(), "after kill {kill}: {:?}", groups());
     }
     assert!(restored > 0, "no kill hit a run with a setting: the test does not test");
     let history = lab.json(&["history"]);
