@@ -72,6 +72,9 @@ impl Options {
         for &id in &ids {
             self.placing.check_cpus(id, &placement, &machine)?;
         }
+        if self.watch {
+            interrupt::flag(); // Before anything is changed, so that Ctrl-C gives it back.
+        }
         self.enter(group.as_ref(), &ids)?;
         let mut done: Vec<Applied> = Vec::new();
         for &id in &ids {
