@@ -23,6 +23,8 @@ pub mod fuzzing;
 #[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
 mod object;
 #[cfg(not(loom))]
 pub mod parcel;
@@ -41,6 +43,8 @@ pub mod shm;
 pub use dispatch::calling_identity;
 #[cfg(not(loom))]
 pub use error::{Error, ExceptionCode, Result, Status};
+#[cfg(not(loom))]
+pub use memory::SharedMemory;
 #[cfg(not(loom))]
 pub use object::{
     Binder, Call, CallOptions, CallingIdentity, Code, Proxy, Scheduling, Service, is_user_code,

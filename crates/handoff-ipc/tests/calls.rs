@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::*;
 use handoff_ipc::engine::Engine;
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, CallOptions, Error};
+use handoff_ipc::{Binder, CallOptions, Error, SharedMemory};
 
 #[test]
 fn role_main() {
@@ -159,6 +159,18 @@ fn descriptors_travel_both_ways() {
         )
         .unwrap();
     assert_eq!(open_fds(), before);
+}
+
+#[test]
+fn shared_memory_travels_as_a_handle() {
+    let w = world();
+    let memory = SharedMemory::new(8 << 20).unwrap();
+    memory.write_at((8 << 20) - 3, &[1, 2, 3]).unwrap();
+    let sum: u64 = w.root.call(SUM_MEMORY, |p| p.write(&memory), |r| r.read()).unwrap();
+    assert_eq!(sum, 6, "the callee read eight megabytes that no parcel could hold");
+    memory.freeze().unwrap();
+    let sum: u64 = w.root.call(SUM_MEMORY, |p| p.write(&memory), |r| r.read()).unwrap();
+    assert_eq!(sum, 6, "read-only, too");
 }
 
 #[test]

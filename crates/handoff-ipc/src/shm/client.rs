@@ -264,7 +264,7 @@ pub(crate) fn transact(
         follow.note(began.map(|began| began.elapsed().as_nanos() as u64));
     }
     shared.count(slept, mode == Mode::Beside);
-    take_reply(link, shared, slot, read)
+    take_reply(link, shared, slot, call.code, read)
 }
 
 #[cold]
@@ -480,10 +480,10 @@ impl Waiting<'_> {
 }
 
 #[inline]
-fn take_reply(link: &Arc<Link>, shared: &CallerSlot, slot: &Slot, read: ReadFn<'_>) -> Result<()> {
+fn take_reply(link: &Arc<Link>, shared: &CallerSlot, slot: &Slot, code: u32, read: ReadFn<'_>) -> Result<()> {
     let (status, len, meta) = slot.read_reply();
     if status != 0 {
-        return Err(Error::from_status_t(status, "the object", 0));
+        return Err(Error::from_status_t(status, "the object", code));
     }
     let area = if meta.has(Meta::AREA_B) { Area::B } else { Area::A };
     let payload = slot

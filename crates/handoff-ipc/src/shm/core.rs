@@ -41,8 +41,20 @@ enum Peer {
     Listener(Arc<OwnedFd>),
 }
 
+/// Calls of links: made, caught without sleeping, slept for, asked beside; and served.
+pub(crate) type Tallies = ([u64; 4], u64);
+
+pub(crate) fn add_tallies(sum: &mut Tallies, part: Tallies) {
+    for (sum, part) in sum.0.iter_mut().zip(part.0) {
+        *sum += part;
+    }
+    sum.1 += part.1;
+}
+
 #[derive(Default)]
 struct Peers {
+    // Of links that are gone.
+    retired: Tallies,
     by_key: HashMap<u64, Peer>,
     introductions: HashMap<Token, (Arc<LocalNode>, Instant)>,
     root: Option<Arc<LocalNode>>,
@@ -113,6 +125,20 @@ impl Core {
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
         let link = |peer: &Peer| if let Peer::Link(link) = peer { Some(Arc::clone(link)) } else { None };
         self.peers().by_key.values().filter_map(link).collect()
+    }
+
+    /// Calls of all links, those that are gone too; and how many links there are.
+    pub(crate) fn tallies(&self) -> (Tallies, usize) {
+        let peers = self.peers();
+        let mut sum = peers.retired;
+        let mut links = 0;
+        for peer in peers.by_key.values() {
+            if let Peer::Link(link) = peer {
+                add_tallies(&mut sum, link.tallies());
+                links += 1;
+            }
+        }
+        (sum, links)
     }
 
     /// Reads control messages before anything that a caller could be waiting behind, from the first
@@ -303,7 +329,12 @@ impl Core {
 
     fn bury(&self, link: &Arc<Link>) {
         let _ = epoll::delete(&self.epoll, link.socket());
-        let removed = self.peers().by_key.remove(&link.id);
+        let mut peers = self.peers();
+        let removed = peers.by_key.remove(&link.id);
+        if removed.is_some() {
+            add_tallies(&mut peers.retired, link.tallies());
+        }
+        drop(peers);
         link.hang_up();
         link.bury();
         drop(removed);

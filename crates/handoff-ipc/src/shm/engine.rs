@@ -94,25 +94,20 @@ impl Engine for ShmEngine {
     }
 
     fn stats(&self) -> EngineStats {
-        let links = self.core.links();
-        let mut sum = EngineStats {
+        let (([calls, spun, slept, beside], served), links) = self.core.tallies();
+        EngineStats {
+            calls,
+            served,
             served_oneway: stats::SERVED_ONEWAY.get(),
+            spun,
+            slept,
+            beside,
             priority_changes: stats::PRIORITY_CHANGES.get(),
             raised: stats::RAISED.get(),
             inherit_denied: stats::INHERIT_DENIED.get(),
             threads: pool::threads() as u64,
-            links: links.len() as u64,
-            ..EngineStats::default()
-        };
-        for link in links {
-            let ([calls, spun, slept, beside], served) = link.tallies();
-            sum.calls += calls;
-            sum.spun += spun;
-            sum.slept += slept;
-            sum.beside += beside;
-            sum.served += served;
+            links: links as u64,
         }
-        sum
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{Shutdown, shutdown};
 
 use super::client::CallerSlots;
-use super::core::Core;
+use super::core::{Core, Tallies};
 use super::oneway;
 use super::remote::RemoteNode;
 use super::server::ServerSlot;
@@ -467,7 +467,7 @@ impl Link {
     }
 
     /// Calls, as (made, caught spinning, slept for, asked beside) and served.
-    pub(crate) fn tallies(&self) -> ([u64; 4], u64) {
+    pub(crate) fn tallies(&self) -> Tallies {
         let served = lock(&self.server_slots).values().map(|slot| slot.served()).sum();
         (self.caller_slots.tallies(), served)
     }

@@ -22,7 +22,7 @@ mod oneway;
 #[cfg(not(loom))]
 mod place;
 #[cfg(not(loom))]
-mod region;
+pub(crate) mod region;
 #[cfg(not(loom))]
 mod remote;
 #[cfg(not(loom))]

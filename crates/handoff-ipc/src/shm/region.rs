@@ -31,16 +31,29 @@ impl Region {
     /// A new region of zeros, and the descriptor to hand to the peer. Pages are only taken when
     /// they are first touched.
     pub(crate) fn create(name: &str, len: usize) -> Result<(Self, OwnedFd)> {
+        let (region, file) = Self::create_open(name, len)?;
+        fcntl_add_seals(&file, SealFlags::SEAL)
+            .map_err(|error| Error::io("cannot seal shared memory", error))?;
+        Ok((region, file))
+    }
+
+    /// [`Region::create`] of a file to which further seals may be added.
+    pub(crate) fn create_open(name: &str, len: usize) -> Result<(Self, OwnedFd)> {
         let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|error| Error::io("cannot create shared memory (memfd_create)", error))?;
         ftruncate(&file, len as u64).map_err(|error| Error::io("cannot size shared memory", error))?;
-        fcntl_add_seals(&file, SIZE_SEALS | SealFlags::SEAL)
-            .map_err(|error| Error::io("cannot seal shared memory", error))?;
+        fcntl_add_seals(&file, SIZE_SEALS).map_err(|error| Error::io("cannot seal shared memory", error))?;
         Ok((Self::map(file.as_fd(), len)?, file))
     }
 
     /// Maps a region that a peer made, once its size and its seals are known to be right.
     pub(crate) fn accept(file: BorrowedFd<'_>, len: usize) -> Result<Self> {
+        Self::check(file, len)?;
+        Self::map(file, len)
+    }
+
+    /// Whether a peer's file is a memfd of just this size, which cannot change.
+    pub(crate) fn check(file: BorrowedFd<'_>, len: usize) -> Result<()> {
         let seals =
             fcntl_get_seals(file).map_err(|_| Error::Protocol("a region that is not a memfd".into()))?;
         if !seals.contains(SIZE_SEALS) {
@@ -50,7 +63,7 @@ impl Region {
         if usize::try_from(size) != Ok(len) {
             return Err(Error::Protocol(format!("a region of {size} bytes where {len} are due")));
         }
-        Self::map(file, len)
+        Ok(())
     }
 
     fn map(file: BorrowedFd<'_>, len: usize) -> Result<Self> {

@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use handoff_ipc::binder::{BinderEngine, DEFAULT_DEVICE};
 use handoff_ipc::engine::Engine;
-use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::parcel::{Reader, SharedBytes, Writer};
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Call, Code, Error, ExceptionCode, Result, Scheduling, Service, Status};
+use handoff_ipc::{
+    Binder, Call, Code, Error, ExceptionCode, Result, Scheduling, Service, SharedMemory, Status,
+};
 
 pub const ECHO: Code = 1;
 pub const CALL_BACK: Code = 2;
@@ -35,6 +37,7 @@ pub const SELF: Code = 16;
 pub const DEADLINE: Code = 17;
 pub const SUM: Code = 18;
 pub const COUNT_FDS: Code = 19;
+pub const SUM_MEMORY: Code = 20;
 
 #[derive(Default)]
 pub struct Everything {
@@ -67,12 +70,8 @@ impl Service for Everything {
     ) -> Result<()> {
         match code {
             ECHO => reply.write_shared(data.read_bytes()?),
-            SUM => {
-                let mut sum = 0u64;
-                data.read_bytes()?
-                    .for_each_chunk::<4096>(|c| sum += c.iter().map(|b| u64::from(*b)).sum::<u64>());
-                reply.write(&sum)
-            }
+            SUM => reply.write(&sum(data.read_bytes()?)),
+            SUM_MEMORY => reply.write(&sum(data.read::<SharedMemory>()?.bytes())),
             // Calls the object back with one less until nothing is left; counts the thread's turns.
             CALL_BACK => {
                 let (back, left): (Binder, i32) = (data.read()?, data.read()?);
@@ -137,6 +136,12 @@ impl Service for Everything {
             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
         }
     }
+}
+
+fn sum(bytes: SharedBytes<'_>) -> u64 {
+    let mut sum = 0;
+    bytes.for_each_chunk::<4096>(|chunk| sum += chunk.iter().map(|byte| u64::from(*byte)).sum::<u64>());
+    sum
 }
 
 fn this() -> Binder {
