@@ -187,9 +187,9 @@ impl fmt::Display for PortReport {
         if present > 0 {
             write!(f, ", {present} already there")?;
         }
-        writeln!(f, ", {fuzzy} fuzzy (read them), {conflict} in conflict (yours to place)")?;
+        write!(f, ", {fuzzy} fuzzy (read them), {conflict} in conflict (yours to place)")?;
         if self.dry_run {
-            writeln!(f, "nothing was written (--dry-run)")?;
+            write!(f, "\nnothing was written (--dry-run)")?;
         }
         Ok(())
     }
