@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::object::{FLAT_OBJECT_SIZE, Object, TYPE_BINDER, TYPE_FD};
@@ -20,6 +21,8 @@ pub struct Writer<'a> {
     capacity: usize,
     len: usize,
     growable: Option<&'a mut Vec<u8>>,
+    // Where a parcel goes on that outgrows a stage: address and capacity.
+    spill: Option<(*mut u8, usize)>,
     objects: Vec<(u32, Object)>,
     span: PhantomData<&'a mut [u8]>,
 }
@@ -33,6 +36,7 @@ impl<'a> Writer<'a> {
             capacity: buffer.capacity(),
             len: 0,
             growable: Some(buffer),
+            spill: None,
             objects: Vec::new(),
             span: PhantomData,
         }
@@ -45,7 +49,46 @@ impl<'a> Writer<'a> {
     /// meanwhile. Another process may read or write it.
     #[inline]
     pub(crate) unsafe fn over(start: *mut u8, capacity: usize) -> Self {
-        Writer { start, capacity, len: 0, growable: None, objects: Vec::new(), span: PhantomData }
+        Writer {
+            start,
+            capacity,
+            len: 0,
+            growable: None,
+            spill: None,
+            objects: Vec::new(),
+            span: PhantomData,
+        }
+    }
+
+    /// Over a small private stage, and over fixed memory from where the stage is too small. A peer
+    /// that looks at the memory meanwhile does not slow a small parcel down: it is put there in one
+    /// piece, by whoever calls this.
+    ///
+    /// # Safety
+    /// As [`Writer::over`], for `start..start + capacity`.
+    #[inline]
+    pub(crate) unsafe fn staged(stage: &'a mut [MaybeUninit<u8>], start: *mut u8, capacity: usize) -> Self {
+        Writer {
+            start: stage.as_mut_ptr().cast(),
+            capacity: stage.len(),
+            len: 0,
+            growable: None,
+            spill: Some((start, capacity)),
+            objects: Vec::new(),
+            span: PhantomData,
+        }
+    }
+
+    /// Puts what is still on the stage where it belongs.
+    #[inline]
+    pub(crate) fn unstage(&mut self) {
+        if let Some((start, capacity)) = self.spill.take() {
+            // SAFETY: `len` bytes of the stage were written, and no more than the stage holds, which
+            // is less than the memory behind it; the two do not overlap.
+            unsafe { start.copy_from_nonoverlapping(self.start, self.len) };
+            self.start = start;
+            self.capacity = capacity;
+        }
     }
 
     /// Bytes written so far.
@@ -57,6 +100,17 @@ impl<'a> Writer<'a> {
     /// True before anything was written.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// True if objects or descriptors were written.
+    #[inline]
+    pub(crate) fn has_objects(&self) -> bool {
+        !self.objects.is_empty()
+    }
+
+    /// The objects so far, which the parcel holds no longer.
+    pub(crate) fn take_objects(&mut self) -> Vec<(u32, Object)> {
+        std::mem::take(&mut self.objects)
     }
 
     /// Makes the buffer's length what was written, and hands the objects over.
@@ -76,8 +130,15 @@ impl<'a> Writer<'a> {
 
     #[cold]
     fn grow(&mut self, needed: usize) -> Result<()> {
+        if let Some((_, capacity)) = self.spill
+            && needed <= capacity
+        {
+            self.unstage();
+            return Ok(());
+        }
         let Some(buffer) = self.growable.as_deref_mut() else {
-            return Err(Error::TooLarge { size: needed, limit: self.capacity });
+            let limit = self.spill.map_or(self.capacity, |(_, capacity)| capacity);
+            return Err(Error::TooLarge { size: needed, limit });
         };
         // SAFETY: `len` bytes were written; the vector must know, to carry them over.
         unsafe { buffer.set_len(self.len) };

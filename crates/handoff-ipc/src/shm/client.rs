@@ -14,7 +14,7 @@ use super::follow::{Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
 use super::link::Link;
 use super::objects::{self, Arrived};
 use super::remote::RemoteNode;
-use super::slot::{Area, Header, Meta, NO_CPU, Slot};
+use super::slot::{Area, Header, Meta, NO_CPU, STAGE, Slot};
 use super::sync;
 use super::word::{self, Posted, Reply};
 use super::{place, server, serving};
@@ -212,15 +212,15 @@ pub(crate) fn transact(
     let mut claimed = shared.claim()?;
     let (slot, follow) = claimed.parts();
 
+    let mut stage = STAGE;
     // SAFETY: the slot is claimed and no call is under way in it, so it is this side's turn, and
     // nothing that was read from it is borrowed any longer.
-    let mut writer = unsafe { slot.writer(Area::A) };
+    let mut writer = unsafe { slot.writer(Area::A, &mut stage) };
     write(&mut writer)?;
     let len = writer.len() as u32;
-    let objects = writer.finish();
     let mut flags = 0;
-    if !objects.is_empty() {
-        send_objects(link, shared, slot, objects)?;
+    if writer.has_objects() {
+        send_objects(link, shared, slot, writer.take_objects())?;
         flags |= Meta::OBJECTS;
     }
     let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
@@ -239,11 +239,10 @@ pub(crate) fn transact(
         Mode::Beside => Meta::BESIDE,
         Mode::Block => 0,
     };
-    let cpu = if mode == Mode::Spin { 0 } else { current_cpu() };
-    let meta = Meta::new(flags, cpu);
-    slot.write_request(&Header { code: call.code, len, meta, node: remote.node, priority, tid });
-
+    let meta = Meta::new(flags, current_cpu());
     let began = (outer.is_none() && follow.wants_time()).then(Instant::now);
+    writer.unstage();
+    slot.write_request(&Header { code: call.code, len, meta, node: remote.node, priority, tid });
     let posted = word::post_request(slot.word(), mode == Mode::Block);
     // The burial sets the flag first and then exchanges the word: one of the two is seen.
     if shared.is_dead() {

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-use handoff_placement::fast::{SavedMask, pin_current, restore_current, save_current};
-use handoff_placement::{CpuSet, Tid, affinity};
+use handoff_placement::fast::{SavedMask, current_cpu, pin_current, restore_current, save_current};
+use handoff_placement::{CpuSet, Tid, affinity, set_affinity};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds of CLOCK_MONOTONIC: the clock that processes share.
@@ -64,6 +64,26 @@ impl Place {
         true
     }
 
+    /// Leaves the caller's CPU, if the thread is on it: both are about to look at the slot, and would
+    /// look in turns. Its mask is what it was afterwards.
+    #[inline]
+    pub(crate) fn apart(&self, cpu: u16) {
+        if current_cpu() == cpu {
+            self.leave(cpu);
+        }
+    }
+
+    #[cold]
+    fn leave(&self, cpu: u16) {
+        self.home();
+        let Some(own) = mask() else { return };
+        let others = own.difference(&CpuSet::of(cpu));
+        if !others.is_empty() && set_affinity(Tid::current(), &others).is_ok() {
+            // Fails only if the cpuset of the process lost all of these CPUs; then the kernel chose.
+            let _ = set_affinity(Tid::current(), &own);
+        }
+    }
+
     /// The CPU that it is bound to at present, by us.
     #[inline]
     pub(crate) fn bound(&self) -> Option<u16> {
@@ -95,7 +115,6 @@ impl Drop for Place {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use handoff_placement::fast::current_cpu;
 
     #[test]
     fn a_thread_gets_its_mask_back() {

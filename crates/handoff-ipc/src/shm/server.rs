@@ -12,7 +12,7 @@ use super::link::Link;
 use super::objects::{self, Arrived};
 use super::place::{self, Place};
 use super::serving;
-use super::slot::{Area, Entry, Header, Meta, NO_CPU, Slot};
+use super::slot::{Area, Entry, Header, Meta, NO_CPU, STAGE, Slot};
 use super::sync;
 use super::word::{self, Request};
 use crate::engine::EngineKind;
@@ -190,14 +190,18 @@ impl ServerSlot {
     #[inline]
     fn round(&self, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut Known) -> Next {
         let header = self.slot.read_request();
-        let node = known.node_of(link, header.node);
-        let leaf = node.is_none_or(|node| node.scheduling().leaf);
-        if let Some(node) = node.map(Arc::clone) {
-            known.take_priority(link, worker, &header, &node);
-            if !leaf {
+        // Taken out for the call: a reference to it would hold all of `known`.
+        if let Some(called) = known.node_of(link, header.node) {
+            let node = &called.2;
+            known.take_priority(link, worker, &header, node);
+            if !node.scheduling().leaf {
                 known.place.home();
             }
-            self.answer(link, &header, Ok(&node));
+            if header.meta.has(Meta::SPIN) && !header.meta.has(Meta::YIELD) {
+                known.place.apart(header.meta.cpu());
+            }
+            self.answer(link, &header, Ok(node));
+            known.node = Some(called);
         } else {
             self.answer(link, &header, Err(Error::UnknownObject(header.node)));
         }
@@ -305,9 +309,10 @@ impl ServerSlot {
     fn answer(&self, link: &Arc<Link>, header: &Header, node: Result<&Arc<LocalNode>>) {
         let (mut scratch, small) = (Scratch::new(), header.len as usize <= COPY);
         let area = if small { Area::A } else { Area::B };
+        let mut stage = STAGE;
         // SAFETY: it is this side's turn, and `presence` lets one thread in. A small request is
         // copied out before anything is written; a large one lies in the other area.
-        let mut reply = unsafe { self.slot.writer(area) };
+        let mut reply = unsafe { self.slot.writer(area, &mut stage) };
         let outcome = node.and_then(|node| {
             let data = self
                 .slot
@@ -327,16 +332,16 @@ impl ServerSlot {
         });
         let flags = if small { 0 } else { Meta::AREA_B };
         let len = reply.len() as u32;
-        let objects = reply.finish();
         let outcome = outcome.and_then(|()| {
-            if objects.is_empty() {
+            if !reply.has_objects() {
                 return Ok(flags);
             }
-            let (entries, fds) = objects::encode(link, objects)?;
+            let (entries, fds) = objects::encode(link, reply.take_objects())?;
             self.slot.write_entries(area, &entries);
             link.send_fds(self.id, true, fds)?;
             Ok(flags | Meta::OBJECTS)
         });
+        reply.unstage();
         match outcome {
             Ok(flags) => self.slot.write_reply(0, len, Meta(flags)),
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
@@ -390,13 +395,15 @@ pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) {
 impl Known {
     /// The object that is called: without a lock while the peer's references stay the same.
     #[inline]
-    fn node_of(&mut self, link: &Link, id: u64) -> Option<&Arc<LocalNode>> {
+    fn node_of(&mut self, link: &Link, id: u64) -> Option<(u64, u32, Arc<LocalNode>)> {
         let version = link.exports_version();
-        if self.node.as_ref().is_none_or(|(known, then, _)| (*known, *then) != (id, version)) {
-            self.trusted = 0;
-            self.node = link.exported(id).map(|node| (id, version, node));
+        match self.node.take() {
+            Some(known) if (known.0, known.1) == (id, version) => Some(known),
+            _ => {
+                self.trusted = 0;
+                link.exported(id).map(|node| (id, version, node))
+            }
         }
-        self.node.as_ref().map(|(_, _, node)| node)
     }
 
     /// Runs at what this call is to be served at. Nothing to do while one caller calls one object.

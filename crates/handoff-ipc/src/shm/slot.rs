@@ -14,6 +14,7 @@ use super::region::Region;
 use super::sync::{AtomicU32, Ordering};
 use crate::Result;
 use crate::parcel::{SharedBytes, Writer};
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Bytes of a slot's region. Sparse: an idle slot holds one page.
@@ -102,6 +103,13 @@ impl Meta {
 pub(crate) struct Slot {
     region: Region,
 }
+
+/// Where a small parcel is put together. The peer looks at the slot all the time while it waits: were
+/// the parcel written there value by value, the cache line would go back and forth as often.
+pub(crate) type Stage = [MaybeUninit<u8>; 256];
+
+/// An empty stage.
+pub(crate) const STAGE: Stage = [MaybeUninit::uninit(); 256];
 
 /// One of the two payload areas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,15 +207,15 @@ impl Slot {
         self.u32_at(4).load(Ordering::Relaxed)
     }
 
-    /// A writer over an area.
+    /// A writer over an area, small parcels by way of `stage`.
     ///
     /// # Safety
     /// It must be this side's turn (the protocol of `word.rs`), and no other writer over the area
     /// and no reader that must stay valid may exist in this process.
     #[inline]
-    pub(crate) unsafe fn writer(&self, area: Area) -> Writer<'_> {
+    pub(crate) unsafe fn writer<'a>(&'a self, area: Area, stage: &'a mut Stage) -> Writer<'a> {
         // SAFETY: inside the mapping: both areas end before their tables; the rest by the caller.
-        unsafe { Writer::over(self.region.start().add(area.start()), MAX_PAYLOAD) }
+        unsafe { Writer::staged(stage, self.region.start().add(area.start()), MAX_PAYLOAD) }
     }
 
     /// The payload of an area; `None` if `len` reaches past it.
