@@ -5,9 +5,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::runtime::Options;
+use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{Binder, Call, Code, Runtime, Service, SharedMemory};
 use handoff_lab::interleave::{Interleave, Subject, SubjectError};
 use handoff_lab::stats::describe::median;
 use handoff_workloads::floor::{self, Primitive};
@@ -81,6 +85,14 @@ fn subjects() -> Result<Vec<Subject<'static>>> {
             .called("blocking, both on one CPU, 64 KiB")
             .goal(1.2, None),
     ];
+    let small = "a handle to 4 KiB";
+    subjects.push(handle(small, 4 << 10)?);
+    subjects.push(
+        handle("a handle to 4 MiB", 4 << 20)?
+            .against(small)
+            .called("shared memory by handle: 4 MiB against 4 KiB")
+            .goal(1.2, None),
+    );
     match Placement::two_cpus() {
         Ok(two_cpus) => {
             let line = "cache-line ping-pong";
@@ -101,6 +113,52 @@ fn call(name: &str, payload: usize, placement: Placement) -> Result<Subject<'sta
     let parameters = rpc::Parameters { payload, placement, ..rpc::Parameters::default() };
     let mut session = rpc::Session::start(&parameters).with_context(|| format!("cannot start {name}"))?;
     subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
+}
+
+/// Takes a handle, maps the memory and looks at one byte of it.
+struct Look;
+
+impl Service for Look {
+    fn descriptor(&self) -> &str {
+        "handoff.benches.ILook"
+    }
+
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        _: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> handoff_ipc::Result<()> {
+        let memory: SharedMemory = data.read()?;
+        reply.write(&i32::from(memory.bytes().get(0).unwrap_or(0)))
+    }
+}
+
+/// A call that carries shared memory of `len` bytes, to an engine of this process's own: what is
+/// measured is the way of the handle, which is the same between two processes.
+fn handle(name: &str, len: usize) -> Result<Subject<'static>> {
+    let runtime = Runtime::private()?;
+    runtime.services().add("look", Binder::new(Look), ServiceOptions::default())?;
+    let socket = runtime.socket().context("a private manager has a socket")?;
+    let other = Runtime::connect(&Options::at(socket))?;
+    let look = other.services().get("look")?;
+    let memory = SharedMemory::new(len)?;
+    memory.write_at(0, &[7])?;
+    subject(name, move |samples, trips| {
+        // The service lives as long as it is measured.
+        let _serving = &runtime;
+        let mut times = Vec::with_capacity(samples as usize);
+        for _ in 0..samples {
+            let begin = Instant::now();
+            for _ in 0..trips {
+                let byte: i32 = look.call(1, |w| w.write(&memory), |r| r.read())?;
+                assert_eq!(byte, 7);
+            }
+            times.push(begin.elapsed().as_nanos() as f64 / f64::from(trips));
+        }
+        Ok(times)
+    })
 }
 
 fn floor(name: &str, primitive: Primitive, payload: usize, placement: Placement) -> Result<Subject<'static>> {

@@ -140,13 +140,14 @@ fn hackbench_shapes_are_told_apart() {
     };
     let hubs = shows("5", "50", &|graph| graph["shape"] == "hubs");
     assert_eq!((&hubs["shape"], &hubs["lost"]), (&"hubs".into(), &0.into()), "{}", hubs["nodes"]);
-    // Every hub flips about as often as it wakes: the next message is for another receiver.
+    // A hub flips at many of its wake-ups, since the next message is for another receiver. Not at all
+    // of them: between two wake-ups that it is seen to make, others find their receiver awake.
     let marked: Vec<_> =
         hubs["nodes"].as_array().expect("a list").iter().filter(|n| n["hub"] == true).collect();
     assert!(!marked.is_empty(), "{}", hubs["nodes"]);
     for node in marked {
         let ratio = node["flips"].as_f64().zip(node["wakes"].as_f64()).map(|(flips, wakes)| flips / wakes);
-        assert!(ratio.is_some_and(|ratio| ratio > 0.5), "{node}");
+        assert!(ratio.is_some_and(|ratio| ratio > 0.25), "{node}");
     }
     let mesh = shows("20", "20", &|graph| graph["shape"] != "hubs");
     assert_ne!(mesh["shape"], "hubs", "{}", mesh["nodes"]);
