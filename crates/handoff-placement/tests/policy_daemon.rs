@@ -97,7 +97,9 @@ fn with_daemon(folder: &Path, policy: Policy, body: impl FnOnce()) -> Vec<Event>
             daemon.run(stop.as_fd()).unwrap();
             daemon.finish().unwrap();
         });
-        wait_for("the socket", || client::socket(folder).exists() || daemon.is_finished());
+        // Its file is there a moment before it is listened to.
+        let listens = || UnixStream::connect(client::socket(folder)).is_ok();
+        wait_for("the socket", || listens() || daemon.is_finished());
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         drop(stopper);
         daemon.join().unwrap();
