@@ -23,6 +23,8 @@ pub mod fuzzing;
 #[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]
+mod locked;
+#[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
 mod object;

@@ -4,11 +4,12 @@
 //! is recalled when it is the last that could take up other work.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use handoff_placement::{CpuSet, Priority, Tid, affinity, set_affinity};
 
+use crate::locked::lock;
 use crate::stats;
 
 /// Threads that serve at one time, unless the application says otherwise.
@@ -143,10 +144,6 @@ static POOL: LazyLock<Pool> = LazyLock::new(|| {
     }
 });
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The priority of threads that serve nobody.
 pub(crate) fn base() -> Priority {
     POOL.base
@@ -220,23 +217,17 @@ pub(crate) fn submit(priority: Option<Priority>, task: Task) {
 }
 
 fn spawn(priority: Option<Priority>, task: Task) {
-    let mut task = Some(task);
-    let body = {
-        let task = task.take();
-        move || {
-            let worker = Arc::new(Worker::new());
-            if let Some(cpus) = &POOL.cpus {
-                // The thread that asked for this one may have been pinned, by itself or by us.
-                // A refusal leaves it where its parent was: slower, not wrong.
-                let _ = set_affinity(worker.tid, cpus);
-            }
-            lock(&POOL.state).busy.push(Arc::clone(&worker));
-            worker.become_priority(priority.unwrap_or(POOL.base));
-            if let Some(task) = task {
-                task(&worker);
-            }
-            work(&worker);
+    let body = move || {
+        let worker = Arc::new(Worker::new());
+        if let Some(cpus) = &POOL.cpus {
+            // The thread that asked for this one may have been pinned, by itself or by us.
+            // A refusal leaves it where its parent was: slower, not wrong.
+            let _ = set_affinity(worker.tid, cpus);
         }
+        lock(&POOL.state).busy.push(Arc::clone(&worker));
+        worker.become_priority(priority.unwrap_or(POOL.base));
+        task(&worker);
+        work(&worker);
     };
     if let Err(error) = std::thread::Builder::new().name("handoff".into()).spawn(body) {
         lock(&POOL.state).threads -= 1;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::driver::Driver;
 use super::remote::BinderRemote;
@@ -10,6 +10,7 @@ use super::talk;
 use super::uapi::Command;
 use crate::Result;
 use crate::local::LocalNode;
+use crate::locked::lock;
 
 /// An object that was sent over the driver.
 struct Given {
@@ -36,10 +37,6 @@ pub(super) struct Process {
     mourners: Mutex<HashMap<u64, Weak<BinderRemote>>>,
     next_cookie: AtomicU64,
     looping: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {

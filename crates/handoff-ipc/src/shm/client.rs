@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use handoff_placement::fast::current_cpu;
@@ -19,6 +19,7 @@ use super::sync;
 use super::word::{self, Posted, Reply};
 use super::{place, server, serving};
 use crate::engine::{OutCall, ReadFn, WriteFn};
+use crate::locked::lock;
 use crate::parcel::Reader;
 use crate::{Error, Result};
 
@@ -85,10 +86,6 @@ pub(crate) struct CallerSlots {
     all: Mutex<Vec<Arc<CallerSlot>>>,
     free: Mutex<Vec<Arc<CallerSlot>>>,
     next: AtomicU32,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl CallerSlots {

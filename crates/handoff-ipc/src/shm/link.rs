@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown, shutdown};
@@ -20,6 +20,7 @@ use super::socket;
 use super::wire::{MAX_FDS, Message, Token};
 use crate::engine::DeathRegistration;
 use crate::local::LocalNode;
+use crate::locked::lock;
 use crate::object::CallingIdentity;
 use crate::{Error, Result, pool};
 
@@ -75,10 +76,6 @@ struct Answer {
     node: u64,
     token: Token,
     fd: Option<OwnedFd>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Link {
