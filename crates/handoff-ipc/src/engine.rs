@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::domain::Domain;
 use crate::object::{Binder, Code};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
@@ -122,6 +123,11 @@ impl fmt::Debug for DeathRegistration {
 pub trait Engine: Send + Sync {
     /// Which one it is.
     fn kind(&self) -> EngineKind;
+
+    /// The domain that it was opened for; `None` where one engine carries the calls of all.
+    fn domain(&self) -> Option<Domain> {
+        None
+    }
 
     /// The object that everybody knows: the service manager.
     fn context_object(&self) -> Result<Binder>;

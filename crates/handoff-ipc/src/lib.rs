@@ -14,6 +14,8 @@ pub mod binder;
 #[cfg(not(loom))]
 mod dispatch;
 #[cfg(not(loom))]
+mod domain;
+#[cfg(not(loom))]
 pub mod engine;
 #[cfg(not(loom))]
 mod error;
@@ -43,6 +45,8 @@ pub mod shm;
 
 #[cfg(not(loom))]
 pub use dispatch::calling_identity;
+#[cfg(not(loom))]
+pub use domain::{Domain, UnknownDomain};
 #[cfg(not(loom))]
 pub use error::{Error, ExceptionCode, Result, Status};
 #[cfg(not(loom))]

@@ -4,10 +4,13 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use handoff_placement::Priority;
+
 use crate::dispatch;
+use crate::domain::Domain;
 use crate::engine::{EngineKind, OutCall, ReadFn, WriteFn};
 use crate::object::{Call, CallingIdentity, Scheduling, Service};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
@@ -21,6 +24,8 @@ pub(crate) struct LocalNode {
     id: u64,
     service: Arc<dyn Service>,
     scheduling: Scheduling,
+    // The number of a domain once it is registered in one.
+    domain: AtomicU8,
     queue: Mutex<OnewayQueue>,
 }
 
@@ -37,6 +42,7 @@ impl LocalNode {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             scheduling: service.scheduling(),
             service,
+            domain: AtomicU8::new(u8::MAX),
             queue: Mutex::default(),
         })
     }
@@ -52,6 +58,32 @@ impl LocalNode {
 
     pub(crate) fn scheduling(&self) -> &Scheduling {
         &self.scheduling
+    }
+
+    /// It was registered in a domain, whose rules hold from now on.
+    pub(crate) fn live_in(&self, domain: Domain) {
+        self.domain.store(domain as u8, Ordering::Relaxed);
+    }
+
+    /// The domain that it was registered in, if it was.
+    pub(crate) fn domain(&self) -> Option<Domain> {
+        Domain::from_number(self.domain.load(Ordering::Relaxed))
+    }
+
+    /// What a call by `caller` is served at, on a thread whose own priority is `base`: as the service
+    /// wants it, of what its domain has callers lend.
+    pub(crate) fn effective(&self, caller: Option<Priority>, base: Priority) -> Priority {
+        let lent = match caller {
+            Some(caller) if caller.policy.is_realtime() && self.lends_nice_only() => {
+                Some(Priority::other(caller.nice))
+            }
+            other => other,
+        };
+        self.scheduling.effective(lent, base)
+    }
+
+    fn lends_nice_only(&self) -> bool {
+        self.domain().is_some_and(|domain| !domain.lends_realtime())
     }
 
     /// Queues a oneway call. True if the caller must have [`LocalNode::run_oneway`] run: no thread

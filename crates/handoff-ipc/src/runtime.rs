@@ -5,7 +5,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use crate::binder::{BinderEngine, DEFAULT_DEVICE};
+use crate::binder::{BinderEngine, find_device};
+use crate::domain::Domain;
 use crate::engine::{Engine, EngineKind, EngineStats};
 use crate::object::Binder;
 use crate::servicemanager::{Connection, Manager, Policy, ServiceManager, Serving, SocketAccess};
@@ -26,11 +27,22 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// Threads that serve calls at one time; the engine's default if `None`.
     pub max_threads: Option<usize>,
+    /// On the `binder` engine, whose driver and manager: each domain has its own. Other engines carry
+    /// all domains, and a service's registration says which one is its.
+    pub domain: Domain,
+    /// The driver's device on the `binder` engine; where [`find_device`] finds the domain's if `None`.
+    pub device: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { engine: EngineKind::Shm, socket: None, max_threads: None }
+        Options {
+            engine: EngineKind::Shm,
+            socket: None,
+            max_threads: None,
+            domain: Domain::default(),
+            device: None,
+        }
     }
 }
 
@@ -43,6 +55,17 @@ impl Options {
     /// On the `shm` engine, with the manager at `socket`.
     pub fn at(socket: impl Into<PathBuf>) -> Self {
         Options { socket: Some(socket.into()), ..Options::default() }
+    }
+
+    /// In a domain: on the `binder` engine, on its driver.
+    #[must_use]
+    pub fn in_domain(self, domain: Domain) -> Self {
+        Options { domain, ..self }
+    }
+
+    fn open_driver(&self) -> Result<BinderEngine> {
+        let device = self.device.clone().map_or_else(|| find_device(self.domain), Ok)?;
+        BinderEngine::open_for(device, self.domain)
     }
 }
 
@@ -102,6 +125,8 @@ struct Inner {
     services: ServiceManager,
     engine: EngineHandle,
     socket: Option<PathBuf>,
+    domain: Domain,
+    device: Option<PathBuf>,
     _private: Option<Private>,
 }
 
@@ -119,20 +144,25 @@ impl Runtime {
     /// # Errors
     /// If no manager answers there, or the engine does not exist on this machine.
     pub fn connect(options: &Options) -> Result<Self> {
+        let mut device = None;
         let (engine, socket): (Arc<dyn Engine>, _) = match options.engine {
             EngineKind::Local => (Arc::new(LocalEngine), None),
             EngineKind::Shm => {
                 let socket = options.socket.clone().map_or_else(default_socket, Ok)?;
                 (Arc::new(ShmEngine::new(&socket)?), Some(socket))
             }
-            EngineKind::Binder => (Arc::new(BinderEngine::open(DEFAULT_DEVICE)?), None),
+            EngineKind::Binder => {
+                let engine = options.open_driver()?;
+                device = Some(engine.device().to_owned());
+                (Arc::new(engine), None)
+            }
         };
         if let Some(threads) = options.max_threads {
             engine.set_max_threads(threads);
         }
         let connection = Connection::new(Arc::clone(&engine), None);
         connection.manager()?;
-        Ok(Runtime::assemble(engine, connection, socket, None))
+        Ok(Runtime::assemble(engine, connection, Place { socket, device, domain: options.domain }, None))
     }
 
     /// [`Runtime::connect`] where a manager runs; otherwise [`Runtime::private`].
@@ -142,9 +172,9 @@ impl Runtime {
     pub fn connect_or_private(options: &Options) -> Result<Self> {
         match (Runtime::connect(options), options.engine) {
             (Err(Error::Io { .. }), EngineKind::Shm) => Runtime::private(),
-            (Err(Error::Io { .. }), EngineKind::Binder) if BinderEngine::is_available() => {
-                // The driver has one place for all: whoever comes second finds the first.
-                Runtime::on_driver().or_else(|_| Runtime::connect(options))
+            (Err(Error::Io { .. }), EngineKind::Binder) => {
+                // A driver has one place for all: whoever comes second finds the first.
+                Runtime::on_driver(options).or_else(|_| Runtime::connect(options))
             }
             (other, _) => other,
         }
@@ -163,34 +193,34 @@ impl Runtime {
         let serving = manager.serve(&folder.0.join("servicemanager.sock"), SocketAccess::Owner)?;
         let engine = Arc::clone(serving.engine());
         let connection = Connection::new(Arc::clone(&engine), Some(embedded));
-        let socket = Some(serving.socket().to_owned());
-        Ok(Runtime::assemble(
-            engine,
-            connection,
-            socket,
-            Some(Private { _serving: serving, _folder: folder }),
-        ))
+        let place = Place { socket: Some(serving.socket().to_owned()), ..Place::default() };
+        Ok(Runtime::assemble(engine, connection, place, Some(Private { _serving: serving, _folder: folder })))
     }
 
     /// Starts a service manager in this process, as the one that the kernel's driver has a place for.
-    fn on_driver() -> Result<Self> {
-        let engine: Arc<dyn Engine> = Arc::new(BinderEngine::open(DEFAULT_DEVICE)?);
+    fn on_driver(options: &Options) -> Result<Self> {
+        let engine = options.open_driver()?;
+        let place = Place { socket: None, device: Some(engine.device().to_owned()), domain: options.domain };
+        let engine: Arc<dyn Engine> = Arc::new(engine);
         let embedded = Manager::new(Policy::open()).binder();
         engine.become_context_manager(embedded.clone())?;
         let connection = Connection::new(Arc::clone(&engine), Some(embedded));
-        Ok(Runtime::assemble(engine, connection, None, None))
+        if let Some(threads) = options.max_threads {
+            engine.set_max_threads(threads);
+        }
+        Ok(Runtime::assemble(engine, connection, place, None))
     }
 
     fn assemble(
         engine: Arc<dyn Engine>,
         connection: Arc<Connection>,
-        socket: Option<PathBuf>,
+        place: Place,
         private: Option<Private>,
     ) -> Self {
         let services = ServiceManager::new(connection);
-        Runtime {
-            inner: Arc::new(Inner { services, engine: EngineHandle(engine), socket, _private: private }),
-        }
+        let Place { socket, device, domain } = place;
+        let engine = EngineHandle(engine);
+        Runtime { inner: Arc::new(Inner { services, engine, socket, domain, device, _private: private }) }
     }
 
     /// The service manager.
@@ -208,6 +238,16 @@ impl Runtime {
         self.inner.socket.as_deref()
     }
 
+    /// The domain that it was connected for.
+    pub fn domain(&self) -> Domain {
+        self.inner.domain
+    }
+
+    /// The driver's device, on the `binder` engine.
+    pub fn device(&self) -> Option<&Path> {
+        self.inner.device.as_deref()
+    }
+
     /// True if the manager lives in this process.
     pub fn is_private(&self) -> bool {
         self.inner._private.is_some()
@@ -222,6 +262,14 @@ impl Runtime {
     pub fn stats(&self) -> EngineStats {
         self.inner.engine.0.stats()
     }
+}
+
+/// Where a runtime is connected.
+#[derive(Default)]
+struct Place {
+    socket: Option<PathBuf>,
+    device: Option<PathBuf>,
+    domain: Domain,
 }
 
 struct Private {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 use super::uapi::{
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_GET_EXTENDED_ERROR, BINDER_SET_CONTEXT_MGR,
@@ -90,6 +90,51 @@ impl Driver {
         // SAFETY: these requests read one 32-bit number.
         let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, &raw const value) };
         if answer < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Whether the driver knows an `ioctl` request that takes an argument. It changes nothing: the
+    /// argument cannot be read, which a driver finds out only once it knows what it is for.
+    pub(super) fn knows_request(&self, request: u32) -> bool {
+        // SAFETY: nothing is mapped at address 0, so that the driver can neither read nor write there.
+        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, std::ptr::null_mut::<u8>()) };
+        answer == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+    }
+
+    /// Whether the driver knows a command that takes arguments; asked in the same way.
+    pub(super) fn knows_command(&self, command: u32) -> Result<bool> {
+        let page = rustix::param::page_size();
+        let cannot = |error| Error::io("cannot map two pages to ask the driver what it knows", error);
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let pages = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                2 * page,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }
+        .map_err(cannot)?;
+        // SAFETY: the two pages are this function's own until it unmaps them, once. The number is
+        // written to the last bytes of the first page; its arguments would be on the second, which
+        // nobody can read. The driver reads no more than `write_size` bytes and writes none.
+        let known = unsafe {
+            let number = pages.cast::<u8>().add(page - 4).cast::<u32>();
+            number.write_unaligned(command);
+            let outcome = mprotect(pages.cast::<u8>().add(page).cast(), page, MprotectFlags::empty());
+            let known = outcome.map(|()| {
+                let mut both = WriteRead {
+                    write_size: 4 + u64::from(command >> 16 & 0x3fff),
+                    write_buffer: number.addr() as u64,
+                    ..WriteRead::default()
+                };
+                let answer = libc::ioctl(self.file.as_raw_fd(), BINDER_WRITE_READ as _, &raw mut both);
+                answer != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+            });
+            // It was mapped above, so that this cannot fail.
+            let _ = munmap(pages, 2 * page);
+            known
+        };
+        known.map_err(cannot)
     }
 
     pub(super) fn set_max_threads(&self, threads: u32) -> Result<()> {

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::device::find_device;
 use super::driver::Driver;
 use super::process::Process;
+use crate::domain::Domain;
 use crate::engine::{Engine, EngineKind, EngineStats};
 use crate::object::{Binder, Reference};
 use crate::{Error, Result, stats};
-
-/// Where Android and most distributions have the framework's driver.
-pub const DEFAULT_DEVICE: &str = "/dev/binder";
 
 /// Threads that serve at one time, unless the application says otherwise.
 const DEFAULT_MAX: u32 = 15;
@@ -25,15 +24,27 @@ pub struct BinderEngine {
 }
 
 impl BinderEngine {
-    /// Opens a driver: `/dev/binder`, `/dev/vndbinder` or a device of binderfs.
+    /// Opens a driver, by the rules of the domain that its name tells: that of hardware for a device
+    /// called `hwbinder`, the framework's for any other name.
     ///
     /// # Errors
     /// If the device is not there, may not be opened, or speaks another protocol.
     pub fn open(device: impl Into<PathBuf>) -> Result<Self> {
         let device = device.into();
+        let called = |domain: &Domain| device.file_name().is_some_and(|name| name == domain.device());
+        let domain = Domain::ALL.into_iter().find(called).unwrap_or_default();
+        Self::open_for(device, domain)
+    }
+
+    /// Opens a driver by the rules of a domain, whatever the device is called.
+    ///
+    /// # Errors
+    /// As [`BinderEngine::open`].
+    pub fn open_for(device: impl Into<PathBuf>, domain: Domain) -> Result<Self> {
+        let device = device.into();
         let driver = Driver::open(&device)?;
         driver.set_max_threads(DEFAULT_MAX)?;
-        Ok(BinderEngine { process: Process::new(driver), device })
+        Ok(BinderEngine { process: Process::new(driver, domain), device })
     }
 
     /// The device that was opened.
@@ -41,15 +52,19 @@ impl BinderEngine {
         &self.device
     }
 
-    /// True if this machine has the driver at its usual place.
+    /// True if this machine has a driver for the framework's domain.
     pub fn is_available() -> bool {
-        Path::new(DEFAULT_DEVICE).exists()
+        find_device(Domain::Framework).is_ok()
     }
 }
 
 impl Engine for BinderEngine {
     fn kind(&self) -> EngineKind {
         EngineKind::Binder
+    }
+
+    fn domain(&self) -> Option<Domain> {
+        Some(self.process.domain)
     }
 
     fn context_object(&self) -> Result<Binder> {

@@ -1,17 +1,24 @@
 //! The `binder` engine: the kernel's Binder driver.
 //!
-//! `uapi.rs` is the driver's language, `driver.rs` the open file, `process.rs` what a process keeps
+//! `uapi.rs`, `command.rs` and `returns.rs` are the driver's language, `driver.rs` the open file, `process.rs` what a process keeps
 //! (objects it gave away, proxies it holds, recipients of deaths), `talk.rs` the conversation of one
 //! thread with the driver, on either side of a call, and `objects.rs` how references and
-//! descriptors stand in a parcel.
+//! descriptors stand in a parcel. `device.rs` finds drivers and asks what they can do, `binderfs.rs`
+//! makes new ones.
 
+mod binderfs;
+mod command;
+mod device;
 mod driver;
 mod engine;
 mod objects;
 mod process;
 mod remote;
+mod returns;
 mod talk;
 mod token;
 mod uapi;
 
-pub use engine::{BinderEngine, DEFAULT_DEVICE};
+pub use binderfs::Binderfs;
+pub use device::{FOLDER_VARIABLE, Features, find_device};
+pub use engine::BinderEngine;

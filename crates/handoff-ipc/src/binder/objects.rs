@@ -47,7 +47,8 @@ pub(super) fn encode(
             }
             Object::Binder(Binder(Reference::Local(node))) => {
                 process.start_looping();
-                let inherit = if node.scheduling().inherit { FLAG_INHERIT_RT } else { 0 };
+                let lends = node.domain().unwrap_or(process.domain).lends_realtime();
+                let inherit = if lends && node.scheduling().inherit { FLAG_INHERIT_RT } else { 0 };
                 let id = process.pin(&node);
                 out.pins.push(id);
                 flat(TYPE_BINDER, OBJECT_FLAGS | inherit, id, id)

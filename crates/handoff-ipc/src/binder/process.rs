@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use super::command::Command;
 use super::driver::Driver;
 use super::remote::BinderRemote;
 use super::talk;
-use super::uapi::Command;
+
 use crate::Result;
+use crate::domain::Domain;
 use crate::local::LocalNode;
 use crate::locked::lock;
 
@@ -32,6 +34,8 @@ impl Given {
 /// One opened driver and everything that this process has on it.
 pub(super) struct Process {
     pub(super) driver: Driver,
+    /// By whose rules the driver is used.
+    pub(super) domain: Domain,
     given: Mutex<HashMap<u64, Given>>,
     proxies: Mutex<HashMap<u32, Weak<BinderRemote>>>,
     mourners: Mutex<HashMap<u64, Weak<BinderRemote>>>,
@@ -40,9 +44,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn new(driver: Driver) -> Arc<Self> {
+    pub(super) fn new(driver: Driver, domain: Domain) -> Arc<Self> {
         Arc::new(Process {
             driver,
+            domain,
             given: Mutex::default(),
             proxies: Mutex::default(),
             mourners: Mutex::default(),

@@ -5,11 +5,13 @@ use std::cell::RefCell;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::command::Command;
 use super::objects::{self, Arrived, Outgoing};
 use super::process::Process;
 use super::remote::BinderRemote;
+use super::returns::{Return, Returns};
 use super::token;
-use super::uapi::{Command, Return, Returns, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
+use super::uapi::{TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
 use crate::engine::{EngineKind, OutCall, ReadFn, WriteFn};
 use crate::object::{Call, CallingIdentity, is_user_code};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
@@ -171,7 +173,7 @@ pub(super) fn transact(
     let outgoing = objects::encode(process, &mut buffer.0, objects)?;
     let flags = TF_ACCEPT_FDS | if call.oneway { TF_ONE_WAY } else { 0 };
     let data = described(&buffer, &outgoing, remote.handle().into(), call.code, flags);
-    pending(process, |out| Command::Transaction(data).put(out));
+    pending(process, |out| Command::Transaction { data, gathered: 0 }.put(out));
     let reply = await_outcome(process, if call.oneway { Goal::Taken } else { Goal::Reply });
     outgoing.pins.iter().for_each(|id| process.unpin(*id));
     match reply {
@@ -275,7 +277,7 @@ fn execute(process: &Arc<Process>, what: Return) -> Result<()> {
         }
         Return::Release(object, _) => process.count(object, -1, 0),
         Return::DecRefs(object, _) => process.count(object, 0, -1),
-        Return::Transaction(data) => answer(process, data)?,
+        Return::Transaction(data, _) => answer(process, data)?,
         Return::SpawnLooper => process.spawn_looper(Command::RegisterLooper),
         Return::DeadBinder(cookie) => {
             process.died(cookie);
@@ -330,7 +332,7 @@ fn answer(process: &Arc<Process>, data: Transaction) -> Result<()> {
         }
     };
     let reply = described(&buffer, &outgoing, 0, 0, flags);
-    pending(process, |out| Command::Reply(reply).put(out));
+    pending(process, |out| Command::Reply { data: reply, gathered: 0 }.put(out));
     if outgoing.pins.is_empty() && outgoing.fds.is_empty() {
         // The command is written with the ioctl that waits for the next call: one for each call.
         // The parcel must stay until then.
@@ -423,7 +425,7 @@ fn copied_call(
 ) -> Copied {
     let outgoing = objects::encode(process, &mut buffer.0, objects)?;
     let data = described(&buffer, &outgoing, handle.into(), code, TF_ACCEPT_FDS);
-    pending(process, |out| Command::Transaction(data).put(out));
+    pending(process, |out| Command::Transaction { data, gathered: 0 }.put(out));
     let reply = await_outcome(process, Goal::Reply);
     outgoing.pins.iter().for_each(|id| process.unpin(*id));
     let reply = reply?.ok_or_else(|| Error::Protocol("a call without a reply".into()))?;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use super::code;
 use super::connection::{Connection, is_absence};
 use super::process::Process;
-use super::types::{Domain, DumpPriority, ServiceInfo, ServiceOptions, check_name};
+use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
 use super::watching::{Callback, Watch};
+use crate::domain::Domain;
 use crate::object::{Binder, CallOptions, Code, Proxy};
 use crate::{Error, Result};
 

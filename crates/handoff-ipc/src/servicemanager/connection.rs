@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::code;
 use super::process::ProcessObject;
-use super::types::{Domain, ServiceOptions};
+use super::types::ServiceOptions;
 use super::watching::Remembered;
+use crate::domain::Domain;
 use crate::engine::{DeathRegistration, Engine};
-use crate::object::{Binder, CallOptions, Code};
+use crate::object::{Binder, CallOptions, Code, Reference};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, ExceptionCode, Result, stats};
 
@@ -118,6 +119,20 @@ impl Connection {
     // ---- what is remembered --------------------------------------------------------------
 
     pub(super) fn add(&self, name: &str, binder: Binder, options: ServiceOptions) -> Result<()> {
+        if let Some(domain) = self.engine.domain().filter(|domain| *domain != options.domain) {
+            return Err(Error::Unsupported {
+                engine: self.engine.kind().name(),
+                what: format!(
+                    "register a service of the {} domain with the manager of the {domain} domain: each has its own \
+                     driver; connect with `Options {{ domain, .. }}` of the service's",
+                    options.domain
+                ),
+            });
+        }
+        // Before anybody can call it.
+        if let Reference::Local(node) = &binder.0 {
+            node.live_in(options.domain);
+        }
         let added = Added { name: name.into(), binder, options };
         self.tell(
             |manager| self.send_add(manager, &added),

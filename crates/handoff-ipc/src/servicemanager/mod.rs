@@ -21,6 +21,7 @@ mod types;
 mod users;
 mod watching;
 
+pub use crate::domain::{Domain, UnknownDomain};
 pub use client::ServiceManager;
 pub(crate) use connection::Connection;
 pub use policy::{Action, NamePattern, Policy, Principal, Range, Rule};
@@ -29,7 +30,7 @@ pub use policy_file::PolicyError;
 pub use process::{Process, ProcessReport};
 pub use server::{Serving, SocketAccess};
 pub use service::Manager;
-pub use types::{Domain, DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, UnknownDomain, check_name};
+pub use types::{DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, check_name};
 pub use watching::Watch;
 
 use crate::object::Code;

@@ -1,9 +1,8 @@
 //! What is said about a service when it is registered, and what is told of it.
 
-use std::fmt;
 use std::ops::BitOr;
-use std::str::FromStr;
 
+use crate::domain::Domain;
 use crate::parcel::{Nullable, Parcelable, Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
 
@@ -30,61 +29,6 @@ pub fn check_name(name: &str) -> Result<()> {
         }
     };
     Err(Error::Status(Status::new(ExceptionCode::IllegalArgument, fault)))
-}
-
-/// Which world a service belongs to. Android has a Binder driver for each; here it is a word in the
-/// registration that people and tools can filter by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Domain {
-    /// Applications and the framework (`/dev/binder`).
-    #[default]
-    Framework,
-    /// Hardware abstraction (`/dev/hwbinder`).
-    Hardware,
-    /// Between a vendor's own processes (`/dev/vndbinder`).
-    Vendor,
-}
-
-impl Domain {
-    /// All of them.
-    pub const ALL: [Domain; 3] = [Domain::Framework, Domain::Hardware, Domain::Vendor];
-
-    /// Its word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Domain::Framework => "framework",
-            Domain::Hardware => "hardware",
-            Domain::Vendor => "vendor",
-        }
-    }
-}
-
-impl fmt::Display for Domain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A word that names no [`Domain`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no domain is called {0:?}: framework, hardware or vendor")]
-pub struct UnknownDomain(String);
-
-impl From<UnknownDomain> for Error {
-    fn from(unknown: UnknownDomain) -> Self {
-        Error::Status(Status::new(ExceptionCode::IllegalArgument, unknown.to_string()))
-    }
-}
-
-impl FromStr for Domain {
-    type Err = UnknownDomain;
-
-    fn from_str(text: &str) -> Result<Self, UnknownDomain> {
-        Domain::ALL
-            .into_iter()
-            .find(|domain| domain.name() == text)
-            .ok_or_else(|| UnknownDomain(text.to_owned()))
-    }
 }
 
 /// When a service is dumped for a bug report (`IServiceManager.DUMP_FLAG_PRIORITY_*`): a set.
@@ -136,7 +80,7 @@ impl BitOr for DumpPriority {
 /// What is said about a service when it is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServiceOptions {
-    /// The world it belongs to.
+    /// The world it belongs to: whether callers lend it their real-time priority, for one.
     pub domain: Domain,
     /// When it is dumped.
     pub dump_priority: DumpPriority,
@@ -145,9 +89,14 @@ pub struct ServiceOptions {
 }
 
 impl ServiceOptions {
+    /// Of this domain.
+    pub fn of(domain: Domain) -> Self {
+        ServiceOptions { domain, ..Self::default() }
+    }
+
     /// Of hardware abstraction.
     pub fn hardware() -> Self {
-        ServiceOptions { domain: Domain::Hardware, ..Self::default() }
+        Self::of(Domain::Hardware)
     }
 }
 
@@ -240,11 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_have_words() {
-        for domain in Domain::ALL {
-            assert_eq!(domain.name().parse::<Domain>().unwrap(), domain);
-        }
-        assert!("kernel".parse::<Domain>().unwrap_err().to_string().contains("hardware"));
+    fn dump_priorities_are_sets() {
         assert!(DumpPriority::from_bits(-1).intersects(DumpPriority::CRITICAL));
         assert_eq!(DumpPriority::from_bits(0x30), DumpPriority::from_bits(0));
     }

@@ -108,9 +108,9 @@ impl ServerSlot {
     /// What the request that stands in the slot is to be served at, if not at the usual.
     fn wanted_priority(&self, link: &Arc<Link>) -> Option<Priority> {
         let header = self.slot.read_request();
-        let scheduling = *link.exported(header.node)?.scheduling();
-        let caller = if scheduling.inherit { verified(link, &header) } else { None };
-        Some(scheduling.effective(caller, pool::base()))
+        let node = link.exported(header.node)?;
+        let caller = if node.scheduling().inherit { verified(link, &header) } else { None };
+        Some(node.effective(caller, pool::base()))
     }
 
     pub(crate) fn bury(&self) {
@@ -422,10 +422,9 @@ impl Known {
 
     #[cold]
     fn decide(&mut self, link: &Arc<Link>, header: &Header, node: &LocalNode) {
-        let scheduling = node.scheduling();
-        let caller = if scheduling.inherit { verified(link, header) } else { None };
+        let caller = if node.scheduling().inherit { verified(link, header) } else { None };
         self.claim = header.priority;
-        self.wanted = scheduling.effective(caller, pool::base()).pack();
+        self.wanted = node.effective(caller, pool::base()).pack();
         self.trusted = TRUST;
     }
 

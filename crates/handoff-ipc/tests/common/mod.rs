@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use handoff_ipc::binder::{BinderEngine, DEFAULT_DEVICE};
+use handoff_ipc::Domain;
+use handoff_ipc::binder::{BinderEngine, find_device};
 use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::{Reader, SharedBytes, Writer};
 use handoff_ipc::shm::ShmEngine;
@@ -199,7 +200,7 @@ pub fn on_driver() -> bool {
 /// An engine of the kind that is tested.
 pub fn engine(socket: &Path) -> Arc<dyn Engine> {
     if on_driver() {
-        Arc::new(BinderEngine::open(DEFAULT_DEVICE).unwrap())
+        Arc::new(BinderEngine::open(find_device(Domain::Framework).unwrap()).unwrap())
     } else {
         Arc::new(ShmEngine::new(socket).unwrap())
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use handoff_ipc::engine::EngineKind;
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Runtime, shm};
+use handoff_ipc::{Binder, Domain, Runtime, shm};
 use serde::{Deserialize, Serialize};
 
 use super::Engine;
@@ -54,9 +54,11 @@ pub(super) fn serve(engine: Engine, inherit: bool, threads: Option<usize>) -> Re
         runtime.set_max_threads(threads);
     }
     let name = format!("handoff.workloads.IProbe/{}", std::process::id());
+    // Callers lend a service of the hardware domain their real-time priority: what is to be measured.
+    let domain = if engine == Engine::Binder { runtime.domain() } else { Domain::Hardware };
     runtime
         .services()
-        .add(&name, Binder::new(Probe::new(inherit)), ServiceOptions::default())
+        .add(&name, Binder::new(Probe::new(inherit)), ServiceOptions::of(domain))
         .map_err(|error| failed("cannot register the service", error))?;
     let socket = runtime.socket().map(PathBuf::from);
     Ok((runtime, Address { name, socket }))

@@ -1,0 +1,156 @@
+//! Where the driver's devices are, and what the driver behind one can do: asked of the kernel that
+//! runs, not guessed from its version.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::read_to_string;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::binderfs::Binderfs;
+use super::driver::Driver;
+use super::uapi::{
+    BC_REQUEST_FREEZE_NOTIFICATION, BC_TRANSACTION_SG, BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_FREEZE,
+    BINDER_GET_EXTENDED_ERROR, BINDER_SET_CONTEXT_MGR_EXT,
+};
+use crate::domain::Domain;
+use crate::{Error, Result};
+
+/// The variable that names a folder with devices, looked into before all others: a binderfs of one's own.
+pub const FOLDER_VARIABLE: &str = "HANDOFF_BINDERFS";
+
+/// The device of a domain's driver: in the folder that [`FOLDER_VARIABLE`] names, else in `/dev`, in
+/// `/dev/binderfs`, or in any other binderfs that is mounted.
+///
+/// # Errors
+/// If there is none; the message says what this kernel has and what to do.
+pub fn find_device(domain: Domain) -> Result<PathBuf> {
+    find_among(domain, std::env::var_os(FOLDER_VARIABLE), &Binderfs::mounted())
+}
+
+fn find_among(domain: Domain, chosen: Option<OsString>, mounted: &[PathBuf]) -> Result<PathBuf> {
+    let name = domain.device();
+    let chosen = chosen.filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let usual = ["/dev", "/dev/binderfs"].map(PathBuf::from);
+    let is_chosen = chosen.is_some();
+    // A folder that somebody chose is the only one: another driver is another world.
+    let folders: Vec<PathBuf> = match chosen {
+        Some(folder) => vec![folder],
+        None => usual.into_iter().chain(mounted.iter().cloned()).collect(),
+    };
+    if let Some(found) = folders.iter().map(|folder| folder.join(name)).find(|device| device.exists()) {
+        return Ok(found);
+    }
+    let what = match (is_chosen, folders.first()) {
+        (true, Some(folder)) => {
+            format!("${FOLDER_VARIABLE} is {}, which has no device called {name}", folder.display())
+        }
+        _ if Binderfs::is_supported() => format!(
+            "there is no Binder driver for the {domain} domain (/dev/{name}), but this kernel has binderfs: \
+             `handoff binder mount FOLDER` makes one"
+        ),
+        _ => format!(
+            "there is no Binder driver for the {domain} domain (/dev/{name}), and this kernel has no binderfs: \
+             `handoff guest run` boots one that has the driver"
+        ),
+    };
+    Err(Error::io(what, io::Error::from(io::ErrorKind::NotFound)))
+}
+
+/// What the driver behind a device can do.
+///
+/// Each was asked for with arguments that cannot be read: a kernel that knows the request says so
+/// (`EFAULT`), one that does not know it refuses it (`EINVAL`), and nothing changes either way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Features {
+    /// The device.
+    pub device: PathBuf,
+    /// Release of the kernel, such as `6.1.0-56-amd64`.
+    pub kernel: String,
+    /// `BINDER_CURRENT_PROTOCOL_VERSION`.
+    pub protocol: i32,
+    /// Buffers that are copied from where they are (`BC_TRANSACTION_SG`).
+    pub scatter_gather: bool,
+    /// Callers' security contexts (`BINDER_SET_CONTEXT_MGR_EXT`, `FLAT_BINDER_FLAG_TXN_SECURITY_CTX`).
+    pub security_context: bool,
+    /// Processes can be frozen (`BINDER_FREEZE`).
+    pub freeze: bool,
+    /// Buffers that are cleared when they are freed (`TF_CLEAR_BUF`). The driver ignores flags that it
+    /// does not know, so this is told from `freeze`, which came after it.
+    pub clear_buffer: bool,
+    /// Senders of too many oneway calls are told (`BR_ONEWAY_SPAM_SUSPECT`).
+    pub oneway_spam_detection: bool,
+    /// Reasons of failures (`BINDER_GET_EXTENDED_ERROR`).
+    pub extended_error: bool,
+    /// Holders of a reference hear when its process is frozen (`BR_FROZEN_BINDER`).
+    pub freeze_notification: bool,
+    /// What binderfs says in `features/`; empty where the device is not in one.
+    pub binderfs: BTreeMap<String, bool>,
+}
+
+impl Features {
+    /// Asks the driver behind a device.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn of(device: &Path) -> Result<Self> {
+        let driver = Driver::open(device)?;
+        let freeze = driver.knows_request(BINDER_FREEZE);
+        let binderfs = device.parent().map(Binderfs::at).and_then(Result::ok);
+        Ok(Features {
+            device: device.to_owned(),
+            kernel: read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            protocol: super::uapi::PROTOCOL_VERSION,
+            scatter_gather: driver.knows_command(BC_TRANSACTION_SG)?,
+            security_context: driver.knows_request(BINDER_SET_CONTEXT_MGR_EXT),
+            freeze,
+            clear_buffer: freeze,
+            oneway_spam_detection: driver.knows_request(BINDER_ENABLE_ONEWAY_SPAM_DETECTION),
+            extended_error: driver.knows_request(BINDER_GET_EXTENDED_ERROR),
+            freeze_notification: driver.knows_command(BC_REQUEST_FREEZE_NOTIFICATION)?,
+            binderfs: binderfs.and_then(|binderfs| binderfs.features().ok()).unwrap_or_default(),
+        })
+    }
+
+    /// Each feature's name, and whether it is there.
+    pub fn named(&self) -> [(&'static str, bool); 7] {
+        [
+            ("scatter-gather", self.scatter_gather),
+            ("security-context", self.security_context),
+            ("freeze", self.freeze),
+            ("clear-buffer", self.clear_buffer),
+            ("oneway-spam-detection", self.oneway_spam_detection),
+            ("extended-error", self.extended_error),
+            ("freeze-notification", self.freeze_notification),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_found_where_it_is_and_missed_with_advice() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("hwbinder"), "").unwrap();
+        let chosen = Some(folder.path().as_os_str().to_owned());
+        let found = find_among(Domain::Hardware, chosen.clone(), &[]).unwrap();
+        assert_eq!(found, folder.path().join("hwbinder"));
+        let missed = find_among(Domain::Vendor, chosen, &[]).unwrap_err().to_string();
+        assert!(missed.contains("HANDOFF_BINDERFS is") && missed.contains("vndbinder"), "{missed}");
+        if !Path::new("/dev/hwbinder").exists() {
+            let elsewhere = [PathBuf::from("/nowhere"), folder.path().to_owned()];
+            let found = find_among(Domain::Hardware, Some(OsString::new()), &elsewhere).unwrap();
+            assert_eq!(found, folder.path().join("hwbinder"));
+            let missed = find_among(Domain::Hardware, None, &[]).unwrap_err().to_string();
+            assert!(missed.contains("hardware domain") && missed.contains("handoff "), "{missed}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_driver_is_refused() {
+        let error = Features::of(Path::new("/dev/null")).unwrap_err().to_string();
+        assert!(error.contains("/dev/null is no Binder driver"), "{error}");
+    }
+}

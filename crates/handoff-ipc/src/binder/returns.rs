@@ -1,0 +1,171 @@
+//! What the driver tells this process (`BR_*`), and how it is read out of a read buffer.
+
+use super::uapi::{FROZEN_STATE, PTR_COOKIE, TRANSACTION, Transaction, io, ior};
+use crate::{Error, Result};
+
+/// A return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Return {
+    Error(i32),
+    Ok,
+    /// A call to serve, and where its caller's security context stands, if it was asked for.
+    Transaction(Transaction, Option<u64>),
+    Reply(Transaction),
+    DeadReply,
+    Complete,
+    IncRefs(u64, u64),
+    Acquire(u64, u64),
+    Release(u64, u64),
+    DecRefs(u64, u64),
+    Noop,
+    SpawnLooper,
+    DeadBinder(u64),
+    ClearDeathDone(u64),
+    FailedReply,
+    FrozenReply,
+    OnewaySpamSuspect,
+    PendingFrozen,
+    /// The process behind a reference was frozen, or thawed.
+    FrozenBinder {
+        cookie: u64,
+        frozen: bool,
+    },
+    ClearFreezeDone(u64),
+    /// One that this version has no use for, of a newer kernel.
+    Unknown(u32),
+}
+
+const BR_ERROR: u32 = ior(b'r', 0, 4);
+const BR_OK: u32 = io(b'r', 1);
+const BR_TRANSACTION: u32 = ior(b'r', 2, TRANSACTION);
+const BR_TRANSACTION_SEC_CTX: u32 = ior(b'r', 2, TRANSACTION + 8);
+const BR_REPLY: u32 = ior(b'r', 3, TRANSACTION);
+const BR_DEAD_REPLY: u32 = io(b'r', 5);
+const BR_TRANSACTION_COMPLETE: u32 = io(b'r', 6);
+const BR_INCREFS: u32 = ior(b'r', 7, PTR_COOKIE);
+const BR_ACQUIRE: u32 = ior(b'r', 8, PTR_COOKIE);
+const BR_RELEASE: u32 = ior(b'r', 9, PTR_COOKIE);
+const BR_DECREFS: u32 = ior(b'r', 10, PTR_COOKIE);
+const BR_NOOP: u32 = io(b'r', 12);
+const BR_SPAWN_LOOPER: u32 = io(b'r', 13);
+const BR_DEAD_BINDER: u32 = ior(b'r', 15, 8);
+const BR_CLEAR_DEATH_NOTIFICATION_DONE: u32 = ior(b'r', 16, 8);
+const BR_FAILED_REPLY: u32 = io(b'r', 17);
+const BR_FROZEN_REPLY: u32 = io(b'r', 18);
+const BR_ONEWAY_SPAM_SUSPECT: u32 = io(b'r', 19);
+const BR_TRANSACTION_PENDING_FROZEN: u32 = io(b'r', 20);
+const BR_FROZEN_BINDER: u32 = ior(b'r', 21, FROZEN_STATE);
+const BR_CLEAR_FREEZE_NOTIFICATION_DONE: u32 = ior(b'r', 22, 8);
+
+/// A read buffer that returns are taken out of.
+pub(super) struct Returns<'a>(&'a [u8]);
+
+impl<'a> Returns<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Returns(bytes)
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (head, rest) = self
+            .0
+            .split_first_chunk::<N>()
+            .ok_or_else(|| Error::Protocol("the driver returned half a command".into()))?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn word(&mut self) -> Result<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
+
+    fn long(&mut self) -> Result<u64> {
+        self.take().map(u64::from_ne_bytes)
+    }
+
+    fn transaction(&mut self) -> Result<Transaction> {
+        self.take().map(|bytes| Transaction::from_bytes(&bytes))
+    }
+
+    /// The next return; `None` at the end.
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<Option<Return>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let number = self.word()?;
+        let found = match number {
+            BR_NOOP => Return::Noop,
+            BR_TRANSACTION_COMPLETE => Return::Complete,
+            BR_TRANSACTION => Return::Transaction(self.transaction()?, None),
+            BR_REPLY => Return::Reply(self.transaction()?),
+            BR_TRANSACTION_SEC_CTX => Return::Transaction(self.transaction()?, Some(self.long()?)),
+            BR_ERROR => Return::Error(self.word()?.cast_signed()),
+            BR_OK => Return::Ok,
+            BR_DEAD_REPLY => Return::DeadReply,
+            BR_INCREFS => Return::IncRefs(self.long()?, self.long()?),
+            BR_ACQUIRE => Return::Acquire(self.long()?, self.long()?),
+            BR_RELEASE => Return::Release(self.long()?, self.long()?),
+            BR_DECREFS => Return::DecRefs(self.long()?, self.long()?),
+            BR_SPAWN_LOOPER => Return::SpawnLooper,
+            BR_DEAD_BINDER => Return::DeadBinder(self.long()?),
+            BR_CLEAR_DEATH_NOTIFICATION_DONE => Return::ClearDeathDone(self.long()?),
+            BR_FAILED_REPLY => Return::FailedReply,
+            BR_FROZEN_REPLY => Return::FrozenReply,
+            BR_ONEWAY_SPAM_SUSPECT => Return::OnewaySpamSuspect,
+            BR_TRANSACTION_PENDING_FROZEN => Return::PendingFrozen,
+            BR_FROZEN_BINDER => {
+                let (cookie, frozen, _reserved) = (self.long()?, self.word()?, self.word()?);
+                Return::FrozenBinder { cookie, frozen: frozen != 0 }
+            }
+            BR_CLEAR_FREEZE_NOTIFICATION_DONE => Return::ClearFreezeDone(self.long()?),
+            // The number says how much belongs to it, so it can be passed over.
+            _ => {
+                let size = (number >> 16 & 0x3fff) as usize;
+                self.0 = self
+                    .0
+                    .get(size..)
+                    .ok_or_else(|| Error::Protocol(format!("the driver returned half of {number:#x}")))?;
+                Return::Unknown(number)
+            }
+        };
+        Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn returns_are_read_one_after_the_other() {
+        let data = Transaction { code: 7, data_size: 12, ..Transaction::default() };
+        let mut bytes = BR_NOOP.to_ne_bytes().to_vec();
+        bytes.extend(0x8040_7203u32.to_ne_bytes());
+        bytes.extend(data.to_bytes());
+        bytes.extend(0x8048_7202u32.to_ne_bytes());
+        bytes.extend(data.to_bytes());
+        bytes.extend(9u64.to_ne_bytes());
+        bytes.extend(0x8010_7215u32.to_ne_bytes());
+        bytes.extend(5u64.to_ne_bytes());
+        bytes.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+        let newer = ior(b'r', 40, 8);
+        bytes.extend(newer.to_ne_bytes());
+        bytes.extend([0; 8]);
+        let mut returns = Returns::new(&bytes);
+        assert_eq!(returns.next().unwrap(), Some(Return::Noop));
+        assert_eq!(returns.next().unwrap(), Some(Return::Reply(data)));
+        assert_eq!(returns.next().unwrap(), Some(Return::Transaction(data, Some(9))));
+        assert_eq!(returns.next().unwrap(), Some(Return::FrozenBinder { cookie: 5, frozen: true }));
+        assert_eq!(returns.next().unwrap(), Some(Return::Unknown(newer)), "of a newer kernel");
+        assert_eq!(returns.next().unwrap(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end_in_an_error_or_at_the_end(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut returns = Returns::new(&bytes);
+            while let Ok(Some(_)) = returns.next() {}
+        }
+    }
+}
