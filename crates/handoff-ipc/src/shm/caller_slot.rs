@@ -2,20 +2,16 @@
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::follow::Follow;
+use super::gate::{Closed, Gate};
 use super::link::Link;
 use super::slot::Slot;
 use super::{sync, word};
 use crate::stats::Tally;
 use crate::{Error, Result};
-
-/// A thread is in a call in the slot.
-const CLAIMED: u32 = 1;
-/// The peer is gone.
-const DEAD: u32 = 2;
 
 /// A slot that threads of this process take turns in.
 pub(crate) struct CallerSlot {
@@ -23,11 +19,12 @@ pub(crate) struct CallerSlot {
     class: u64,
     link_id: u64,
     link: Weak<Link>,
-    state: AtomicU32,
+    // Open as long as the peer lives. In it: the thread that holds the slot, during a call.
+    gate: Gate,
     abandoned: AtomicBool,
-    // Invariant: set to `None` once, under `memory`, by whoever turned `state` into DEAD without
-    // CLAIMED: the burial if nobody is in the slot, else the thread that was in it when it leaves.
-    // Looked at by the thread that is in it, and by the burial under `memory`.
+    // Invariant: set to `None` under `memory`, after the gate was closed, when nobody is inside: by
+    // the burial or by the thread that was in it when it leaves. Looked at by the thread that is in
+    // it, and by the burial under `memory`.
     slot: UnsafeCell<Option<Slot>>,
     memory: Mutex<()>,
     // Invariant: touched only by the thread that is in the slot.
@@ -37,7 +34,7 @@ pub(crate) struct CallerSlot {
     beside: Tally,
 }
 
-// SAFETY: `slot` and `follow` are guarded by `state` as written above; the rest is Sync by itself.
+// SAFETY: `slot` and `follow` are guarded by `gate` as written above; the rest is Sync by itself.
 unsafe impl Sync for CallerSlot {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for CallerSlot {}
@@ -49,7 +46,7 @@ impl CallerSlot {
             class,
             link_id: link.id,
             link: Arc::downgrade(link),
-            state: AtomicU32::new(0),
+            gate: Gate::new(),
             abandoned: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
             memory: Mutex::new(()),
@@ -77,7 +74,7 @@ impl CallerSlot {
 
     #[inline]
     pub(crate) fn is_dead(&self) -> bool {
-        self.state.load(Ordering::Acquire) & DEAD != 0
+        self.gate.is_closed()
     }
 
     /// A call was given up in it, and its late reply has not come.
@@ -100,14 +97,13 @@ impl CallerSlot {
         free
     }
 
-    /// Takes the slot for one call.
+    /// Takes the slot for one call. The thread is the only one that holds the slot: it has it from
+    /// the link or from its own cache.
     #[inline]
     pub(crate) fn claim(&self) -> Result<Claimed<'_>> {
-        match self.state.fetch_or(CLAIMED, Ordering::AcqRel) {
-            0 => Ok(Claimed { owner: self }),
-            // Buried; nobody enters again, so the bit that was just set stays.
-            _ => Err(Error::Dead),
-        }
+        // Made before it is known whether it was let in: leaving is the same either way.
+        let claimed = Claimed { owner: self };
+        if self.gate.enter() { Ok(claimed) } else { Err(Error::Dead) }
     }
 
     /// Back to the link, for another thread.
@@ -122,9 +118,9 @@ impl CallerSlot {
     /// The peer is gone: wakes whoever waits in the slot, or frees its memory.
     pub(crate) fn bury(&self) {
         let guard = self.memory.lock();
-        match self.state.fetch_or(DEAD, Ordering::AcqRel) {
-            0 => self.free(),
-            CLAIMED => {
+        match self.gate.close() {
+            Closed::Empty => self.free(),
+            Closed::Inside => {
                 // SAFETY: the thread that is in the slot frees it only under the lock that is
                 // held, and nobody else writes to the cell.
                 if let Some(slot) = unsafe { &*self.slot.get() } {
@@ -132,8 +128,14 @@ impl CallerSlot {
                     sync::wake(slot.word());
                 }
             }
-            _ => {}
         }
+        drop(guard);
+    }
+
+    #[cold]
+    fn clean_up(&self) {
+        let guard = self.memory.lock();
+        self.free();
         drop(guard);
     }
 
@@ -181,10 +183,8 @@ impl Claimed<'_> {
 impl Drop for Claimed<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.owner.state.fetch_and(!CLAIMED, Ordering::AcqRel) & DEAD != 0 {
-            let guard = self.owner.memory.lock();
-            self.owner.free();
-            drop(guard);
+        if self.owner.gate.leave() {
+            self.owner.clean_up();
         }
     }
 }

@@ -13,6 +13,7 @@ mod client;
 mod core;
 #[cfg(not(loom))]
 pub(crate) mod follow;
+mod gate;
 #[cfg(not(loom))]
 mod link;
 #[cfg(not(loom))]
