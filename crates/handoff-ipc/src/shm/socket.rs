@@ -2,14 +2,14 @@
 //! vouches for.
 #![allow(unsafe_code)]
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg,
+    socketpair, sockopt,
 };
 
 use super::wire::{MAX_FDS, MESSAGE_SIZE, Message};
@@ -72,36 +72,53 @@ pub(crate) fn send(socket: BorrowedFd<'_>, message: &Message, fds: &[BorrowedFd<
     }
 }
 
+/// Room for the control messages that may come with one message.
+#[repr(C)]
+union Control {
+    // For the alignment that `CMSG_FIRSTHDR` asks for.
+    header: libc::cmsghdr,
+    bytes: [u8; CONTROL],
+}
+
+const CONTROL: usize = {
+    let (rights, credentials) = ((MAX_FDS * size_of::<RawFd>()) as u32, size_of::<libc::ucred>() as u32);
+    // SAFETY: it only computes.
+    unsafe { (libc::CMSG_SPACE(rights) + libc::CMSG_SPACE(credentials)) as usize }
+};
+
 /// Receives one message, without waiting.
+///
+/// With the C library's types, not rustix': a sender whose process is not visible from here has the
+/// number 0, which rustix' `Pid` cannot hold.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
     // One byte more than a message, to see that a longer one was sent.
-    let mut bytes = [0; MESSAGE_SIZE + 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS), ScmCredentials(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let mut bytes = [0u8; MESSAGE_SIZE + 1];
+    let mut control = Control { bytes: [0; CONTROL] };
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: null pointers and zero lengths are a valid `msghdr`.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = (&raw mut control).cast();
+    header.msg_controllen = CONTROL as _;
     let len = loop {
-        match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
-            Ok(received) => break received.bytes,
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Ok(Receive::Empty),
-            Err(Errno::CONNRESET | Errno::PIPE) => return Ok(Receive::Closed),
-            Err(error) => return Err(Error::io("cannot receive a control message", error)),
+        // SAFETY: every pointer in the header leads to a live buffer of the length beside it.
+        let got = unsafe {
+            libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC)
+        };
+        if let Ok(len) = usize::try_from(got) {
+            break len;
+        }
+        match std::io::Error::last_os_error() {
+            error if error.kind() == ErrorKind::Interrupted => {}
+            error if error.kind() == ErrorKind::WouldBlock => return Ok(Receive::Empty),
+            error if matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE)) => {
+                return Ok(Receive::Closed);
+            }
+            error => return Err(Error::io("cannot receive a control message", error)),
         }
     };
-    let (mut fds, mut sender) = (Vec::new(), None);
-    for part in control.drain() {
-        match part {
-            RecvAncillaryMessage::ScmRights(received) => fds.extend(received),
-            RecvAncillaryMessage::ScmCredentials(who) => {
-                sender = Some(CallingIdentity {
-                    pid: who.pid.as_raw_nonzero().get().unsigned_abs(),
-                    uid: who.uid.as_raw(),
-                    gid: who.gid.as_raw(),
-                });
-            }
-            _ => {}
-        }
-    }
+    let (fds, sender) = take_control(&header);
     if len == 0 {
         return Ok(Receive::Closed);
     }
@@ -109,15 +126,61 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
     Ok(Receive::Message(Received { message, fds, sender }))
 }
 
+/// The descriptors and the sender that came with a message.
+fn take_control(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<CallingIdentity>) {
+    let (mut fds, mut sender) = (Vec::new(), None);
+    // SAFETY: the kernel filled the header in, so its control messages lie one behind the other inside
+    // of the buffer; null if there is none.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !next.is_null() {
+        // SAFETY: not null, so a whole header lies there, and its data follow.
+        let (part, data) = unsafe { (*next, libc::CMSG_DATA(next)) };
+        // SAFETY: it only computes.
+        let len = usize::saturating_sub(part.cmsg_len as _, unsafe { libc::CMSG_LEN(0) } as usize);
+        match (part.cmsg_level, part.cmsg_type) {
+            (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                for at in 0..len / size_of::<RawFd>() {
+                    // SAFETY: the kernel wrote `len` bytes of descriptors, and installed each for whoever
+                    // takes it out of here, once.
+                    fds.push(unsafe { OwnedFd::from_raw_fd(data.cast::<RawFd>().add(at).read_unaligned()) });
+                }
+            }
+            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if len >= size_of::<libc::ucred>() => {
+                // SAFETY: the kernel wrote so many bytes, and any are a `ucred`.
+                sender = Some(identity(unsafe { data.cast::<libc::ucred>().read_unaligned() }));
+            }
+            _ => {}
+        }
+        // SAFETY: as for the first.
+        next = unsafe { libc::CMSG_NXTHDR(header, next) };
+    }
+    (fds, sender)
+}
+
 /// Who made the connection at the other end, as of then (`SO_PEERCRED`).
 pub(crate) fn peer(socket: BorrowedFd<'_>) -> Result<CallingIdentity> {
-    let who = sockopt::socket_peercred(socket)
-        .map_err(|error| Error::io("cannot learn who the peer is (SO_PEERCRED)", error))?;
-    Ok(CallingIdentity {
-        pid: who.pid.as_raw_nonzero().get().unsigned_abs(),
-        uid: who.uid.as_raw(),
-        gid: who.gid.as_raw(),
-    })
+    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to a structure of that size.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut who).cast(),
+            &raw mut len,
+        )
+    };
+    if outcome != 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(Error::io("cannot learn who the peer is (SO_PEERCRED)", error));
+    }
+    Ok(identity(who))
+}
+
+/// A process that is not visible in this one's pid namespace has the number 0.
+fn identity(who: libc::ucred) -> CallingIdentity {
+    CallingIdentity { pid: who.pid.max(0).unsigned_abs(), uid: who.uid, gid: who.gid }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -143,5 +206,36 @@ mod tests {
         let (a, b) = pair().unwrap();
         rustix::io::write(&a, &[0; 200]).unwrap();
         assert!(matches!(receive(b.as_fd()), Err(Error::Protocol(_))));
+    }
+
+    /// Set for the half of the next test that runs in a pid namespace of its own.
+    const ROLE: &str = "HANDOFF_TEST_OTHER_NAMESPACE";
+
+    #[test]
+    fn a_sender_in_a_pid_namespace_out_of_sight_is_number_zero() {
+        use std::process::{Command, Stdio};
+
+        if std::env::var_os(ROLE).is_some() {
+            let socket = std::io::stdin();
+            assert_eq!(peer(socket.as_fd()).unwrap(), CallingIdentity { pid: 0, ..CallingIdentity::own() });
+            let Receive::Message(got) = receive(socket.as_fd()).unwrap() else { panic!("nothing came") };
+            assert_eq!(got.sender, Some(CallingIdentity { pid: 0, ..CallingIdentity::own() }));
+            return;
+        }
+        handoff_testkit::require!(handoff_testkit::require_root());
+        handoff_testkit::require!(handoff_testkit::require_tool("unshare"));
+        let (mine, theirs) = pair().unwrap();
+        assert!(send(mine.as_fd(), &Message::Post, &[]).unwrap());
+        let name = "shm::socket::tests::a_sender_in_a_pid_namespace_out_of_sight_is_number_zero";
+        let outcome = Command::new("unshare")
+            .args(["--pid", "--fork", "--kill-child"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env(ROLE, "1")
+            .stdin(Stdio::from(theirs))
+            .output()
+            .unwrap();
+        assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stdout));
+        assert!(String::from_utf8_lossy(&outcome.stdout).contains("1 passed"));
     }
 }
