@@ -2,6 +2,7 @@
 
 use crate::dispatch;
 use crate::parcel::{Reader, SharedBytes};
+use crate::shm::ring::Ring;
 use crate::shm::wire::Message;
 use crate::{Error, Result};
 
@@ -33,4 +34,17 @@ pub fn reply(bytes: &[u8]) -> Result<usize> {
 /// The error that a peer means by a number.
 pub fn status(raw: i32) -> Error {
     Error::from_status_t(raw, "fuzzed", 1)
+}
+
+/// Reads bytes as what a peer wrote into its ring of oneway calls, from a position on that the first
+/// four bytes say; gives the number of calls.
+///
+/// # Errors
+/// Where they are not records to their end.
+pub fn oneway_ring(bytes: &[u8]) -> Result<usize> {
+    thread_local! {
+        static RING: Ring = Ring::create().expect("shared memory").0;
+    }
+    let (at, records) = bytes.split_first_chunk().unwrap_or((&[0; 4], bytes));
+    RING.with(|ring| ring.read_scribbled(u32::from_ne_bytes(*at) & !31, records))
 }

@@ -1,10 +1,12 @@
 //! The `shm` engine: calls between processes through shared memory, in user space.
 //!
 //! Read in this order: `word.rs` is the hand-off protocol, `slot.rs` the memory it governs,
-//! `client.rs` and `server.rs` the two sides of a call; `follow.rs` decides how to wait. Off the
+//! `client.rs` and `server.rs` the two sides of a call; `follow.rs` decides how to wait.
+//! Oneway calls go another way: `ring.rs` and `bell.rs`, and `oneway.rs` with both ends. Off the
 //! fast path, `core.rs` connects processes and reads their control messages (`wire.rs`,
 //! `socket.rs`), and `link.rs` holds what two processes share: objects, slots, descriptors, death.
 
+mod bell;
 #[cfg(not(loom))]
 mod caller_slot;
 #[cfg(not(loom))]
@@ -26,6 +28,8 @@ mod place;
 pub(crate) mod region;
 #[cfg(not(loom))]
 mod remote;
+#[cfg(not(loom))]
+pub(crate) mod ring;
 #[cfg(not(loom))]
 mod server;
 #[cfg(not(loom))]
