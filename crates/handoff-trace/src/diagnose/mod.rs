@@ -27,7 +27,7 @@ pub use causes::{Cause, Kind};
 pub use kept::{Kept, keep};
 pub use path::{Doing, Step};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::capture::{Capture, Config, Keep, Stopper, diagnosis_events};
 use crate::error::{Result, TraceError};
@@ -52,6 +52,12 @@ impl FlightRecorder {
         let config =
             Config { events: diagnosis_events(), buffer_kib, keep: Keep::Flight, ..Config::default() };
         Ok(Self { capture: Capture::start(&TraceFs::find()?, &config)? })
+    }
+
+    /// The folder of its buffer in tracefs, whose `tracing_on` stops it, also from another process.
+    #[must_use]
+    pub fn path(&self) -> &std::path::Path {
+        self.capture.path()
     }
 
     /// Stops recording, at once and for one system call, so that the miss stays in the buffer.
@@ -115,7 +121,7 @@ impl FlightRecorder {
 }
 
 /// One transaction, on the trace's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// The task that called and waited.
     pub caller: Tid,
@@ -260,8 +266,8 @@ pub fn slowest_wakes(
 #[must_use]
 pub fn phases(trace: &Trace, timeline: &Timeline, tid: Tid, window: Window) -> Phases {
     let Window { start, end, .. } = window;
-    let mut phases =
-        Phases { tid, name: trace.name(tid, start), running_ns: 0, runnable_ns: 0, blocked_ns: 0 };
+    let name = text::name(trace, timeline, tid, start);
+    let mut phases = Phases { tid, name, running_ns: 0, runnable_ns: 0, blocked_ns: 0 };
     for interval in timeline.tasks.get(&tid).map_or(&[][..], |line| line.between(start, end)) {
         let length = interval.end.min(end) - interval.start.max(start);
         *match interval.state {

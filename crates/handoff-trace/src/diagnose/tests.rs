@@ -116,9 +116,22 @@ fn a_callee_without_the_callers_priority_is_an_inversion() {
     ];
     let mut events = call(between);
     events[0] = with_prios(events[0], NICE, RT);
+    events[3] = with_prios(events[3], RT, NICE);
     let diagnosis = diagnose(events);
     assert_eq!(main_cause(&diagnosis), (Kind::PriorityInversion, CALLEE, Some(OTHER)));
     assert!(diagnosis.to_string().contains("was not inherited"), "{diagnosis}");
+}
+
+#[test]
+fn a_name_and_a_priority_that_a_task_gave_itself_count_for_its_turn() {
+    let mut events = call(vec![blocks(120, 1, 0, CALLEE)]);
+    // It came at nice 0, and left as a real-time task.
+    events[3] = with_prios(events[3], RT, NICE);
+    let names = [(CALLER, "caller".to_owned()), (CALLEE, "callee".to_owned())];
+    let mut trace = Trace::from_events(events, names, 2);
+    trace.names.saw(110, CALLER, b"fifo-caller");
+    let text = diagnose_trace(&trace).to_string();
+    assert!(text.contains("the caller `fifo-caller` (task 1, real-time 49) itself was running"), "{text}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use super::causes::{Case, Key, Kind};
 use super::{Diagnosis, Doing};
 use crate::event::{Tid, priority_text};
-use crate::model::timeline::Timeline;
+use crate::model::timeline::{State, Timeline};
 use crate::trace::Trace;
 
 /// A duration with three significant digits and a unit that suits it.
@@ -29,9 +29,17 @@ pub(super) fn times(count: usize) -> String {
     }
 }
 
+/// What a task is called at a moment. A name that it gives itself is in the trace from when it next
+/// leaves its CPU, so that counts for the whole turn.
+pub(super) fn name(trace: &Trace, timeline: &Timeline, tid: Tid, time: u64) -> String {
+    let line = timeline.tasks.get(&tid).map_or(&[][..], |line| line.between(time, time.saturating_add(1)));
+    let known = line.first().filter(|now| matches!(now.state, State::Running { .. }));
+    trace.name(tid, known.map_or(time, |turn| turn.end))
+}
+
 /// A task as `name (task 12, nice 0)`.
 pub(super) fn task(trace: &Trace, timeline: &Timeline, tid: Tid, time: u64) -> String {
-    let name = trace.name(tid, time);
+    let name = name(trace, timeline, tid, time);
     match timeline.tasks.get(&tid).and_then(|line| line.prio(time)) {
         Some(prio) => format!("`{name}` (task {tid}, {})", priority_text(prio)),
         None => format!("`{name}` (task {tid})"),
@@ -57,10 +65,13 @@ pub(super) fn cause(case: &Case<'_>, key: Key, start: u64) -> String {
                 task(case.window.caller)
             )
         }
-        Kind::PriorityInversion => format!(
-            "priority inversion: {who} slept until {culprit}, which is less important, woke it (a lock without \
-             priority inheritance does this)"
-        ),
+        Kind::PriorityInversion => {
+            let waited = key.cpu.map_or_else(String::new, |_| format!(" and waited for {cpu} meanwhile"));
+            format!(
+                "priority inversion: {who} slept until {culprit}, which is less important{waited}, woke it (a lock \
+                 without priority inheritance does this)"
+            )
+        }
         Kind::BusyCpu => format!("{who} was woken on {cpu}, which was busy: {culprit} was running there"),
         Kind::Preempted => format!("{who} was preempted on {cpu} by {culprit}"),
         Kind::IdleExit => {

@@ -219,8 +219,10 @@ impl Now {
     }
 
     fn has_prio(&mut self, time: u64, prio: i16) {
-        if self.line.prios.last().is_none_or(|(_, last)| *last != prio) {
-            self.line.prios.push((time, prio));
+        match self.line.prios.last_mut() {
+            Some((_, last)) if *last == prio => {}
+            Some((since, last)) if *since == time => *last = prio,
+            _ => self.line.prios.push((time, prio)),
         }
     }
 }
@@ -320,8 +322,12 @@ impl Builder {
         turns.push(Turn { start: time, end: time, tid: next, prio: next_prio, left: None });
         if prev != 0 {
             let now = self.tasks.entry(prev).or_default();
+            let came = now.state.map_or(time, |(since, ..)| since);
             now.close(time, None);
-            now.has_prio(time, prev_prio);
+            // No event says when a task changes its own priority: it is taken to be the first thing
+            // that it did when it came to run, unless it was seen with the old one since.
+            let since = now.line.prios.last().map_or(came, |(seen, _)| came.max(*seen));
+            now.has_prio(since, prev_prio);
             now.last_cpu = Some(cpu);
             if prev_state.runnable() {
                 now.line.preemptions += 1;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::Context;
-use crate::testing::{blocks, event, migrate, preempts, trace, wakeup, waking};
+use crate::testing::{blocks, event, migrate, preempts, trace, wakeup, waking, with_prios};
 
 #[test]
 fn a_hand_off_is_split_into_its_states() {
@@ -102,4 +102,16 @@ fn a_missing_switch_is_noticed_at_the_next_event() {
     assert_eq!(two, [(10, 20, State::Running { cpu: 0 })]);
     let last = timeline.tasks[&1].intervals.iter().find(|i| i.start == 20).expect("it runs again");
     assert_eq!((last.end, last.state), (30, State::Running { cpu: 0 }));
+}
+
+#[test]
+fn a_priority_that_a_task_gives_itself_holds_for_its_turn() {
+    let timeline = Timeline::of(&trace(vec![
+        blocks(10, 0, 0, 1),
+        with_prios(blocks(50, 0, 1, 0), 0, 120),
+        with_prios(blocks(60, 0, 0, 1), 120, 0),
+        with_prios(blocks(80, 0, 1, 0), 98, 120),
+    ]));
+    let prio = |time| timeline.tasks[&1].prio(time);
+    assert_eq!([10, 20, 60, 70, 90].map(prio), [Some(0), Some(0), Some(98), Some(98), Some(98)]);
 }
