@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use handoff_placement::Tid;
+use handoff_trace::diagnose::Window;
 use serde::{Deserialize, Serialize};
 
 use crate::cformat::general;
+use crate::deadline::{Missed, Recorder, Slices, Watch, Wire};
 use crate::error::{Error, Result};
 use crate::measurement::{Better, Clock, Measurement, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
-use crate::rpc::role::{AskClient, call_failed, nanoseconds};
+use crate::rpc::role::{AskClient, call_failed};
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
-use crate::rpc::{self, Engine, Processes};
+use crate::rpc::{self, Engine, Processes, Serving};
+use crate::sys::clock::now;
 
 /// Most calls of one run.
 pub const MAX_ITERATIONS: u32 = 4 << 20;
@@ -32,6 +36,9 @@ pub struct Parameters {
     pub server_cpu: Option<usize>,
     /// CPU of the client; not bound if absent.
     pub client_cpu: Option<usize>,
+    /// A deadline for each call; what led to the first miss is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 impl Default for Parameters {
@@ -42,6 +49,7 @@ impl Default for Parameters {
             delay: 1e-3,
             server_cpu: None,
             client_cpu: None,
+            watch: None,
         }
     }
 }
@@ -63,7 +71,7 @@ impl Parameters {
         for cpu in [self.server_cpu, self.client_cpu].into_iter().flatten() {
             Placement::SameCpu(cpu).check()?;
         }
-        Ok(())
+        self.watch.as_ref().map_or(Ok(()), Watch::check)
     }
 
     fn to_map(&self) -> BTreeMap<String, crate::measurement::Parameter> {
@@ -83,11 +91,12 @@ pub(crate) struct Plan {
     iterations: u32,
     delay: Duration,
     server_cpu: Option<usize>,
+    wire: Option<Wire>,
 }
 
-/// What it answers: nanoseconds of each call.
+/// What it answers: nanoseconds of each call, and the first miss.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Timed(Vec<u64>);
+pub(crate) struct Timed(Vec<u64>, Option<Missed>);
 
 /// The result, which prints as `binderAddInts` does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -137,14 +146,17 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
     let calls = rpc::Parameters { engine: parameters.engine, ..rpc::Parameters::default() };
     let cpus = (parameters.client_cpu, parameters.server_cpu);
-    let mut processes = Processes::start_on(&calls, cpus, None, 1)?;
+    let recorder = parameters.watch.as_ref().map(Watch::start).transpose()?;
+    let mut processes = Processes::start_on(&calls, cpus, Serving::default(), 1)?;
     let plan = Plan {
         iterations: parameters.iterations,
         delay: Duration::from_secs_f64(parameters.delay),
         server_cpu: parameters.server_cpu,
+        wire: recorder.as_ref().map(Recorder::wire),
     };
     let limit = CALL_LIMIT + plan.delay * parameters.iterations;
-    let Timed(samples) = processes.clients[0].ask(&AskClient::AddInts(plan), limit)?;
+    let Timed(samples, missed) = processes.clients[0].ask(&AskClient::AddInts(plan), limit)?;
+    let notes = recorder.map_or(Ok(Vec::new()), |recorder| recorder.conclude(missed))?;
     let samples = samples.into_iter().map(|ns| ns as f64).collect();
     let map = parameters.to_map();
     let time = Measurement::from_samples(
@@ -159,7 +171,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
         measurements: vec![time.with_parameters(&map)],
         parameters: map,
         counters: Vec::new(),
-        notes: Vec::new(),
+        notes,
     };
     Ok(Report { outcome, parameters: parameters.clone() })
 }
@@ -167,12 +179,25 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
 /// The client's side.
 pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Timed> {
     let mut times = Vec::with_capacity(plan.iterations as usize);
+    let mut missed = None;
+    let mut tripwire = plan.wire.as_ref().map(Wire::open).transpose()?;
+    let mut slices = Slices::default();
     for iteration in 0..plan.iterations.cast_signed() {
         spin_for(plan.delay);
         let (a, b) = (iteration, iteration.wrapping_mul(3) + 1);
-        let start = Instant::now();
+        let start = now();
         let (sum, cpu) = probe.add(a, b).map_err(|error| call_failed(&error))?;
-        times.push(nanoseconds(start.elapsed()));
+        let end = now();
+        times.push(end - start);
+        if let Some(wire) = &tripwire {
+            let window = Window { caller: Tid::current().as_raw(), callee: None, start, end };
+            slices.add("add", window);
+            if wire.check(start, end)? {
+                missed = Some(Missed { what: "a call".to_owned(), window, slices: slices.take() });
+                // The recording has ended; what follows is only measured.
+                tripwire = None;
+            }
+        }
         if sum != a.wrapping_add(b) {
             return Err(Error::io(format!("{a} + {b} came back as {sum}"), std::io::ErrorKind::InvalidData));
         }
@@ -184,7 +209,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Timed> {
             _ => {}
         }
     }
-    Ok(Timed(times))
+    Ok(Timed(times, missed))
 }
 
 fn spin_for(time: Duration) {

@@ -58,6 +58,9 @@ pub enum Error {
         /// What it printed on standard error, or why it could not be started.
         message: String,
     },
+    /// The recording of a missed deadline failed.
+    #[error(transparent)]
+    Trace(#[from] handoff_trace::TraceError),
     /// Nothing usable was measured.
     #[error(transparent)]
     Measurement(#[from] BadMeasurement),

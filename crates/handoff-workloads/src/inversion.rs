@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::deadline::{Missed, Recorder, Recording, Slices, Wire};
 use crate::error::{Error, Result};
 use crate::latency::{Mismatch, Transaction, become_urgent};
 use crate::measurement::{Better, Clock, Measurement, Unit};
 use crate::place::{self, Placement};
 use crate::rpc::role::AskClient;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
-use crate::rpc::{self, Engine, Processes};
+use crate::rpc::{self, Engine, Processes, Serving};
 use crate::spin;
 use crate::sys::team::Team;
 
@@ -44,6 +45,9 @@ pub struct Parameters {
     pub deadline_us: u64,
     /// The CPU that all share; the first allowed one if absent.
     pub cpu: Option<usize>,
+    /// What led to the first miss of each arm is kept so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
 }
 
 impl Default for Parameters {
@@ -57,6 +61,7 @@ impl Default for Parameters {
             hogs: 2,
             deadline_us: 2500,
             cpu: None,
+            recording: None,
         }
     }
 }
@@ -81,7 +86,8 @@ impl Parameters {
         if self.clients > 64 || self.hogs > 64 {
             return Err(Error::parameter("clients", "at most 64 clients and 64 hogs are run"));
         }
-        self.cpu.map_or(Ok(()), |cpu| Placement::SameCpu(cpu).check())
+        self.cpu.map_or(Ok(()), |cpu| Placement::SameCpu(cpu).check())?;
+        self.recording.as_ref().map_or(Ok(()), Recording::check)
     }
 }
 
@@ -90,12 +96,14 @@ impl Parameters {
 pub(crate) struct Plan {
     iterations: u32,
     period: Duration,
+    wire: Option<Wire>,
 }
 
 /// What it answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Urgent {
     times: Vec<u64>,
+    missed: Option<Missed>,
     mismatches: Vec<Mismatch>,
 }
 
@@ -119,6 +127,9 @@ pub struct Arm {
     pub missed: u64,
     /// Where the server did not have its caller's priority.
     pub mismatches: Vec<Mismatch>,
+    /// What was found out of the first miss, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Report {
@@ -147,6 +158,11 @@ impl fmt::Display for Report {
             let served = summary.count.saturating_sub(served);
             writeln!(f, "{:>8}  {served} of {}", arm.missed, summary.count)?;
         }
+        for (name, arm) in [("off", &self.off), ("on", &self.on)] {
+            for note in &arm.notes {
+                writeln!(f, "inheritance {name}: {note}")?;
+            }
+        }
         let (off, on) = (self.off.calls.summary().max, self.on.calls.summary().max);
         write!(f, "worst case with inheritance: {:.2} of that without; ", on / off)?;
         f.write_str(if self.passed() { "PASS" } else { "FAIL" })
@@ -173,8 +189,10 @@ fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {
     let placement = Placement::SameCpu(cpu);
     let calls =
         rpc::Parameters { engine: parameters.engine, placement, inherit, ..rpc::Parameters::default() };
-    let threads = parameters.clients.max(1);
-    let mut processes = Processes::start(&calls, Some(threads), parameters.clients + 1)?;
+    let serving = Serving { threads: Some(parameters.clients.max(1)), ..Serving::default() };
+    let limit = Duration::from_micros(parameters.deadline_us);
+    let recorder = parameters.recording.as_ref().map(|of| Recorder::start(of, limit)).transpose()?;
+    let mut processes = Processes::start(&calls, serving, parameters.clients + 1)?;
     let (urgent, busy) = processes
         .clients
         .split_first_mut()
@@ -184,9 +202,11 @@ fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {
     }
     let _hogs = hogs(parameters.hogs, placement)?;
     let period = Duration::from_micros(parameters.period_us);
-    let plan = Plan { iterations: parameters.iterations, period };
+    let wire = recorder.as_ref().map(Recorder::wire);
+    let plan = Plan { iterations: parameters.iterations, period, wire };
     let limit = CALL_LIMIT + period * parameters.iterations;
-    let Urgent { times, mismatches } = urgent.ask(&AskClient::Urgent(plan), limit)?;
+    let Urgent { times, missed: first, mismatches } = urgent.ask(&AskClient::Urgent(plan), limit)?;
+    let notes = recorder.map_or(Ok(Vec::new()), |recorder| recorder.conclude(first))?;
     let deadline = parameters.deadline_us.saturating_mul(1000);
     let missed = times.iter().filter(|&&ns| ns > deadline).count() as u64;
     let values = times.into_iter().map(|ns| ns as f64).collect();
@@ -206,7 +226,7 @@ fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {
         Better::Lower,
         values,
     )?;
-    Ok(Arm { calls: calls.with_parameters(&map), missed, mismatches })
+    Ok(Arm { calls: calls.with_parameters(&map), missed, mismatches, notes })
 }
 
 /// Processes that compute on the shared CPU until the team is dropped.
@@ -234,13 +254,25 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Urgent> {
         become_urgent()?;
         let mut times = Vec::with_capacity(plan.iterations as usize);
         let mut mismatches: BTreeMap<(&'static str, String, String), u64> = BTreeMap::new();
+        let mut first = None;
+        let mut tripwire = plan.wire.as_ref().map(Wire::open).transpose()?;
+        let mut slices = Slices::default();
         let mut next = Instant::now();
         for _ in 0..plan.iterations {
             next += plan.period;
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             next = next.max(Instant::now());
             let transaction = Transaction::make(probe)?;
-            times.push(transaction.took);
+            times.push(transaction.took());
+            if let Some(wire) = &tripwire {
+                slices.add("urgent", transaction.window());
+                if wire.check(transaction.start, transaction.end)? {
+                    let (what, slices) = ("an urgent call".to_owned(), slices.take());
+                    first = Some(Missed { what, window: transaction.window(), slices });
+                    // The recording has ended; what follows is only measured.
+                    tripwire = None;
+                }
+            }
             for mismatch in transaction.mismatches() {
                 *mismatches.entry(mismatch).or_default() += 1;
             }
@@ -252,7 +284,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Urgent> {
             server_had,
             times,
         };
-        Ok(Urgent { times, mismatches: mismatches.into_iter().map(listed).collect() })
+        Ok(Urgent { times, missed: first, mismatches: mismatches.into_iter().map(listed).collect() })
     };
     std::thread::scope(|scope| {
         let started = std::thread::Builder::new().name("fifo-caller".into()).spawn_scoped(scope, urgent);

@@ -8,24 +8,31 @@
 //! inheritance compares policy and nice as well as priority, and says what differed.
 
 mod client;
-mod halt;
+mod plant;
 mod report;
+mod why;
 
 pub use client::Mismatch;
 pub(crate) use client::{Pairwise, Plan, Transaction, become_urgent, call};
+pub(crate) use plant::Lateness;
+pub use plant::{Cause, Plant};
 pub use report::{PairReport, Report, Transactions};
+pub use why::{Spent, Worst};
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::deadline::{Missed, OnMiss, Recorder, Wire, running_trace};
 use crate::error::{Error, Result};
 use crate::measurement::Parameter;
 use crate::place::allowed_cpus;
 use crate::rpc::role::AskClient;
 use crate::rpc::service::CALL_LIMIT;
-use crate::rpc::{self, Engine, Processes};
+use crate::rpc::{self, Engine, Processes, Serving};
+use plant::Hogs;
 
 /// Most iterations of one run.
 pub const MAX_ITERATIONS: u32 = 1 << 20;
@@ -48,9 +55,10 @@ pub struct Parameters {
     pub follow: bool,
     /// Say where each transaction ran.
     pub verbose: bool,
-    /// Stop the kernel's trace, which must be running, and the test at the first FIFO caller that misses
-    /// its deadline.
-    pub trace: bool,
+    /// What is done about a missed deadline.
+    pub on_miss: OnMiss,
+    /// A cause of lateness that is planted on purpose.
+    pub plant: Option<Plant>,
 }
 
 impl Default for Parameters {
@@ -63,7 +71,8 @@ impl Default for Parameters {
             inherit: true,
             follow: true,
             verbose: false,
-            trace: false,
+            on_miss: OnMiss::Count,
+            plant: None,
         }
     }
 }
@@ -84,7 +93,7 @@ impl Parameters {
         if self.deadline_us == 0 {
             return Err(Error::parameter("deadline_us", "0; a transaction takes at least some time"));
         }
-        Ok(())
+        self.on_miss.check()
     }
 
     /// What to tell before the run if it loads more CPUs than there are: its figures then say nothing of
@@ -117,34 +126,104 @@ impl Parameters {
 ///
 /// # Errors
 ///
-/// If a parameter is out of its range, `SCHED_FIFO` is not permitted, a call fails or a process dies.
+/// If a parameter is out of its range, `SCHED_FIFO` is not permitted, a call fails, a process dies, or
+/// misses are to be recorded and tracing is not permitted.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
-    let Parameters { engine, inherit, follow, .. } = *parameters;
+    let Parameters { engine, inherit, follow, plant, .. } = *parameters;
+    let mut reaction = Reaction::prepare(parameters)?;
     let calls = rpc::Parameters { engine, inherit, follow, ..rpc::Parameters::default() };
+    let serving = Serving { plant, ..Serving::default() };
     let mut pairs =
-        (0..parameters.pairs).map(|_| Processes::start(&calls, None, 1)).collect::<Result<Vec<_>>>()?;
-    let plan = Plan {
-        iterations: parameters.iterations,
-        verbose: parameters.verbose,
-        halt_after: parameters.trace.then(|| Duration::from_micros(parameters.deadline_us)),
-    };
-    // All are connected before the first one starts, and run together.
-    for pair in &mut pairs {
-        pair.clients[0].tell(&AskClient::Latency(plan.clone()))?;
-    }
-    let mut results = Vec::with_capacity(pairs.len());
-    for pair in &mut pairs {
-        results.push(pair.clients[0].answer::<Pairwise>(CALL_LIMIT * 12)?);
+        (0..parameters.pairs).map(|_| Processes::start(&calls, serving, 1)).collect::<Result<Vec<_>>>()?;
+    let _hogs = Hogs::start(plant)?;
+    let mut results: Vec<Pairwise> = pairs.iter().map(|_| Pairwise::default()).collect();
+    // Once, unless a miss interrupts it.
+    loop {
+        let left = |result: &Pairwise| parameters.iterations.saturating_sub(result.fifo.len() as u32);
+        // All are connected before the first one starts, and run together.
+        for (pair, result) in pairs.iter_mut().zip(&results).filter(|(_, result)| left(result) > 0) {
+            pair.clients[0].tell(&AskClient::Latency(Plan {
+                iterations: left(result),
+                verbose: parameters.verbose,
+                wire: reaction.wire(),
+                urgent_only: matches!(reaction, Reaction::Halt(..)),
+                plant,
+            }))?;
+        }
+        for (pair, result) in pairs.iter_mut().zip(&mut results).filter(|(_, result)| left(result) > 0) {
+            result.append(pair.clients[0].answer::<Pairwise>(CALL_LIMIT * 12)?);
+        }
+        let missed = results.iter_mut().enumerate().filter_map(|(pair, result)| {
+            let Missed { what, window, slices } = result.missed.take()?;
+            Some(Missed { what: format!("{what} of pair {pair}"), window, slices })
+        });
+        // The first of them stopped the recording.
+        let first = missed.min_by_key(|missed| missed.window.end);
+        if !reaction.goes_on_after(first)? || results.iter().all(|result| left(result) == 0) {
+            break;
+        }
     }
     let main = if parameters.verbose { Some(client::describe_this("main")?) } else { None };
-    Report::new(parameters, results, main)
+    // The recorder's files can be closed now: nobody is left who could stop it.
+    drop(pairs);
+    Ok(Report::new(parameters, results, main)?.with_reaction(reaction))
+}
+
+/// What is done about a miss, while the test runs.
+#[derive(Debug)]
+enum Reaction {
+    Count,
+    /// The recorder, and how many misses it is to keep.
+    Record(Box<Recorder>, u32),
+    /// The wire to the trace, the file that holds it, and whether it was halted.
+    Halt(Wire, PathBuf, bool),
+}
+
+impl Reaction {
+    fn prepare(parameters: &Parameters) -> Result<Self> {
+        let limit = Duration::from_micros(parameters.deadline_us);
+        Ok(match &parameters.on_miss {
+            OnMiss::Count => Reaction::Count,
+            OnMiss::Record { recording, keep } => {
+                Reaction::Record(Box::new(Recorder::start(recording, limit)?), *keep)
+            }
+            OnMiss::Halt(folder) => {
+                let (wire, file) = running_trace(folder.as_deref(), limit)?;
+                Reaction::Halt(wire, file, false)
+            }
+        })
+    }
+
+    fn wire(&self) -> Option<Wire> {
+        match self {
+            Reaction::Count => None,
+            Reaction::Record(recorder, _) => Some(recorder.wire()),
+            Reaction::Halt(wire, ..) => Some(wire.clone()),
+        }
+    }
+
+    /// Keeps the miss, if there was one; says whether the test goes on if it is not done.
+    fn goes_on_after(&mut self, missed: Option<Missed>) -> Result<bool> {
+        match (self, missed) {
+            (Reaction::Record(recorder, wanted), Some(missed)) => {
+                recorder.keep(missed)?;
+                Ok(recorder.kept() < *wanted as usize)
+            }
+            (Reaction::Halt(.., halted), Some(_)) => {
+                *halted = true;
+                Ok(false)
+            }
+            _ => Ok(false),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use handoff_testkit::{require, require_realtime};
+    use crate::deadline::Recording;
+    use handoff_testkit::{require, require_realtime, require_root};
 
     #[test]
     fn impossible_parameters_are_refused() {
@@ -184,17 +263,47 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_does_not_run_is_an_error() {
+    fn a_trace_is_halted_at_an_urgent_miss_if_it_runs() {
+        require!(require_root());
         require!(require_realtime());
-        let running = ["/sys/kernel/tracing/tracing_on", "/sys/kernel/debug/tracing/tracing_on"]
-            .into_iter()
-            .any(|file| std::fs::read_to_string(file).is_ok_and(|state| state.trim() == "1"));
-        if running {
-            return handoff_testkit::skip("a_trace_that_does_not_run_is_an_error", "a trace is running");
-        }
         crate::rpc::play_here();
-        let error = run(&Parameters { trace: true, ..Parameters::default() }).expect_err("refused");
-        assert!(error.to_string().contains("trace is not running"), "{error}");
+        // A trace of our own: that of the machine is not touched.
+        let tracefs = handoff_trace::TraceFs::find().expect("root can always trace");
+        let instance = handoff_trace::tracefs::Instance::create(&tracefs).expect("root may");
+        let on_miss = OnMiss::Halt(Some(instance.path().to_owned()));
+        let parameters = Parameters { on_miss, deadline_us: 1, ..Parameters::default() };
+        let error = run(&parameters).expect_err("it does not run").to_string();
+        assert!(error.contains("trace is not running"), "{error}");
+        instance.set("tracing_on", "1").expect("written");
+        let report = run(&parameters).expect("it runs");
+        assert_eq!(report.halted(), Some(instance.path().join("trace").as_path()));
+        assert_eq!(instance.get("tracing_on").expect("read").trim(), "0");
+        assert!(report.ended_early() && report.misses().is_empty());
+    }
+
+    #[test]
+    fn misses_are_kept_until_there_are_enough() {
+        require!(require_root());
+        require!(require_realtime());
+        crate::rpc::play_here();
+        let folder = tempfile::tempdir().expect("a folder");
+        let recording = Recording { folder: folder.path().to_owned(), buffer_kib: 1024 };
+        let on_miss = OnMiss::Record { recording, keep: 3 };
+        let parameters = Parameters { on_miss, deadline_us: 1, pairs: 2, ..Parameters::default() };
+        let report = run(&parameters).expect("it runs");
+        assert_eq!(report.misses().len(), 3);
+        assert!(report.ended_early() && report.halted().is_none());
+        for (number, miss) in (1..).zip(report.misses()) {
+            let diagnosis = &miss.kept.diagnosis;
+            assert!(miss.took_ns > 1000 && miss.deadline_ns == 1000, "{miss}");
+            assert_eq!(diagnosis.window.length(), miss.took_ns);
+            assert_eq!(diagnosis.causes.iter().map(|cause| cause.ns).sum::<u64>(), miss.took_ns);
+            assert_eq!(miss.kept.trace, folder.path().join(format!("miss-{number}.dat")));
+            assert!(miss.kept.html.exists() && miss.kept.perfetto.exists());
+            assert!(miss.to_string().starts_with("deadline triggered: halt & stop trace\nlog:"));
+        }
+        let json = serde_json::to_value(&report).expect("serialises");
+        assert_eq!(json["misses"].as_array().map(Vec::len), Some(3));
     }
 
     #[test]

@@ -16,12 +16,15 @@
 //! | [`spin`] | CPU-bound tasks |
 //! | [`tcp_stream`], [`tcp_rr`] | TCP over loopback, or two network namespaces with a queue |
 //!
+//! What a missed deadline leaves is the business of [`deadline`].
+//!
 //! [`Workload`] is any of them by name. A program that runs those with calls in them calls
 //! [`play_if_peer`] first in its `main`: the second process is that program, started again.
 
 pub mod add_ints;
 mod catalog;
 mod cformat;
+pub mod deadline;
 mod error;
 pub mod floor;
 pub mod hackbench;

@@ -11,10 +11,10 @@ pub(crate) mod role;
 pub(crate) mod service;
 mod session;
 
-pub(crate) use session::Processes;
 #[cfg(test)]
 pub(crate) use session::tests::play_here;
 pub use session::{MAX_SAMPLES, Session};
+pub(crate) use session::{Processes, Serving};
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use crate::deadline::{Watch, Watched};
 use crate::error::{Error, Result};
 use crate::floor::{self, MAX_SAMPLES, Primitive, Session};
 use crate::measurement::{Better, Clock, Measurement, Unit};
@@ -25,11 +26,15 @@ pub struct Parameters {
     pub size: usize,
     /// Where the two processes run.
     pub placement: Placement,
+    /// A deadline for each sample (a round trip, or several where there are more than are kept one by
+    /// one); what led to the first miss is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Parameters { loops: 100_000, size: 4, placement: Placement::Unpinned }
+        Parameters { loops: 100_000, size: 4, placement: Placement::Unpinned, watch: None }
     }
 }
 
@@ -43,6 +48,7 @@ impl Parameters {
         if self.loops == 0 {
             return Err(Error::parameter("loops", "0; at least 1 is needed"));
         }
+        self.watch.as_ref().map_or(Ok(()), Watch::check)?;
         self.floor().check()
     }
 
@@ -59,9 +65,10 @@ impl Parameters {
 /// If a parameter is out of its range or a process dies.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
-    let Parameters { loops, size, placement } = *parameters;
+    let Parameters { loops, size, placement, .. } = *parameters;
     let counting = Counting::of_this_thread();
-    let mut session = Session::start(&parameters.floor())?;
+    let watched = Watched::start(parameters.watch.as_ref())?;
+    let mut session = Session::start_watched(&parameters.floor(), watched.as_ref())?;
     let trips = loops.div_ceil(MAX_SAMPLES);
     let samples = loops / trips;
     let rest = loops % trips;
@@ -72,6 +79,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     }
     let seconds = start.elapsed().as_secs_f64();
     drop(session);
+    let notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a round trip"))?;
     let map = BTreeMap::from([
         ("loops".to_owned(), loops.into()),
         ("size".to_owned(), size.into()),
@@ -94,7 +102,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
         parameters: map,
         measurements,
         counters: counting.read(),
-        notes: Vec::new(),
+        notes,
     })
 }
 
@@ -117,7 +125,8 @@ mod tests {
     #[test]
     fn more_loops_than_samples_are_grouped() {
         let loops = MAX_SAMPLES + 1;
-        let parameters = Parameters { loops, placement: Placement::same_cpu().expect("a CPU"), size: 1 };
+        let parameters =
+            Parameters { loops, placement: Placement::same_cpu().expect("a CPU"), size: 1, watch: None };
         let outcome = run(&parameters).expect("it runs");
         let trips = outcome.measurement("sched-pipe/round_trip").expect("measured").summary();
         assert_eq!(trips.count, u64::from(loops / 2 + 1));

@@ -6,15 +6,18 @@ use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::deadline::{Watch, Watched};
 use crate::error::{Error, Result};
 use crate::floor::{receive, send};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
 use crate::net::{Link, Way};
 use crate::outcome::{Counter, Outcome};
+use crate::sys::clock::now;
 use crate::sys::gate::Gate;
 use crate::sys::perf::Counting;
 use crate::sys::shared::SharedRegion;
@@ -38,11 +41,21 @@ pub struct Parameters {
     pub transactions: usize,
     /// What lies between the two ends.
     pub link: Link,
+    /// A deadline for each transaction; what led to the first miss is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Parameters { request: 1, response: 1, flows: 1, transactions: 20_000, link: Link::default() }
+        Parameters {
+            request: 1,
+            response: 1,
+            flows: 1,
+            transactions: 20_000,
+            link: Link::default(),
+            watch: None,
+        }
     }
 }
 
@@ -65,6 +78,7 @@ impl Parameters {
             let problem = format!("{}; 1 to {MAX_TRANSACTIONS} in all flows", self.transactions);
             return Err(Error::parameter("transactions", problem));
         }
+        self.watch.as_ref().map_or(Ok(()), Watch::check)?;
         self.link.check()
     }
 
@@ -89,6 +103,7 @@ impl Parameters {
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let &Parameters { request, response, flows, transactions, .. } = parameters;
+    let watched = Watched::start(parameters.watch.as_ref())?;
     let way = Way::new(&parameters.link)?;
     let connections = way.connect(flows, true)?;
     let region = SharedRegion::new(Gate::SIZE + 8 * flows * transactions)
@@ -105,17 +120,24 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
         // SAFETY: system calls and its buffers only.
         unsafe { team.fork("server", &[server.as_raw_fd()], body) }.map_err(cannot)?;
         let client = &connection.client;
-        let keep = |index: usize, took: Duration| {
+        let callee = team.pids().last().copied().unwrap_or(0);
+        let keep = |index: usize, start: u64, end: u64| {
             let at = Gate::SIZE + 8 * (flow * transactions + index);
-            region.u64(at).store(took.as_nanos() as u64, Ordering::Relaxed);
+            region.u64(at).store(end - start, Ordering::Relaxed);
+            match watched.as_ref().map(|watched| watched.check(callee, start, end)) {
+                Some(Err(error)) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+                _ => Ok(()),
+            }
         };
+        let mut fds = vec![client.as_raw_fd()];
+        fds.extend(watched.as_ref().map(Watched::fd));
         let body = || {
             i32::from(
                 gate.pass().and_then(|()| call(client, transactions, &asked, &mut answered, keep)).is_err(),
             )
         };
         // SAFETY: system calls, readings of the clock, its buffers and shared memory only.
-        unsafe { team.fork("client", &[client.as_raw_fd()], body) }.map_err(cannot)?;
+        unsafe { team.fork("client", &fds, body) }.map_err(cannot)?;
     }
     drop(connections);
     gate.wait_for(2 * flows, &mut team)?;
@@ -130,7 +152,8 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let counted: Vec<Vec<Counter>> = counting.iter().map(Counting::read).collect();
     let mut counters = Counter::sum("", &counted);
     counters.extend(snmp);
-    outcome(parameters, trips, elapsed, &exits, counters)
+    let notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a transaction"))?;
+    Ok(Outcome { notes, ..outcome(parameters, trips, elapsed, &exits, counters)? })
 }
 
 fn serve(socket: &TcpStream, transactions: usize, asked: &mut [u8], answer: &[u8]) -> rustix::io::Result<()> {
@@ -146,14 +169,14 @@ fn call(
     transactions: usize,
     ask: &[u8],
     answered: &mut [u8],
-    keep: impl Fn(usize, Duration),
+    keep: impl Fn(usize, u64, u64) -> rustix::io::Result<()>,
 ) -> rustix::io::Result<()> {
-    let mut before = Instant::now();
+    let mut before = now();
     for index in 0..transactions {
         send(socket, ask)?;
         receive(socket, answered)?;
-        let after = Instant::now();
-        keep(index, after.duration_since(before));
+        let after = now();
+        keep(index, before, after)?;
         before = after;
     }
     Ok(())

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::deadline::{Watch, Watched};
 use crate::error::{Error, Result};
 use crate::measurement::{Better, Clock, Measurement, Unit};
 use crate::outcome::Outcome;
 use crate::spin;
+use crate::sys::clock::now;
 use crate::sys::gate::Gate;
 use crate::sys::perf::Counting;
 use crate::sys::shared::SharedRegion;
@@ -38,11 +39,14 @@ pub struct Parameters {
     pub rounds: usize,
     /// Steps that a wakee computes each time; 1000 take about 1.5 us.
     pub work: u64,
+    /// A deadline for each wake-up; what led to the first miss is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Parameters { wakees: 8, rounds: 2000, work: 1000 }
+        Parameters { wakees: 8, rounds: 2000, work: 1000, watch: None }
     }
 }
 
@@ -61,7 +65,7 @@ impl Parameters {
                 format!("{} of {} wakees; 1 to {MAX_WAKES} wake-ups in all", self.rounds, self.wakees);
             return Err(Error::parameter("rounds", problem));
         }
-        Ok(())
+        self.watch.as_ref().map_or(Ok(()), Watch::check)
     }
 }
 
@@ -130,13 +134,16 @@ impl Board {
         Ok(())
     }
 
-    fn be_woken(&self, wakee: usize, work: u64) -> rustix::io::Result<()> {
+    fn be_woken(&self, wakee: usize, work: u64, watched: Option<&Watched>) -> rustix::io::Result<()> {
         for round in 0..self.rounds {
             while self.round(wakee).load(Ordering::Acquire) as usize == round {
                 sleep_on(self.round(wakee), round as u32)?;
             }
-            let latency = now().saturating_sub(self.woken_at(wakee).load(Ordering::Relaxed));
-            self.sample(wakee, round).store(latency, Ordering::Relaxed);
+            let (woken, runs) = (self.woken_at(wakee).load(Ordering::Relaxed), now());
+            if let Some(Err(error)) = watched.map(|watched| watched.check(0, woken, runs)) {
+                return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            }
+            self.sample(wakee, round).store(runs.saturating_sub(woken), Ordering::Relaxed);
             spin::compute(work);
             if self.busy().fetch_sub(1, Ordering::AcqRel) == 1 {
                 futex::wake(self.busy(), futex::Flags::empty(), 1)?;
@@ -153,12 +160,6 @@ fn sleep_on(word: &AtomicU32, seen: u32) -> rustix::io::Result<()> {
     }
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds: the same in every process.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
-}
-
 /// Runs it once. Measures `wake-fanout/time` (all rounds), `wake-fanout/round` (each round),
 /// `wake-fanout/latency` (each wake-up) and `wake-fanout/cpu_time`.
 ///
@@ -171,11 +172,14 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let board = Board::new(parameters).map_err(cannot)?;
     let gate = Gate::new(&board.region, 0);
     let counting = Counting::of_this_thread();
+    let watched = Watched::start(parameters.watch.as_ref())?;
+    let fds: Vec<_> = watched.iter().map(Watched::fd).collect();
     let mut team = Team::new();
     for wakee in 0..parameters.wakees {
-        let body = || i32::from(gate.pass().and_then(|()| board.be_woken(wakee, parameters.work)).is_err());
-        // SAFETY: arithmetic, futexes, readings of the clock and shared memory only.
-        unsafe { team.fork("wakee", &[], body) }.map_err(cannot)?;
+        let woken = || board.be_woken(wakee, parameters.work, watched.as_ref());
+        let body = || i32::from(gate.pass().and_then(|()| woken()).is_err());
+        // SAFETY: arithmetic, futexes, a write to the recorder's switch, readings of the clock and shared memory only.
+        unsafe { team.fork("wakee", &fds, body) }.map_err(cannot)?;
     }
     let body = || i32::from(gate.pass().and_then(|()| board.wake_all_for_each_round()).is_err());
     // SAFETY: as for the wakees.
@@ -186,7 +190,8 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let elapsed = start.elapsed();
     let mut usage = Usage::default();
     exits.iter().for_each(|exit| usage.add(&exit.usage));
-    outcome(parameters, &board, elapsed, &usage, counting)
+    let notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a wake-up"))?;
+    Ok(Outcome { notes, ..outcome(parameters, &board, elapsed, &usage, counting)? })
 }
 
 fn outcome(
@@ -229,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_wakee_is_woken_in_every_round() {
-        let parameters = Parameters { wakees: 5, rounds: 60, work: 10 };
+        let parameters = Parameters { wakees: 5, rounds: 60, work: 10, watch: None };
         let outcome = run(&parameters).expect("it runs");
         let summary = |name: &str| *outcome.measurement(name).expect("measured").summary();
         assert_eq!((summary("wake-fanout/round").count, summary("wake-fanout/latency").count), (60, 300));

@@ -21,8 +21,10 @@ use rustix::thread::{CpuSet, futex};
 use super::fds::{Fds, receive, send};
 use super::memory::{Futex, Memcpy, Slot, Spin, Yield};
 use super::{Parameters, Primitive};
+use crate::deadline::Watched;
 use crate::error::{Error, Result};
 use crate::place;
+use crate::sys::clock;
 use crate::sys::shared::SharedRegion;
 use crate::sys::team::{Exit, Team};
 
@@ -79,6 +81,11 @@ impl Session {
     ///
     /// If a parameter is wrong ([`Parameters::check`]), or a process, pipe or mapping cannot be had.
     pub fn start(parameters: &Parameters) -> Result<Self> {
+        Self::start_watched(parameters, None)
+    }
+
+    /// [`Session::start`] with a deadline for each sample.
+    pub(crate) fn start_watched(parameters: &Parameters, watched: Option<&Watched>) -> Result<Self> {
         parameters.check()?;
         let cannot =
             |error: io::Error| Error::io(format!("cannot start the {} floor", parameters.primitive), error);
@@ -86,7 +93,7 @@ impl Session {
         let samples_at = (SLOT + Slot::<Futex>::size(payload.len())).next_multiple_of(64);
         let region = SharedRegion::new(samples_at + 8 * MAX_SAMPLES as usize).map_err(cannot)?;
         let (done, done_by_client) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| cannot(e.into()))?;
-        let start = Start { parameters, region: &region, samples_at, done: &done_by_client };
+        let start = Start { parameters, region: &region, samples_at, done: &done_by_client, watched };
         let team = match parameters.primitive {
             Primitive::Futex => start.both(&Slot::<Futex>::new(&region, &payload)),
             Primitive::CacheLine => start.both(&Slot::<Spin>::new(&region, &payload)),
@@ -192,6 +199,7 @@ struct Start<'a> {
     region: &'a SharedRegion,
     samples_at: usize,
     done: &'a OwnedFd,
+    watched: Option<&'a Watched>,
 }
 
 impl Start<'_> {
@@ -208,7 +216,9 @@ impl Start<'_> {
         let mask = self.parameters.placement.client();
         let mut fds = hop.client_fds();
         fds.push(self.done.as_raw_fd());
-        let body = || report(self.region.u32(CLIENT_ERRNO), self.call(hop, &mut scratch, mask));
+        fds.extend(self.watched.map(Watched::fd));
+        let server = team.pids().first().copied().unwrap_or(0);
+        let body = || report(self.region.u32(CLIENT_ERRNO), self.call(hop, &mut scratch, mask, server));
         // SAFETY: as for `serve`.
         unsafe { team.fork("client", &fds, body) }?;
         Ok(team)
@@ -225,7 +235,13 @@ impl Start<'_> {
         }
     }
 
-    fn call<H: Hop>(&self, hop: &H, scratch: &mut [u8], mask: Option<CpuSet>) -> rustix::io::Result<()> {
+    fn call<H: Hop>(
+        &self,
+        hop: &H,
+        scratch: &mut [u8],
+        mask: Option<CpuSet>,
+        server: i32,
+    ) -> rustix::io::Result<()> {
         place::apply(mask.as_ref())?;
         let mut seen = 0;
         loop {
@@ -233,14 +249,19 @@ impl Start<'_> {
             for _ in 0..WARM_UP {
                 hop.client(scratch)?;
             }
-            let mut before = Instant::now();
+            let mut before = clock::now();
             for sample in 0..samples {
                 for _ in 0..trips {
                     hop.client(scratch)?;
                 }
-                let after = Instant::now();
-                let took = after.duration_since(before).as_nanos() as u64;
-                self.region.u64(self.samples_at + 8 * sample as usize).store(took, Ordering::Relaxed);
+                let after = clock::now();
+                self.region
+                    .u64(self.samples_at + 8 * sample as usize)
+                    .store(after - before, Ordering::Relaxed);
+                if let Some(watched) = self.watched {
+                    let checked = watched.check(server, before, after);
+                    checked.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+                }
                 before = after;
             }
             send(self.done, &[1])?;

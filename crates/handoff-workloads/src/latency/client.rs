@@ -1,26 +1,33 @@
 //! The client's side of the latency test.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use handoff_ipc::shm;
 use handoff_placement::{Policy, Priority, Tid};
+use handoff_trace::diagnose::Window;
 use serde::{Deserialize, Serialize};
 
-use super::halt::RunningTrace;
+use super::Plant;
+use super::why::{Counters, Ledger, Spent, Worst};
+use crate::deadline::{Missed, Slices, Tripwire, Wire};
 use crate::error::{Error, Result};
-use crate::rpc::role::{call_failed, nanoseconds};
+use crate::rpc::role::call_failed;
 use crate::rpc::service::{ProbeProxy, Spot, cpu_here};
+use crate::sys::clock::now;
 
 /// What a client is asked to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Plan {
+    /// How many iterations; fewer are made if a deadline is missed.
     pub(crate) iterations: u32,
     pub(crate) verbose: bool,
-    /// Stop the trace, and the test, when a FIFO caller waits for longer.
-    pub(crate) halt_after: Option<Duration>,
+    /// What a missed deadline stops. The test of this client ends there, too.
+    pub(crate) wire: Option<Wire>,
+    /// Only urgent callers have that deadline, as in the original.
+    pub(crate) urgent_only: bool,
+    /// What makes some urgent calls late.
+    pub(crate) plant: Option<Plant>,
 }
 
 /// What it answers.
@@ -36,8 +43,31 @@ pub(crate) struct Pairwise {
     pub(crate) mismatches: Vec<Mismatch>,
     /// Where everything ran, in words.
     pub(crate) verbose: Vec<String>,
-    /// The trace that was stopped because a deadline was missed.
-    pub(crate) halted: Option<PathBuf>,
+    /// The miss that ended it.
+    pub(crate) missed: Option<Missed>,
+    /// The slowest transaction.
+    pub(crate) worst: Option<Worst>,
+}
+
+impl Pairwise {
+    /// Adds what the same client did afterwards.
+    pub(crate) fn append(&mut self, later: Pairwise) {
+        self.other.extend(later.other);
+        self.fifo.extend(later.fifo);
+        self.not_sync += later.not_sync;
+        self.verbose.extend(later.verbose);
+        for mismatch in later.mismatches {
+            let same =
+                |known: &&mut Mismatch| Mismatch { times: mismatch.times, ..(*known).clone() } == mismatch;
+            match self.mismatches.iter_mut().find(same) {
+                Some(known) => known.times += mismatch.times,
+                None => self.mismatches.push(mismatch),
+            }
+        }
+        self.missed = later.missed.or(self.missed.take());
+        let both = self.worst.take().into_iter().chain(later.worst);
+        self.worst = both.max_by_key(|worst| worst.took_ns);
+    }
 }
 
 /// Something of the priority that the server's thread did not have as its caller did.
@@ -61,7 +91,8 @@ const URGENT: Priority = Priority::fifo(99);
 /// Plays the client.
 pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
     let mut tally = Tally::default();
-    let trace = plan.halt_after.map(|limit| RunningTrace::find().map(|trace| (trace, limit))).transpose()?;
+    let tripwire = plan.wire.as_ref().map(Wire::open).transpose()?;
+    let tripwire = tripwire.as_ref();
     let main = Spot::here().map_err(|error| call_failed(&error))?;
     if plan.verbose {
         // The first call finds out which process serves.
@@ -69,24 +100,26 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
         tally.say("service", &service);
         tally.say("client", &main);
     }
-    for _ in 0..plan.iterations {
-        let fifo = thread::scope(|scope| {
-            let urgent = || -> Result<Transaction> {
+    let own = Counters::own();
+    for iteration in 0..plan.iterations {
+        let late = plan.plant.is_some_and(|plant| plant.makes_late(iteration));
+        tally.ledger.settle();
+        let (fifo, missed) = thread::scope(|scope| {
+            let urgent = || -> Result<(Watched, bool)> {
                 become_urgent()?;
-                Transaction::make(probe)
+                Watched::make(probe, late, tripwire, &Counters::own())
             };
             let started = thread::Builder::new().name("fifo-caller".into()).spawn_scoped(scope, urgent);
             let thread = started.map_err(|error| Error::io("cannot start the FIFO caller", error))?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        if let Some((trace, _)) = trace.as_ref().filter(|(_, limit)| u128::from(fifo.took) > limit.as_nanos())
-        {
-            tally.result.halted = Some(trace.halt()?);
-        }
-        tally.add("fifo", &fifo, plan.verbose);
-        let other = Transaction::make(probe)?;
-        tally.add("other", &other, plan.verbose);
-        if tally.result.halted.is_some() {
+        tally.add("fifo", &fifo, plan.verbose, missed);
+        let of_both = tripwire.filter(|_| !plan.urgent_only && !missed);
+        tally.ledger.settle();
+        let (other, missed) = Watched::make(probe, false, of_both, &own)?;
+        tally.add("other", &other, plan.verbose, missed);
+        // Also where another client has missed a deadline: what follows is not recorded.
+        if tripwire.is_some_and(Tripwire::is_cut) {
             break;
         }
     }
@@ -107,19 +140,36 @@ pub(crate) fn become_urgent() -> Result<()> {
 pub(crate) struct Transaction {
     pub(crate) caller: Spot,
     pub(crate) server: Spot,
-    pub(crate) took: u64,
+    /// When it began and when its reply was there, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
 }
 
 impl Transaction {
     /// Makes it on this thread.
     pub(crate) fn make(probe: &ProbeProxy) -> Result<Self> {
+        Self::make_by(|| probe.where_served())
+    }
+
+    fn make_by(call: impl FnOnce() -> handoff_ipc::Result<Spot>) -> Result<Self> {
         let failed = |error| call_failed(&error);
         let mut caller = Spot::here().map_err(failed)?;
         caller.cpu = cpu_here();
-        let start = Instant::now();
-        let server = probe.where_served().map_err(failed)?;
-        let took = nanoseconds(start.elapsed());
-        Ok(Transaction { caller, server, took })
+        let start = now();
+        let server = call().map_err(failed)?;
+        let end = now();
+        Ok(Transaction { caller, server, start, end })
+    }
+
+    /// How long it took, in nanoseconds.
+    pub(crate) fn took(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Who called whom, and when.
+    pub(crate) fn window(&self) -> Window {
+        let Transaction { caller, server, start, end } = self;
+        Window { caller: caller.tid, callee: Some(server.tid), start: *start, end: *end }
     }
 
     /// What the server's thread did not have as the caller did: what, the caller's, the server's.
@@ -136,16 +186,47 @@ impl Transaction {
     }
 }
 
+/// A transaction of the latency test.
+struct Watched {
+    transaction: Transaction,
+    /// What its caller used up meanwhile.
+    spent: Option<Spent>,
+}
+
+impl Watched {
+    /// Makes it on this thread, and says whether it was so late that it cut the wire.
+    fn make(probe: &ProbeProxy, late: bool, wire: Option<&Tripwire>, own: &Counters) -> Result<(Self, bool)> {
+        let before = own.read();
+        let call = || if late { probe.where_served_late() } else { probe.where_served() };
+        let transaction = Transaction::make_by(call)?;
+        let missed = wire.map_or(Ok(false), |wire| wire.check(transaction.start, transaction.end))?;
+        let spent = own.read().zip(before).map(|(after, before)| after.since(before));
+        Ok((Watched { transaction, spent }, missed))
+    }
+}
+
 #[derive(Default)]
 struct Tally {
     result: Pairwise,
     mismatches: BTreeMap<(&'static str, &'static str, String, String), u64>,
+    slices: Slices,
+    ledger: Ledger,
 }
 
 impl Tally {
-    fn add(&mut self, caller: &'static str, transaction: &Transaction, verbose: bool) {
+    fn add(&mut self, caller: &'static str, watched: &Watched, verbose: bool, missed: bool) {
+        let Watched { transaction, spent } = watched;
         let times = if caller == "fifo" { &mut self.result.fifo } else { &mut self.result.other };
-        times.push(transaction.took);
+        times.push(transaction.took());
+        let window = transaction.window();
+        self.slices.add(caller, window);
+        let server = (transaction.server.pid, transaction.server.tid);
+        self.ledger.note(caller, transaction.took(), *spent, server);
+        if missed {
+            let what = format!("a call of the {caller} caller");
+            let slices = self.slices.take();
+            self.result.missed = Some(Missed { what, window, slices });
+        }
         if transaction.caller.cpu != transaction.server.cpu {
             self.result.not_sync += 1;
         }
@@ -172,6 +253,7 @@ impl Tally {
                 times,
             };
         self.result.mismatches = self.mismatches.into_iter().map(listed).collect();
+        self.result.worst = self.ledger.finish();
         self.result
     }
 }

@@ -6,20 +6,22 @@ use std::path::{Path, PathBuf};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use super::{Mismatch, Pairwise, Parameters};
+use super::{Mismatch, Pairwise, Parameters, Reaction, Worst};
 use crate::cformat::general;
+use crate::deadline::Miss;
 use crate::error::Result;
 use crate::measurement::{Better, Clock, Measurement, Summary, Unit};
 use crate::outcome::Outcome;
 
 /// The result of one run. It prints as `libhwbinder_latency` does, and serialises with the same keys.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Report {
     parameters: Parameters,
     pairs: Vec<PairReport>,
     raw: bool,
     verbose: Vec<String>,
     halted: Option<PathBuf>,
+    misses: Vec<Miss>,
 }
 
 /// What one pair of processes saw.
@@ -35,6 +37,8 @@ pub struct PairReport {
     pub fifo: Transactions,
     /// Where the server did not have its caller's priority.
     pub mismatches: Vec<Mismatch>,
+    /// The slowest transaction, and what is known of why.
+    pub worst: Option<Worst>,
 }
 
 /// The transactions of one kind of caller.
@@ -83,6 +87,7 @@ impl PairReport {
             other: Transactions::new("latency/other", result.other, deadline_us)?,
             fifo: Transactions::new("latency/fifo", result.fifo, deadline_us)?,
             mismatches: result.mismatches,
+            worst: result.worst,
         };
         Ok((pair, result.verbose))
     }
@@ -102,13 +107,22 @@ impl Report {
     /// `main` is what `-v` says of the process that started the others.
     pub(super) fn new(parameters: &Parameters, results: Vec<Pairwise>, main: Option<String>) -> Result<Self> {
         let (mut pairs, mut verbose) = (Vec::new(), Vec::from_iter(main));
-        let halted = results.iter().find_map(|result| result.halted.clone());
         for result in results {
             let (pair, said) = PairReport::new(result, parameters.deadline_us)?;
             pairs.push(pair);
             verbose.extend(said);
         }
-        Ok(Report { parameters: parameters.clone(), pairs, raw: false, verbose, halted })
+        let parameters = parameters.clone();
+        Ok(Report { parameters, pairs, raw: false, verbose, halted: None, misses: Vec::new() })
+    }
+
+    pub(super) fn with_reaction(mut self, reaction: Reaction) -> Self {
+        match reaction {
+            Reaction::Record(recorder, _) => self.misses = recorder.finish(),
+            Reaction::Halt(_, file, true) => self.halted = Some(file),
+            Reaction::Halt(..) | Reaction::Count => {}
+        }
+        self
     }
 
     /// The same, printing and serialising every transaction as well (`-raw_data`).
@@ -128,7 +142,19 @@ impl Report {
         &self.verbose
     }
 
-    /// The trace that was stopped because a FIFO caller missed its deadline. The test ended there, too.
+    /// The misses that were recorded, in order, with their causes.
+    pub fn misses(&self) -> &[Miss] {
+        &self.misses
+    }
+
+    /// Whether the test ended before all its iterations, because as many misses were kept as are wanted
+    /// or the trace was halted.
+    pub fn ended_early(&self) -> bool {
+        let all = 2 * u64::from(self.parameters.iterations);
+        self.pairs.iter().any(|pair| pair.transactions < all)
+    }
+
+    /// The trace that was halted because a FIFO caller missed its deadline. The test ended there, too.
     pub fn halted(&self) -> Option<&Path> {
         self.halted.as_deref()
     }
@@ -180,6 +206,14 @@ impl Report {
             counters: Vec::new(),
             notes,
         })
+    }
+
+    /// Why the slowest transaction of all was slow, in one sentence, as far as it is known.
+    pub fn why_worst(&self) -> Option<String> {
+        let (pair, worst) = (self.pairs.iter().enumerate())
+            .filter_map(|(pair, report)| Some((pair, report.worst.as_ref()?)))
+            .max_by_key(|(_, worst)| worst.took_ns)?;
+        Some(format!("P{pair}: {worst}"))
     }
 
     fn verdict(&self) -> &'static str {
@@ -277,6 +311,16 @@ struct Pair<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fifo_data: Option<Vec<f64>>,
     mismatches: &'a [Mismatch],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worst: Option<Slowest<'a>>,
+}
+
+/// The slowest transaction, with the sentence that text has.
+#[derive(Serialize)]
+struct Slowest<'a> {
+    #[serde(flatten)]
+    of: &'a Worst,
+    why: String,
 }
 
 #[derive(Serialize)]
@@ -303,7 +347,7 @@ impl Serialize for Report {
             Percentiles { p50, p90, p95, p99 }
         };
         let raw = |of: &Transactions| self.raw.then(|| of.raw.iter().map(|&ns| ns as f64 / 1e6).collect());
-        let mut map = serializer.serialize_map(Some(self.pairs.len() + 2))?;
+        let mut map = serializer.serialize_map(None)?;
         let Parameters { pairs: pair, iterations, deadline_us, engine, inherit, follow, .. } =
             self.parameters;
         let engine = engine.name();
@@ -324,10 +368,17 @@ impl Serialize for Report {
                 other_data: raw(&pair.other),
                 fifo_data: raw(&pair.fifo),
                 mismatches: &pair.mismatches,
+                worst: pair.worst.as_ref().map(|of| Slowest { of, why: of.to_string() }),
             };
             map.serialize_entry(&format!("P{index}"), &entry)?;
         }
         map.serialize_entry("inheritance", self.verdict())?;
+        if let Some(trace) = &self.halted {
+            map.serialize_entry("halted", trace)?;
+        }
+        if !self.misses.is_empty() {
+            map.serialize_entry("misses", &self.misses)?;
+        }
         map.end()
     }
 }
@@ -343,7 +394,8 @@ mod tests {
             not_sync: 2,
             mismatches: mismatches.clone(),
             verbose: vec![],
-            halted: None,
+            missed: None,
+            worst: None,
         };
         let parameters = Parameters { iterations: 4, pairs: 2, ..Parameters::default() };
         Report::new(&parameters, vec![pair(), pair()], None).expect("values")

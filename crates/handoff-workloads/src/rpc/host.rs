@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Engine;
 use super::service::{Probe, ProbeProxy};
 use crate::error::{Error, Result};
+use crate::latency::{Lateness, Plant};
 
 /// Where a server can be reached.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,7 +43,13 @@ fn failed(what: &str, error: handoff_ipc::Error) -> Error {
 
 /// Offers a [`Probe`]: with a service manager of its own where the engine allows it, so that a
 /// measurement neither needs nor disturbs the one of the machine.
-pub(super) fn serve(engine: Engine, inherit: bool, threads: Option<usize>) -> Result<(Runtime, Address)> {
+pub(super) fn serve(
+    engine: Engine,
+    inherit: bool,
+    threads: Option<usize>,
+    plant: Option<Plant>,
+) -> Result<(Runtime, Address)> {
+    let lateness = plant.map(Lateness::prepare).transpose()?.flatten();
     let runtime = match engine {
         Engine::Shm => Runtime::private(),
         // The driver has one manager for all: the first server of a measurement is it, if there is none.
@@ -58,7 +65,7 @@ pub(super) fn serve(engine: Engine, inherit: bool, threads: Option<usize>) -> Re
     let domain = if engine == Engine::Binder { runtime.domain() } else { Domain::Hardware };
     runtime
         .services()
-        .add(&name, Binder::new(Probe::new(inherit)), ServiceOptions::of(domain))
+        .add(&name, Binder::new(Probe::new(inherit).with_lateness(lateness)), ServiceOptions::of(domain))
         .map_err(|error| failed("cannot register the service", error))?;
     let socket = runtime.socket().map(PathBuf::from);
     Ok((runtime, Address { name, socket }))
@@ -70,10 +77,11 @@ pub(super) fn connect(
     address: Option<&Address>,
     inherit: bool,
     follow: bool,
+    plant: Option<Plant>,
 ) -> Result<(Runtime, ProbeProxy)> {
     shm::follow_callers(follow);
     let (runtime, address) = match address {
-        None => serve(engine, inherit, None)?,
+        None => serve(engine, inherit, None, plant)?,
         Some(address) => {
             let options = Options { socket: address.socket.clone(), ..Options::on(engine.into()) };
             let runtime = Runtime::connect(&options)

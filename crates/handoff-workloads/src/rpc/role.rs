@@ -13,7 +13,7 @@ use super::service::ProbeProxy;
 use crate::add_ints;
 use crate::error::{Error, Result};
 use crate::inversion;
-use crate::latency;
+use crate::latency::{self, Plant};
 use crate::peer::{Answer, Channel};
 use crate::place::{self, Placement};
 
@@ -42,6 +42,7 @@ pub(crate) struct Server {
     pub(crate) cpu: Option<usize>,
     pub(crate) inherit: bool,
     pub(crate) threads: Option<usize>,
+    pub(crate) plant: Option<Plant>,
 }
 
 /// A process that makes calls when it is told to.
@@ -53,6 +54,7 @@ pub(crate) struct Client {
     pub(crate) cpu: Option<usize>,
     pub(crate) inherit: bool,
     pub(crate) follow: bool,
+    pub(crate) plant: Option<Plant>,
 }
 
 /// What a server is asked.
@@ -93,8 +95,8 @@ const WARM_UP: u32 = 20;
 pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
     match role {
         Role::Server(server) => {
-            let started =
-                pin(server.cpu).and_then(|()| host::serve(server.engine, server.inherit, server.threads));
+            let Server { engine, cpu, inherit, threads, plant } = server;
+            let started = pin(cpu).and_then(|()| host::serve(engine, inherit, threads, plant));
             let (_runtime, ready) = split(started);
             say(&mut parent, ready)?;
             loop {
@@ -104,12 +106,9 @@ pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
             }
         }
         Role::Client(client) => {
-            let connect = |()| {
-                let runtime_and_probe =
-                    host::connect(client.engine, client.address.as_ref(), client.inherit, client.follow)?;
-                Ok((runtime_and_probe, ()))
-            };
-            let (connected, ready) = split(pin(client.cpu).and_then(connect));
+            let Client { engine, address, cpu, inherit, follow, plant } = client;
+            let connect = |()| Ok((host::connect(engine, address.as_ref(), inherit, follow, plant)?, ()));
+            let (connected, ready) = split(pin(cpu).and_then(connect));
             say(&mut parent, ready)?;
             let Some((_runtime, probe)) = connected else { return Ok(()) };
             loop {

@@ -7,24 +7,34 @@ use handoff_ipc::{Binder, Call, Code, Error, Proxy, Result, Scheduling, Service}
 use handoff_placement::{Priority, Tid};
 use serde::{Deserialize, Serialize};
 
+use crate::latency::Lateness;
 use crate::spin;
 
 const ECHO: Code = 1;
 const WHERE: Code = 2;
 const ADD: Code = 3;
 const WORK: Code = 4;
+const LATE: Code = 5;
 
 /// Answers with what it was sent, with where it runs, with a sum, or after some work.
 #[derive(Debug)]
 pub(crate) struct Probe {
     /// How its threads are scheduled.
     pub(crate) scheduling: Scheduling,
+    /// What makes a call late that asks for it.
+    lateness: Option<Lateness>,
 }
 
 impl Probe {
     /// `leaf` holds: no handler below starts a thread or reads its CPU mask.
     pub(crate) fn new(inherit: bool) -> Self {
-        Probe { scheduling: Scheduling { floor: None, inherit, leaf: true } }
+        Probe { scheduling: Scheduling { floor: None, inherit, leaf: true }, lateness: None }
+    }
+
+    /// With what makes calls late that ask for it.
+    pub(crate) fn with_lateness(mut self, lateness: Option<Lateness>) -> Self {
+        self.lateness = lateness;
+        self
     }
 }
 
@@ -46,7 +56,10 @@ impl Service for Probe {
     ) -> Result<()> {
         match code {
             ECHO => reply.write_shared(data.read_bytes()?),
-            WHERE => {
+            WHERE | LATE => {
+                if let (LATE, Some(lateness)) = (code, &self.lateness) {
+                    lateness.happen();
+                }
                 let spot = Spot::here()?;
                 reply.write(&spot.cpu)?;
                 reply.write(&spot.pid)?;
@@ -139,8 +152,18 @@ impl ProbeProxy {
     /// Where the call was served.
     #[inline]
     pub(crate) fn where_served(&self) -> Result<Spot> {
+        self.spot(WHERE)
+    }
+
+    /// The same, after what was planted to make it late.
+    pub(crate) fn where_served_late(&self) -> Result<Spot> {
+        self.spot(LATE)
+    }
+
+    #[inline]
+    fn spot(&self, code: Code) -> Result<Spot> {
         self.0.call(
-            WHERE,
+            code,
             |_| Ok(()),
             |reply| {
                 Ok(Spot {

@@ -7,6 +7,7 @@ use super::role::{AskClient, AskServer, Batch, Client, Role, Server};
 use super::service::CALL_LIMIT;
 use super::{Engine, Parameters};
 use crate::error::{Error, Result};
+use crate::latency::Plant;
 use crate::peer::Peer;
 use crate::place::Placement;
 
@@ -20,16 +21,25 @@ pub(crate) struct Processes {
     pub(crate) server: Option<Peer>,
 }
 
+/// How a server serves.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Serving {
+    /// The threads of its pool; as many as it wants if absent.
+    pub(crate) threads: Option<usize>,
+    /// What makes some calls late.
+    pub(crate) plant: Option<Plant>,
+}
+
 impl Processes {
-    /// Starts a server whose pool has `threads` (or as many as it wants), and `clients` of it.
+    /// Starts a server and `clients` of it.
     /// [`Engine::Local`] has no server: each client serves itself.
-    pub(crate) fn start(parameters: &Parameters, threads: Option<usize>, clients: usize) -> Result<Self> {
+    pub(crate) fn start(parameters: &Parameters, serving: Serving, clients: usize) -> Result<Self> {
         let cpus = match parameters.placement {
             Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
             Placement::TwoCpus(client, server) => (Some(client), Some(server)),
             Placement::Unpinned => (None, None),
         };
-        Self::start_on(parameters, cpus, threads, clients)
+        Self::start_on(parameters, cpus, serving, clients)
     }
 
     /// [`Processes::start`] with the clients and the server each on a CPU or on none, whatever
@@ -37,22 +47,23 @@ impl Processes {
     pub(crate) fn start_on(
         parameters: &Parameters,
         (client_cpu, server_cpu): (Option<usize>, Option<usize>),
-        threads: Option<usize>,
+        serving: Serving,
         clients: usize,
     ) -> Result<Self> {
         parameters.check()?;
         let Parameters { engine, inherit, follow, .. } = *parameters;
+        let Serving { threads, plant } = serving;
         let (server, address) = match engine {
             Engine::Local => (None, None),
             _ => {
-                let server = Server { engine, cpu: server_cpu, inherit, threads };
+                let server = Server { engine, cpu: server_cpu, inherit, threads, plant };
                 let (peer, address) = Peer::start::<Address>(&Role::Server(server))?;
                 (Some(peer), Some(address))
             }
         };
         let client = || {
             let address = address.clone();
-            let client = Client { engine, address, cpu: client_cpu, inherit, follow };
+            let client = Client { engine, address, cpu: client_cpu, inherit, follow, plant };
             Ok(Peer::start::<()>(&Role::Client(client))?.0)
         };
         let clients = (0..clients).map(|_| client()).collect::<Result<_>>();
@@ -97,7 +108,10 @@ impl Session {
     /// If a parameter is wrong, the engine is not part of this build, a process cannot be started, or
     /// this program has not called [`crate::play_if_peer`].
     pub fn start(parameters: &Parameters) -> Result<Self> {
-        Ok(Session { processes: Processes::start(parameters, None, 1)?, payload: parameters.payload })
+        Ok(Session {
+            processes: Processes::start(parameters, Serving::default(), 1)?,
+            payload: parameters.payload,
+        })
     }
 
     /// Runs one batch and gives nanoseconds a call, one value for each sample of `trips` consecutive

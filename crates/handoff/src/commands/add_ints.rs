@@ -3,6 +3,7 @@
 use handoff_workloads::add_ints::{self, Parameters};
 use handoff_workloads::rpc::Engine;
 
+use super::recording::Watch;
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -31,13 +32,18 @@ pub(crate) struct Options {
     /// What carries the calls: local, shm or binder.
     #[arg(long, default_value_t = Engine::Shm)]
     engine: Engine,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let Self { server_cpu, client_cpu, iterations, delay, engine } = *self;
-        let report = add_ints::run(&Parameters { engine, iterations, delay, server_cpu, client_cpu })?;
+        let Self { server_cpu, client_cpu, iterations, delay, engine, ref watch } = *self;
+        let watch = watch.get();
+        let parameters = Parameters { engine, iterations, delay, server_cpu, client_cpu, watch };
+        let report = add_ints::run(&parameters)?;
         output.result(&report)?;
+        report.outcome().notes.iter().for_each(|note| output.note(note));
         Ok(Verdict::Pass)
     }
 }

@@ -1,9 +1,13 @@
 //! `handoff latency`: deadlines, placement and inherited priority of calls.
 
+use std::path::PathBuf;
+
+use handoff_workloads::deadline::OnMiss;
 use handoff_workloads::inversion;
-use handoff_workloads::latency::{self, Parameters};
+use handoff_workloads::latency::{self, Parameters, Plant};
 use handoff_workloads::rpc::Engine;
 
+use super::recording::Recording;
 use super::throughput::Mode;
 use crate::output::{Format, Output, Verdict};
 
@@ -12,10 +16,13 @@ Examples:
   handoff latency -i 5000 -pair 3               as libhwbinder_latency
   handoff latency -i 1 -v                       where each side runs, and how urgently
   handoff latency -deadline_us 1000 -raw_data   every transaction, against another deadline
+  handoff latency -trace -deadline_us 1000      what led to the first miss, and why
+  handoff latency -trace --plant hog            the same, with a cause that is known
   handoff latency --inversion                   a real priority inversion, with inheritance off and on
   handoff latency --no-inherit                  what the test says when inheritance is broken
 
-Exit status 0 if every transaction was served at its caller's priority, 1 if not.";
+Exit status 0 if every transaction was served at its caller's priority, 1 if not, or if a recorded
+deadline was missed.";
 
 /// Test calls of normal and of urgent callers: deadlines met, CPU kept, priority inherited.
 ///
@@ -36,9 +43,28 @@ pub(crate) struct Options {
     /// Say where each transaction ran, and how urgently.
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// Stop the running kernel trace, and the test, at the first urgent miss (-trace).
-    #[arg(long, conflicts_with = "inversion")]
+    /// Record the whole system; keep and explain the first miss, and end there (-trace). With
+    /// --inversion, the first miss without inheritance and the first with it.
+    #[arg(long)]
     trace: bool,
+    /// Go on after a miss until so many were kept.
+    #[arg(
+        long,
+        value_name = "MISSES",
+        default_value_t = 1,
+        help_heading = "Recording of misses",
+        conflicts_with = "inversion"
+    )]
+    keep_going: u32,
+    #[command(flatten)]
+    recording: Recording,
+    /// End the test and halt a trace that others record (atrace, trace-cmd) at the first urgent miss, as
+    /// the original's -trace does. It is the system's, or that of this folder of tracefs.
+    #[arg(long, value_name = "INSTANCE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["trace", "inversion"])]
+    halt_trace: Option<Option<PathBuf>>,
+    /// Plant a cause of lateness, to see what is made of it: hog, callee or lock, with its milliseconds.
+    #[arg(long, value_name = "CAUSE[:MS]", conflicts_with = "inversion")]
+    plant: Option<Plant>,
     /// Print every transaction (-raw_data).
     #[arg(long)]
     raw_data: bool,
@@ -73,7 +99,8 @@ impl Options {
             inherit: !self.no_inherit,
             follow: !self.no_follow,
             verbose: self.verbose,
-            trace: self.trace,
+            on_miss: self.on_miss(),
+            plant: self.plant,
         };
         if let Some(overload) = parameters.overload() {
             output.warn(overload);
@@ -85,16 +112,36 @@ impl Options {
                 Format::Json => output.note(line),
             }
         }
-        if let Some(trace) = report.halted() {
-            output.line(format_args!("deadline triggered: halt & stop trace\nlog:{}", trace.display()))?;
-            return Ok(Verdict::Fail);
+        let ended_early = report.ended_early();
+        if output.format() == Format::Text {
+            if let Some(trace) = report.halted() {
+                output
+                    .line(format_args!("deadline triggered: halt & stop trace\nlog:{}", trace.display()))?;
+            }
+            for miss in report.misses() {
+                output.line(format_args!("{miss}\n"))?;
+            }
+            if ended_early {
+                return Ok(Verdict::Fail);
+            }
         }
         let report = if self.raw_data { report.with_raw_data() } else { report };
         output.result(&report)?;
+        if let Some(why) = report.why_worst() {
+            output.note(why);
+        }
         for mismatch in report.mismatches() {
             output.warn(mismatch);
         }
-        Ok(Verdict::of(report.passed()))
+        Ok(Verdict::of(report.passed() && report.misses().is_empty() && !ended_early))
+    }
+
+    fn on_miss(&self) -> OnMiss {
+        match &self.halt_trace {
+            Some(folder) => OnMiss::Halt(folder.clone()),
+            None if self.trace => OnMiss::Record { recording: self.recording.get(), keep: self.keep_going },
+            None => OnMiss::Count,
+        }
     }
 
     fn run_inversion(&self, engine: Engine, output: &Output) -> anyhow::Result<Verdict> {
@@ -102,6 +149,7 @@ impl Options {
             engine,
             iterations: self.iterations,
             deadline_us: self.deadline_us,
+            recording: self.trace.then(|| self.recording.get()),
             ..inversion::Parameters::default()
         };
         let report = inversion::run(&parameters)?;

@@ -20,6 +20,7 @@ mod man;
 mod pin;
 mod placing;
 mod policy;
+mod recording;
 mod run;
 mod sched;
 mod service;

@@ -3,6 +3,8 @@
 use handoff_workloads::hackbench::{self, Tasks, Transport};
 use handoff_workloads::{Placement, Workload, sched_pipe, spin, wake_fanout};
 
+use crate::commands::recording::Watch;
+
 const HACKBENCH: &str = "\
 Examples:
   handoff workload hackbench                                  20 to 20 in 10 groups, as rt-tests'
@@ -73,12 +75,14 @@ pub(super) struct SchedPipe {
     /// Where the two processes run: `same-cpu[:N]`, `two-cpus[:N,M]` or `unpinned`.
     #[arg(long, default_value_t = Placement::Unpinned, value_name = "WHERE")]
     placement: Placement,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 impl SchedPipe {
     pub(super) fn workload(&self) -> Workload {
-        let Self { loops, size, placement } = *self;
-        Workload::SchedPipe(sched_pipe::Parameters { loops, size, placement })
+        let Self { loops, size, placement, ref watch } = *self;
+        Workload::SchedPipe(sched_pipe::Parameters { loops, size, placement, watch: watch.get() })
     }
 }
 
@@ -131,11 +135,13 @@ pub(super) struct WakeFanout {
     /// Steps that a wakee computes each time; 1000 take about 1.5 us.
     #[arg(short, long, default_value_t = 1000)]
     work: u64,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 impl WakeFanout {
     pub(super) fn workload(&self) -> Workload {
-        let Self { wakees, rounds, work } = *self;
-        Workload::WakeFanout(wake_fanout::Parameters { wakees, rounds, work })
+        let Self { wakees, rounds, work, ref watch } = *self;
+        Workload::WakeFanout(wake_fanout::Parameters { wakees, rounds, work, watch: watch.get() })
     }
 }

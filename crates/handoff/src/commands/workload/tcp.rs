@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use handoff_workloads::{Link, Path, Queue, Workload, tcp_rr, tcp_stream};
 
+use crate::commands::recording::Watch;
+
 /// What lies between the two ends.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Link")]
@@ -110,11 +112,14 @@ pub(super) struct Rr {
     transactions: usize,
     #[command(flatten)]
     link: LinkOptions,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 impl Rr {
     pub(super) fn workload(&self) -> anyhow::Result<Workload> {
-        let Self { request, response, flows, transactions, ref link } = *self;
-        Ok(Workload::TcpRr(tcp_rr::Parameters { request, response, flows, transactions, link: link.link()? }))
+        let Self { request, response, flows, transactions, ref link, ref watch } = *self;
+        let (link, watch) = (link.link()?, watch.get());
+        Ok(Workload::TcpRr(tcp_rr::Parameters { request, response, flows, transactions, link, watch }))
     }
 }
