@@ -58,6 +58,12 @@ pub enum Error {
     /// The oneway queue towards this peer is full: it does not keep up.
     #[error("the peer's oneway queue is full ({0} calls wait there); slow down or retry")]
     OnewayFull(usize),
+    /// A descriptor is not of a queue that can be used, or a queue cannot be made so.
+    #[error("no usable message queue: {0}")]
+    BadQueue(String),
+    /// A message queue could not be read or written.
+    #[error(transparent)]
+    Queue(#[from] crate::queue::QueueError),
     /// The service answered with an exception.
     #[error("{0}")]
     Status(Status),
@@ -96,6 +102,7 @@ impl Error {
             Error::NoSuchService(_) => -2,
             Error::TooLarge { .. } => -0x7fff_fffe, // FAILED_TRANSACTION
             Error::BadParcel { .. } => -22,         // BAD_VALUE
+            Error::BadQueue(_) | Error::Queue(_) => -22,
             Error::Protocol(_) => -71,
             Error::PermissionDenied(_) => -1,
             Error::OnewayFull(_) => -11,      // WOULD_BLOCK

@@ -31,6 +31,45 @@ pub fn reply(bytes: &[u8]) -> Result<usize> {
     Ok(reader.remaining())
 }
 
+/// Attaches to the queue that bytes describe, with real memory behind each descriptor, and uses it.
+///
+/// # Errors
+/// Where the bytes are no descriptor, or not of a queue that can be used.
+pub fn queue_descriptor(bytes: &[u8]) -> Result<()> {
+    use crate::queue::{Descriptor, Grantor, MessageQueue, QueueError, Synchronized, Unsynchronized};
+    // As it stands in a parcel; there are no descriptors for it to name.
+    drop(Reader::new(SharedBytes::from_slice(bytes)).read::<Descriptor<u32, Synchronized>>());
+
+    // Its numbers in HIDL's form, over memory of one page whose first words the rest of the bytes fill.
+    let Some((&count, rest)) = bytes.split_first() else { return Ok(()) };
+    let (grantors, words) = rest.as_chunks::<{ Grantor::HIDL_SIZE }>();
+    let (grantors, words) = match grantors.split_at_checked(usize::from(count % 8)) {
+        Some((grantors, others)) => (grantors, others.as_flattened()),
+        None => (grantors, words),
+    };
+    let grantors: Vec<Grantor> = grantors.iter().map(|bytes| Grantor::from_hidl(*bytes)).collect();
+    let (region, file) = crate::shm::region::Region::create("handoff-fuzz", 4096)?;
+    let memory = crate::SharedMemory::adopt(file.try_clone().map_err(|e| Error::io("dup", e))?, 4096)?;
+    drop(region);
+    memory.write_at(0, &words[..words.len().min(4096)])?;
+    if count & 8 == 0 {
+        let queue =
+            MessageQueue::attach(Descriptor::<u32, Synchronized>::from_parts(grantors, vec![file], 4, 1))?;
+        let (mut writer, mut reader) = (queue.writer()?, queue.reader()?);
+        let mut items = [0; 3];
+        let outcomes = [writer.write(&items), reader.read(&mut items), writer.write(&items[..1])];
+        let known = |outcome: &Result<(), QueueError>| !matches!(outcome, Err(QueueError::Overflow(_)));
+        assert!(outcomes.iter().all(known), "a synchronized queue overflows never: {outcomes:?}");
+    } else {
+        let queue =
+            MessageQueue::attach(Descriptor::<u32, Unsynchronized>::from_parts(grantors, vec![file], 4, 2))?;
+        let (mut writer, mut reader) = (queue.writer()?, queue.reader()?);
+        let mut items = [0; 3];
+        let _ = (writer.write(&items), reader.read(&mut items), reader.read(&mut items[..1]));
+    }
+    Ok(())
+}
+
 /// The error that a peer means by a number.
 pub fn status(raw: i32) -> Error {
     Error::from_status_t(raw, "fuzzed", 1)

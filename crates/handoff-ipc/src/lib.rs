@@ -34,6 +34,7 @@ mod object;
 pub mod parcel;
 #[cfg(not(loom))]
 mod pool;
+pub mod queue;
 #[cfg(not(loom))]
 pub mod runtime;
 #[cfg(not(loom))]

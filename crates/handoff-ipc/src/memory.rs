@@ -52,7 +52,7 @@ unsafe impl Sync for ReadOnly {}
 
 impl Drop for ReadOnly {
     fn drop(&mut self) {
-        // SAFETY: mapped by `SharedMemory::accept` with this length; nobody borrows it any longer.
+        // SAFETY: mapped by `SharedMemory::adopt` with this length; nobody borrows it any longer.
         let _ = unsafe { munmap(self.start.cast_mut().cast(), self.len) };
     }
 }
@@ -71,7 +71,7 @@ impl SharedMemory {
     }
 
     /// Takes over memory of another process, as `len` bytes.
-    fn accept(file: OwnedFd, len: usize) -> Result<Self> {
+    pub(crate) fn adopt(file: OwnedFd, len: usize) -> Result<Self> {
         let seals =
             fcntl_get_seals(&file).map_err(|_| Error::Protocol("memory that is not a memfd".into()))?;
         let mapping = if seals.contains(SealFlags::FUTURE_WRITE) || seals.contains(SealFlags::WRITE) {
@@ -85,6 +85,15 @@ impl SharedMemory {
             Mapping::Writable(Region::accept(file.as_fd(), len)?)
         };
         Ok(SharedMemory { file, mapping })
+    }
+
+    /// Another mapping of the same memory; read-only if it was frozen.
+    ///
+    /// # Errors
+    /// If the process has no descriptors or no addresses left.
+    pub fn try_clone(&self) -> Result<Self> {
+        let file = self.file.try_clone().map_err(|error| Error::io("cannot share memory", error))?;
+        SharedMemory::adopt(file, self.len())
     }
 
     /// Number of bytes.
@@ -113,6 +122,15 @@ impl SharedMemory {
         };
         // SAFETY: `len` bytes are mapped there as long as `self` lives.
         unsafe { SharedBytes::new(start, self.len()) }
+    }
+
+    /// The word at byte `offset`, for those who may write: `None` if it is not aligned or not inside.
+    pub(crate) fn word(&self, offset: usize) -> Option<&std::sync::atomic::AtomicU32> {
+        let Mapping::Writable(region) = &self.mapping else { return None };
+        let fits = offset.is_multiple_of(4) && offset.checked_add(4)? <= region.len();
+        // SAFETY: aligned (a mapping begins at a page) and inside the mapping, which lives as long as
+        // `self`; atomics may be shared.
+        fits.then(|| unsafe { &*region.start().add(offset).cast() })
     }
 
     /// Copies bytes in, where others see them at once.
@@ -154,7 +172,7 @@ impl Parcelable for SharedMemory {
     fn read_from(from: &mut Reader<'_>) -> Result<Self> {
         let len: u64 = from.read()?;
         let len = usize::try_from(len).map_err(|_| from.bad("memory of an impossible size"))?;
-        SharedMemory::accept(from.read_fd()?, len)
+        SharedMemory::adopt(from.read_fd()?, len)
     }
 }
 
@@ -198,11 +216,11 @@ mod tests {
         let mine = SharedMemory::new(100).unwrap();
         let copy = || mine.file.try_clone().unwrap();
         for len in [0, 99, 101, usize::MAX] {
-            assert!(SharedMemory::accept(copy(), len).is_err(), "{len}");
+            assert!(SharedMemory::adopt(copy(), len).is_err(), "{len}");
         }
         assert!(SharedMemory::new(0).is_err());
         // No memfd at all.
         let file = OwnedFd::from(std::fs::File::open("/proc/self/status").unwrap());
-        assert!(SharedMemory::accept(file, 100).is_err());
+        assert!(SharedMemory::adopt(file, 100).is_err());
     }
 }

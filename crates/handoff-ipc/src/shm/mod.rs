@@ -38,7 +38,7 @@ mod serving;
 mod slot;
 #[cfg(not(loom))]
 mod socket;
-mod sync;
+pub(crate) mod sync;
 #[cfg(not(loom))]
 pub(crate) mod wire;
 mod word;

@@ -52,14 +52,32 @@ impl Region {
         Self::map(file, len)
     }
 
-    /// Whether a peer's file is a memfd of just this size, which cannot change.
-    pub(crate) fn check(file: BorrowedFd<'_>, len: usize) -> Result<()> {
+    /// Maps the first `len` bytes of a peer's file. With `trusted` its size need not be sealed: the
+    /// peer could then take the memory away.
+    pub(crate) fn accept_part(file: BorrowedFd<'_>, len: usize, trusted: bool) -> Result<Self> {
+        let size = if trusted { Self::size(file)? } else { Self::sealed_size(file)? };
+        if usize::try_from(size).is_ok_and(|size| size >= len) {
+            return Self::map(file, len);
+        }
+        Err(Error::Protocol(format!("a region of {size} bytes where at least {len} are due")))
+    }
+
+    fn size(file: BorrowedFd<'_>) -> Result<i64> {
+        Ok(fstat(file).map_err(|error| Error::io("cannot look at a region", error))?.st_size)
+    }
+
+    fn sealed_size(file: BorrowedFd<'_>) -> Result<i64> {
         let seals =
             fcntl_get_seals(file).map_err(|_| Error::Protocol("a region that is not a memfd".into()))?;
         if !seals.contains(SIZE_SEALS) {
             return Err(Error::Protocol("a region whose size is not sealed".into()));
         }
-        let size = fstat(file).map_err(|error| Error::io("cannot look at a region", error))?.st_size;
+        Self::size(file)
+    }
+
+    /// Whether a peer's file is a memfd of just this size, which cannot change.
+    pub(crate) fn check(file: BorrowedFd<'_>, len: usize) -> Result<()> {
+        let size = Self::sealed_size(file)?;
         if usize::try_from(size) != Ok(len) {
             return Err(Error::Protocol(format!("a region of {size} bytes where {len} are due")));
         }

@@ -1,0 +1,140 @@
+//! Event flags: up to 32 events in one word of shared memory.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::error::QueueError;
+use super::event_word;
+use super::memory::Memory;
+use super::sync::AtomicU32;
+use crate::{Error, Result, SharedMemory};
+
+/// The bit that a reader sets once there is room (`FMQ_NOT_FULL`).
+pub const NOT_FULL: u32 = 1;
+/// The bit that a writer sets once there are messages (`FMQ_NOT_EMPTY`).
+pub const NOT_EMPTY: u32 = 2;
+
+/// Up to 32 events that processes wait for and raise, one bit each.
+///
+/// A bit that is raised while nobody waits stays, for whoever waits next; whoever waits for it
+/// takes it. A queue may have one of its own ([`MessageQueue::event_flag`](super::MessageQueue::event_flag));
+/// one for several queues lies in memory of its own.
+///
+/// ```
+/// use handoff_ipc::queue::EventFlag;
+///
+/// let flag = EventFlag::new()?;
+/// flag.wake(0b101)?;
+/// assert_eq!(flag.wait(0b001, None)?, 0b001);
+/// assert_eq!(flag.wait(0b110, None)?, 0b100);
+/// # Ok::<(), handoff_ipc::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct EventFlag {
+    place: Place,
+}
+
+#[derive(Clone)]
+enum Place {
+    Queue(Arc<Memory>),
+    Memory(Arc<SharedMemory>, usize),
+}
+
+impl EventFlag {
+    /// One in memory of its own, which [`EventFlag::memory`] gives to be sent to others.
+    ///
+    /// # Errors
+    /// If the kernel has no memory or descriptors left.
+    pub fn new() -> Result<Self> {
+        Self::over(Arc::new(SharedMemory::new(4096)?), 0)
+    }
+
+    /// One at byte `offset` of memory that others have, too.
+    ///
+    /// # Errors
+    /// If the offset is no multiple of 4 or past the end, or the memory is read-only.
+    pub fn over(memory: Arc<SharedMemory>, offset: usize) -> Result<Self> {
+        match memory.word(offset) {
+            Some(_) => Ok(EventFlag { place: Place::Memory(memory, offset) }),
+            None => Err(Error::BadQueue(format!("an event flag at byte {offset} of {memory:?}"))),
+        }
+    }
+
+    /// The flag of a queue that has one.
+    pub(super) fn of(memory: &Arc<Memory>) -> Option<Self> {
+        memory.flag().map(|_| EventFlag { place: Place::Queue(Arc::clone(memory)) })
+    }
+
+    /// The memory that it lies in; `None` if that is a queue's.
+    pub fn memory(&self) -> Option<&SharedMemory> {
+        match &self.place {
+            Place::Memory(memory, _) => Some(memory),
+            Place::Queue(_) => None,
+        }
+    }
+
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        let word = match &self.place {
+            Place::Queue(memory) => memory.flag(),
+            Place::Memory(memory, offset) => memory.word(*offset),
+        };
+        match word {
+            Some(word) => word,
+            None => unreachable!("it was there when the flag was made, and memory does not change"),
+        }
+    }
+
+    /// Raises events: all that wait for one that was not raised yet are woken.
+    ///
+    /// # Errors
+    /// [`QueueError::NoBits`].
+    #[inline]
+    pub fn wake(&self, bits: u32) -> Result<(), QueueError> {
+        event_word::wake(self.word(), NonZeroU32::new(bits).ok_or(QueueError::NoBits)?);
+        Ok(())
+    }
+
+    /// Waits until one of the events is raised and takes those that are. No `timeout` waits for ever.
+    ///
+    /// # Errors
+    /// [`QueueError::NoBits`], [`QueueError::TimedOut`].
+    pub fn wait(&self, bits: u32, timeout: Option<Duration>) -> Result<u32, QueueError> {
+        self.wait_until(bits, timeout.map(deadline))
+    }
+
+    /// Takes those of the events that are raised, without waiting.
+    ///
+    /// # Errors
+    /// [`QueueError::NoBits`].
+    pub fn take(&self, bits: u32) -> Result<u32, QueueError> {
+        Ok(event_word::take(self.word(), NonZeroU32::new(bits).ok_or(QueueError::NoBits)?).0)
+    }
+
+    /// [`EventFlag::wait`] until a time of `CLOCK_MONOTONIC`.
+    pub(crate) fn wait_until(&self, bits: u32, deadline: Option<Duration>) -> Result<u32, QueueError> {
+        let bits = NonZeroU32::new(bits).ok_or(QueueError::NoBits)?;
+        event_word::wait(self.word(), bits, deadline).ok_or(QueueError::TimedOut)
+    }
+}
+
+/// The time of `CLOCK_MONOTONIC`, so much from now.
+pub(super) fn deadline(timeout: Duration) -> Duration {
+    now().saturating_add(timeout)
+}
+
+/// The time of `CLOCK_MONOTONIC`.
+pub(super) fn now() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+impl fmt::Debug for EventFlag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.word().load(super::sync::Ordering::Relaxed);
+        write!(f, "EventFlag({bits:#x})")
+    }
+}

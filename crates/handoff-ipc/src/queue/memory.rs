@@ -1,0 +1,151 @@
+//! The memory of a queue, mapped as its descriptor says once that was checked.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicBool;
+
+use super::descriptor::{Grantor, Role};
+use super::ring::{Counters, Shape};
+use super::sync::{AtomicU32, AtomicU64};
+use crate::shm::region::Region;
+use crate::{Error, Result};
+
+/// Invariant: the pointers lie inside `regions`, which are mapped readable and writable as long as
+/// the value lives; the words are aligned; `data` has `shape.size` bytes.
+#[derive(Debug)]
+pub(super) struct Memory {
+    read: NonNull<AtomicU64>,
+    write: NonNull<AtomicU64>,
+    reserve: Option<NonNull<AtomicU64>>,
+    flag: Option<NonNull<AtomicU32>>,
+    data: NonNull<u8>,
+    shape: Shape,
+    /// An end of this process is in use: the writer; the reader of a synchronized queue.
+    pub(super) writing: AtomicBool,
+    pub(super) reading: AtomicBool,
+    // Holds the mappings.
+    _regions: Vec<Option<Region>>,
+}
+
+// SAFETY: words are used as atomics, and the ring by raw copies only, from any thread.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+fn bad(what: impl Into<String>) -> Error {
+    Error::BadQueue(what.into())
+}
+
+/// Where a grantor lies, once its numbers make sense.
+#[derive(Clone, Copy)]
+struct Part {
+    fd: usize,
+    start: usize,
+    end: usize,
+}
+
+fn part(grantor: &Grantor, role: Role, fds: usize) -> Result<Part> {
+    let fd = usize::try_from(grantor.fd_index)
+        .ok()
+        .filter(|fd| *fd < fds)
+        .ok_or_else(|| bad(format!("{role:?} lies in descriptor {} of {fds}", grantor.fd_index)))?;
+    let start = usize::try_from(grantor.offset).ok().filter(|start| start.is_multiple_of(8));
+    let start = start.ok_or_else(|| bad(format!("{role:?} lies at {}, no multiple of 8", grantor.offset)))?;
+    let end = usize::try_from(grantor.extent).ok().filter(|len| *len > 0);
+    let end = end.and_then(|len| start.checked_add(len)).filter(|end| *end <= isize::MAX as usize);
+    let end = end.ok_or_else(|| bad(format!("{role:?} has {} bytes", grantor.extent)))?;
+    Ok(Part { fd, start, end })
+}
+
+impl Memory {
+    /// Maps a queue of messages of `quantum` bytes. `trusted` files need not be sealed.
+    pub(super) fn map(grantors: &[Grantor], fds: &[OwnedFd], quantum: usize, trusted: bool) -> Result<Self> {
+        const ROLES: [(Role, usize); 5] =
+            [(Role::Read, 8), (Role::Write, 8), (Role::Data, 1), (Role::EventFlag, 4), (Role::Reserve, 8)];
+        if grantors.len() <= Role::Data as usize {
+            return Err(bad(format!("it has {} parts; 3 are the least", grantors.len())));
+        }
+        let mut parts: Vec<Part> = Vec::with_capacity(ROLES.len());
+        let mut needs = vec![0_usize; fds.len()];
+        for (grantor, (role, least)) in grantors.iter().zip(ROLES) {
+            let part = part(grantor, role, fds.len())?;
+            if part.end - part.start < least {
+                return Err(bad(format!("{role:?} has {} bytes; {least} are the least", grantor.extent)));
+            }
+            let meets =
+                |other: &&Part| other.fd == part.fd && other.start < part.end && part.start < other.end;
+            if parts.iter().any(|other| meets(&other)) {
+                return Err(bad(format!("{role:?} lies over another part")));
+            }
+            needs[part.fd] = needs[part.fd].max(part.end);
+            parts.push(part);
+        }
+        let ring = parts[Role::Data as usize];
+        let size = ring.end - ring.start;
+        if !size.is_multiple_of(quantum) {
+            return Err(bad(format!("its ring of {size} bytes is no whole number of messages of {quantum}")));
+        }
+        let mut regions = Vec::with_capacity(fds.len());
+        for (fd, need) in fds.iter().zip(needs) {
+            let region = (need > 0).then(|| Region::accept_part(fd.as_fd(), need, trusted)).transpose()?;
+            regions.push(region);
+        }
+        let at = |part: &Part| -> Result<NonNull<u8>> {
+            let region = regions[part.fd].as_ref().ok_or_else(|| bad("a part without memory"))?;
+            // SAFETY: `part.end` is no further than what was mapped of this descriptor.
+            NonNull::new(unsafe { region.start().add(part.start) }).ok_or_else(|| bad("memory at 0"))
+        };
+        let word = |role: Role| parts.get(role as usize).map(at).transpose();
+        let needed = |role: Role| word(role)?.ok_or_else(|| bad("a part is missing"));
+        Ok(Memory {
+            read: needed(Role::Read)?.cast(),
+            write: needed(Role::Write)?.cast(),
+            reserve: word(Role::Reserve)?.map(NonNull::cast),
+            flag: word(Role::EventFlag)?.map(NonNull::cast),
+            data: needed(Role::Data)?,
+            shape: Shape { size: size as u64, quantum: quantum as u64 },
+            writing: AtomicBool::new(false),
+            reading: AtomicBool::new(false),
+            _regions: regions,
+        })
+    }
+
+    #[inline]
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    #[inline]
+    pub(super) fn counters(&self) -> Counters<'_> {
+        // SAFETY: aligned words inside the mappings (type invariant); atomics may be shared.
+        unsafe {
+            Counters {
+                read: self.read.as_ref(),
+                write: self.write.as_ref(),
+                reserve: self.reserve.as_ref().map(|word| word.as_ref()),
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn flag(&self) -> Option<&AtomicU32> {
+        // SAFETY: an aligned word inside the mappings (type invariant).
+        self.flag.as_ref().map(|word| unsafe { word.as_ref() })
+    }
+
+    /// `bytes` of the ring from `offset` on, as two runs. Asked for more, it gives the whole ring.
+    #[inline]
+    pub(super) fn runs(&self, offset: u64, bytes: usize) -> [(*mut u8, usize); 2] {
+        let size = self.shape.size as usize;
+        let (offset, bytes) = ((offset as usize).min(size), bytes.min(size));
+        let first = bytes.min(size - offset);
+        let start = self.data.as_ptr();
+        // SAFETY: `offset <= size`, the bytes of the ring.
+        [(unsafe { start.add(offset) }, first), (start, bytes - first)]
+    }
+}
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;

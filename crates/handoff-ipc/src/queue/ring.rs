@@ -1,0 +1,232 @@
+//! The protocol of a queue's counters.
+//!
+//! Both count bytes without end; a message lies at its counter modulo the ring's size. The writer
+//! publishes what it wrote by moving `write`, a synchronized reader frees what it read by moving
+//! `read`. An unsynchronized reader's counter is its own, and the writer never waits for it: such a
+//! reader copies first and then looks whether what it copied may have been overwritten meanwhile.
+//!
+//! `reserve` closes a gap that FMQ has there: with `write` alone a reader that is just one ring
+//! behind cannot see that the writer has begun to write over its message. A writer of ours says so
+//! in `reserve` before it touches the ring. It is a word of its own at the end of the descriptor,
+//! which other implementations ignore.
+//!
+//! Every counter lies in memory that a peer may scribble on. Each value is checked against the other
+//! one before it is used, and offsets are below the ring's size whatever the counters say.
+
+use super::sync::{AtomicU64, Ordering, fence};
+
+/// The counters in shared memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Counters<'a> {
+    pub(crate) read: &'a AtomicU64,
+    pub(crate) write: &'a AtomicU64,
+    pub(crate) reserve: Option<&'a AtomicU64>,
+}
+
+/// Bytes of the ring, and of a message. The first is a multiple of the second; neither is 0.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) size: u64,
+    pub(crate) quantum: u64,
+}
+
+/// What a counter in shared memory was found to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A counter is not at the start of a message.
+    Misaligned(u64),
+    /// The counters are further apart than the ring is long.
+    Apart {
+        /// Bytes read.
+        read: u64,
+        /// Bytes written.
+        write: u64,
+    },
+    /// The writer went past the reader; this many bytes were passed over.
+    Overflow(u64),
+}
+
+/// Where one end stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor {
+    /// This end's counter.
+    pub(crate) at: u64,
+    /// `at` modulo the ring's size: below it, always.
+    offset: u64,
+    /// The other end's counter when it was last looked at.
+    other: u64,
+}
+
+impl Cursor {
+    /// An end that looks at everything anew on its first use.
+    pub(crate) fn new() -> Self {
+        Cursor { at: 0, offset: 0, other: 0 }
+    }
+
+    /// Offset of the next message in the ring.
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Takes the value of a counter over.
+    #[cold]
+    fn jump(&mut self, to: u64, shape: Shape) -> Result<(), Fault> {
+        if !to.is_multiple_of(shape.quantum) {
+            return Err(Fault::Misaligned(to));
+        }
+        self.at = to;
+        self.offset = to % shape.size;
+        Ok(())
+    }
+
+    #[inline]
+    fn advance(&mut self, bytes: u64, shape: Shape) {
+        self.at = self.at.wrapping_add(bytes);
+        self.offset += bytes;
+        if self.offset >= shape.size {
+            self.offset -= shape.size;
+        }
+    }
+
+    /// Bytes between the two counters, checked.
+    fn between(read: u64, write: u64, shape: Shape) -> Result<u64, Fault> {
+        let bytes = write.wrapping_sub(read);
+        if bytes > shape.size {
+            return Err(Fault::Apart { read, write });
+        }
+        if !bytes.is_multiple_of(shape.quantum) {
+            return Err(Fault::Misaligned(write));
+        }
+        Ok(bytes)
+    }
+
+    /// Synchronized writer: bytes that are free. Looks at the reader's counter only where what is
+    /// known of it does not leave `want`.
+    #[inline]
+    pub(crate) fn free(&mut self, counters: Counters<'_>, shape: Shape, want: u64) -> Result<u64, Fault> {
+        let own = counters.write.load(Ordering::Relaxed);
+        if own == self.at {
+            let used = self.at.wrapping_sub(self.other);
+            // The difference underflows for a cursor that never looked: then it is not enough.
+            if used <= shape.size && shape.size - used >= want && want > 0 {
+                return Ok(shape.size - used);
+            }
+        } else {
+            // Another writer was here before, or somebody scribbled.
+            self.jump(own, shape)?;
+        }
+        let read = counters.read.load(Ordering::Acquire);
+        let used = Self::between(read, self.at, shape)?;
+        self.other = read;
+        Ok(shape.size - used)
+    }
+
+    /// Unsynchronized writer: takes its own counter over if it moved.
+    #[inline]
+    pub(crate) fn locate(&mut self, counters: Counters<'_>, shape: Shape) -> Result<(), Fault> {
+        let own = counters.write.load(Ordering::Relaxed);
+        if own == self.at { Ok(()) } else { self.jump(own, shape) }
+    }
+
+    /// Unsynchronized writer: says that `bytes` from here on are about to be overwritten.
+    #[inline]
+    pub(crate) fn claim(&self, counters: Counters<'_>, bytes: u64) {
+        if let Some(reserve) = counters.reserve {
+            reserve.store(self.at.wrapping_add(bytes), Ordering::Relaxed);
+            // Before any store to the ring.
+            fence(Ordering::Release);
+        }
+    }
+
+    /// Writer: `bytes` from here on are written.
+    #[inline]
+    pub(crate) fn publish(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) {
+        self.advance(bytes, shape);
+        counters.write.store(self.at, Ordering::Release);
+    }
+
+    /// Synchronized reader: bytes that are there. Looks at the writer's counter only where what is
+    /// known of it is less than `want`.
+    #[inline]
+    pub(crate) fn ready(&mut self, counters: Counters<'_>, shape: Shape, want: u64) -> Result<u64, Fault> {
+        let own = counters.read.load(Ordering::Relaxed);
+        if own == self.at {
+            let there = self.other.wrapping_sub(self.at);
+            if there <= shape.size && there >= want && want > 0 {
+                return Ok(there);
+            }
+        } else {
+            self.jump(own, shape)?;
+        }
+        let write = counters.write.load(Ordering::Acquire);
+        let there = Self::between(self.at, write, shape)?;
+        self.other = write;
+        Ok(there)
+    }
+
+    /// Synchronized reader: `bytes` from here on may be written over.
+    #[inline]
+    pub(crate) fn consume(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) {
+        self.advance(bytes, shape);
+        counters.read.store(self.at, Ordering::Release);
+    }
+
+    /// Unsynchronized reader: bytes that are there. After an overflow the reader stands at the
+    /// newest end.
+    #[inline]
+    pub(crate) fn behind(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
+        let write = counters.write.load(Ordering::Acquire);
+        let bytes = write.wrapping_sub(self.at);
+        if bytes > shape.size {
+            return Err(self.overflow(write, shape));
+        }
+        if !bytes.is_multiple_of(shape.quantum) {
+            return Err(Fault::Misaligned(write));
+        }
+        Ok(bytes)
+    }
+
+    /// Unsynchronized reader: what was copied from here on was not written over meanwhile; the
+    /// reader goes on behind it.
+    #[inline]
+    pub(crate) fn keep(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) -> Result<(), Fault> {
+        // After all loads from the ring.
+        fence(Ordering::Acquire);
+        // `reserve` first: looked at later, it could be more than a ring ahead of an older `write`.
+        let claimed = counters.reserve.map(|reserve| reserve.load(Ordering::Acquire));
+        let write = counters.write.load(Ordering::Relaxed);
+        // One that is not just ahead of `write` is old, or of a writer that does not use it.
+        let newest = claimed.filter(|claimed| claimed.wrapping_sub(write) <= shape.size).unwrap_or(write);
+        if newest.wrapping_sub(self.at) > shape.size {
+            return Err(self.overflow(write, shape));
+        }
+        self.advance(bytes, shape);
+        Ok(())
+    }
+
+    #[cold]
+    fn overflow(&mut self, write: u64, shape: Shape) -> Fault {
+        let lost = write.wrapping_sub(self.at);
+        match self.jump(write, shape) {
+            Ok(()) => Fault::Overflow(lost),
+            Err(fault) => fault,
+        }
+    }
+
+    /// Unsynchronized reader: goes to the newest end. Gives how many bytes were passed over.
+    pub(crate) fn skip(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
+        let write = counters.write.load(Ordering::Acquire);
+        let passed = write.wrapping_sub(self.at);
+        self.jump(write, shape)?;
+        Ok(passed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "ring_tests.rs"]
+mod tests;
+
+#[cfg(all(test, loom))]
+#[path = "ring_loom.rs"]
+mod loom_model;

@@ -1,0 +1,169 @@
+//! The writing end.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::descriptor::{Flavor, Synchronized};
+use super::error::QueueError;
+use super::event_flag::EventFlag;
+use super::item::Item;
+use super::message_queue::End;
+use super::ring::Cursor;
+use super::span::WriteSpan;
+
+/// Writes messages. One thread at a time uses it; it may be sent to another.
+pub struct Writer<T, F> {
+    pub(super) end: End,
+    // The queue's own flag, kept at hand for blocking.
+    pub(super) flag: Option<EventFlag>,
+    cursor: Cursor,
+    kind: PhantomData<fn(T, F)>,
+}
+
+/// Room in the ring, to be filled in place. Dropped without a commit, nothing was written.
+#[derive(Debug)]
+#[must_use = "nothing is sent before `commit`"]
+pub struct WriteTransaction<'a, T: Item, F: Flavor> {
+    writer: &'a mut Writer<T, F>,
+    span: WriteSpan<'a, T>,
+}
+
+impl<T: Item, F: Flavor> Writer<T, F> {
+    pub(super) fn new(end: End) -> Self {
+        let flag = EventFlag::of(&end.memory);
+        Writer { end, flag, cursor: Cursor::new(), kind: PhantomData }
+    }
+
+    fn capacity(&self) -> usize {
+        (self.end.memory.shape().size / T::SIZE as u64) as usize
+    }
+
+    /// Messages that can be written now. In an unsynchronized queue, where every write succeeds, it
+    /// is those that overwrite nothing: 0 once the ring was full, as in FMQ.
+    ///
+    /// # Errors
+    /// [`QueueError::Broken`].
+    pub fn available(&mut self) -> Result<usize, QueueError> {
+        let memory = &self.end.memory;
+        if F::SYNCHRONIZED {
+            let free = self.cursor.free(memory.counters(), memory.shape(), 0);
+            let free = free.map_err(|fault| QueueError::from_fault(fault, T::SIZE as u64))?;
+            return Ok((free / T::SIZE as u64) as usize);
+        }
+        let written = memory.counters().write.load(std::sync::atomic::Ordering::Relaxed);
+        Ok((memory.shape().size.saturating_sub(written) / T::SIZE as u64) as usize)
+    }
+
+    /// Bytes for `count` messages once there is room for them.
+    #[inline]
+    fn room(&mut self, count: usize) -> Result<usize, QueueError> {
+        let shape = self.end.memory.shape();
+        let bytes = count.checked_mul(T::SIZE).filter(|bytes| *bytes as u64 <= shape.size);
+        let Some(bytes) = bytes else {
+            return Err(QueueError::TooMany { wanted: count, capacity: self.capacity() });
+        };
+        let counters = self.end.memory.counters();
+        let checked = match F::SYNCHRONIZED {
+            true => self.cursor.free(counters, shape, bytes as u64),
+            false => self.cursor.locate(counters, shape).map(|()| shape.size),
+        };
+        match checked {
+            Ok(free) if free >= bytes as u64 => Ok(bytes),
+            Ok(free) => Err(QueueError::Full((free / T::SIZE as u64) as usize)),
+            Err(fault) => Err(QueueError::from_fault(fault, T::SIZE as u64)),
+        }
+    }
+
+    #[inline]
+    fn span(&self, bytes: usize) -> WriteSpan<'_, T> {
+        if !F::SYNCHRONIZED {
+            self.cursor.claim(self.end.memory.counters(), bytes as u64);
+        }
+        let runs = self.end.memory.runs(self.cursor.offset(), bytes);
+        // SAFETY: inside the ring, which stays mapped as long as this end; the ring, the offset and
+        // the bytes are whole numbers of messages.
+        unsafe { WriteSpan::new(runs) }
+    }
+
+    #[inline]
+    fn publish(&mut self, bytes: usize) {
+        let memory = &self.end.memory;
+        self.cursor.publish(memory.counters(), memory.shape(), bytes as u64);
+    }
+
+    /// Writes all of the messages, or none.
+    ///
+    /// # Errors
+    /// [`QueueError::Full`] (never in an unsynchronized queue), [`QueueError::TooMany`],
+    /// [`QueueError::Broken`].
+    #[inline]
+    pub fn write(&mut self, items: &[T]) -> Result<(), QueueError> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.room(items.len())?;
+        self.span(bytes).put_all(items);
+        self.publish(bytes);
+        Ok(())
+    }
+
+    /// Room for `count` messages in the ring, to be filled in place.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub fn begin(&mut self, count: usize) -> Result<WriteTransaction<'_, T, F>, QueueError> {
+        let bytes = self.room(count)?;
+        let runs = {
+            let mut span = self.span(bytes);
+            span.runs()
+        };
+        // SAFETY: as in `span`; the transaction borrows this end, so nothing else writes there.
+        let span = unsafe { WriteSpan::new(runs) };
+        Ok(WriteTransaction { writer: self, span })
+    }
+}
+
+impl<'a, T: Item, F: Flavor> WriteTransaction<'a, T, F> {
+    /// The room.
+    pub fn span(&mut self) -> &mut WriteSpan<'a, T> {
+        &mut self.span
+    }
+
+    /// Sends the first `count` messages.
+    ///
+    /// # Errors
+    /// [`QueueError::BeyondTransaction`].
+    pub fn commit(self, count: usize) -> Result<(), QueueError> {
+        let held = self.span.len();
+        if count > held {
+            return Err(QueueError::BeyondTransaction { wanted: count, held });
+        }
+        self.writer.publish(count * T::SIZE);
+        Ok(())
+    }
+}
+
+impl<T: Item> Writer<T, Synchronized> {
+    /// Writes all of the messages, and waits for room where there is none, spinning: for a reader
+    /// that runs on another CPU. Gives up after `turns` looks.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    #[inline]
+    pub fn write_spinning(&mut self, items: &[T], turns: u64) -> Result<(), QueueError> {
+        for _ in 0..turns {
+            match self.write(items) {
+                Err(QueueError::Full(_)) => std::hint::spin_loop(),
+                other => return other,
+            }
+        }
+        self.write(items)
+    }
+}
+
+impl<T: Item, F: Flavor> fmt::Debug for Writer<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Writer(at {} of {} messages)", self.cursor.at / T::SIZE as u64, self.capacity())
+    }
+}
