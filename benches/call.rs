@@ -3,65 +3,25 @@
 //! `cargo xtask bench call` runs it; without `--rows FILE` it measures a few rounds and prints them.
 //! Every round takes one batch of every subject and floor, in an order of its own.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use handoff_benches::subject;
 use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Call, Code, Runtime, Service, SharedMemory};
-use handoff_lab::interleave::{Interleave, Subject, SubjectError};
-use handoff_lab::stats::describe::median;
+use handoff_lab::interleave::Subject;
 use handoff_workloads::floor::{self, Primitive};
 use handoff_workloads::{Placement, rpc};
-
-/// How long one batch of one subject takes, about.
-const BATCH: Duration = Duration::from_millis(60);
-/// Rounds of figures that are kept.
-const ROUNDS: usize = 40;
-/// Rounds of a look: the fewest that have a 95% interval.
-const LOOK: usize = 6;
 
 const SMALL: usize = 8;
 const LARGE: usize = 64 << 10;
 
 fn main() -> ExitCode {
     handoff_workloads::play_if_peer();
-    let mut arguments = std::env::args_os().skip(1);
-    let rows = arguments.find(|argument| argument == "--rows").and_then(|_| arguments.next());
-    match measure(rows.map(PathBuf::from)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn measure(file: Option<PathBuf>) -> Result<()> {
-    let rounds = if file.is_some() { ROUNDS } else { LOOK };
-    let interleave = Interleave { rounds, warm_up: 2, ..Interleave::default() };
-    let outcome = interleave.run(subjects()?, &mut |progress| {
-        if progress.done % 20 == 0 {
-            eprintln!("{} of {} batches", progress.done, progress.of);
-        }
-    })?;
-    let disturbed = outcome.flags.iter().filter(|flags| !flags.is_empty()).count();
-    if disturbed > 0 {
-        eprintln!(
-            "warning: something else ran in {disturbed} of {rounds} rounds: measure on an idle machine"
-        );
-    }
-    let rows = serde_json::to_string_pretty(&outcome.rows(0.95))?;
-    match file {
-        Some(file) => std::fs::write(&file, rows).with_context(|| format!("cannot write {}", file.display())),
-        None => {
-            println!("{rows}");
-            Ok(())
-        }
-    }
+    handoff_benches::run(subjects)
 }
 
 /// Every call with its floor, and what is asked of it.
@@ -165,17 +125,4 @@ fn floor(name: &str, primitive: Primitive, payload: usize, placement: Placement)
     let parameters = floor::Parameters { primitive, payload, placement };
     let mut session = floor::Session::start(&parameters).with_context(|| format!("cannot start {name}"))?;
     subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
-}
-
-/// A subject whose value is the median of a batch, which takes about [`BATCH`]. A sample holds so many
-/// trips that reading the clock does not show in it.
-fn subject(
-    name: &str,
-    mut batch: impl FnMut(u32, u32) -> Result<Vec<f64>, SubjectError> + 'static,
-) -> Result<Subject<'static>> {
-    let trial = batch(100, 8).map_err(|error| anyhow::anyhow!("{name} failed: {error}"))?;
-    let trip = median(&trial).max(1.0);
-    let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
-    let samples = (BATCH.as_nanos() as f64 / (trip * trips)).clamp(20.0, 4096.0);
-    Ok(Subject::new(name, move || Ok(median(&batch(samples as u32, trips as u32)?))))
 }

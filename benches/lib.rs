@@ -1,2 +1,72 @@
-//! The figures that the book quotes: each bench is a file beside this one, and what it measured is
-//! kept in `results/`. `cargo xtask bench` runs them and writes the table in the book again.
+//! What the benches of this folder share: the command line that `cargo xtask bench` calls, and a
+//! batch of measurements as one subject of an interleaved run.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use handoff_lab::interleave::{Interleave, Subject, SubjectError};
+use handoff_lab::stats::describe::median;
+
+/// How long one batch of one subject takes, about.
+const BATCH: Duration = Duration::from_millis(60);
+/// Rounds of figures that are kept.
+const ROUNDS: usize = 40;
+/// Rounds of a look: the fewest that have a 95% interval.
+const LOOK: usize = 6;
+
+/// Runs a bench: every round takes one batch of every subject and floor, in an order of its own. With
+/// `--rows FILE` the rows are kept there, else a few rounds are measured and printed.
+pub fn run(subjects: impl FnOnce() -> Result<Vec<Subject<'static>>>) -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let rows = arguments.find(|argument| argument == "--rows").and_then(|_| arguments.next());
+    match measure(rows.map(PathBuf::from), subjects) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(file: Option<PathBuf>, subjects: impl FnOnce() -> Result<Vec<Subject<'static>>>) -> Result<()> {
+    let rounds = if file.is_some() { ROUNDS } else { LOOK };
+    let interleave = Interleave { rounds, warm_up: 2, ..Interleave::default() };
+    let outcome = interleave.run(subjects()?, &mut |progress| {
+        if progress.done % 20 == 0 {
+            eprintln!("{} of {} batches", progress.done, progress.of);
+        }
+    })?;
+    let disturbed = outcome.flags.iter().filter(|flags| !flags.is_empty()).count();
+    if disturbed > 0 {
+        eprintln!(
+            "warning: something else ran in {disturbed} of {rounds} rounds: measure on an idle machine"
+        );
+    }
+    let rows = serde_json::to_string_pretty(&outcome.rows(0.95))?;
+    match file {
+        Some(file) => std::fs::write(&file, rows).with_context(|| format!("cannot write {}", file.display())),
+        None => {
+            println!("{rows}");
+            Ok(())
+        }
+    }
+}
+
+/// A subject whose value is the median of a batch, which takes about [`BATCH`]. A sample holds so many
+/// trips that reading the clock does not show in it. `batch` is given the number of samples and of
+/// trips in each, and gives nanoseconds a trip.
+///
+/// # Errors
+/// If the trial batch fails.
+pub fn subject(
+    name: &str,
+    mut batch: impl FnMut(u32, u32) -> Result<Vec<f64>, SubjectError> + 'static,
+) -> Result<Subject<'static>> {
+    let trial = batch(100, 8).map_err(|error| anyhow::anyhow!("{name} failed: {error}"))?;
+    let trip = median(&trial).max(1.0);
+    let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
+    let samples = (BATCH.as_nanos() as f64 / (trip * trips)).clamp(20.0, 4096.0);
+    Ok(Subject::new(name, move || Ok(median(&batch(samples as u32, trips as u32)?))))
+}

@@ -174,15 +174,28 @@ fn measure(bench: &Bench) -> Result<()> {
     let text = std::fs::read_to_string(&file)
         .with_context(|| format!("the bench {} wrote no rows to {}", bench.name, file.display()))?;
     std::fs::remove_file(&file)?;
-    let rows: Vec<Row> = serde_json::from_str(&text)
+    let mut rows: Vec<Row> = serde_json::from_str(&text)
         .with_context(|| format!("the rows of the bench {} are not as agreed", bench.name))?;
     rows.iter().try_for_each(Row::check)?;
+    if let Some(before) = kept()?.into_iter().find(|results| results.bench == bench.name) {
+        keep_notes(&mut rows, &before.rows);
+    }
     let results = Results { bench: bench.name.clone(), machine: Machine::this(), rows };
     let mut json = serde_json::to_string_pretty(&results)?;
     json.push('\n');
     let kept = results_folder().join(format!("{}.json", bench.name));
     std::fs::create_dir_all(results_folder())?;
     std::fs::write(&kept, json).with_context(|| format!("cannot write {}", kept.display()))
+}
+
+/// What a person wrote beside a figure stays there, and is shown, since the figure may have changed.
+fn keep_notes(rows: &mut [Row], before: &[Row]) {
+    for row in rows.iter_mut().filter(|row| row.note.is_none()) {
+        row.note = before.iter().find(|old| old.name == row.name).and_then(|old| old.note.clone());
+        if let Some(note) = &row.note {
+            println!("note kept, see whether it still holds: {}: {note}", row.name);
+        }
+    }
 }
 
 fn results_folder() -> PathBuf {
@@ -250,6 +263,14 @@ mod tests {
         let rows: Vec<Row> = serde_json::from_str(text).expect("agreed");
         assert_eq!((rows[0].ratio, rows[0].goal), (2.0, None));
         assert!(serde_json::from_str::<Vec<Row>>(&text.replace("ratio", "ration")).is_err());
+    }
+
+    #[test]
+    fn a_note_stays_with_its_figure() {
+        let old = [Row { note: Some("because".into()), ..row("a", 2.0) }, row("b", 1.0)];
+        let mut new = [row("a", 1.5), row("b", 1.0), row("c", 1.0)];
+        keep_notes(&mut new, &old);
+        assert_eq!(new.map(|row| row.note), [Some("because".to_owned()), None, None]);
     }
 
     #[test]

@@ -37,14 +37,12 @@ fn walk(folder: &Path, found: &mut Vec<Source>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the project can be read") {
         let path = entry.expect("an entry can be read").path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if path.is_symlink() {
+        // In a further work tree of git `.git` is a file.
+        let made = name.starts_with("target") || [".git", "corpus", "artifacts", "coverage"].contains(&name);
+        if path.is_symlink() || made {
             continue;
         } else if path.is_dir() {
-            let made =
-                name.starts_with("target") || [".git", "corpus", "artifacts", "coverage"].contains(&name);
-            if !made {
-                walk(&path, found);
-            }
+            walk(&path, found);
         } else if let Ok(text) = std::fs::read_to_string(&path) {
             let path = path.strip_prefix(root()).expect("it is below the root").to_owned();
             found.push(Source { path, text });
