@@ -304,6 +304,7 @@ mod tests {
             question: String::new(),
             arms: ["a".into(), "b".into()],
             differences: [vec![], vec![]],
+            place: "this machine".into(),
             started: "2026-01-01T00:00:00Z".into(),
             command: "handoff lab run".into(),
             seed: u64::MAX,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use handoff_lab::experiment::file::{Arm, Experiment, Metric, Rounds};
 use handoff_lab::experiment::result::{Ending, ExperimentResult};
 use handoff_lab::experiment::runner::{Event, Options, RunError, run};
+use handoff_lab::experiment::target::Here;
 use handoff_lab::report::experiment::{html, markdown, text};
 use handoff_lab::stats::sequential::Stopping;
 use handoff_testkit::{require, require_tool};
@@ -23,23 +24,23 @@ fn experiment(a: &str, b: &str) -> Experiment {
         metric: metric("wall"),
         secondary: vec![metric("max-rss"), metric("major-faults")],
         rounds: Rounds { stopping: Stopping::Fixed { rounds: 8 }, ..Rounds::default() },
+        guests: None,
         text: "title = \"Sleeping\"".to_owned(),
     }
 }
 
-fn options(folder: &tempfile::TempDir) -> Options<'static> {
-    Options {
-        handoff: "handoff".into(),
-        state: folder.path().to_owned(),
-        command: "handoff lab ab 'sleep 0.02' 'sleep 0.1'".to_owned(),
-        stop: None,
-        resume: Vec::new(),
-    }
+fn options() -> Options<'static> {
+    Options { command: "handoff lab ab 'sleep 0.02' 'sleep 0.1'".to_owned(), ..Options::default() }
+}
+
+fn here(folder: &tempfile::TempDir) -> Here<'static> {
+    Here::new("handoff", folder.path(), None).expect("a journal")
 }
 
 fn result() -> ExperimentResult {
     let folder = tempfile::tempdir().expect("a folder");
-    let result = run(&experiment("0.02", "0.1"), options(&folder), &mut |_| Ok(())).expect("runs");
+    let result =
+        run(&experiment("0.02", "0.1"), options(), &mut here(&folder), &mut |_| Ok(())).expect("runs");
     assert_eq!(std::fs::read_dir(folder.path()).expect("the journal's folder").count(), 0);
     result
 }
@@ -87,10 +88,11 @@ fn text_and_markdown_say_the_same() {
 fn a_run_that_is_resumed_deals_the_orders_of_the_run_that_it_would_have_been() {
     let folder = tempfile::tempdir().expect("a folder");
     let experiment = experiment("0.01", "0.01");
-    let whole = run(&experiment, options(&folder), &mut |_| Ok(())).expect("runs");
+    let whole = run(&experiment, options(), &mut here(&folder), &mut |_| Ok(())).expect("runs");
     let first = whole.rounds[..5].to_vec();
     let mut seen = Vec::new();
-    let resumed = run(&experiment, Options { resume: first, ..options(&folder) }, &mut |event| {
+    let going_on = Options { resume: first, ..options() };
+    let resumed = run(&experiment, going_on, &mut here(&folder), &mut |event| {
         if let Event::Round { record, .. } = event {
             seen.push(record.number);
         }
@@ -109,11 +111,11 @@ fn a_budget_ends_a_run_and_a_metric_that_nobody_measures_is_refused() {
     let mut short = experiment("0.01", "0.01");
     short.rounds.stopping = Stopping::Fixed { rounds: 10_000 };
     short.rounds.budget = Duration::from_millis(1500);
-    let result = run(&short, options(&folder), &mut |_| Ok(())).expect("runs");
+    let result = run(&short, options(), &mut here(&folder), &mut |_| Ok(())).expect("runs");
     assert_eq!(result.ending, Ending::Budget);
     assert!(!result.rounds.is_empty());
     short.metric.name = "sped".to_owned();
-    let error = run(&short, options(&folder), &mut |_| Ok(())).expect_err("no such metric");
+    let error = run(&short, options(), &mut here(&folder), &mut |_| Ok(())).expect_err("no such metric");
     assert!(
         matches!(&error, RunError::NoMetric { known, .. } if known.contains(&"wall".to_owned())),
         "{error}"

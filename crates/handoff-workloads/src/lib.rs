@@ -28,6 +28,7 @@ pub mod deadline;
 mod error;
 pub mod floor;
 pub mod hackbench;
+pub mod hits;
 pub mod inversion;
 pub mod latency;
 pub mod measurement;

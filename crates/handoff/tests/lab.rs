@@ -234,6 +234,29 @@ fn every_ready_experiment_can_be_read() {
 }
 
 #[test]
+fn wake_affine_is_active_in_a_guest_with_two_cache_domains() {
+    require!(require_tool("apt-get"));
+    require!(require_tool("dpkg-deb"));
+    require!(require_tool(&format!("qemu-system-{}", std::env::consts::ARCH)));
+    let lab = Lab::new();
+    let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/wake-affine.toml");
+    let ready = std::fs::read_to_string(ready).expect("the file");
+    // Always translated: trying KVM takes a while where it does not work.
+    let short = ready.replace("loops = 20", "loops = 4").replace("[guest]", "[guest]\naccel = \"tcg\"");
+    let file = lab.file("wake-affine.toml", &short);
+    let result = lab.json(&["run", text(&file), "--rounds", "6"]);
+    for (proof, runs) in [(&result["proofs"][0], 12), (&result["proofs"][1], 6)] {
+        assert_eq!((&proof["failures"], &proof["runs"]), (&Value::from(0), &Value::from(runs)), "{proof}");
+    }
+    assert!(result["place"].as_str().is_some_and(|place| place.contains("on 4 CPUs (TCG)")), "{result}");
+    let caveats = result["primary"]["judgement"]["caveats"].to_string();
+    assert!(caveats.contains("does not carry over to hardware"), "{caveats}");
+    let verdict = result["primary"]["judgement"]["verdict"].as_str().expect("a verdict");
+    assert_ne!(verdict, "not_active");
+    assert!(lab.results().join("lab-1.html").is_file());
+}
+
+#[test]
 fn autocorking_is_active_where_a_queue_forms_and_nowhere_else() {
     require!(require_root());
     require!(require_tool("ip"));

@@ -3,6 +3,7 @@
 //! This file has what an experiment is; `form` what a file may hold, `reader` the checks in between.
 
 mod form;
+mod guests;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -12,15 +13,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ArmId;
+use super::guest::Guests;
 use super::proof::Proof;
 use super::setting::Setting;
+use super::target::Order;
 use super::task::{Figure, Task};
 use crate::stats::judge::Direction;
 use crate::stats::sequential::Stopping;
 use form::FileForm;
 use handoff_placement::CpuSet;
 use handoff_workloads::Workload;
-use reader::Reader;
+use reader::{Reader, Where};
 
 /// A mistake in an experiment file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +56,8 @@ pub struct Experiment {
     pub secondary: Vec<Metric>,
     /// Rounds, rule, budget.
     pub rounds: Rounds,
+    /// The guests to run in, if not on this machine.
+    pub guests: Option<Guests>,
     /// The file as it was read.
     pub text: String,
 }
@@ -165,7 +170,9 @@ impl Experiment {
         let form: FileForm = toml::from_str(text)
             .map_err(|error| reader.error(error.span().unwrap_or(0..0), error.message()))?;
         let workload = &form.workload;
-        let arms = [reader.arm(workload, &form.baseline)?, reader.arm(workload, &form.change)?];
+        let guests = reader.guests(form.guest.as_ref(), [&form.baseline, &form.change])?;
+        let there = if guests.is_some() { Where::Guest } else { Where::Here };
+        let arms = [reader.arm(workload, &form.baseline, there)?, reader.arm(workload, &form.change, there)?];
         if form.baseline.get_ref().name == form.change.get_ref().name {
             return Err(reader.error(form.change.span(), "both arms have the same name"));
         }
@@ -183,6 +190,7 @@ impl Experiment {
             metric,
             secondary,
             rounds,
+            guests,
             text: text.to_owned(),
         })
     }
@@ -191,6 +199,19 @@ impl Experiment {
     #[must_use]
     pub fn arm(&self, id: ArmId) -> &Arm {
         if id == ArmId::B { &self.arms[1] } else { &self.arms[0] }
+    }
+
+    /// One run of the baseline (0) or the change (1), with `handoff` as the program that runs workloads.
+    #[must_use]
+    pub fn order(&self, arm: usize, handoff: &Path) -> Order {
+        let (arm, rounds) = (&self.arms[arm], &self.rounds);
+        Order {
+            settings: arm.settings.clone(),
+            proofs: arm.proofs.clone(),
+            task: arm.task(handoff, rounds.limit),
+            quiet: rounds.quiet,
+            cgroup: rounds.cgroup,
+        }
     }
 }
 
@@ -213,7 +234,7 @@ impl Arm {
 
     /// What to run, with `handoff` as the program that runs workloads.
     #[must_use]
-    pub fn task(&self, handoff: &Path, groups: &[PathBuf], limit: Duration) -> Task {
+    pub fn task(&self, handoff: &Path, limit: Duration) -> Task {
         let (work, input, figures) = match &self.work {
             Work::Command { argv, figures } => (argv.clone(), None, figures.clone()),
             Work::Workload(workload) => {
@@ -231,7 +252,7 @@ impl Arm {
             environment: self.environment.clone(),
             cpus: self.cpus.clone(),
             nice: self.nice,
-            groups: groups.to_vec(),
+            groups: Vec::new(),
             limit,
         }
     }

@@ -1,9 +1,11 @@
 //! Proof of activation: a counter that moves, or stays, as it must if the variant is what it says.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use handoff_workloads::hits::{Hits, HitsError};
 use serde::{Deserialize, Serialize};
+
+use super::task::Run;
 
 /// Where a counter is read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +17,28 @@ pub enum Source {
     Netstat,
     /// `/proc/schedstat`: `ttwu_wake_remote`, `ttwu_move_affine` or `ttwu_move_balance`, over all domains.
     Schedstat,
+    /// Hits of a tracepoint, such as `sched:sched_migrate_task`, on all CPUs.
+    Tracepoint,
+    /// Calls of a kernel function, such as `tcp_push`, on all CPUs. Needs kprobes.
+    Function,
     /// The first number of a file.
     File(PathBuf),
+}
+
+/// Why a counter cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProofError {
+    /// The machine does not tell it.
+    #[error("this machine does not tell the counter {counter}{hint}")]
+    NoCounter {
+        /// The counter.
+        counter: String,
+        /// What would help.
+        hint: &'static str,
+    },
+    /// It is not counted by itself, and counting it cannot be started.
+    #[error(transparent)]
+    Hits(#[from] HitsError),
 }
 
 /// What a counter must do during a run.
@@ -91,11 +113,10 @@ impl Proof {
         format!("{} {}{rate}", self.counter, String::from(self.expect))
     }
 
-    /// The present value, where it is a counter of the system.
-    #[must_use]
-    pub fn read(&self) -> Option<f64> {
+    /// The present value, where the system counts it by itself.
+    fn read(&self) -> Option<f64> {
         match &self.source {
-            Source::Workload => None,
+            Source::Workload | Source::Tracepoint | Source::Function => None,
             Source::Netstat => ["/proc/net/netstat", "/proc/net/snmp"]
                 .iter()
                 .filter_map(|path| std::fs::read_to_string(path).ok())
@@ -108,20 +129,64 @@ impl Proof {
         }
     }
 
-    /// How much it grew in a run of so many seconds; `None` if nobody counted it.
-    #[must_use]
-    pub fn growth(
-        &self,
-        before: Option<f64>,
-        after: Option<f64>,
-        counted: &BTreeMap<String, f64>,
-        seconds: f64,
-    ) -> Option<f64> {
-        let growth = match self.source {
-            Source::Workload => *counted.get(&self.counter)?,
-            _ => after? - before?,
+    /// Begins to count.
+    ///
+    /// # Errors
+    ///
+    /// If this machine does not have the counter.
+    pub fn start(&self) -> Result<Count<'_>, ProofError> {
+        let started = match &self.source {
+            Source::Workload => Started::ByTheWorkload,
+            Source::Tracepoint => Started::Hits(Hits::of_tracepoint(&self.counter)?),
+            Source::Function => Started::Hits(Hits::of_function(&self.counter)?),
+            Source::Netstat | Source::Schedstat | Source::File(_) => {
+                let hint = match self.source {
+                    Source::Schedstat => {
+                        "; sudo sysctl kernel.sched_schedstats=1, on a kernel with CONFIG_SCHEDSTATS"
+                    }
+                    _ => "",
+                };
+                let none = || ProofError::NoCounter { counter: self.counter.clone(), hint };
+                Started::At(self.read().ok_or_else(none)?)
+            }
         };
-        Some(if self.per_second && seconds > 0.0 { growth / seconds } else { growth })
+        Ok(Count { proof: self, started })
+    }
+}
+
+/// A running count; what it holds ends with it.
+#[derive(Debug)]
+pub struct Count<'a> {
+    proof: &'a Proof,
+    started: Started,
+}
+
+#[derive(Debug)]
+enum Started {
+    ByTheWorkload,
+    At(f64),
+    Hits(Hits),
+}
+
+impl Count<'_> {
+    /// What was counted since the start; `None` if only the workload knows, or the counter has gone.
+    #[must_use]
+    pub fn end(&self) -> Option<f64> {
+        match &self.started {
+            Started::ByTheWorkload => None,
+            Started::At(before) => Some(self.proof.read()? - before),
+            Started::Hits(hits) => hits.read().ok().map(|hits| hits as f64),
+        }
+    }
+
+    /// How much it grew in this run; `None` if nobody counted it.
+    #[must_use]
+    pub fn growth(&self, ended: Option<f64>, run: &Run) -> Option<f64> {
+        let growth = match self.started {
+            Started::ByTheWorkload => *run.counters.get(&self.proof.counter)?,
+            _ => ended?,
+        };
+        Some(if self.proof.per_second && run.seconds > 0.0 { growth / run.seconds } else { growth })
     }
 }
 
@@ -152,6 +217,8 @@ fn schedstat(text: &str, counter: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -161,13 +228,6 @@ mod tests {
         assert_eq!(netstat(text, "IpExtInNoRoutes"), Some(7.0));
         assert_eq!(netstat(text, "TcpExtNothing"), None);
         assert_eq!(netstat("TcpExt: A\n", "TcpExtA"), None);
-        let proof = Proof {
-            counter: "TcpOutSegs".into(),
-            source: Source::Netstat,
-            expect: Expect::Increases,
-            per_second: false,
-        };
-        assert!(proof.read().is_some(), "every Linux with TCP counts segments");
     }
 
     #[test]
@@ -193,19 +253,47 @@ mod tests {
         assert_eq!(String::from(Expect::AtLeast(2.5)), ">= 2.5");
     }
 
+    fn proof(counter: &str, source: Source, per_second: bool) -> Proof {
+        Proof { counter: counter.into(), source, expect: Expect::Increases, per_second }
+    }
+
     #[test]
     fn a_rate_is_a_growth_by_time() {
-        let proof = Proof {
-            counter: "c".into(),
-            source: Source::Workload,
-            expect: Expect::Increases,
-            per_second: true,
-        };
-        let counted = BTreeMap::from([("c".to_owned(), 30.0)]);
-        assert_eq!(proof.growth(None, None, &counted, 2.0), Some(15.0));
-        assert_eq!(proof.growth(None, None, &BTreeMap::new(), 2.0), None);
-        let system = Proof { source: Source::Netstat, per_second: false, ..proof };
-        assert_eq!(system.growth(Some(3.0), Some(5.0), &counted, 2.0), Some(2.0));
-        assert_eq!(system.growth(Some(3.0), None, &counted, 2.0), None);
+        let counters = BTreeMap::from([("c".to_owned(), 30.0)]);
+        let run = Run { seconds: 2.0, counters, ..Run::default() };
+        let rate = proof("c", Source::Workload, true);
+        let count = rate.start().expect("the workload counts");
+        assert_eq!(count.growth(count.end(), &run), Some(15.0));
+        assert_eq!(count.growth(count.end(), &Run::default()), None);
+        let segments = proof("TcpOutSegs", Source::Netstat, false);
+        let count = segments.start().expect("every Linux with TCP counts segments");
+        assert!(count.end().is_some_and(|growth| growth >= 0.0));
+        assert_eq!(count.growth(Some(5.0), &run), Some(5.0));
+        assert_eq!(count.growth(None, &run), None);
+    }
+
+    #[test]
+    fn a_file_grows_while_it_is_counted() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "hits: 7\n").expect("written");
+        let proof = proof("hits", Source::File(file.path().to_owned()), false);
+        let count = proof.start().expect("it has a number");
+        std::fs::write(file.path(), "hits: 19\n").expect("written");
+        assert_eq!(count.end(), Some(12.0));
+        std::fs::write(file.path(), "gone").expect("written");
+        assert_eq!(count.end(), None);
+        assert!(matches!(proof.start(), Err(ProofError::NoCounter { .. })));
+    }
+
+    #[test]
+    fn what_the_machine_does_not_have_is_said() {
+        for (counter, source, says) in [
+            ("TcpExtNothing", Source::Netstat, "does not tell the counter TcpExtNothing"),
+            ("sched:nothing", Source::Tracepoint, "cannot count the tracepoint sched:nothing"),
+            ("no_such_function", Source::Function, "cannot count calls of no_such_function"),
+        ] {
+            let error = proof(counter, source, false).start().expect_err(counter).to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 }

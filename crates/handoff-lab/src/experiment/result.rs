@@ -106,6 +106,9 @@ pub struct Header {
     pub arms: [String; 2],
     /// What distinguishes them, in words.
     pub differences: [Vec<String>; 2],
+    /// Where the arms ran: this machine, or a guest.
+    #[serde(default = "this_machine")]
+    pub place: String,
     /// When it began, in UTC.
     pub started: String,
     /// The command that repeats it.
@@ -116,6 +119,11 @@ pub struct Header {
     pub file: String,
     /// The machine before the first run.
     pub before: Diagnosis,
+}
+
+/// Results of earlier versions are all of this machine.
+fn this_machine() -> String {
+    "this machine".to_owned()
 }
 
 /// Everything that a run found.
@@ -218,6 +226,8 @@ pub struct Ground<'a> {
     pub proofs: [&'a [super::proof::Proof]; 2],
     /// The machine before and after.
     pub machine: (&'a Diagnosis, &'a Diagnosis),
+    /// What the machine that ran the arms does to every verdict.
+    pub target: Vec<Caveat>,
 }
 
 /// The conclusion of all rounds.
@@ -247,6 +257,7 @@ pub fn conclude(
     let proofs = proofs(rounds, ground);
     let mut caveats: Vec<Caveat> = proofs.iter().filter_map(proof_caveat).collect();
     caveats.extend(machine_caveats(rounds, ground.machine));
+    caveats.extend(ground.target.iter().cloned());
     let metric = |asked: &Asked| -> Result<MetricResult, String> {
         let values = triples(rounds, &asked.name)?;
         let meaning = ground.meanings.get(&asked.name);
@@ -417,6 +428,7 @@ pub(crate) mod tests {
             arms: &["off".to_owned(), "on".to_owned()],
             proofs: [&[], &proofs],
             machine: (&machine, &machine),
+            target: Vec::new(),
         };
         let secondary = [asked("other"), asked("zero"), asked("missing")];
         conclude(&rounds(20, 0.9, proof), &asked("time"), &secondary, &ground).expect("a conclusion")

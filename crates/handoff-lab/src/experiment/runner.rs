@@ -1,36 +1,23 @@
 //! Rounds of A, A' and B in an order dealt anew, until the rule says stop.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use handoff_placement::{ControlGroup, Limits};
-
 use super::ArmId;
 use super::file::{Experiment, Metric};
-use super::journal::{GROUP, Journal, JournalError};
 use super::result::{Asked, Ending, ExperimentResult, Ground, Header, RoundRecord, Sample, conclude};
 use super::sys;
-use super::task::{Meaning, Run, Task, TaskError};
+use super::target::{Order, Target, TargetError};
+use super::task::{Meaning, Run};
 use crate::clock::timestamp;
-use crate::doctor::{Machine, Pulse, Root};
+use crate::doctor::Machine;
 use crate::stats::judge::{Round, log_ratios};
 use crate::stats::random::Random;
 
-/// The highest weight of a control group, against 100 of everybody else.
-const WEIGHT: u32 = 10_000;
-
-/// The machine is quiet when no more of its CPU time is used than this.
-const QUIET: f64 = 0.2;
-
 /// How to run an experiment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options<'a> {
-    /// The handoff program, which runs workloads.
-    pub handoff: PathBuf,
-    /// The folder of the journal: [`super::journal::state_folder`].
-    pub state: PathBuf,
     /// The command that repeats it.
     pub command: String,
     /// When this becomes true, the run ends after the present run of an arm.
@@ -66,21 +53,18 @@ pub enum Event<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A run of an arm failed.
-    #[error("arm {arm} failed in round {round}")]
-    Task {
+    #[error("arm {arm} failed in {}", match round { 0 => "the warm-up".to_owned(), round => format!("round {round}") })]
+    Arm {
         /// The arm.
         arm: &'static str,
         /// The round; 0 is the warm-up.
         round: usize,
         /// Why.
-        source: TaskError,
+        source: TargetError,
     },
-    /// A setting could not be made or put back.
+    /// The machine could not be had.
     #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The control group could not be made.
-    #[error("cannot make the control group of high weight; without `cgroup = true` it is not needed")]
-    Group(#[source] handoff_placement::Error),
+    Target(TargetError),
     /// A metric is not among what was measured.
     #[error("there is no metric {name:?}; a run measures {}", known.join(", "))]
     NoMetric {
@@ -106,7 +90,7 @@ pub enum RunError {
 /// What the listener of events may fail with.
 pub type Listener<'a> = dyn FnMut(Event<'_>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
 
-/// Runs an experiment.
+/// Runs an experiment on a machine.
 ///
 /// Everything that an arm changes on the machine is put back after each of its runs, and when this
 /// returns, however it does.
@@ -118,14 +102,16 @@ pub type Listener<'a> = dyn FnMut(Event<'_>) -> Result<(), Box<dyn std::error::E
 pub fn run(
     experiment: &Experiment,
     options: Options<'_>,
+    target: &mut dyn Target,
     listener: &mut Listener<'_>,
 ) -> Result<ExperimentResult, RunError> {
     let clock = Instant::now();
+    let place = target.prepare().map_err(RunError::Target)?;
     let machine = Machine::here();
-    let header = header(experiment, &options, &machine);
+    let header = header(experiment, &options, &machine, place);
     listener(Event::Started(&header)).map_err(RunError::Keep)?;
     let own_before = sys::own_cpu_time();
-    let mut session = Session::new(experiment, &options)?;
+    let mut session = Session::new(experiment, target, options.stop);
     session.warm_up(listener)?;
     let (rounds, ending) = session.rounds(clock, options.resume.clone(), listener)?;
     if rounds.is_empty() {
@@ -138,6 +124,7 @@ pub fn run(
         arms: &header.arms,
         proofs: [&experiment.arms[0].proofs, &experiment.arms[1].proofs],
         machine: (&header.before, &after),
+        target: session.target.caveats(),
     };
     let secondary: Vec<Asked> = experiment.secondary.iter().map(asked).collect();
     let conclusion =
@@ -161,7 +148,7 @@ fn asked(metric: &Metric) -> Asked {
     Asked { name: metric.name.clone(), better: metric.better, margin: metric.margin }
 }
 
-fn header(experiment: &Experiment, options: &Options<'_>, machine: &Machine) -> Header {
+fn header(experiment: &Experiment, options: &Options<'_>, machine: &Machine, place: String) -> Header {
     let arms = &experiment.arms;
     Header {
         schema: ExperimentResult::SCHEMA,
@@ -170,6 +157,7 @@ fn header(experiment: &Experiment, options: &Options<'_>, machine: &Machine) -> 
         question: experiment.question.clone(),
         arms: [arms[0].name.clone(), arms[1].name.clone()],
         differences: [arms[0].describe(), arms[1].describe()],
+        place,
         started: timestamp(),
         command: options.command.clone(),
         seed: experiment.rounds.seed,
@@ -181,39 +169,18 @@ fn header(experiment: &Experiment, options: &Options<'_>, machine: &Machine) -> 
 /// The state of a run between its rounds.
 struct Session<'a> {
     experiment: &'a Experiment,
-    journal: Journal,
-    // Dropped after the journal: nothing of a run is left in it then.
-    _group: Option<ControlGroup>,
-    tasks: [Task; 2],
-    root: Root,
+    target: &'a mut dyn Target,
+    /// What one run of the baseline and of the change needs.
+    orders: [Order; 2],
     meanings: BTreeMap<String, Meaning>,
     work_cpu: f64,
     stop: Option<&'a AtomicBool>,
 }
 
 impl<'a> Session<'a> {
-    fn new(experiment: &'a Experiment, options: &Options<'a>) -> Result<Self, RunError> {
-        let group = if experiment.rounds.cgroup {
-            let name = format!("{GROUP}{}", std::process::id());
-            let limits = Limits { weight: Some(WEIGHT), ..Limits::default() };
-            Some(ControlGroup::create(&name, &limits).map_err(RunError::Group)?)
-        } else {
-            None
-        };
-        let folders: Vec<PathBuf> =
-            group.iter().flat_map(ControlGroup::folders).map(ToOwned::to_owned).collect();
-        let limit = experiment.rounds.limit;
-        let task = |arm: usize| experiment.arms[arm].task(&options.handoff, &folders, limit);
-        Ok(Self {
-            experiment,
-            journal: Journal::start(&options.state)?,
-            _group: group,
-            tasks: [task(0), task(1)],
-            root: Root::new("/"),
-            meanings: BTreeMap::new(),
-            work_cpu: 0.0,
-            stop: options.stop,
-        })
+    fn new(experiment: &'a Experiment, target: &'a mut dyn Target, stop: Option<&'a AtomicBool>) -> Self {
+        let orders = [0, 1].map(|arm: usize| experiment.order(arm, target.program()));
+        Self { experiment, target, orders, meanings: BTreeMap::new(), work_cpu: 0.0, stop }
     }
 
     fn stopped(&self) -> bool {
@@ -229,7 +196,11 @@ impl<'a> Session<'a> {
                     return Err(RunError::Nothing);
                 }
                 listener(Event::Arm { round: 0, arm }).map_err(RunError::Keep)?;
-                let (run, _) = self.arm(arm, 0)?;
+                let run = match self.arm(arm, 0) {
+                    // What was stopped may say that it failed.
+                    Err(_) if self.stopped() => return Err(RunError::Nothing),
+                    outcome => outcome?.0,
+                };
                 self.meanings.extend(run.meanings.clone());
                 self.check_metrics(&run)?;
             }
@@ -291,7 +262,10 @@ impl<'a> Session<'a> {
                     return Ok((records, Ending::Interrupted));
                 }
                 listener(Event::Arm { round: number, arm }).map_err(RunError::Keep)?;
-                let (_, sample) = self.arm(arm, number)?;
+                let sample = match self.arm(arm, number) {
+                    Err(_) if self.stopped() => return Ok((records, Ending::Interrupted)),
+                    outcome => outcome?.1,
+                };
                 samples.insert(arm, sample);
             }
             let record = RoundRecord { number, order: order.to_vec(), samples };
@@ -315,48 +289,18 @@ impl<'a> Session<'a> {
         log_ratios(&rounds).0
     }
 
-    /// One run of one arm: set, count, run, count, put back.
+    /// One run of one arm.
     fn arm(&mut self, id: ArmId, round: usize) -> Result<(Run, Sample), RunError> {
-        let arm = self.experiment.arm(id);
-        let mut flags: Vec<String> = self.wait_for_quiet().into_iter().collect();
-        for setting in &arm.settings {
-            self.journal.set(setting)?;
-        }
-        let before: Vec<Option<f64>> = arm.proofs.iter().map(super::proof::Proof::read).collect();
-        let pulse = Pulse::read(&self.root);
-        let outcome = self.tasks[usize::from(id == ArmId::B)].run();
-        let after = Pulse::read(&self.root);
-        let counted: Vec<Option<f64>> = arm.proofs.iter().map(super::proof::Proof::read).collect();
-        // Before the outcome is looked at: a run that failed is put back as well.
-        self.journal.put_back()?;
-        let run = outcome.map_err(|source| RunError::Task { arm: id.name(), round, source })?;
-        flags.extend(after.since(&pulse).flags());
-        self.work_cpu += run.values.get("cpu").copied().unwrap_or(0.0);
-        let growths =
-            arm.proofs.iter().zip(before.into_iter().zip(counted)).map(|(proof, (before, after))| {
-                (proof.describe(), proof.growth(before, after, &run.counters, run.seconds))
-            });
-        let sample = Sample { values: run.values.clone(), proofs: growths.collect(), flags };
-        Ok((run, sample))
-    }
-
-    /// Waits until hardly anything else runs, and says so if that does not happen in time.
-    fn wait_for_quiet(&self) -> Option<String> {
-        let patience = self.experiment.rounds.quiet;
-        if patience.is_zero() {
-            return None;
-        }
-        let start = Instant::now();
-        loop {
-            let before = Pulse::read(&self.root);
-            std::thread::sleep(Duration::from_millis(100));
-            let busy = Pulse::read(&self.root).since(&before).busy;
-            if busy <= QUIET {
-                return None;
-            }
-            if start.elapsed() >= patience || self.stopped() {
-                return Some(format!("not quiet: others used {:.0}% of the CPUs", busy * 100.0));
-            }
-        }
+        let order = &self.orders[usize::from(id == ArmId::B)];
+        let replicate = self.target.carry_out(id, order);
+        let replicate = replicate.map_err(|source| RunError::Arm { arm: id.name(), round, source })?;
+        self.work_cpu += replicate.run.values.get("cpu").copied().unwrap_or(0.0);
+        let proofs = order.proofs.iter().map(|proof| proof.describe());
+        let sample = Sample {
+            values: replicate.run.values.clone(),
+            proofs: proofs.zip(replicate.growths).collect(),
+            flags: replicate.flags,
+        };
+        Ok((replicate.run, sample))
     }
 }

@@ -41,7 +41,7 @@ pub enum Pick {
 }
 
 /// What to run for an arm.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
     /// Program and arguments.
     pub argv: Vec<String>,
@@ -57,7 +57,8 @@ pub struct Task {
     pub cpus: Option<CpuSet>,
     /// Nice value.
     pub nice: Option<i32>,
-    /// Folders of control groups to run in.
+    /// Folders of control groups to run in; a machine has its own.
+    #[serde(skip)]
     pub groups: Vec<PathBuf>,
     /// It is killed when it takes longer.
     pub limit: Duration,
@@ -73,7 +74,7 @@ pub struct Meaning {
 }
 
 /// What one run gave.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Wall time in seconds.
     pub seconds: f64,

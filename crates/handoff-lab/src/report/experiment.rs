@@ -227,8 +227,9 @@ pub fn text(result: &ExperimentResult) -> String {
     }
     line(String::new());
     line(format!(
-        "{} rounds in {:.0} s, {}; seed {}.",
+        "{} rounds on {} in {:.0} s, {}; seed {}.",
         result.rounds.len(),
+        result.header.place,
         result.seconds,
         result.ending.describe(),
         result.header.seed
@@ -291,8 +292,8 @@ pub fn markdown(result: &ExperimentResult) -> String {
         add(format_args!("\nProof of {}: {}.\n", cell(&proof.arm), cell(&proof_words(proof))));
     }
     let how = result.ending.describe();
-    let (rounds, seconds) = (result.rounds.len(), result.seconds);
-    add(format_args!("\n{rounds} rounds in {seconds:.0} s, {how}; `{}`\n", result.header.command));
+    let (rounds, place, seconds) = (result.rounds.len(), &result.header.place, result.seconds);
+    add(format_args!("\n{rounds} rounds on {place} in {seconds:.0} s, {how}; `{}`\n", result.header.command));
     if result.ending == Ending::Interrupted {
         add(format_args!("\nThe run was interrupted: these are its complete rounds.\n"));
     }

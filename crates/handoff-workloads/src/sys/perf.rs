@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -31,6 +32,7 @@ struct Attributes {
 
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
+const TRACEPOINT: u32 = 2;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HV: u64 = 1 << 6;
@@ -90,12 +92,13 @@ impl Counting {
 
 impl Event {
     fn open(pid: i32, kind: u32, config: u64) -> Result<Self, String> {
-        match open_event(pid, kind, config, INHERIT) {
+        let attributes = |flags| Attributes { kind, config, flags, ..Attributes::default() };
+        match open_event((pid, ANY_CPU), attributes(INHERIT)) {
             Ok(fd) => Ok(Event { file: fd.into(), user_only: false }),
             // kernel.perf_event_paranoid >= 2 leaves user space to those without privileges.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV;
-                let fd = open_event(pid, kind, config, flags).map_err(why)?;
+                let fd = open_event((pid, ANY_CPU), attributes(flags)).map_err(why)?;
                 Ok(Event { file: fd.into(), user_only: true })
             }
             Err(error) => Err(why(error)),
@@ -104,10 +107,7 @@ impl Event {
 
     /// The count, scaled up where the event shared its counter with others.
     fn read(&self) -> io::Result<u64> {
-        let mut words = [0_u8; 24];
-        (&self.file).read_exact(&mut words)?;
-        let word = |at: usize| u64::from_ne_bytes(words[at..at + 8].try_into().unwrap_or_default());
-        let (count, enabled, running) = (word(0), word(8), word(16));
+        let (count, enabled, running) = read_words(&self.file)?;
         if self.user_only && count == 0 && running == 0 {
             return Err(io::Error::other("needs CAP_PERFMON or kernel.perf_event_paranoid below 2"));
         }
@@ -119,7 +119,7 @@ impl Event {
     }
 }
 
-fn why(error: io::Error) -> String {
+pub(crate) fn why(error: io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => "not supported".to_owned(),
         Some(libc::ENOSYS) => "not supported: the kernel has no perf events".to_owned(),
@@ -128,19 +128,53 @@ fn why(error: io::Error) -> String {
     }
 }
 
-fn open_event(pid: i32, kind: u32, config: u64, flags: u64) -> io::Result<OwnedFd> {
-    let attributes = Attributes {
-        kind,
-        size: size_of::<Attributes>() as u32,
-        config,
-        read_format: TIMES,
-        flags,
-        ..Attributes::default()
-    };
-    let (any_cpu, no_group, cloexec) = (-1, -1, 8_u64);
-    // SAFETY: `attributes` is as large as it says and lives through the call.
+/// In place of a CPU: the event follows a task.
+const ANY_CPU: i32 = -1;
+/// In place of a task: the event counts whatever a CPU does.
+const ANY_TASK: i32 = -1;
+
+/// Counts the tracepoint with this `id` (of tracefs) on a CPU, from now on.
+pub(crate) fn tracepoint(id: u64, cpu: i32) -> io::Result<Hits> {
+    let attributes = Attributes { kind: TRACEPOINT, config: id, ..Attributes::default() };
+    open_event((ANY_TASK, cpu), attributes).map(|fd| Hits(fd.into()))
+}
+
+/// Counts calls of a kernel function on a CPU, from now on; `kind` is the number that the kernel gave to
+/// its `kprobe` events.
+pub(crate) fn function(kind: u32, name: &CStr, cpu: i32) -> io::Result<Hits> {
+    // The field's other name is `kprobe_func`: a pointer to the name, which the kernel copies.
+    let attributes = Attributes { kind, bp_addr: name.as_ptr() as u64, ..Attributes::default() };
+    open_event((ANY_TASK, cpu), attributes).map(|fd| Hits(fd.into()))
+}
+
+/// A count on one CPU, which ends with it.
+#[derive(Debug)]
+pub(crate) struct Hits(File);
+
+impl Hits {
+    /// What was counted so far.
+    pub(crate) fn read(&self) -> io::Result<u64> {
+        Ok(read_words(&self.0)?.0)
+    }
+}
+
+/// Count, time enabled and time running.
+fn read_words(file: &File) -> io::Result<(u64, u64, u64)> {
+    let mut words = [0_u8; 24];
+    let mut file = file;
+    file.read_exact(&mut words)?;
+    let word = |at: usize| u64::from_ne_bytes(words[at..at + 8].try_into().unwrap_or_default());
+    Ok((word(0), word(8), word(16)))
+}
+
+fn open_event((pid, cpu): (i32, i32), mut attributes: Attributes) -> io::Result<OwnedFd> {
+    attributes.size = size_of::<Attributes>() as u32;
+    attributes.read_format = TIMES;
+    let (no_group, cloexec) = (-1, 8_u64);
+    // SAFETY: `attributes` is as large as it says and lives through the call, as does the name that
+    // `bp_addr` points to in `function`.
     let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, pid, any_cpu, no_group, cloexec)
+        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, pid, cpu, no_group, cloexec)
     };
     if fd < 0 {
         return Err(io::Error::last_os_error());

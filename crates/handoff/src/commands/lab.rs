@@ -1,8 +1,10 @@
 //! `handoff lab`: did a change help, by how much, how sure is that, and was it on at all?
 
 mod analyse;
+mod arm;
 mod compare;
 mod experiment;
+mod guest;
 mod kept;
 
 use crate::output::{Output, Verdict};
@@ -31,6 +33,9 @@ enum Which {
     Ab(compare::Ab),
     /// Say what a published table of runs supports
     Analyse(analyse::Options),
+    /// Carry out one run of an arm for a lab on another machine
+    #[command(hide = true)]
+    Arm(arm::Arm),
     /// Check an experiment file and print its plan
     Check(experiment::Check),
     /// List the runs in the store
@@ -49,6 +54,7 @@ impl Options {
             Which::Aa(options) => options.run(output),
             Which::Ab(options) => options.run(output),
             Which::Analyse(options) => options.run(output),
+            Which::Arm(options) => options.run(output),
             Which::Check(options) => options.run(output),
             Which::History(options) => options.run(output),
             Which::Restore(options) => options.run(output),

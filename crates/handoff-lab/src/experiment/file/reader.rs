@@ -15,6 +15,13 @@ use crate::experiment::setting::Setting;
 use crate::experiment::task::{Figure, Pick, words};
 use crate::stats::sequential::Stopping;
 
+/// Where the arms run: only what runs here can be checked here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    Here,
+    Guest,
+}
+
 /// A file that is being read.
 pub(super) struct Reader<'a> {
     pub(super) file: &'a Path,
@@ -72,6 +79,7 @@ impl Reader<'_> {
         &self,
         workload: &Spanned<WorkloadForm>,
         form: &Spanned<ArmForm>,
+        there: Where,
     ) -> Result<Arm, FileError> {
         let arm = form.get_ref();
         let work = self.work(workload, form)?;
@@ -87,9 +95,12 @@ impl Reader<'_> {
             settings.push((token.span(), Setting::Feature { token: token.get_ref().clone() }));
         }
         for (span, setting) in &settings {
+            let path = setting.path().map_err(|error| self.error(span.clone(), error.to_string()))?;
+            if there == Where::Guest {
+                continue;
+            }
             // That it can be read tells that this kernel has it; that it can be written, only trying does.
             setting.undo().map_err(|error| self.error(span.clone(), with_source(&error)))?;
-            let path = setting.path().map_err(|error| self.error(span.clone(), error.to_string()))?;
             rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).map_err(|error| {
                 self.error(
                     span.clone(),
@@ -120,7 +131,7 @@ impl Reader<'_> {
             cpus: cpus.transpose()?,
             nice: arm.nice.as_ref().map(|nice| *nice.get_ref()),
             program: arm.program.as_ref().map(|program| program.get_ref().clone()),
-            proofs: arm.proof.iter().map(|form| self.proof(form)).collect::<Result<_, _>>()?,
+            proofs: arm.proof.iter().map(|form| self.proof(form, there)).collect::<Result<_, _>>()?,
         })
     }
 
@@ -192,12 +203,14 @@ impl Reader<'_> {
         Ok(Figure { name: figure.name.clone(), pick, unit: figure.unit.clone() })
     }
 
-    fn proof(&self, form: &Spanned<ProofForm>) -> Result<Proof, FileError> {
+    fn proof(&self, form: &Spanned<ProofForm>, there: Where) -> Result<Proof, FileError> {
         let proof = form.get_ref();
         let source = match (proof.from, &proof.path) {
             (From::Workload, None) => Source::Workload,
             (From::Netstat, None) => Source::Netstat,
             (From::Schedstat, None) => Source::Schedstat,
+            (From::Tracepoint, None) => Source::Tracepoint,
+            (From::Function, None) => Source::Function,
             (From::File, Some(path)) => Source::File(path.clone()),
             (From::File, None) => return Err(self.error(form.span(), "a proof from a file needs its `path`")),
             (_, Some(_)) => return Err(self.error(form.span(), "`path` goes with from = \"file\" only")),
@@ -208,15 +221,8 @@ impl Reader<'_> {
             expect: proof.expect,
             per_second: proof.per_second,
         };
-        if checked.source != Source::Workload && checked.read().is_none() {
-            let hint = match checked.source {
-                Source::Schedstat => {
-                    "; sudo sysctl kernel.sched_schedstats=1, on a kernel with CONFIG_SCHEDSTATS"
-                }
-                _ => "",
-            };
-            let message = format!("this machine does not tell the counter {}{hint}", checked.counter);
-            return Err(self.error(form.span(), message));
+        if there == Where::Here {
+            checked.start().map_err(|error| self.error(form.span(), error.to_string()))?;
         }
         Ok(checked)
     }

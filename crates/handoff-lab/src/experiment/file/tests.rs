@@ -37,7 +37,7 @@ fn a_good_file_says_what_it_means() {
     let Work::Workload(workload) = &experiment.arms[1].work else { panic!("a workload") };
     let text = serde_json::to_string(workload).expect("serialises");
     assert!(text.contains("\"steps\":2000") && text.contains("\"tasks\":1"), "{text}");
-    let task = experiment.arms[0].task(Path::new("/bin/handoff"), &[], Duration::from_secs(1));
+    let task = experiment.arms[0].task(Path::new("/bin/handoff"), Duration::from_secs(1));
     assert_eq!(task.argv[..3], ["/bin/handoff", "workload", "spec"]);
     assert!(task.input.is_some_and(|spec| spec.contains("\"workload\":\"spin\"")));
     assert_eq!(experiment.arm(ArmId::Again).name, "short");
@@ -93,7 +93,7 @@ name = "rate"
 better = "higher"
 "#;
     let experiment = parse(text).expect("good");
-    let task = experiment.arms[0].task(Path::new("h"), &[], Duration::from_secs(1));
+    let task = experiment.arms[0].task(Path::new("h"), Duration::from_secs(1));
     assert_eq!(task.argv, ["echo", "rate 3"]);
     for (from, to, says) in [
         ("rate ([0-9]+)", "rate [0-9]+", "no group"),

@@ -106,6 +106,7 @@ impl How {
                 cgroup: self.cgroup,
                 ..Rounds::default()
             },
+            guests: None,
             text,
         }
     }

@@ -4,15 +4,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use handoff_kernel::guest::Stopper;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::journal::{restore, state_folder};
 use handoff_lab::experiment::result::{ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event};
+use handoff_lab::experiment::target::{Here, Target};
 use handoff_lab::report::experiment as report;
 use handoff_lab::stats::judge::Verdict as Answer;
 use handoff_lab::store::Store;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::guest::InGuest;
+use crate::commands::guest::run::until_interrupted;
 use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict};
 
@@ -116,14 +120,8 @@ pub(super) fn run(
     let bar = progress_bar();
     bar.set_length(experiment.rounds.stopping.most_rounds() as u64);
     bar.set_position(rounds.len() as u64);
-    let options = runner::Options {
-        handoff: std::env::current_exe().context("cannot tell where this program is")?,
-        state,
-        command,
-        stop: Some(interrupt::flag()),
-        resume: rounds,
-    };
-    let result = runner::run(experiment, options, &mut |event| {
+    let options = runner::Options { command, stop: Some(interrupt::flag()), resume: rounds };
+    let mut listener = |event: Event<'_>| {
         match event {
             Event::Started(header) => {
                 if id.is_none() {
@@ -144,6 +142,9 @@ pub(super) fn run(
             }
         }
         Ok(())
+    };
+    let result = on_target(experiment, &state, &bar, |target| {
+        Ok(runner::run(experiment, options, target, &mut listener)?)
     });
     bar.finish_and_clear();
     let result = result?;
@@ -158,6 +159,23 @@ pub(super) fn run(
         std::path::absolute(&page).unwrap_or(page).display()
     ));
     Ok(keep.verdict(result.verdict()))
+}
+
+/// Does something with the machine that an experiment runs on.
+fn on_target<T>(
+    experiment: &Experiment,
+    state: &Path,
+    bar: &ProgressBar,
+    action: impl FnOnce(&mut dyn Target) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let Some(guests) = &experiment.guests else {
+        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        return action(&mut Here::new(program, state, Some(interrupt::flag()))?);
+    };
+    let stopper = Stopper::new();
+    until_interrupted(&stopper, || {
+        action(&mut InGuest::new(guests, &stopper, |what| bar.set_message(what.to_owned()))?)
+    })
 }
 
 /// What an earlier run left changed would be taken for the normal state.

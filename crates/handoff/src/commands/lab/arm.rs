@@ -1,0 +1,32 @@
+//! `handoff lab arm`: one run of an arm, for a lab that runs on another machine.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use handoff_lab::experiment::ArmId;
+use handoff_lab::experiment::journal::state_folder;
+use handoff_lab::experiment::target::{Here, Order, Target as _};
+
+use crate::interrupt;
+use crate::output::{Advice as _, Output, Verdict};
+
+/// Carry out one run of an arm: an order in JSON on standard input, what came of it on standard output.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  handoff lab arm < order.json      what `handoff lab run` does in a guest, for each run of an arm")]
+pub(super) struct Arm {}
+
+impl Arm {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read the order")?;
+        let order: Order = serde_json::from_str(&text)
+            .context("standard input is no order")
+            .advise("`handoff lab run` writes it, with the same version of handoff on both sides")?;
+        let program = std::env::current_exe().context("cannot tell where this program is")?;
+        let mut here = Here::new(program, &state_folder(), Some(interrupt::flag()))?;
+        output.json(&here.carry_out(ArmId::A, &order)?)?;
+        Ok(Verdict::Pass)
+    }
+}
