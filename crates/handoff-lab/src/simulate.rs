@@ -7,6 +7,8 @@ use crate::stats::random::Random;
 use crate::stats::sequential::Stopping;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Why a recording cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +117,8 @@ pub struct Trials {
 pub struct Outcome {
     /// The share whose interval excludes 1. Without an effect this is the error rate.
     pub found: f64,
-    /// The share that was predicted for the rounds of a [`Stopping::Fixed`] experiment from [`round_sd`].
+    /// The share that was predicted for the rounds of a [`Stopping::Fixed`] experiment from [`round_sd`];
+    /// 0 where there is no effect to be found.
     pub predicted: f64,
     /// Mean number of rounds.
     pub rounds: f64,
@@ -145,8 +148,10 @@ impl Trials {
             let (_, interval) = hodges_lehmann(&logs, 1.0 - self.stopping.alpha());
             found += usize::from(!interval.contains(0.0));
             taken += logs.len();
-            let sd = round_sd(&logs, interval);
-            predicted += power_of_rounds(self.effect.ln_1p(), sd, logs.len(), self.stopping.alpha());
+            if self.effect != 0.0 {
+                let sd = round_sd(&logs, interval);
+                predicted += power_of_rounds(self.effect.ln_1p(), sd, logs.len(), self.stopping.alpha());
+            }
         }
         let count = self.count.max(1) as f64;
         Ok(Outcome {
@@ -154,6 +159,33 @@ impl Trials {
             predicted: predicted / count,
             rounds: taken as f64 / count,
         })
+    }
+
+    /// Runs all of them on each metric of a recording, on as many CPUs as there are.
+    ///
+    /// # Errors
+    ///
+    /// If the recording is too short.
+    pub fn run_all(&self, recording: &Recording) -> Result<Vec<(String, Outcome)>, RecordingError> {
+        let metrics: Vec<&str> = recording.metrics().collect();
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let mut done = Vec::new();
+            while let Some(metric) = metrics.get(next.fetch_add(1, Ordering::Relaxed)) {
+                done.push(((*metric).to_owned(), self.run(recording, metric)));
+            }
+            done
+        };
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut all = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+            let done = workers
+                .into_iter()
+                .flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            done.collect::<Vec<_>>()
+        });
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        all.into_iter().map(|(metric, outcome)| Ok((metric, outcome?))).collect()
     }
 
     /// The log-ratios of one experiment, until its rule says stop.

@@ -10,7 +10,7 @@
 //! - [`permute`], [`bootstrap`], [`rank`]: exact and resampling machinery;
 //! - [`effect`]: sizes of effects; [`power`]: how many rounds, and what could have been seen;
 //! - [`shape`]: what is wrong with a series: drift, autocorrelation, two humps, outliers;
-//! - [`sequential`], [`holm`], [`combine`]: several looks, several metrics, several devices;
+//! - [`sequential`], [`levels`], [`holm`], [`combine`]: several looks, several metrics, several devices;
 //! - [`judge`]: all of it put together into a verdict.
 //!
 //! All functions take finite numbers. The edges (the table reader and the runner) let no others in.
@@ -21,6 +21,7 @@ pub mod describe;
 pub mod effect;
 pub mod holm;
 pub mod judge;
+pub mod levels;
 pub mod paired;
 pub mod permute;
 pub mod power;

@@ -1,7 +1,7 @@
 //! Differences within pairs or rounds.
 
 use super::Interval;
-use super::describe::{mean, quantile, sd};
+use super::describe::{mean, sd};
 use super::rank::{doubled_ranks, signed_rank_quantile};
 use super::special::normal_quantile;
 use super::unpaired::{TTest, student};
@@ -58,8 +58,6 @@ pub fn hodges_lehmann(differences: &[f64], level: f64) -> (f64, Interval) {
     for (index, first) in differences.iter().enumerate() {
         walsh.extend(differences[index..].iter().map(|second| 0.5 * (first + second)));
     }
-    walsh.sort_by(f64::total_cmp);
-    let estimate = quantile(&walsh, 0.5);
     let tail = (1.0 - level) / 2.0;
     let rank = if n <= EXACT {
         signed_rank_quantile(tail, n)
@@ -68,13 +66,30 @@ pub fn hodges_lehmann(differences: &[f64], level: f64) -> (f64, Interval) {
         let sigma = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
         (n * (n + 1.0) / 4.0 + normal_quantile(tail) * sigma).floor() as usize
     };
-    let interval = match rank.checked_sub(1) {
-        Some(below) if below < walsh.len() => {
-            Interval { low: walsh[below], high: walsh[walsh.len() - 1 - below], level }
-        }
-        _ => Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, level },
+    let Some(last) = walsh.len().checked_sub(1) else {
+        return (f64::NAN, Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, level });
     };
-    (estimate, interval)
+    // Four of the values are needed in their places: sorting them all would take several times as long,
+    // and a simulation does this a million times.
+    let bounded = rank.checked_sub(1).filter(|below| *below < last - below);
+    let below = bounded.unwrap_or(0);
+    let [low, left, right, high] = in_place(&mut walsh, [below, last / 2, last.div_ceil(2), last - below]);
+    let interval = match bounded {
+        Some(_) => Interval { low, high, level },
+        None => Interval { low: f64::NEG_INFINITY, high: f64::INFINITY, level },
+    };
+    (0.5 * (left + right), interval)
+}
+
+/// The values that would stand at these ascending indices if all were sorted.
+fn in_place<const N: usize>(values: &mut [f64], indices: [usize; N]) -> [f64; N] {
+    let mut start = 0;
+    indices.map(|index| {
+        // Whatever is before `start` is not above anything after it.
+        let from = start.min(index);
+        start = index;
+        *values[from..].select_nth_unstable_by(index - from, f64::total_cmp).1
+    })
 }
 
 #[cfg(test)]
@@ -89,6 +104,22 @@ mod tests {
         assert!(!interval.is_bounded());
         assert!(hodges_lehmann(&[0.1, 0.2, 0.3, 0.1, 0.2, 0.3], 0.95).1.is_bounded());
         assert!(hodges_lehmann(&[], 0.95).0.is_nan());
+    }
+
+    #[test]
+    fn order_statistics_are_those_of_the_sorted_values() {
+        let mut random = Random::new(17);
+        for n in 1..60 {
+            let values: Vec<f64> = (0..n).map(|_| (random.normal() * 4.0).round()).collect();
+            let mut sorted = values.clone();
+            sorted.sort_by(f64::total_cmp);
+            let places = [0, (n - 1) / 2, n / 2, n - 1];
+            assert_eq!(
+                in_place(&mut values.clone(), places),
+                places.map(|place| sorted[place]),
+                "{values:?}"
+            );
+        }
     }
 
     #[test]
