@@ -12,16 +12,29 @@ use handoff_lab::stats::describe::median;
 /// How long one batch of one subject takes, about.
 const BATCH: Duration = Duration::from_millis(60);
 /// Rounds of figures that are kept.
-const ROUNDS: usize = 40;
+pub const ROUNDS: usize = 40;
 /// Rounds of a look: the fewest that have a 95% interval.
 const LOOK: usize = 6;
+
+/// Subjects that are measured in turns, and in how many rounds where the figures are kept.
+pub type Series = (usize, Vec<Subject<'static>>);
 
 /// Runs a bench: every round takes one batch of every subject and floor, in an order of its own. With
 /// `--rows FILE` the rows are kept there, else a few rounds are measured and printed.
 pub fn run(subjects: impl FnOnce() -> Result<Vec<Subject<'static>>>) -> ExitCode {
+    run_each(|| Ok(vec![(ROUNDS, subjects()?)]))
+}
+
+/// [`run`], one series after the other.
+pub fn run_each(series: impl FnOnce() -> Result<Vec<Series>>) -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let rows = arguments.find(|argument| argument == "--rows").and_then(|_| arguments.next());
-    match measure(rows.map(PathBuf::from), subjects) {
+    exit(series().and_then(|series| measure(rows.map(PathBuf::from), series)))
+}
+
+/// What `main` gives: an error is told on standard error.
+pub fn exit(outcome: Result<()>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -30,21 +43,25 @@ pub fn run(subjects: impl FnOnce() -> Result<Vec<Subject<'static>>>) -> ExitCode
     }
 }
 
-fn measure(file: Option<PathBuf>, subjects: impl FnOnce() -> Result<Vec<Subject<'static>>>) -> Result<()> {
-    let rounds = if file.is_some() { ROUNDS } else { LOOK };
-    let interleave = Interleave { rounds, warm_up: 2, ..Interleave::default() };
-    let outcome = interleave.run(subjects()?, &mut |progress| {
-        if progress.done % 20 == 0 {
-            eprintln!("{} of {} batches", progress.done, progress.of);
+fn measure(file: Option<PathBuf>, series: Vec<Series>) -> Result<()> {
+    let mut rows = Vec::new();
+    for (rounds, subjects) in series {
+        let rounds = if file.is_some() { rounds } else { rounds.min(LOOK) };
+        let interleave = Interleave { rounds, warm_up: 2, ..Interleave::default() };
+        let outcome = interleave.run(subjects, &mut |progress| {
+            if progress.done % 20 == 0 {
+                eprintln!("{} of {} batches", progress.done, progress.of);
+            }
+        })?;
+        let disturbed = outcome.flags.iter().filter(|flags| !flags.is_empty()).count();
+        if disturbed > 0 {
+            eprintln!(
+                "warning: something else ran in {disturbed} of {rounds} rounds: measure on an idle machine"
+            );
         }
-    })?;
-    let disturbed = outcome.flags.iter().filter(|flags| !flags.is_empty()).count();
-    if disturbed > 0 {
-        eprintln!(
-            "warning: something else ran in {disturbed} of {rounds} rounds: measure on an idle machine"
-        );
+        rows.extend(outcome.rows(0.95));
     }
-    let rows = serde_json::to_string_pretty(&outcome.rows(0.95))?;
+    let rows = serde_json::to_string_pretty(&rows)?;
     match file {
         Some(file) => std::fs::write(&file, rows).with_context(|| format!("cannot write {}", file.display())),
         None => {

@@ -85,6 +85,15 @@ impl CpuSet {
         self.iter().next()
     }
 
+    /// The CPU, if there is exactly one.
+    #[must_use]
+    pub fn single(&self) -> Option<CpuId> {
+        // The last word is never zero.
+        let (last, rest) = self.words.split_last()?;
+        let alone = last.is_power_of_two() && rest.iter().all(|word| *word == 0);
+        alone.then(|| (rest.len() * 64) as CpuId + last.trailing_zeros() as CpuId)
+    }
+
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {

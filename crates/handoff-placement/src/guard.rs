@@ -3,7 +3,7 @@
 use crate::affinity::affinity;
 use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
-use crate::fast::{SavedMask, restore_current, save_current};
+use crate::fast::{SavedMask, pin_current, restore_current, save_current};
 use crate::priority::Priority;
 use crate::rights::can_raise_to;
 use crate::set_affinity;
@@ -28,11 +28,16 @@ impl AffinityGuard {
     ///
     /// As [`set_affinity`]; nothing is changed then.
     pub fn pin(wanted: &CpuSet) -> Result<Self> {
-        let tid = Tid::current();
-        let mut saved = SavedMask::new();
-        save_current(&mut saved).map_err(|source| Error::ReadAffinity { tid, source })?;
-        let granted = set_affinity(tid, wanted)?;
-        Ok(Self { saved, granted, thread: PhantomData })
+        let mut guard = Self { saved: SavedMask::new(), granted: CpuSet::new(), thread: PhantomData };
+        save_current(&mut guard.saved)
+            .map_err(|source| Error::ReadAffinity { tid: Tid::current(), source })?;
+        // One CPU is granted or refused, never narrowed, so that there is nothing to read back; a refusal is
+        // explained by trying again the long way.
+        guard.granted = match wanted.single().map(pin_current) {
+            Some(Ok(())) => wanted.clone(),
+            _ => set_affinity(Tid::current(), wanted)?,
+        };
+        Ok(guard)
     }
 
     /// The mask that the kernel granted, which may be less than what was wanted.
