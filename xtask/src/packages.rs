@@ -15,8 +15,14 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 15] = [
+const NEEDS: [Need; 21] = [
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
+    Need { program: "c++", package: "g++", for_what: "the C header in C++" },
+    Need { program: "pkg-config", package: "pkg-config", for_what: "the C library" },
+    Need { program: "javac", package: "default-jdk-headless", for_what: "Java and Kotlin" },
+    Need { program: "jar", package: "default-jdk-headless", for_what: "Java and Kotlin" },
+    Need { program: "mvn", package: "maven", for_what: "Java and Kotlin" },
+    Need { program: "python3", package: "python3-venv", for_what: "Python" },
     Need { program: "nm", package: "binutils", for_what: "looking into built files" },
     Need { program: "make", package: "make", for_what: "building kernels" },
     Need { program: "flex", package: "flex", for_what: "building kernels" },
@@ -102,9 +108,11 @@ mod tests {
     #[test]
     fn every_tool_that_a_test_asks_for_can_be_installed() {
         let mut asked = Vec::new();
-        for entry in std::fs::read_dir(process::root().join("crates")).expect("the crates").flatten() {
-            if entry.file_name() != "handoff-testkit" {
-                tools_that_tests_ask_for(&entry.path(), &mut asked);
+        for group in ["crates", "bindings"] {
+            for entry in std::fs::read_dir(process::root().join(group)).expect("the crates").flatten() {
+                if entry.file_name() != "handoff-testkit" {
+                    tools_that_tests_ask_for(&entry.path(), &mut asked);
+                }
             }
         }
         assert!(!asked.is_empty());

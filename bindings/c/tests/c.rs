@@ -1,6 +1,6 @@
 //! The header is what the code says, and a C program that includes it is compiled, linked and run.
 
-use handoff_testkit::{require, require_tool};
+use handoff_testkit::{built_library, require, require_tool};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,18 +24,6 @@ fn the_header_is_up_to_date() {
     assert!(kept == generated, "run this test with HANDOFF_BLESS=1 to write {}", header.display());
 }
 
-/// The newest static library among those that cargo made for this test.
-fn library(extension: &str) -> PathBuf {
-    let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        name.starts_with("libhandoff_c") && name.ends_with(extension)
-    };
-    let found = fs::read_dir(&deps).unwrap().map(|entry| entry.unwrap().path()).filter(is_ours);
-    let newest = found.max_by_key(|path| fs::metadata(path).unwrap().modified().unwrap());
-    newest.unwrap_or_else(|| panic!("cargo made no libhandoff_c*{extension} in {}", deps.display()))
-}
-
 /// A folder as `make install` would leave it: header, libraries, pkg-config file.
 fn installed() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -43,8 +31,8 @@ fn installed() -> tempfile::TempDir {
     fs::create_dir_all(at("include")).unwrap();
     fs::create_dir_all(at("lib/pkgconfig")).unwrap();
     fs::copy(here().join("include/handoff.h"), at("include/handoff.h")).unwrap();
-    fs::copy(library(".so"), at("lib/libhandoff_c.so")).unwrap();
-    fs::copy(library(".a"), at("lib/libhandoff_c.a")).unwrap();
+    fs::copy(built_library("handoff_c", ".so"), at("lib/libhandoff_c.so")).unwrap();
+    fs::copy(built_library("handoff_c", ".a"), at("lib/libhandoff_c.a")).unwrap();
     let template = fs::read_to_string(here().join("handoff.pc.in")).unwrap();
     let filled = template
         .replace("@prefix@", folder.path().to_str().unwrap())

@@ -1,46 +1,97 @@
-//! Lays the package out as a wheel would, and runs its tests with pytest.
+//! Builds the wheel with maturin, installs it into an environment of its own, and runs the tests there: pytest
+//! for what it does, mypy for what its types say.
 
 use handoff_testkit::{require, require_tool};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
-fn library() -> PathBuf {
-    let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        name.starts_with("libhandoff_python") && name.ends_with(".so")
-    };
-    let found = fs::read_dir(&deps).unwrap().map(|entry| entry.unwrap().path()).filter(is_ours);
-    let newest = found.max_by_key(|path| fs::metadata(path).unwrap().modified().unwrap());
-    newest.unwrap_or_else(|| panic!("cargo made no libhandoff_python*.so in {}", deps.display()))
+/// What the environment has from the package index.
+const TOOLS: [&str; 3] = ["maturin>=1.7,<2", "pytest>=8,<10", "mypy>=1.11,<3"];
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", said(&output));
+    said(&output)
+}
+
+/// Where cargo builds, from the place of this test.
+fn target() -> PathBuf {
+    std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
+}
+
+/// An environment with the tools, kept in the target folder; gives its `bin`.
+fn environment(python: &Path) -> Result<PathBuf, String> {
+    let folder = target().join("python-environment");
+    let bin = folder.join("bin");
+    let mark = folder.join("complete");
+    let tools = TOOLS.join("\n");
+    if fs::read_to_string(&mark).is_ok_and(|have| have == tools) {
+        return Ok(bin);
+    }
+    drop(fs::remove_dir_all(&folder));
+    let made = Command::new(python).args(["-m", "venv"]).arg(&folder).output().unwrap();
+    if !made.status.success() {
+        return Err(format!("needs virtual environments (Debian's python3-venv): {}", said(&made).trim()));
+    }
+    let got = Command::new(bin.join("pip")).args(["install", "--quiet"]).args(TOOLS).output().unwrap();
+    if !got.status.success() {
+        let said = said(&got);
+        let why = said.trim().lines().last().unwrap_or_default();
+        return Err(format!("needs maturin, pytest and mypy from the package index: {why}"));
+    }
+    fs::write(mark, tools).unwrap();
+    Ok(bin)
 }
 
 #[test]
-fn the_package_keeps_its_promises() {
+fn the_wheel_keeps_its_promises() {
     let python = require!(require_tool("python3"));
-    let has_pytest = Command::new(&python).args(["-c", "import pytest"]).output().unwrap().status.success();
-    if !has_pytest {
-        handoff_testkit::skip(handoff_testkit::test_name!(), "needs pytest for python3");
-        return;
-    }
+    let bin = require!(environment(&python));
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().unwrap();
-    let package = folder.path().join("handoff");
-    fs::create_dir(&package).unwrap();
-    for file in ["__init__.py", "_native.pyi", "py.typed"] {
-        fs::copy(here.join("python/handoff").join(file), package.join(file)).unwrap();
-    }
-    fs::copy(library(), package.join("_native.abi3.so")).unwrap();
-    let output = Command::new(&python)
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
-        .arg(here.join("tests/test_handoff.py"))
-        .env("PYTHONPATH", folder.path())
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.contains("5 passed"), "{said}");
+    let wheels = folder.path().join("wheels");
+    run(Command::new(bin.join("maturin"))
+        .args(["build", "--quiet", "--profile", "dev", "--auditwheel", "skip", "--interpreter"])
+        .arg(bin.join("python"))
+        .arg("--out")
+        .arg(&wheels)
+        .arg("--manifest-path")
+        .arg(here.join("Cargo.toml"))
+        .env("CARGO_TARGET_DIR", target()));
+    let wheel = fs::read_dir(&wheels).unwrap().next().unwrap().unwrap().path();
+    let name = wheel.file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(
+        name.starts_with("handoff-") && name.contains("-cp39-abi3-linux"),
+        "any Python from 3.9 on: {name}"
+    );
+
+    // Beside the tools, not among them: a test must not see what an earlier one installed.
+    let site = folder.path().join("site");
+    run(Command::new(bin.join("pip"))
+        .args(["install", "--quiet", "--no-deps", "--no-index", "--target"])
+        .arg(&site)
+        .arg(&wheel));
+    let tool = |name: &str| {
+        let mut command = Command::new(bin.join("python"));
+        command
+            .args(["-m", name])
+            .env("PYTHONPATH", &site)
+            .env("MYPYPATH", &site)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .current_dir(folder.path());
+        command
+    };
+    let tests = here.join("tests");
+    let said = run(tool("pytest").args(["-q", "-p", "no:cacheprovider"]).arg(tests.join("test_handoff.py")));
+    assert!(said.contains("5 passed"), "{said}");
+    // The stubs say what the library has, and a program that obeys them passes the strictest check.
+    let said = run(tool("mypy.stubtest").arg("handoff"));
+    assert!(said.contains("no issues found"), "{said}");
+    let said = run(tool("mypy").args(["--strict", "--cache-dir=/dev/null"]).arg(tests.join("typed.py")));
+    assert!(said.contains("no issues found"), "{said}");
 }

@@ -23,8 +23,10 @@
 //!
 //! This crate depends on nothing, so that it can be a development dependency of each of the others.
 
+mod library;
 mod need;
 
+pub use library::built_library;
 pub use need::{
     require_cpus, require_file, require_realtime, require_root, require_tool, require_user_namespaces,
 };

@@ -1,16 +1,33 @@
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Literal, Optional, Union
+from typing import Literal, Optional, Union, final
 
-Cpus = Union[str, Sequence[int]]
+from typing_extensions import TypeAlias
+
+__all__ = [
+    "HandoffError",
+    "allowed_cpus",
+    "core_classes",
+    "current_cpu",
+    "get_priority",
+    "pin_process",
+    "pin_thread",
+    "placed",
+    "resolve_cpus",
+    "set_foreground",
+    "set_priority",
+]
+
+_Cpus: TypeAlias = Union[str, Sequence[int]]
 
 class HandoffError(OSError):
     """A placement that could not be had, with the reason."""
 
+@final
 class placed:
     """A `with` block on some CPUs, at some priority; gives the CPUs that were granted."""
 
-    def __init__(self, cpus: Optional[Cpus] = None, priority: Optional[str] = None) -> None: ...
+    def __new__(cls, cpus: Optional[_Cpus] = None, priority: Optional[str] = None) -> placed: ...
     def __enter__(self) -> list[int]: ...
     def __exit__(
         self,
@@ -22,7 +39,7 @@ class placed:
 def allowed_cpus(thread: Optional[int] = None) -> list[int]:
     """The CPUs that a thread may use."""
 
-def resolve_cpus(cpus: Cpus) -> list[int]:
+def resolve_cpus(cpus: _Cpus) -> list[int]:
     """The CPUs that a name means on this machine."""
 
 def core_classes() -> list[tuple[str, list[int]]]:
@@ -31,10 +48,10 @@ def core_classes() -> list[tuple[str, list[int]]]:
 def current_cpu() -> int:
     """The CPU that this thread runs on now."""
 
-def pin_thread(cpus: Cpus, thread: Optional[int] = None) -> list[int]:
+def pin_thread(cpus: _Cpus, thread: Optional[int] = None) -> list[int]:
     """Lets one thread run on these CPUs only; gives those that were granted."""
 
-def pin_process(pid: int, cpus: Cpus) -> list[int]:
+def pin_process(pid: int, cpus: _Cpus) -> list[int]:
     """Lets every thread of a process run on these CPUs only, those born meanwhile too."""
 
 def get_priority(thread: Optional[int] = None) -> str:
