@@ -5,6 +5,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use handoff_placement::policy::client::Notice;
+
 use crate::binder::{BinderEngine, find_device};
 use crate::domain::Domain;
 use crate::engine::{Engine, EngineKind, EngineStats};
@@ -251,6 +253,12 @@ impl Runtime {
     /// True if the manager lives in this process.
     pub fn is_private(&self) -> bool {
         self.inner._private.is_some()
+    }
+
+    /// Tells the placement policies that run here (`handoff policy run`) that this process came to the
+    /// foreground, or left it; gives how many listen. It waits for none of them.
+    pub fn set_foreground(&self, is_foreground: bool) -> usize {
+        Notice::Foreground(is_foreground).tell()
     }
 
     /// Limits the threads that serve calls at one time. The pool is one for the process.

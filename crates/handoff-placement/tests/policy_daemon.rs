@@ -208,6 +208,8 @@ fn a_lost_pin_is_repaired_and_told() {
         assert_eq!(affinity(victim.tid()).unwrap(), one);
         Pin::apply(Scope::Process, victim.tid(), &all).unwrap();
         wait_for("the repair", || affinity(victim.tid()).unwrap() == one);
+        let counted = || client::status(folder.path()).unwrap().contains("\"lost_pins\":1");
+        wait_for("the loss in the status, which `handoff doctor` reads", counted);
     });
     assert!(events.iter().any(|event| matches!(event, Event::Repaired { .. })), "{events:?}");
     assert_eq!(affinity(victim.tid()).unwrap(), all);

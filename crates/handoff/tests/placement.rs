@@ -1,8 +1,9 @@
 //! `handoff exec` and `handoff pin` do what they say, to real processes.
 
-use std::io::{BufRead as _, Read as _};
-use std::process::{Command, Output};
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::process::{Command, Output, Stdio};
 
+use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_placement::{CpuSet, IoPriority, Priority, Tid, affinity};
 use handoff_testkit::{require, require_cpus, require_realtime, require_root};
 
@@ -220,7 +221,7 @@ fn a_policy_runs_is_killed_and_restored() {
     let run = || {
         Command::new(env!("CARGO_BIN_EXE_handoff"))
             .args(["policy", "run", file, "--state", state])
-            .stdout(std::process::Stdio::null())
+            .stdout(Stdio::null())
             .spawn()
             .unwrap()
     };
@@ -247,6 +248,86 @@ fn a_policy_runs_is_killed_and_restored() {
     let explained = handoff(&["policy", "explain", file, &pid]);
     let explained = text_of(&explained);
     assert!(explained.contains("not in the foreground") && explained.contains("it decides"), "{explained}");
+}
+
+/// A process with a service, which does what it is told on standard input; not a test by itself.
+#[test]
+fn a_service_that_listens() {
+    if std::env::var_os("HANDOFF_TEST_SERVICE").is_none() {
+        return;
+    }
+    let runtime = handoff_ipc::Runtime::private().unwrap();
+    let add = |name: &str| {
+        let binder = handoff_ipc::Binder::new(Nothing);
+        runtime.services().add(name, binder, ServiceOptions::default()).unwrap();
+    };
+    add("handoff.test.early");
+    println!("socket {}", runtime.socket().unwrap().display());
+    for word in std::io::stdin().lines() {
+        match word.unwrap().as_str() {
+            "foreground" => assert_eq!(runtime.set_foreground(true), 1, "one policy listens"),
+            "background" => assert_eq!(runtime.set_foreground(false), 1),
+            name => add(name),
+        }
+    }
+}
+
+struct Nothing;
+
+impl handoff_ipc::Service for Nothing {
+    fn descriptor(&self) -> &str {
+        "handoff.test.INothing"
+    }
+
+    fn on_transact(
+        &self,
+        _: &handoff_ipc::Call<'_>,
+        code: handoff_ipc::Code,
+        _: &mut handoff_ipc::parcel::Reader<'_>,
+        _: &mut handoff_ipc::parcel::Writer<'_>,
+    ) -> handoff_ipc::Result<()> {
+        Err(handoff_ipc::Error::UnknownTransaction { descriptor: self.descriptor().to_owned(), code })
+    }
+}
+
+#[test]
+fn a_policy_hears_of_services_and_the_foreground_from_the_runtime() {
+    require!(require_root());
+    let folder = tempfile::tempdir().unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_service_that_listens", "--nocapture"])
+        .env("HANDOFF_TEST_SERVICE", "1")
+        .env("HANDOFF_POLICY", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut service = Sleeper(child.unwrap());
+    let mut lines = std::io::BufReader::new(service.0.stdout.take().unwrap()).lines();
+    let socket = lines.find_map(|line| line.unwrap().strip_prefix("socket ").map(str::to_owned)).unwrap();
+    let rule = |matches: &str, profile: &str| format!("[[rule]]\n{matches}\nprofile = \"{profile}\"\n");
+    let policy = [
+        "[profile.front]\nnice = 15\n[profile.late]\nnice = 16\n[profile.early]\nnice = 17\n".to_owned(),
+        rule("match = { service = \"handoff.test.*\" }\nwhen = { foreground = true }", "front"),
+        rule("match = { service = \"handoff.test.late\" }", "late"),
+        rule("match = { service = \"handoff.test.early\" }", "early"),
+    ];
+    let file = folder.path().join("policy.toml");
+    std::fs::write(&file, policy.concat()).unwrap();
+    let tid = service.tid();
+    let nice = || Priority::of(tid).unwrap().nice;
+    let mut say = service.0.stdin.take().unwrap();
+    let daemon = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["policy", "run", file.to_str().unwrap()])
+        .env("HANDOFF_POLICY", folder.path())
+        .env("HANDOFF_SOCKET", socket)
+        .stdout(Stdio::null())
+        .spawn();
+    let _daemon = Sleeper(daemon.unwrap());
+    wait_for("the service that was there", || nice() == 17);
+    for (word, expected) in [("handoff.test.late", 16), ("foreground", 15), ("background", 16)] {
+        say.write_all(format!("{word}\n").as_bytes()).unwrap();
+        wait_for(word, || nice() == expected);
+    }
 }
 
 fn text_of(output: &Output) -> String {

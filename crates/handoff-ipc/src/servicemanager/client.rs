@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use handoff_placement::policy::client::Notice;
+
 use super::code;
 use super::connection::{Connection, is_absence};
 use super::process::Process;
@@ -55,14 +57,18 @@ impl ServiceManager {
 
     /// Registers `binder` under a name until this runtime is dropped or its process ends.
     ///
-    /// A name that this user has registered before passes to the new object.
+    /// A name that this user has registered before passes to the new object. A placement policy that runs
+    /// here (`handoff policy run`) is told that this process offers the name.
     ///
     /// # Errors
     /// [`Error::PermissionDenied`] if the policy does not let this user add the name, or another
     /// user has it; an illegal-argument status if it cannot be a name.
     pub fn add(&self, name: &str, binder: Binder, options: ServiceOptions) -> Result<()> {
         check_name(name)?;
-        self.connection.add(name, binder, options)
+        self.connection.add(name, binder, options)?;
+        // Rules of a placement policy may be for whoever offers this name; nobody need listen.
+        Notice::Service(name).tell();
+        Ok(())
     }
 
     /// Takes a registration back.

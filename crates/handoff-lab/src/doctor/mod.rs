@@ -18,6 +18,7 @@ mod cpu;
 mod kernel;
 mod load;
 mod memory;
+mod pins;
 mod privilege;
 mod pulse;
 mod realtime;
@@ -194,6 +195,7 @@ impl Machine {
         findings.extend(clock::findings(root));
         findings.extend(memory::findings(root));
         findings.extend(privilege::findings(root));
+        findings.extend(pins::findings(root));
         // Stable, so that within a level the order is that of the list above.
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
         Diagnosis { machine: facts(root), findings }

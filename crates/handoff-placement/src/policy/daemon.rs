@@ -50,6 +50,8 @@ struct Placed {
     rules: Rules,
     applied: Vec<Applied>,
     comm: String,
+    /// Pins that were found lost, and applied again, so far.
+    lost: usize,
 }
 
 /// The rule of a process and of each of its threads that has one.
@@ -120,6 +122,12 @@ impl<'a> Daemon<'a> {
         daemon.make_groups()?;
         daemon.world.read_sensors(&Root::host());
         Ok(daemon)
+    }
+
+    /// The policy that is in force.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     fn make_groups(&mut self) -> Result<()> {
@@ -248,7 +256,7 @@ impl<'a> Daemon<'a> {
     /// From what it had at first to what it should have; back to that if it cannot be had.
     fn place(&mut self, process: &Process, wanted: &Rules) -> Result<()> {
         let key = process.key;
-        self.placed.remove(&key);
+        let lost = self.placed.remove(&key).map_or(0, |placed| placed.lost);
         if let Some(before) = self.before.get(&key) {
             before.restore();
         } else if !wanted.is_empty() {
@@ -263,7 +271,7 @@ impl<'a> Daemon<'a> {
         match self.apply(key, wanted, &mut applied) {
             Ok(()) => {
                 let comm = process.comm.clone();
-                self.placed.insert(key, Placed { rules: wanted.clone(), applied, comm });
+                self.placed.insert(key, Placed { rules: wanted.clone(), applied, comm, lost });
                 Ok(())
             }
             Err(error) => {
@@ -309,6 +317,7 @@ impl<'a> Daemon<'a> {
                 }
             }
             if !lost.is_empty() {
+                placed.lost += lost.len();
                 (self.log)(Event::Repaired { pid: key.pid.as_raw(), lost });
             }
         }
@@ -416,6 +425,25 @@ impl<'a> Daemon<'a> {
         }
     }
 
+    /// Notes that a process offers a service under this name, for rules that match services. Nothing is
+    /// placed before the next look.
+    ///
+    /// # Errors
+    ///
+    /// In words, if there is no such process or it has too many names.
+    pub fn note_service(&mut self, pid: Tid, name: &str) -> std::result::Result<(), String> {
+        let key = ProcessKey::of(pid).map_err(|error| error.to_string())?;
+        let names = self.world.services.entry(key).or_default();
+        if names.len() >= 64 {
+            return Err("a process may have 64 service names".to_owned());
+        }
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+        (self.log)(Event::Told { pid: pid.as_raw(), what: format!("offers `{}`", printable(name)) });
+        Ok(())
+    }
+
     fn obey(&mut self, request: Request) -> std::result::Result<String, String> {
         let gone = |error: Error| error.to_string();
         match request {
@@ -433,15 +461,7 @@ impl<'a> Daemon<'a> {
                 Ok(placed.map_or_else(|| "no profile".to_owned(), |profiles| format!("profile {profiles}")))
             }
             Request::Service { pid, name } => {
-                let key = ProcessKey::of(pid).map_err(gone)?;
-                let names = self.world.services.entry(key).or_default();
-                if names.len() >= 64 {
-                    return Err("a process may have 64 service names".to_owned());
-                }
-                if !names.contains(&name) {
-                    names.push(name.clone());
-                }
-                (self.log)(Event::Told { pid: pid.as_raw(), what: format!("offers `{}`", printable(&name)) });
+                self.note_service(pid, &name)?;
                 self.look_at(pid, Instant::now());
                 Ok("noted".to_owned())
             }
@@ -451,6 +471,7 @@ impl<'a> Daemon<'a> {
                         "pid": key.pid.as_raw(),
                         "comm": printable(&placed.comm),
                         "profiles": self.profiles(&placed.rules),
+                        "lost_pins": placed.lost,
                     })
                 });
                 Ok(serde_json::Value::from(rows.collect::<Vec<_>>()).to_string())

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use handoff_ipc::Runtime;
 use handoff_placement::policy::{
     Daemon, Explanation, Journal, Policy, Problem, Process, Recovered, World, client, import_task_profiles,
 };
@@ -244,6 +245,12 @@ fn run(output: &Output, file: &Path, folder: PathBuf, verify: Duration) -> anyho
         signal_hook::low_level::pipe::register(signal, stopper).context("signals cannot be caught")?;
     }
     let mut daemon = daemon(output, file, folder, verify)?;
+    if daemon.policy().rules.iter().any(|rule| rule.matches.service.is_some()) {
+        for (pid, name) in registered() {
+            // It may have ended since; the log tells of the others.
+            let _ = daemon.note_service(pid, &name);
+        }
+    }
     let outcome = daemon.run(stop.as_fd());
     let stopped = daemon.finish()?;
     outcome?;
@@ -252,6 +259,14 @@ fn run(output: &Output, file: &Path, folder: PathBuf, verify: Duration) -> anyho
         output.warn(format_args!("{} processes were refused some of what they had", stopped.partly));
     }
     Ok(Verdict::of(stopped.partly == 0))
+}
+
+/// Who offers which service already, where a service manager runs: later ones tell of themselves.
+fn registered() -> Vec<(Tid, String)> {
+    let Ok(runtime) = Runtime::connect(&handoff_ipc::runtime::Options::default()) else { return Vec::new() };
+    let services = runtime.services().list().unwrap_or_default();
+    let process = |pid: u32| i32::try_from(pid).ok().and_then(Tid::new);
+    services.into_iter().filter_map(|service| Some((process(service.pid)?, service.name))).collect()
 }
 
 fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
