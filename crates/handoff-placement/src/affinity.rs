@@ -2,6 +2,7 @@
 
 use crate::allowed::Allowed;
 use crate::cpuset::CpuSet;
+use crate::denial::denial;
 use crate::error::{Error, Result};
 use crate::sys;
 use crate::tid::Tid;
@@ -71,6 +72,7 @@ fn hint(tid: Tid, wanted: &CpuSet, source: &io::Error) -> String {
         Some(libc::EPERM) => {
             "it belongs to another user; CAP_SYS_NICE (or being that user) is needed".to_owned()
         }
+        Some(libc::EACCES) => denial(source).unwrap_or_default(),
         _ => Allowed::of(tid)
             .ok()
             .and_then(|allowed| allowed.objection(wanted))

@@ -174,6 +174,11 @@ pub(crate) fn enter(folder: &Path, pid: Tid) -> Result<()> {
     let path = folder.join("cgroup.procs");
     fs::write(&path, pid.to_string()).map_err(|source| match source.raw_os_error() {
         Some(libc::ESRCH) => Error::NoSuchThread(pid),
+        // Android moves applications between its groups itself, and lets nobody else.
+        Some(libc::EACCES | libc::EPERM) => {
+            let what = format!("is not for this user (or security domain) to move process {pid} into");
+            Error::Cgroup { path, what, source }
+        }
         _ => Error::Cgroup { path, what: format!("did not take process {pid}"), source },
     })
 }

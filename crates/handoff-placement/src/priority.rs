@@ -1,5 +1,6 @@
 //! Policy, real-time priority and nice of a thread as one value that can be compared and sent.
 
+use crate::denial::denial;
 use crate::error::{Error, Result};
 use crate::sys::{self, SchedAttr, sched_flag};
 use crate::tid::Tid;
@@ -220,7 +221,7 @@ impl Priority {
                 20 - i32::from(self.nice)
             ),
             Some(libc::EINVAL) => "the kernel does not know this policy or priority".to_owned(),
-            _ => "the kernel refused".to_owned(),
+            _ => denial(source).unwrap_or_else(|| "the kernel refused".to_owned()),
         }
     }
 

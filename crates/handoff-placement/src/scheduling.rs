@@ -1,6 +1,7 @@
 //! Everything else that decides when a thread runs: deadline, util clamp, reset on fork, I/O
 //! priority, and whether a real-time thread could lock the machine.
 
+use crate::denial::denial;
 use crate::error::{Error, Result};
 use crate::priority::{Policy, Priority};
 use crate::root::Root;
@@ -81,6 +82,7 @@ impl Scheduling {
                     "a deadline needs CAP_SYS_NICE and an affinity to all CPUs of its root domain".to_owned(),
                     e,
                 ),
+                Some(libc::EACCES) => fail(denial(&e).unwrap_or_default(), e),
                 _ => fail("runtime <= deadline <= period must hold, each at least 1024 ns".to_owned(), e),
             }),
             (None, Some(priority)) if !self.reset_on_fork => priority.apply(tid),
@@ -92,7 +94,7 @@ impl Scheduling {
                 };
                 sys::sched_setattr(tid.as_raw(), &attr).map_err(|e| match e.raw_os_error() {
                     Some(libc::ESRCH) => Error::NoSuchThread(tid),
-                    _ => fail("the kernel refused".to_owned(), e),
+                    _ => fail(denial(&e).unwrap_or_else(|| "the kernel refused".to_owned()), e),
                 })
             }
             (None, _) => Ok(()),

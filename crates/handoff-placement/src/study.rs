@@ -5,6 +5,7 @@
 //! waits for a word before it starts, so that it is placed before it works.
 
 use crate::cpuset::{CpuId, CpuSet};
+use crate::energy::{EnergySource, Meter};
 use crate::error::{Error, Result};
 use crate::group::{ControlGroup, Limits};
 use crate::guard::AffinityGuard;
@@ -135,8 +136,10 @@ pub struct Sample {
     pub migrations: Option<u64>,
     /// CPUs that each task was seen on.
     pub seen_on: Vec<CpuSet>,
-    /// Energy of the packages in joules, where the machine counts it (RAPL).
+    /// Energy in joules, where the machine counts it.
     pub energy_j: Option<f64>,
+    /// What the energy is that of.
+    pub energy_source: Option<EnergySource>,
     /// Did the tasks run in a control group of their own, apart from the rest of the machine?
     pub isolated: bool,
 }
@@ -184,7 +187,7 @@ pub fn run(plan: &Plan, scenario: Scenario, mut worker: Command) -> Result<Sampl
     if let Some(group) = &group {
         group.take(pid)?;
     }
-    let energy = energy_uj(&Root::host());
+    let mut meter = Meter::start(&Root::host(), Instant::now());
     child.0.stdin.take().map_or(Ok(()), |mut input| input.write_all(b"go\n")).map_err(ended)?;
     let (reports, peak_percent) = std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
@@ -195,12 +198,14 @@ pub fn run(plan: &Plan, scenario: Scenario, mut worker: Command) -> Result<Sampl
         while !reader.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
             peak.look();
+            if let Some(meter) = &mut meter {
+                meter.look(Instant::now());
+            }
         }
         (reader.join(), peak.highest)
     });
     let line = reports.map_err(|_| study("its output cannot be read".to_owned()))?.map_err(ended)?;
-    let energy_j =
-        energy.zip(energy_uj(&Root::host())).and_then(|(a, b)| b.checked_sub(a)).map(|uj| uj as f64 / 1e6);
+    let energy = meter.and_then(|mut meter| meter.joules(Instant::now()));
     let reports: Vec<TaskReport> = serde_json::from_str(&line)
         .map_err(|e| study(format!("the worker did not report its times: {e}")))?;
     drop(child);
@@ -210,7 +215,8 @@ pub fn run(plan: &Plan, scenario: Scenario, mut worker: Command) -> Result<Sampl
         peak_percent,
         migrations: reports.iter().map(|task| task.migrations).sum(),
         seen_on: reports.into_iter().map(|task| task.seen_on).collect(),
-        energy_j,
+        energy_j: energy.map(|(joules, _)| joules),
+        energy_source: energy.map(|(_, source)| source),
         isolated: group.is_some(),
     })
 }
@@ -289,16 +295,6 @@ fn migrations() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
     let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
     line.rsplit(':').next()?.trim().parse().ok()
-}
-
-/// Energy of all packages so far, in microjoules.
-fn energy_uj(root: &Root) -> Option<u64> {
-    const POWERCAP: &str = "/sys/class/powercap";
-    let packages: Vec<u32> = root.numbered(POWERCAP, "intel-rapl:");
-    if packages.is_empty() {
-        return None;
-    }
-    packages.into_iter().map(|id| root.number::<u64>(format!("{POWERCAP}/intel-rapl:{id}/energy_uj"))).sum()
 }
 
 /// The highest use of CPUs of a process over any tenth of a second.

@@ -127,7 +127,7 @@ struct Row {
     peak_percent: f64,
     /// Median of the sum over the tasks.
     migrations: Option<f64>,
-    /// Median, where the machine counts it.
+    /// Median in joules, where the machine counts it.
     energy_j: Option<f64>,
     /// CPUs that the tasks were seen on.
     seen_on: CpuSet,
@@ -193,6 +193,10 @@ impl Study {
             notes.push(
                 "without the right to make a control group, what else runs here is in the times".to_owned(),
             );
+        }
+        let source = rounds.iter().flatten().find_map(|sample| sample.energy_source);
+        if let Some(source) = source {
+            notes.push(format!("energy is that {source}"));
         }
         if plan.tasks > plan.usable.len() {
             notes.push("there are more tasks than CPUs".to_owned());
