@@ -10,7 +10,7 @@ use handoff_placement::fast::current_cpu;
 use handoff_placement::{Priority, Tid};
 
 use super::caller_slot::CallerSlot;
-use super::follow::{Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
+use super::follow::{self, Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
 use super::link::Link;
 use super::objects::{self, Arrived};
 use super::remote::RemoteNode;
@@ -377,31 +377,8 @@ impl Waiting<'_> {
 
     #[inline]
     fn spin(&self) -> Option<Result<()>> {
-        // Most replies are here before the first look at a clock.
-        for _ in 0..200 {
-            if let Some(found) = self.look() {
-                return Some(found);
-            }
-            if self.yields {
-                rustix::thread::sched_yield();
-            } else {
-                std::hint::spin_loop();
-            }
-        }
-        let end = Instant::now() + self.deadline.map_or(SPIN_LIMIT, |(_, wait)| wait.min(SPIN_LIMIT));
-        while Instant::now() < end {
-            for _ in 0..50 {
-                if let Some(found) = self.look() {
-                    return Some(found);
-                }
-                if self.yields {
-                    rustix::thread::sched_yield();
-                } else {
-                    std::hint::spin_loop();
-                }
-            }
-        }
-        None
+        let limit = self.deadline.map_or(SPIN_LIMIT, |(_, wait)| wait.min(SPIN_LIMIT));
+        follow::spin(limit, self.yields, || self.look())
     }
 
     fn yield_to_server(&self) -> Option<Result<()>> {

@@ -36,6 +36,37 @@ pub(crate) const SPIN_LIMIT: Duration = Duration::from_micros(50);
 /// Longest time that a caller yields to a server beside it before it sleeps.
 pub(crate) const YIELD_LIMIT: Duration = Duration::from_micros(100);
 
+/// Looks until there is something, at most for about `limit`, without sleeping. With `yields` the
+/// CPU is offered to others after each look.
+#[inline]
+pub(crate) fn spin<T>(limit: Duration, yields: bool, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let mut look_on = |looks: u32| {
+        for _ in 0..looks {
+            let found = look();
+            if found.is_some() {
+                return found;
+            }
+            if yields {
+                rustix::thread::sched_yield();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        None
+    };
+    // Most of what is awaited is here before the first look at a clock.
+    if let found @ Some(_) = look_on(200) {
+        return found;
+    }
+    let end = Instant::now() + limit;
+    while Instant::now() < end {
+        if let found @ Some(_) = look_on(50) {
+            return found;
+        }
+    }
+    None
+}
+
 static ENABLED: AtomicBool = AtomicBool::new(true);
 
 /// Turns following the caller on or off for the process; off, every wait sleeps at once.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use handoff_placement::{Priority, Tid};
 
-use super::follow::SPIN_LIMIT;
+use super::follow::{self, SPIN_LIMIT};
 use super::link::Link;
 use super::objects::{self, Arrived};
 use super::place::{self, Place};
@@ -238,30 +238,8 @@ impl ServerSlot {
     }
 
     fn spin(&self, yields: bool) -> bool {
-        for _ in 0..200 {
-            if word::poll_request(self.slot.word()) != Request::Pending {
-                return true;
-            }
-            if yields {
-                rustix::thread::sched_yield();
-            } else {
-                std::hint::spin_loop();
-            }
-        }
-        let end = Instant::now() + SPIN_LIMIT;
-        while Instant::now() < end {
-            for _ in 0..50 {
-                if word::poll_request(self.slot.word()) != Request::Pending {
-                    return true;
-                }
-                if yields {
-                    rustix::thread::sched_yield();
-                } else {
-                    std::hint::spin_loop();
-                }
-            }
-        }
-        false
+        let came = || (word::poll_request(self.slot.word()) != Request::Pending).then_some(());
+        follow::spin(SPIN_LIMIT, yields, came).is_some()
     }
 
     fn sleep(&self) -> Next {
