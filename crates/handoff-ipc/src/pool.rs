@@ -115,14 +115,25 @@ impl Worker {
     }
 }
 
+/// Threads beyond the limit for those that wait for somebody outside.
+const MOST_AWAY: usize = 256;
+
 #[derive(Default)]
 struct State {
     max: usize,
+    // Threads that wait for somebody outside of this process: see `stand_in`.
+    away: usize,
     threads: usize,
     idle: Vec<Arc<Worker>>,
     busy: Vec<Arc<Worker>>,
     attached: Vec<(Arc<Worker>, Arc<dyn Recall>)>,
     pending: Vec<(Option<Priority>, Task)>,
+}
+
+impl State {
+    fn limit(&self) -> usize {
+        self.max + self.away.min(MOST_AWAY)
+    }
 }
 
 struct Pool {
@@ -187,7 +198,7 @@ pub(crate) fn submit(priority: Option<Priority>, task: Task) {
         worker.bell.notify_one();
         return;
     }
-    if state.threads < state.max {
+    if state.threads < state.limit() {
         state.threads += 1;
         drop(state);
         spawn(priority, task);
@@ -213,6 +224,31 @@ pub(crate) fn submit(priority: Option<Priority>, task: Task) {
                 stats::RAISED.add();
             }
         }
+    }
+}
+
+/// Lets the pool have a thread more until the guard goes: the calling thread waits for a peer that
+/// may not answer, and nobody else's calls are to wait for that.
+pub(crate) fn stand_in() -> StandIn {
+    let mut state = lock(&POOL.state);
+    state.away += 1;
+    if state.threads < state.limit()
+        && let Some((priority, task)) = take_most_urgent(&mut state.pending)
+    {
+        POOL.pending.fetch_sub(1, Ordering::Relaxed);
+        state.threads += 1;
+        drop(state);
+        spawn(priority, task);
+    }
+    StandIn(())
+}
+
+/// See [`stand_in`].
+pub(crate) struct StandIn(());
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        lock(&POOL.state).away -= 1;
     }
 }
 
@@ -254,7 +290,7 @@ fn next(worker: &Arc<Worker>) -> Option<Task> {
         return Some(task);
     }
     state.busy.retain(|other| !is_this(other));
-    if state.threads > state.max {
+    if state.threads > state.limit() {
         state.threads -= 1;
         return None;
     }
@@ -345,5 +381,28 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| take_most_urgent(&mut pending)).map(|(p, _)| p).collect();
         let fifo = |n| Some(Priority::fifo(n));
         assert_eq!(order, [fifo(9), fifo(9), fifo(3), None]);
+    }
+
+    #[test]
+    fn who_waits_for_a_peer_keeps_nobody_from_work() {
+        let (send, receive) = mpsc::channel();
+        // More than the pool may have, all away until the others have run.
+        let gate = Arc::new(std::sync::RwLock::new(()));
+        let closed = gate.write().unwrap();
+        for _ in 0..2 * DEFAULT_MAX {
+            let gate = Arc::clone(&gate);
+            run(Box::new(move || {
+                let _away = stand_in();
+                drop(gate.read());
+            }));
+        }
+        for n in 0..2 * DEFAULT_MAX {
+            let send = send.clone();
+            run(Box::new(move || send.send(n).unwrap()));
+        }
+        for _ in 0..2 * DEFAULT_MAX {
+            receive.recv_timeout(std::time::Duration::from_secs(60)).expect("served meanwhile");
+        }
+        drop(closed);
     }
 }

@@ -26,6 +26,8 @@ use crate::{Error, Result, pool};
 
 /// How long the peer may take to answer a control message, or to send what it announced.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Introductions of one peer that threads wait for at once, at the most.
+const MOST_INTRODUCTIONS: u32 = 32;
 /// Messages that may wait for a peer that does not read its socket; then it is cut off.
 const BACKLOG: usize = 16 << 10;
 /// Slots that one peer may open.
@@ -40,6 +42,18 @@ struct Export {
     count: u64,
 }
 
+/// See [`Link::await_introduction`].
+pub(crate) struct Introduction<'a> {
+    link: &'a Link,
+    _away: pool::StandIn,
+}
+
+impl Drop for Introduction<'_> {
+    fn drop(&mut self) {
+        self.link.introductions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// This process's end of the connection to one other.
 pub(crate) struct Link {
     pub(crate) id: u64,
@@ -48,6 +62,8 @@ pub(crate) struct Link {
     peer: CallingIdentity,
     peer_endpoint: OnceLock<Token>,
     dead: AtomicBool,
+    // Threads that wait for the peer to answer an introduction.
+    introductions: AtomicU32,
     exports: Mutex<HashMap<u64, Export>>,
     // Changes whenever an export goes: what threads remember of the table is void then.
     exports_version: AtomicU32,
@@ -87,6 +103,7 @@ impl Link {
             peer,
             peer_endpoint: OnceLock::new(),
             dead: AtomicBool::new(false),
+            introductions: AtomicU32::new(0),
             exports: Mutex::default(),
             exports_version: AtomicU32::new(0),
             proxies: Mutex::default(),
@@ -293,6 +310,18 @@ impl Link {
             *place = Some(answer);
         }
         self.tell();
+    }
+
+    /// Before a thread waits for an introduction that the peer has a part in: the pool has another
+    /// thread meanwhile, and a peer can hold up so many and no more.
+    pub(crate) fn await_introduction(&self) -> Result<Introduction<'_>> {
+        let introduction = Introduction { link: self, _away: pool::stand_in() };
+        if self.introductions.fetch_add(1, Ordering::Relaxed) >= MOST_INTRODUCTIONS {
+            return Err(Error::Protocol(format!(
+                "the peer leaves {MOST_INTRODUCTIONS} introductions to third processes without an answer"
+            )));
+        }
+        Ok(introduction)
     }
 
     /// Asks the peer for a connection to `node` that a third process can use.

@@ -47,6 +47,7 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
                     Entry { kind: OF_RECEIVER, value: remote.node, ..entry }
                 } else {
                     let endpoint = remote.link.peer_endpoint().ok_or(Error::Dead)?;
+                    let _waits = remote.link.await_introduction()?;
                     let (fd, token) = remote.link.introduce(remote.node)?;
                     fds.push(fd);
                     Entry { kind: OF_THIRD, endpoint, token, ..entry }
@@ -99,6 +100,7 @@ impl Incoming for Arrived<'_> {
                 None => Err(Error::UnknownObject(value)),
             },
             (Entry { kind: OF_THIRD, endpoint, token, .. }, Some(fd)) => {
+                let _waits = self.link.await_introduction()?;
                 self.link.core()?.meet(endpoint, token, fd)
             }
             _ => Err(wrong_kind(at, "an object reference", "something else")),
