@@ -14,12 +14,35 @@ use crate::process::{cargo, find, output, run as run_command, target_dir};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  cargo xtask dist                     for this machine's architecture
-  cargo xtask dist --arch arm64        needs the Rust target, or Debian's packages (never installed)")]
+  cargo xtask dist                     for x86-64 and arm64
+  cargo xtask dist --arch x86-64       for one of them
+  cargo xtask dist --arch arm64 --profile dev    built in a third of the time, for tests
+
+The other architecture needs its Rust target, or Debian's packages (fetched, never installed).")]
 pub(crate) struct Options {
-    /// The architectures to build for.
+    /// The architectures to build for [default: both]
     #[arg(long, value_enum)]
     arch: Vec<Arch>,
+    /// How to build: optimised, or soon done.
+    #[arg(long, value_enum, default_value_t = Profile::Release)]
+    profile: Profile,
+}
+
+/// How the compiler works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    Release,
+    Dev,
+}
+
+impl Profile {
+    /// Cargo's name of the profile, of the folder that it builds in, and of its part in variables.
+    fn names(self) -> [&'static str; 3] {
+        match self {
+            Self::Release => ["release", "release", "RELEASE"],
+            Self::Dev => ["dev", "debug", "DEV"],
+        }
+    }
 }
 
 /// What the static binary runs on.
@@ -56,7 +79,8 @@ impl Arch {
 /// Builds for each architecture and says where the binaries are.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let this = Arch::this()?;
-    let wanted = if options.arch.is_empty() { vec![this] } else { options.arch.clone() };
+    let wanted = if options.arch.is_empty() { vec![Arch::X86_64, Arch::Arm64] } else { options.arch.clone() };
+    let [profile, built_in, variable] = options.profile.names();
     let mut built = Vec::new();
     for arch in wanted {
         let mut command = cargo();
@@ -67,13 +91,18 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         let folder = target_dir().join("dist-build");
         let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
         command
-            .args(["build", "--release", "--locked", "--package", "handoff", "--target", &target])
+            .args(["build", "--profile", profile, "--locked", "--package", "handoff", "--target", &target])
             .env("CARGO_TARGET_DIR", &folder)
             .env(flags, "-C target-feature=+crt-static")
-            .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-            .env("CARGO_PROFILE_RELEASE_DEBUG", "none");
+            .env(format!("CARGO_PROFILE_{variable}_STRIP"), "symbols")
+            .env(format!("CARGO_PROFILE_{variable}_DEBUG"), "none");
         run_command(&mut command)?;
-        built.push((arch, collect(&folder.join(&target).join("release/handoff"), arch)?));
+        let program = folder.join(&target).join(built_in).join("handoff");
+        let dist = match options.profile {
+            Profile::Release => target_dir().join("dist"),
+            Profile::Dev => target_dir().join("dist/dev"),
+        };
+        built.push((arch, collect(&program, &dist, arch)?));
     }
     println!();
     for (arch, file) in built {
@@ -95,13 +124,14 @@ fn cross_compiler(command: &mut Command, arch: Arch) -> Result<()> {
     }
     ensure!(
         find("apt-get").is_some() && arch == Arch::Arm64 && Arch::this()? == Arch::X86_64,
-        "this machine cannot build for {}: run `rustup target add {target}` and install {linker}",
+        "no compiler for this architecture, {}: run `rustup target add {target}` and install {linker}",
         arch.name(),
     );
-    let kit = debian::Kit::unpacked(&target_dir().join("dist-tools"))
-        .with_context(|| format!("cannot get Debian's compiler for {}", arch.name()))?;
-    kit.tell(command);
-    tell_linker(command, &target, &kit.program(&linker));
+    let kit = debian::Kit::unpacked(&target_dir().join("dist-tools")).with_context(|| {
+        format!("no compiler for this architecture, {}: cannot get Debian's", arch.name())
+    })?;
+    kit.tell(command)?;
+    tell_linker(command, &target, &kit.program(&linker)?);
     Ok(())
 }
 
@@ -120,12 +150,11 @@ fn cargo_rustc() -> Command {
     command
 }
 
-/// Copies what was built to `target/dist`, after making sure that it needs no file of the system.
-fn collect(program: &Path, arch: Arch) -> Result<PathBuf> {
+/// Copies what was built to `folder`, after making sure that it needs no file of the system.
+fn collect(program: &Path, folder: &Path, arch: Arch) -> Result<PathBuf> {
     let bytes = std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
     ensure!(!has_interpreter(&bytes)?, "{} is not static", program.display());
-    let folder = target_dir().join("dist");
-    std::fs::create_dir_all(&folder)?;
+    std::fs::create_dir_all(folder)?;
     let file = folder.join(format!("handoff-{}", arch.name()));
     std::fs::copy(program, &file).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file)

@@ -71,6 +71,9 @@ fn a_busy_laptop_on_battery_with_a_debug_kernel() {
 #[test]
 fn a_phone_with_three_classes_of_cores() {
     let diagnosis = diagnose("phone");
+    let classes = diagnosis.machine.iter().find(|fact| fact.name == "core classes").expect("it has some");
+    assert!(classes.value.starts_with("little 0"), "{classes:?}");
+    assert!(classes.value.ends_with("(1024), by cpu_capacity"), "{classes:?}");
     assert_levels(
         &diagnosis,
         &[

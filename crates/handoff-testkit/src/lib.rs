@@ -25,11 +25,14 @@
 
 mod library;
 mod need;
+mod program;
 
 pub use library::built_library;
 pub use need::{
     require_cpus, require_file, require_realtime, require_root, require_tool, require_user_namespaces,
 };
+
+pub use program::require_static_handoff;
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;

@@ -34,28 +34,38 @@ impl Kit {
             if folder.exists() {
                 std::fs::remove_dir_all(&folder)?; // From a time that was interrupted.
             }
-            let archives = download(&folder)?;
-            for archive in archives {
-                run(Command::new("dpkg-deb").arg("-x").arg(archive).arg(&folder))?;
+            for archive in download(&folder)? {
+                run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&folder))?;
+                std::fs::remove_file(archive)?;
             }
             std::fs::write(&done, "")?;
         }
         Ok(Self { folder })
     }
 
-    /// The path of a program of the kit.
-    pub(super) fn program(&self, name: &str) -> PathBuf {
-        self.folder.join("usr/bin").join(name)
+    /// The path of a program of the kit, or of the system: what was installed already was not fetched.
+    pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
+        let unpacked = self.folder.join("usr/bin").join(name);
+        if unpacked.is_file() {
+            return Ok(unpacked);
+        }
+        find(name).with_context(|| {
+            format!(
+                "{name} is neither installed nor in {}: remove that folder to have it fetched",
+                self.folder.display()
+            )
+        })
     }
 
     /// Makes cargo use the kit's compiler.
-    pub(super) fn tell(&self, cargo: &mut Command) {
+    pub(super) fn tell(&self, cargo: &mut Command) -> Result<()> {
         let mut libraries = OsString::from(self.folder.join("usr/lib/x86_64-linux-gnu"));
         if let Some(others) = std::env::var_os("LD_LIBRARY_PATH") {
             libraries.push(":");
             libraries.push(others);
         }
-        cargo.env("RUSTC", self.program("rustc")).env("LD_LIBRARY_PATH", libraries);
+        cargo.env("RUSTC", self.program("rustc")?).env("LD_LIBRARY_PATH", libraries);
+        Ok(())
     }
 }
 

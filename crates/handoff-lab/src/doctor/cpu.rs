@@ -1,5 +1,7 @@
 //! CPUs: governor and frequency scaling, boost, SMT, idle states, isolation, different cores, power.
 
+use handoff_placement::{Class, Topology};
+
 use super::text::{cpu_list, field, some_of};
 use super::{Finding, Level, Root};
 
@@ -26,6 +28,17 @@ pub(super) fn model(root: &Root) -> Option<String> {
         .iter()
         .find_map(|key| field(&info, key))
         .map(str::to_owned)
+}
+
+/// The slow and the fast cores, `little 0-3 (446), big 4-7 (1024)`; nothing where all are alike.
+pub(super) fn classes(root: &Root) -> Option<String> {
+    let machine = Topology::read_under(&handoff_placement::Root::at(root.path(""))).ok()?;
+    if !machine.is_asymmetric() {
+        return None;
+    }
+    let class = |class: &Class| format!("{} {} ({})", class.name, class.cpus, class.figure);
+    let classes: Vec<String> = machine.classes.iter().map(class).collect();
+    Some(format!("{}, by {}", classes.join(", "), machine.class_source))
 }
 
 fn governor(root: &Root) -> Finding {

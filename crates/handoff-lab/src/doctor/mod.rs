@@ -225,6 +225,7 @@ fn facts(root: &Root) -> Vec<Fact> {
     add("kernel build", root.read("proc/sys/kernel/version"));
     add("processor", cpu::model(root));
     add("CPUs online", root.read("sys/devices/system/cpu/online"));
+    add("core classes", cpu::classes(root));
     add("memory", memory::total(root));
     add("clock source", root.read(clock::CURRENT));
     add("preemption", kernel::preemption(root));

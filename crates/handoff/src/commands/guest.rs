@@ -2,6 +2,7 @@
 
 mod fetch;
 pub(crate) mod machine;
+mod program;
 pub(crate) mod run;
 mod shell;
 

@@ -11,8 +11,9 @@ use handoff_kernel::guest::{Arch, Builder, Guest, GuestCommand, GuestOutput, Sto
 use serde_json::json;
 
 use super::machine::{Machine, explained};
+use super::program;
 use crate::interrupt;
-use crate::output::{Advice as _, Format, Output, Verdict, style};
+use crate::output::{Format, Output, Verdict, style};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,8 +21,7 @@ Examples:
   handoff guest run --rt --smp 4,sockets=2,cores=2 -- workload hackbench
   handoff guest run --raw -- sh -c 'ls -l /dev/*binder'
   handoff guest run --raw --get /tmp/log:boot.log -- sh -c 'dmesg >/tmp/log'
-  handoff guest run --arch arm64 --cpu-capacity 446,446,446,446,871,871,871,1024 \\
-      --handoff target/dist/handoff-aarch64 -- cores
+  handoff guest run --arch arm64 --cpu-capacity 446,446,446,446,871,871,871,1024 -- doctor
   handoff guest run --raw --module sch_tbf --put ./tests.sh:/root/tests.sh -- sh /root/tests.sh
 
 The exit status is that of the command; 2 if the guest could not run it.";
@@ -36,7 +36,8 @@ pub(crate) struct Options {
     #[arg(long)]
     raw: bool,
 
-    /// Copy this handoff there instead of the one that runs here
+    /// Copy this handoff there instead of the one that runs here, or of the one of `cargo xtask dist`
+    /// for another architecture
     #[arg(long, value_name = "FILE", conflicts_with = "raw")]
     handoff: Option<PathBuf>,
 
@@ -154,17 +155,11 @@ impl Options {
 
     /// The handoff to copy: this program, unless the guest is another machine.
     fn program(&self) -> anyhow::Result<PathBuf> {
-        if let Some(file) = &self.handoff {
-            return Ok(file.clone());
+        match (&self.handoff, self.machine.arch()) {
+            (Some(file), _) => Ok(file.clone()),
+            (None, Some(arch)) if Arch::host() != Some(arch) => program::for_arch(arch),
+            _ => program::this(),
         }
-        let arch = self.machine.arch();
-        if let Some(arch) = arch.filter(|arch| Arch::host() != Some(*arch)) {
-            return Err(anyhow::anyhow!("this handoff cannot run in a guest of {arch}")).advise(format_args!(
-                "build one with `cargo xtask dist --arch {arch}` and name it with --handoff, or run a program \
-                 of the guest with --raw"
-            ));
-        }
-        std::env::current_exe().context("cannot find this program to copy it")
     }
 }
 
