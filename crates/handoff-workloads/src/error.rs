@@ -58,7 +58,7 @@ pub enum Error {
         /// What it printed on standard error, or why it could not be started.
         message: String,
     },
-    /// The recording of a missed deadline failed.
+    /// The kernel could not be traced.
     #[error(transparent)]
     Trace(#[from] handoff_trace::TraceError),
     /// Nothing usable was measured.

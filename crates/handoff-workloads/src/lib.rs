@@ -9,6 +9,7 @@
 //! | [`rpc`], [`throughput`] | whole calls, of one payload and of many |
 //! | [`latency`], [`inversion`] | deadlines and priorities of calls |
 //! | [`add_ints`] | one small call after a pause |
+//! | [`phases`] | the points that a call passes, one by one |
 //! | [`floor`] | bare primitives: futex, cache line, pipe, socket, copy |
 //! | [`hackbench`] | N writers to M readers in groups |
 //! | [`sched_pipe`] | a token through two pipes |
@@ -35,6 +36,7 @@ pub mod measurement;
 mod net;
 mod outcome;
 mod peer;
+pub mod phases;
 mod place;
 pub mod rpc;
 pub mod sched_pipe;

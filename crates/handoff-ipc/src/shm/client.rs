@@ -13,6 +13,7 @@ use super::caller_slot::CallerSlot;
 use super::follow::{self, Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
 use super::link::Link;
 use super::objects::{self, Arrived};
+use super::phases::{Point, pass};
 use super::remote::RemoteNode;
 use super::slot::{Area, Header, Meta, NO_CPU, STAGE, Slot};
 use super::sync;
@@ -241,6 +242,7 @@ pub(crate) fn transact(
     writer.unstage();
     slot.write_request(&Header { code: call.code, len, meta, node: remote.node, priority, tid });
     let posted = word::post_request(slot.word(), mode == Mode::Block);
+    pass(Point::Posted);
     // The burial sets the flag first and then exchanges the word: one of the two is seen.
     if shared.is_dead() {
         return Err(Error::Dead);
@@ -252,7 +254,9 @@ pub(crate) fn transact(
         (Posted::Wake, None) => waiting.wake(mode),
         (Posted::Ring, None) => waiting.ring(mode)?,
     };
+    pass(Point::Woken);
     let slept = waiting.for_reply(mode)?;
+    pass(Point::Returned);
     if mode == Mode::Spin {
         follow.found_asleep(posted == Posted::Wake);
     }

@@ -10,6 +10,7 @@ use handoff_placement::{Priority, Tid};
 use super::follow::{self, SPIN_LIMIT};
 use super::link::Link;
 use super::objects::{self, Arrived};
+use super::phases::{Point, pass};
 use super::place::{self, Place};
 use super::serving;
 use super::slot::{Area, Entry, Header, Meta, NO_CPU, STAGE, Slot};
@@ -189,6 +190,7 @@ impl ServerSlot {
     /// Serves one request and waits for the next.
     #[inline]
     fn round(&self, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut Known) -> Next {
+        pass(Point::Seen);
         let header = self.slot.read_request();
         // Taken out for the call: a reference to it would hold all of `known`.
         if let Some(called) = known.node_of(link, header.node) {
@@ -232,9 +234,12 @@ impl ServerSlot {
     #[inline]
     fn finish(&self, attend: bool, sleeps: bool) {
         self.served.add();
-        if word::post_reply(self.slot.word(), attend, sleeps) {
+        let wanted = word::post_reply(self.slot.word(), attend, sleeps);
+        pass(Point::Replied);
+        if wanted {
             sync::wake(self.slot.word());
         }
+        pass(Point::WokenBack);
     }
 
     fn spin(&self, yields: bool) -> bool {

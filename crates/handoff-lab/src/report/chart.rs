@@ -11,13 +11,13 @@ const COLOURS: usize = 8;
 
 /// A screen that a chart is drawn for.
 #[derive(Debug, Clone, Copy)]
-struct Screen {
+pub(super) struct Screen {
     class: &'static str,
-    width: f64,
+    pub(super) width: f64,
 }
 
-const WIDE: Screen = Screen { class: "wide", width: 760.0 };
-const NARROW: Screen = Screen { class: "narrow", width: 360.0 };
+pub(super) const WIDE: Screen = Screen { class: "wide", width: 760.0 };
+pub(super) const NARROW: Screen = Screen { class: "narrow", width: 360.0 };
 
 /// How values are written on an axis and beside a point.
 pub type Label = fn(f64) -> String;
@@ -120,10 +120,10 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-struct Svg(String);
+pub(super) struct Svg(String);
 
 impl Svg {
-    fn new(screen: Screen, height: f64, title: &str) -> Self {
+    pub(super) fn new(screen: Screen, height: f64, title: &str) -> Self {
         Self(format!(
             "<svg class=\"chart {}\" viewBox=\"0 0 {} {height:.0}\" role=\"img\" aria-label=\"{}\">",
             screen.class,
@@ -133,15 +133,15 @@ impl Svg {
     }
 
     // Writing to a string cannot fail.
-    fn add(&mut self, arguments: std::fmt::Arguments<'_>) {
+    pub(super) fn add(&mut self, arguments: std::fmt::Arguments<'_>) {
         self.0.write_fmt(arguments).expect("a string takes everything");
     }
 
-    fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
+    pub(super) fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
         self.add(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escape(text)));
     }
 
-    fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         self.add(format_args!(
             "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" class=\"{class}\"/>",
             from.0, from.1, to.0, to.1
@@ -156,7 +156,7 @@ impl Svg {
         ));
     }
 
-    fn end(mut self) -> String {
+    pub(super) fn end(mut self) -> String {
         self.0.push_str("</svg>");
         self.0
     }

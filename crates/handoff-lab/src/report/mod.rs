@@ -1,13 +1,16 @@
 //! Reports: one HTML file each that opens offline, in light and in dark, on a desk and on a phone.
 //!
 //! [`page`] has what all reports share (style, template engine), [`chart`] draws SVG, and each kind of
-//! report is one file beside its template: [`suite`] for `handoff run`, [`experiment`] for `handoff lab`.
+//! report is one file beside its template: [`suite`] for `handoff run`, [`experiment`] for `handoff lab`, [`mod@phases`]
+//! for `handoff phases`.
 
 pub mod chart;
 pub mod experiment;
 pub mod page;
+pub mod phases;
 pub mod scale;
 pub mod suite;
+mod waterfall;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]

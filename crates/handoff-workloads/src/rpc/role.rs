@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use handoff_ipc::shm::phases as engine_phases;
+use handoff_placement::Tid;
 use rustix::process::getpid;
 use rustix::thread::sched_setaffinity;
 use rustix::time::{ClockId, clock_gettime};
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use super::host::{self, Address};
-use super::service::ProbeProxy;
+use super::service::{ProbeProxy, Stamps};
 use crate::add_ints;
 use crate::error::{Error, Result};
 use crate::inversion;
@@ -62,7 +64,15 @@ pub(crate) struct Client {
 pub(crate) enum AskServer {
     /// CPU time of the process so far, in nanoseconds.
     CpuTime,
+    /// To stamp the points inside of the engine from now on. Answers with nothing.
+    StartPhases,
+    /// To stop that: [`EnginePoint`]s for an answer.
+    StopPhases,
 }
+
+/// A point inside of the engine, as it is sent: the number of its `handoff_ipc::shm::phases::Point`, and its
+/// nanoseconds.
+pub(crate) type EnginePoint = (u8, u64);
 
 /// What a client is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,6 +85,12 @@ pub(crate) enum AskClient {
     AddInts(add_ints::Plan),
     /// Urgent calls with a pause between them: [`inversion::Urgent`] for an answer.
     Urgent(inversion::Plan),
+    /// Calls with stamps: [`Stamped`] for an answer.
+    Stamped { payload: usize, calls: u32 },
+    /// As [`AskServer::StartPhases`].
+    StartPhases,
+    /// As [`AskServer::StopPhases`].
+    StopPhases,
     /// Long calls without a pause, until it is ended. There is no answer.
     Busy { steps: u32 },
 }
@@ -86,6 +102,15 @@ pub(crate) struct Batch {
     pub(crate) samples: Vec<u64>,
     /// CPU time that the client's process used meanwhile, in nanoseconds.
     pub(crate) cpu: u64,
+}
+
+/// Answer to [`AskClient::Stamped`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stamped {
+    /// The thread that made the calls.
+    pub(crate) client: i32,
+    /// When each was where.
+    pub(crate) calls: Vec<Stamps>,
 }
 
 /// Untimed calls before the first sample of a batch, so that both sides have woken up.
@@ -102,6 +127,8 @@ pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
             loop {
                 match parent.receive::<AskServer>().map_err(lost)? {
                     AskServer::CpuTime => say(&mut parent, Ok(process_cpu_time()))?,
+                    AskServer::StartPhases => say(&mut parent, Ok(engine_phases::start()))?,
+                    AskServer::StopPhases => say(&mut parent, Ok(engine_points()))?,
                 }
             }
         }
@@ -124,6 +151,9 @@ fn answer(probe: &ProbeProxy, asked: AskClient, parent: &mut Channel) -> Result<
         AskClient::Echo { payload, samples, trips } => say(parent, echo(probe, payload, samples, trips)),
         AskClient::Latency(plan) => say(parent, latency::call(probe, &plan)),
         AskClient::AddInts(plan) => say(parent, add_ints::call(probe, &plan)),
+        AskClient::Stamped { payload, calls } => say(parent, stamped(probe, payload, calls)),
+        AskClient::StartPhases => say(parent, Ok(engine_phases::start())),
+        AskClient::StopPhases => say(parent, Ok(engine_points())),
         AskClient::Urgent(plan) => say(parent, inversion::call(probe, &plan)),
         AskClient::Busy { steps } => loop {
             probe.work(steps).map_err(|error| call_failed(&error))?;
@@ -162,6 +192,27 @@ fn pin(cpu: Option<usize>) -> Result<()> {
         .map_err(|error| Error::io(format!("cannot run on CPU {cpu}"), error))
 }
 
+/// What this process's engine stamped since it was asked to, in the order of time.
+fn engine_points() -> Vec<EnginePoint> {
+    let mut points: Vec<EnginePoint> =
+        engine_phases::stop().into_iter().map(|stamp| (stamp.point as u8, stamp.ns)).collect();
+    // Each thread reads the clock before it gets to write.
+    points.sort_by_key(|(_, ns)| *ns);
+    points
+}
+
+fn stamped(probe: &ProbeProxy, payload: usize, calls: u32) -> Result<Stamped> {
+    let payload = payload_of(payload);
+    let calls = (0..calls)
+        .map(|_| probe.stamped(&payload).map_err(|error| call_failed(&error)))
+        .collect::<Result<_>>()?;
+    Ok(Stamped { client: Tid::current().as_raw(), calls })
+}
+
+fn payload_of(size: usize) -> Vec<u8> {
+    (0..size).map(|i| (i % 251) as u8).collect()
+}
+
 fn process_cpu_time() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
@@ -169,7 +220,7 @@ fn process_cpu_time() -> u64 {
 
 fn echo(probe: &ProbeProxy, payload: usize, samples: u32, trips: u32) -> Result<Batch> {
     let failed = |error| call_failed(&error);
-    let payload: Vec<u8> = (0..payload).map(|i| (i % 251) as u8).collect();
+    let payload = payload_of(payload);
     for _ in 0..WARM_UP {
         probe.echo(&payload).map_err(failed)?;
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::{Binder, Call, Code, Error, Proxy, Result, Scheduling, Service};
 use handoff_placement::{Priority, Tid};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::latency::Lateness;
@@ -15,6 +16,7 @@ const WHERE: Code = 2;
 const ADD: Code = 3;
 const WORK: Code = 4;
 const LATE: Code = 5;
+const STAMP: Code = 6;
 
 /// Answers with what it was sent, with where it runs, with a sum, or after some work.
 #[derive(Debug)]
@@ -54,6 +56,7 @@ impl Service for Probe {
         data: &mut Reader<'_>,
         reply: &mut Writer<'_>,
     ) -> Result<()> {
+        let received = if code == STAMP { monotonic_ns() } else { 0 };
         match code {
             ECHO => reply.write_shared(data.read_bytes()?),
             WHERE | LATE => {
@@ -76,9 +79,38 @@ impl Service for Probe {
                 spin::compute(steps.unsigned_abs());
                 Ok(())
             }
+            STAMP => {
+                reply.write_shared(data.read_bytes()?)?;
+                reply.write(&Tid::current().as_raw())?;
+                reply.write(&received.cast_signed())?;
+                reply.write(&monotonic_ns().cast_signed())
+            }
             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
         }
     }
+}
+
+/// The clock that both processes, the engines and the kernel's trace share.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// When a call was where, as far as the programs on both sides see it: nanoseconds of [`monotonic_ns`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamps {
+    /// The client is about to call.
+    pub(crate) send: u64,
+    /// The service begins.
+    pub(crate) served_from: u64,
+    /// The service is done but for the reply's way back.
+    pub(crate) served_to: u64,
+    /// The reply is being read.
+    pub(crate) received: u64,
+    /// The client has its answer.
+    pub(crate) exit: u64,
+    /// The thread that served it.
+    pub(crate) server: i32,
 }
 
 /// Where and how urgently a thread runs at one moment.
@@ -187,6 +219,23 @@ impl ProbeProxy {
             },
             |reply| Ok((reply.read()?, reply.read()?)),
         )
+    }
+
+    /// [`ProbeProxy::echo`], with the times at which it was where.
+    pub(crate) fn stamped(&self, payload: &[u8]) -> Result<Stamps> {
+        let send = monotonic_ns();
+        let (received, server, served_from, served_to) = self.0.call(
+            STAMP,
+            |request| request.write_bytes(payload),
+            |reply| {
+                let received = monotonic_ns();
+                reply.read_bytes()?;
+                let server: i32 = reply.read()?;
+                let (from, to): (i64, i64) = (reply.read()?, reply.read()?);
+                Ok((received, server, from.cast_unsigned(), to.cast_unsigned()))
+            },
+        )?;
+        Ok(Stamps { send, served_from, served_to, received, exit: monotonic_ns(), server })
     }
 
     /// Keeps the server busy for so many steps of [`spin::compute`], or gives up.

@@ -17,6 +17,7 @@ mod kernel;
 mod lab;
 mod latency;
 mod man;
+mod phases;
 mod pin;
 mod placing;
 mod policy;
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     Latency(latency::Options),
     /// Write a manual page for each command
     Man(man::Options),
+    /// Show the points that a transaction passes, one by one, and the time between them
+    Phases(phases::Options),
     /// Put running threads or processes on chosen CPUs and priorities
     Pin(pin::Options),
     /// Place processes by rules: check, apply, run, explain, foreground, restore
@@ -97,6 +100,7 @@ impl Command {
             Self::Lab(options) => options.run(output),
             Self::Latency(options) => options.run(output),
             Self::Man(options) => options.run(output),
+            Self::Phases(options) => options.run(output),
             Self::Pin(options) => options.run(output),
             Self::Policy(options) => options.run(output),
             Self::Run(options) => options.run(output),

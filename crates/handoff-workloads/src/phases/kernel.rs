@@ -1,0 +1,282 @@
+//! Finds the fifteen points of each transaction in a trace of the kernel's Binder driver.
+//!
+//! The transaction and its reply are followed by their `debug_id`, which the events on both sides carry;
+//! what has none is taken from the thread that it happened on, between the neighbours that have.
+
+use std::collections::HashMap;
+
+use handoff_trace::capture::{Config, Keep, Wanted};
+use handoff_trace::{Tid, Trace, What};
+
+use super::Joined;
+use crate::rpc::service::Stamps;
+
+/// `BC_TRANSACTION`, `BC_REPLY` and those with scatter-gather, by their numbers within the UAPI: the rest of
+/// a command's number is its size and direction.
+const TRANSACTION: [u8; 2] = [0, 17];
+const REPLY: [u8; 2] = [1, 18];
+/// `_IOC_TYPE` of the commands.
+const COMMAND_TYPE: u8 = b'c';
+
+/// The driver's events that the points come from.
+const EVENTS: [&str; 6] = [
+    "binder_ioctl",
+    "binder_ioctl_done",
+    "binder_command",
+    "binder_transaction",
+    "binder_transaction_received",
+    "binder_write_done",
+];
+
+/// What is recorded: the events above, and who wakes whom and runs.
+pub(super) fn config() -> Config {
+    let mut events: Vec<Wanted> = EVENTS.iter().map(|event| Wanted::required("binder", event)).collect();
+    events.extend(["sched_waking", "sched_switch"].map(|event| Wanted::required("sched", event)));
+    Config { events, keep: Keep::Stream { limit: 256 << 20 }, buffer_kib: 4 << 10, ..Config::default() }
+}
+
+/// An event as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    Ioctl,
+    IoctlDone,
+    Command(u32),
+    /// With its `debug_id`.
+    Transaction(i64),
+    /// With its `debug_id`.
+    Received(i64),
+    WriteDone,
+    Waking(Tid),
+    SwitchTo(Tid),
+}
+
+/// When and on which thread something was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sighting {
+    pub(super) time: u64,
+    pub(super) tid: Tid,
+    pub(super) what: Seen,
+}
+
+/// What a trace holds of all this, in the order of time.
+pub(super) fn sightings(trace: &Trace) -> Vec<Sighting> {
+    let mut known = HashMap::new();
+    let mut all = Vec::new();
+    for event in trace.events() {
+        let what = match event.what {
+            What::Waking(wakee) => Some(Seen::Waking(wakee.tid)),
+            What::Switch { next, .. } => Some(Seen::SwitchTo(next)),
+            What::Other(index) => trace.other(index).and_then(|other| {
+                let kind = known.entry(other.id).or_insert_with(|| Kind::of(trace, other.id));
+                kind.as_ref().and_then(|kind| kind.read(&other.numbers))
+            }),
+            _ => None,
+        };
+        if let Some(what) = what {
+            all.push(Sighting { time: event.time, tid: event.tid, what });
+        }
+    }
+    all
+}
+
+/// An event of the driver, and where among its numbers the one that matters is.
+struct Kind {
+    event: usize,
+    number: usize,
+}
+
+impl Kind {
+    fn of(trace: &Trace, id: u16) -> Option<Self> {
+        let format = trace.format(id).filter(|format| format.system == "binder")?;
+        let event = EVENTS.iter().position(|name| *name == format.name)?;
+        let wanted = match EVENTS[event] {
+            "binder_command" => "cmd",
+            "binder_transaction" | "binder_transaction_received" => "debug_id",
+            _ => return Some(Kind { event, number: 0 }),
+        };
+        let own = format.fields.iter().filter(|field| {
+            !field.name.starts_with("common_") && field.place.kind == handoff_trace::format::FieldKind::Number
+        });
+        let number = own.into_iter().position(|field| field.name == wanted)?;
+        Some(Kind { event, number })
+    }
+
+    fn read(&self, numbers: &[i64]) -> Option<Seen> {
+        let number = || numbers.get(self.number).copied();
+        Some(match EVENTS[self.event] {
+            "binder_ioctl" => Seen::Ioctl,
+            "binder_ioctl_done" => Seen::IoctlDone,
+            "binder_command" => Seen::Command(u32::try_from(number()? & 0xffff_ffff).ok()?),
+            "binder_transaction" => Seen::Transaction(number()?),
+            "binder_transaction_received" => Seen::Received(number()?),
+            _ => Seen::WriteDone,
+        })
+    }
+}
+
+/// The points of each call.
+pub(super) fn join(calls: &[Stamps], client: Tid, sightings: &[Sighting]) -> Joined {
+    let mut joined = Joined::default();
+    for call in calls {
+        match points(call, client, sightings) {
+            Ok(points) => joined.rows.push(points),
+            Err(lacking) => joined.fail(lacking),
+        }
+    }
+    joined
+}
+
+/// Sightings within a time.
+#[derive(Clone, Copy)]
+struct Within<'a>(&'a [Sighting]);
+
+impl<'a> Within<'a> {
+    fn new(all: &'a [Sighting], from: u64, to: u64) -> Self {
+        let start = all.partition_point(|sighting| sighting.time < from);
+        let end = all.partition_point(|sighting| sighting.time <= to);
+        Within(&all[start..end.max(start)])
+    }
+
+    /// The first on this thread from `from` on that is what is looked for.
+    fn first<T>(self, tid: Tid, from: u64, is: impl Fn(Seen) -> Option<T>) -> Option<(u64, T)> {
+        let on_thread = self.0.iter().filter(|seen| seen.tid == tid && seen.time >= from);
+        on_thread.into_iter().find_map(|seen| Some((seen.time, is(seen.what)?)))
+    }
+}
+
+fn is(wanted: Seen) -> impl Fn(Seen) -> Option<()> {
+    move |seen| (seen == wanted).then_some(())
+}
+
+fn points(call: &Stamps, client: Tid, all: &[Sighting]) -> Result<Vec<u64>, &'static str> {
+    let within = Within::new(all, call.send, call.exit);
+    let server = call.server;
+    let there = one_way(within, client, server, call.send, TRANSACTION)?;
+    // The driver is left before the method runs; on the way out of it the thread enters it again.
+    let (received, ()) = within.first(server, there[4], is(Seen::IoctlDone)).ok_or("binder_ioctl_done")?;
+    let back = one_way(within, server, client, call.served_to, REPLY)?;
+    let (returned, ()) = within.first(client, back[4], is(Seen::IoctlDone)).ok_or("binder_ioctl_done")?;
+    let mut points = vec![call.send];
+    points.extend(there);
+    points.extend([received, call.served_to]);
+    points.extend(back);
+    points.extend([returned, call.exit]);
+    Ok(points)
+}
+
+/// K_IOC, K_WR_IN, K_ENQ, K_DEQ and K_COPY of a transaction or a reply from one thread to another.
+fn one_way(
+    within: Within<'_>,
+    from: Tid,
+    to: Tid,
+    begin: u64,
+    commands: [u8; 2],
+) -> Result<[u64; 5], &'static str> {
+    let (ioctl, ()) = within.first(from, begin, is(Seen::Ioctl)).ok_or("binder_ioctl")?;
+    let command = |seen| match seen {
+        Seen::Command(number) => is_command(number, commands).then_some(()),
+        _ => None,
+    };
+    let (written, ()) = within.first(from, ioctl, command).ok_or("binder_command")?;
+    let transaction = |seen| if let Seen::Transaction(id) = seen { Some(id) } else { None };
+    let (made, id) = within.first(from, written, transaction).ok_or("binder_transaction")?;
+    let (copied, ()) = within.first(to, made, is(Seen::Received(id))).ok_or("binder_transaction_received")?;
+    let woken = within.first(from, made, is(Seen::Waking(to)));
+    let done = within.first(from, made, is(Seen::WriteDone));
+    // A thread that was awake is not woken: then the write is over when the work is in its queue.
+    let queued = [woken, done].into_iter().flatten().map(|(time, ())| time).find(|time| *time <= copied);
+    let queued = queued.unwrap_or(made);
+    let switched = within
+        .0
+        .iter()
+        .rev()
+        .find(|seen| seen.what == Seen::SwitchTo(to) && (queued..=copied).contains(&seen.time));
+    Ok([ioctl, written, queued, switched.map_or(queued, |seen| seen.time), copied])
+}
+
+fn is_command(number: u32, commands: [u8; 2]) -> bool {
+    let [kind, index] = [(number >> 8) as u8, number as u8];
+    kind == COMMAND_TYPE && commands.contains(&index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: Tid = 10;
+    const SERVER: Tid = 20;
+
+    fn stamps() -> Stamps {
+        Stamps { send: 100, served_from: 210, served_to: 220, received: 340, exit: 350, server: SERVER }
+    }
+
+    fn transaction() -> Vec<Sighting> {
+        let on = |time, tid, what| Sighting { time, tid, what };
+        vec![
+            on(90, CLIENT, Seen::Ioctl),
+            on(110, CLIENT, Seen::Ioctl),
+            on(118, CLIENT, Seen::Command(0x4008_6303)),
+            on(120, CLIENT, Seen::Command(0x4040_6300)),
+            on(130, CLIENT, Seen::Transaction(7)),
+            on(140, CLIENT, Seen::Waking(SERVER)),
+            on(145, CLIENT, Seen::WriteDone),
+            on(150, CLIENT, Seen::SwitchTo(SERVER)),
+            on(160, SERVER, Seen::Received(7)),
+            on(170, SERVER, Seen::IoctlDone),
+            on(230, SERVER, Seen::Ioctl),
+            on(240, SERVER, Seen::Command(0x4040_6301)),
+            on(250, SERVER, Seen::Transaction(8)),
+            on(260, SERVER, Seen::Waking(CLIENT)),
+            on(270, SERVER, Seen::SwitchTo(99)),
+            on(280, 0, Seen::SwitchTo(CLIENT)),
+            on(300, CLIENT, Seen::Received(8)),
+            on(310, CLIENT, Seen::IoctlDone),
+        ]
+    }
+
+    #[test]
+    fn all_fifteen_points_are_found() {
+        let joined = join(&[stamps()], CLIENT, &transaction());
+        assert_eq!(joined.lacking, None);
+        assert_eq!(
+            joined.rows,
+            [[100, 110, 120, 140, 150, 160, 170, 220, 230, 240, 260, 280, 300, 310, 350]]
+        );
+        assert_eq!(joined.rows[0].len(), super::super::points::KERNEL.len());
+    }
+
+    #[test]
+    fn a_server_that_was_awake_is_neither_woken_nor_switched_to() {
+        let mut trace = transaction();
+        trace.retain(|seen| !matches!(seen.what, Seen::Waking(SERVER) | Seen::SwitchTo(SERVER)));
+        let rows = join(&[stamps()], CLIENT, &trace).rows;
+        assert_eq!(rows[0][3..6], [145, 145, 160], "the end of the write stands for both");
+    }
+
+    #[test]
+    fn what_another_thread_received_is_not_taken() {
+        let mut trace = transaction();
+        let received = trace.iter_mut().find(|seen| seen.what == Seen::Received(7)).expect("there");
+        received.what = Seen::Received(6);
+        let joined = join(&[stamps()], CLIENT, &trace);
+        assert_eq!((joined.failed, joined.lacking), (1, Some("binder_transaction_received")));
+    }
+
+    #[test]
+    fn commands_are_told_by_their_numbers() {
+        for (number, there, back) in [
+            (0x4040_6300, true, false),
+            (0x4048_6311, true, false),
+            (0x4040_6301, false, true),
+            (0x4048_6312, false, true),
+            (0x4008_6303, false, false),
+            (0x8040_7200, false, false),
+        ] {
+            assert_eq!(
+                (is_command(number, TRANSACTION), is_command(number, REPLY)),
+                (there, back),
+                "{number:#x}"
+            );
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `handoff phases`: the points that a transaction passes, and the time between them.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use handoff_ipc::binder::BinderEngine;
+use handoff_workloads::Placement;
+use handoff_workloads::phases::{self, Parameters};
+use handoff_workloads::rpc::Engine;
+
+use crate::output::{Advice as _, Output, Verdict};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff guest run -- phases -n 3            the fifteen points on the kernel's Binder driver
+  handoff phases --engine shm -n 3            the points of the shm engine, on this machine
+  handoff phases --report phases.html         with a waterfall chart
+  handoff phases --placement two-cpus         each side on a CPU of its own
+  handoff guest run --get phases.html -- phases --report phases.html";
+
+/// Show the points that each transaction passes, the time between them, and what looking costs.
+///
+/// On the binder engine they come from the kernel's tracepoints, which takes root.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Transactions to print; the summary is of at least 100.
+    #[arg(short = 'n', default_value_t = 10, value_name = "N")]
+    calls: u32,
+    /// What carries the calls: local, shm or binder [default: binder where this machine has its driver]
+    #[arg(long)]
+    engine: Option<Engine>,
+    /// Bytes that travel each way.
+    #[arg(long, default_value_t = 16, value_name = "BYTES")]
+    payload: usize,
+    /// Where client and server run: same-cpu[:N], two-cpus[:N,M] or unpinned.
+    #[arg(long, default_value = "same-cpu", value_name = "WHERE")]
+    placement: Placement,
+    /// Also write a page with a waterfall chart.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let usual = if BinderEngine::is_available() { Engine::Binder } else { Engine::Shm };
+        let Self { calls, payload, placement, .. } = *self;
+        let engine = self.engine.unwrap_or(usual);
+        let found = phases::run(&Parameters { engine, calls, payload, placement })?;
+        output.result(&found)?;
+        if let Some(file) = &self.report {
+            std::fs::write(file, handoff_lab::report::phases::html(&found)?)
+                .with_context(|| format!("cannot write {}", file.display()))
+                .advise("name another file with --report")?;
+            output.note(format_args!("report: {}", file.display()));
+        }
+        Ok(Verdict::Pass)
+    }
+}
