@@ -12,6 +12,8 @@
 #[cfg(not(loom))]
 pub mod binder;
 #[cfg(not(loom))]
+mod claim;
+#[cfg(not(loom))]
 mod dispatch;
 #[cfg(not(loom))]
 mod domain;

@@ -32,6 +32,9 @@ pub struct Options {
     /// On the `binder` engine, whose driver and manager: each domain has its own. Other engines carry
     /// all domains, and a service's registration says which one is its.
     pub domain: Domain,
+    /// On the `binder` engine, whether the runtime lends callers' priorities by itself, over whatever the driver
+    /// lends; see [`BinderEngine::lend_priorities`].
+    pub lend_priorities: bool,
     /// The driver's device on the `binder` engine; where [`find_device`] finds the domain's if `None`.
     pub device: Option<PathBuf>,
 }
@@ -43,6 +46,7 @@ impl Default for Options {
             socket: None,
             max_threads: None,
             domain: Domain::default(),
+            lend_priorities: false,
             device: None,
         }
     }
@@ -67,7 +71,11 @@ impl Options {
 
     fn open_driver(&self) -> Result<BinderEngine> {
         let device = self.device.clone().map_or_else(|| find_device(self.domain), Ok)?;
-        BinderEngine::open_for(device, self.domain)
+        let engine = BinderEngine::open_for(device, self.domain)?;
+        if self.lend_priorities {
+            engine.lend_priorities();
+        }
+        Ok(engine)
     }
 }
 

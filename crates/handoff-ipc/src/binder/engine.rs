@@ -47,6 +47,14 @@ impl BinderEngine {
         Ok(BinderEngine { process: Process::new(driver, domain), device })
     }
 
+    /// Lays the runtime's own priority inheritance over the driver, which on mainline kernels lends the nice
+    /// value only: calls to objects of processes that did the same carry their caller's policy, priority
+    /// and nice value, and the thread that serves takes them over by itself. Objects of other runtimes get
+    /// plain calls.
+    pub fn lend_priorities(&self) {
+        self.process.lend_priorities();
+    }
+
     /// The device that was opened.
     pub fn device(&self) -> &Path {
         &self.device

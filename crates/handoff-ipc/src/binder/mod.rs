@@ -4,13 +4,14 @@
 //! (objects it gave away, proxies it holds, recipients of deaths), `talk.rs` the conversation of one
 //! thread with the driver, on either side of a call, and `objects.rs` how references and
 //! descriptors stand in a parcel. `device.rs` finds drivers and asks what they can do, `binderfs.rs`
-//! makes new ones.
+//! makes new ones. `lend.rs` has callers' priorities inherited where the driver does not.
 
 mod binderfs;
 mod command;
 mod device;
 mod driver;
 mod engine;
+mod lend;
 mod objects;
 mod process;
 mod remote;

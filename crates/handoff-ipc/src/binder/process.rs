@@ -41,6 +41,7 @@ pub(super) struct Process {
     mourners: Mutex<HashMap<u64, Weak<BinderRemote>>>,
     next_cookie: AtomicU64,
     looping: AtomicBool,
+    lends: AtomicBool,
 }
 
 impl Process {
@@ -53,7 +54,18 @@ impl Process {
             mourners: Mutex::default(),
             next_cookie: AtomicU64::new(1),
             looping: AtomicBool::new(false),
+            lends: AtomicBool::new(false),
         })
+    }
+
+    /// Callers' priorities travel with their calls from now on, and threads that serve take them over.
+    pub(super) fn lend_priorities(&self) {
+        self.lends.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they do.
+    pub(super) fn lends(&self) -> bool {
+        self.lends.load(Ordering::Relaxed)
     }
 
     // ---- objects of this process -----------------------------------------------------------

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use super::lend;
 use super::process::Process;
-use super::talk;
+use super::talk::{self, Token};
 use crate::dispatch;
 use crate::engine::{DeathRegistration, EngineKind, OutCall, ReadFn, Remote, WriteFn};
 use crate::object::is_user_code;
@@ -26,6 +27,7 @@ pub(super) struct BinderRemote {
     handle: u32,
     cookie: u64,
     descriptor: OnceLock<String>,
+    takes_claims: OnceLock<bool>,
     dead: AtomicBool,
     recipients: Mutex<Recipients>,
     next_recipient: AtomicU64,
@@ -39,6 +41,7 @@ impl BinderRemote {
             handle,
             cookie,
             descriptor: OnceLock::new(),
+            takes_claims: OnceLock::new(),
             dead: AtomicBool::new(false),
             recipients: Mutex::default(),
             next_recipient: AtomicU64::new(0),
@@ -92,13 +95,33 @@ impl BinderRemote {
     }
 }
 
+impl BinderRemote {
+    /// What stands in front of a call's arguments.
+    fn token(&self) -> Result<Token<'_>> {
+        let claims = self.process.lends() && self.takes_claims()?;
+        Ok(Token { descriptor: self.descriptor()?, claims })
+    }
+
+    /// Whether calls are to carry their caller's priority: asked once, and only by a process that lends.
+    fn takes_claims(&self) -> Result<bool> {
+        if let Some(known) = self.takes_claims.get() {
+            return Ok(*known);
+        }
+        let call = OutCall { code: lend::ASK, oneway: false, deadline: None };
+        match talk::transact(self, &call, None, &mut |_| Ok(()), &mut |_| Ok(())) {
+            Err(Error::Dead) => Err(Error::Dead),
+            answered => Ok(*self.takes_claims.get_or_init(|| answered.is_ok())),
+        }
+    }
+}
+
 impl Remote for BinderRemote {
     fn engine(&self) -> EngineKind {
         EngineKind::Binder
     }
 
     fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
-        let token = if is_user_code(call.code) { Some(self.descriptor()?) } else { None };
+        let token = if is_user_code(call.code) { Some(self.token()?) } else { None };
         let outcome = talk::transact(self, call, token, write, read);
         if matches!(outcome, Err(Error::Dead)) {
             self.dead.store(true, Ordering::Release);

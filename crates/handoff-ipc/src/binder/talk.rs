@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::command::Command;
+use super::lend;
 use super::objects::{self, Arrived, Outgoing};
 use super::process::Process;
 use super::remote::BinderRemote;
@@ -151,27 +152,40 @@ impl Drop for Delivered<'_> {
     }
 }
 
-/// Makes one call; `descriptor` stands in front of its arguments.
+/// What stands in front of a call's arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token<'a> {
+    /// The interface that the caller means.
+    pub(super) descriptor: &'a str,
+    /// The caller's priority goes along.
+    pub(super) claims: bool,
+}
+
+/// Makes one call; `token` stands in front of its arguments.
 pub(super) fn transact(
     remote: &BinderRemote,
     call: &OutCall,
-    descriptor: Option<&str>,
+    token: Option<Token<'_>>,
     write: WriteFn<'_>,
     read: ReadFn<'_>,
 ) -> Result<()> {
     let process = remote.process();
     let mut buffer = Buffer::take();
     let mut writer = Writer::growing(&mut buffer.0);
-    if let Some(descriptor) = descriptor {
+    let mut flags = TF_ACCEPT_FDS | if call.oneway { TF_ONE_WAY } else { 0 };
+    if let Some(Token { descriptor, claims }) = token {
+        if claims {
+            flags |= lend::TF_CLAIM;
+            lend::write(&mut writer)?;
+        }
         token::write(&mut writer, descriptor)?;
     }
     write(&mut writer)?;
     let objects = writer.finish();
     if let (Some(within), false) = (call.deadline, call.oneway) {
-        return transact_within(remote, call, within, buffer, objects, read);
+        return transact_within(remote, call, flags, within, buffer, objects, read);
     }
     let outgoing = objects::encode(process, &mut buffer.0, objects)?;
-    let flags = TF_ACCEPT_FDS | if call.oneway { TF_ONE_WAY } else { 0 };
     let data = described(&buffer, &outgoing, remote.handle().into(), call.code, flags);
     pending(process, |out| Command::Transaction { data, gathered: 0 }.put(out));
     let reply = await_outcome(process, if call.oneway { Goal::Taken } else { Goal::Reply });
@@ -299,22 +313,28 @@ fn answer(process: &Arc<Process>, data: Transaction) -> Result<()> {
     let mut writer = Writer::growing(&mut buffer.0);
     let outcome = delivered.read(|request| {
         let node = process.node(data.cookie).ok_or(Error::UnknownObject(data.cookie))?;
+        if data.code == lend::ASK && process.lends() {
+            return Ok(());
+        }
+        let claim = if data.flags & lend::TF_CLAIM == 0 { None } else { Some(lend::read(request)?) };
+        let sender = data.sender_pid.max(0).unsigned_abs();
+        let lent = claim.filter(|_| process.lends()).and_then(|claim| claim.verified(sender));
         if is_user_code(data.code) {
             token::check(request, node.service().descriptor())?;
         }
         let call = Call {
-            identity: CallingIdentity {
-                pid: data.sender_pid.max(0).unsigned_abs(),
-                uid: data.sender_euid,
-                gid: UNKNOWN_GID,
-            },
+            identity: CallingIdentity { pid: sender, uid: data.sender_euid, gid: UNKNOWN_GID },
             engine: EngineKind::Binder,
-            priority: None,
+            priority: lent,
             oneway,
             deadline: None,
             lifetime: std::marker::PhantomData,
         };
-        dispatch::serve(&**node.service(), &call, data.code, request, &mut writer)
+        let mut serve = || dispatch::serve(&**node.service(), &call, data.code, request, &mut writer);
+        if !process.lends() {
+            return serve();
+        }
+        lend::at(node.scheduling().effective(lent, pool::base()), serve)
     });
     let objects = writer.finish();
     drop(delivered);
@@ -362,6 +382,9 @@ fn keep_until_written(buffer: Buffer, outgoing: Outgoing) {
 /// A thread of the pool: serves calls until the driver has no more use for it.
 pub(super) fn serve(process: &Arc<Process>, entry: Command) {
     pending(process, |out| entry.put(out));
+    if process.lends() {
+        lend::begin_looping();
+    }
     let mut buffer = [0; READ];
     loop {
         let Ok(heard) = exchange(process, &mut buffer) else { return };
@@ -388,6 +411,7 @@ type Copied = Result<(Vec<u8>, Vec<(u32, Option<Object>)>)>;
 fn transact_within(
     remote: &BinderRemote,
     call: &OutCall,
+    flags: u32,
     within: Duration,
     buffer: Buffer,
     objects: Vec<(u32, Object)>,
@@ -397,7 +421,7 @@ fn transact_within(
     let (tell, process, handle, code) =
         (Arc::clone(&outcome), Arc::clone(remote.process()), remote.handle(), call.code);
     pool::run(Box::new(move || {
-        let made = copied_call(&process, handle, code, buffer, objects);
+        let made = copied_call(&process, handle, (code, flags), buffer, objects);
         *tell.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         tell.1.notify_one();
     }));
@@ -419,12 +443,12 @@ fn transact_within(
 fn copied_call(
     process: &Arc<Process>,
     handle: u32,
-    code: u32,
+    (code, flags): (u32, u32),
     mut buffer: Buffer,
     objects: Vec<(u32, Object)>,
 ) -> Copied {
     let outgoing = objects::encode(process, &mut buffer.0, objects)?;
-    let data = described(&buffer, &outgoing, handle.into(), code, TF_ACCEPT_FDS);
+    let data = described(&buffer, &outgoing, handle.into(), code, flags);
     pending(process, |out| Command::Transaction { data, gathered: 0 }.put(out));
     let reply = await_outcome(process, Goal::Reply);
     outgoing.pins.iter().for_each(|id| process.unpin(*id));

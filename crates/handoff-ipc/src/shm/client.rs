@@ -65,7 +65,7 @@ pub(crate) fn priority_changed() {
 
 /// The calling thread's priority, packed, and its id.
 #[inline]
-fn me() -> (u32, u32) {
+pub(crate) fn me() -> (u32, u32) {
     ME.with(|me| {
         let age = me.age.get();
         if age == 0 {

@@ -48,4 +48,6 @@ mod word;
 #[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
+pub(crate) use client::me as caller;
+#[cfg(not(loom))]
 pub use engine::{ShmEngine, follow_callers, priority_changed};

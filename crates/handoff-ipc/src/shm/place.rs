@@ -31,11 +31,6 @@ pub(crate) fn online_cpus() -> usize {
     *ONLINE
 }
 
-/// True if `tid` is a thread of process `pid`.
-pub(crate) fn is_thread_of(tid: Tid, pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
-}
-
 /// A serving thread's place: bound to a caller's CPU while it waits there, and its own mask again
 /// whenever somebody else could see it.
 pub(crate) struct Place {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use handoff_placement::{Priority, Tid};
+use handoff_placement::Priority;
 
 use super::follow::{self, SPIN_LIMIT};
 use super::link::Link;
@@ -16,6 +16,7 @@ use super::serving;
 use super::slot::{Area, Entry, Header, Meta, NO_CPU, STAGE, Slot};
 use super::sync;
 use super::word::{self, Request};
+use crate::claim::Claim;
 use crate::engine::EngineKind;
 use crate::local::LocalNode;
 use crate::object::Call;
@@ -121,17 +122,9 @@ impl ServerSlot {
     }
 }
 
-/// The priority that a caller claims, if its thread really has it: a peer that lies gets none.
+/// The priority that a caller claims, if its thread really has it.
 fn verified(link: &Link, header: &Header) -> Option<Priority> {
-    let claimed = Priority::unpack(header.priority)?;
-    if !claimed.more_urgent_than(pool::base()) {
-        return Some(claimed);
-    }
-    let tid = Tid::new(header.tid.cast_signed())?;
-    // The thread must be one of the peer's: `tgkill` with signal 0 asks just that.
-    let theirs = link.peer().pid != 0 && place::is_thread_of(tid, link.peer().pid);
-    let real = if theirs { Priority::of(tid).ok()? } else { return None };
-    (!claimed.more_urgent_than(real)).then_some(claimed)
+    Claim { priority: header.priority, tid: header.tid }.verified(link.peer().pid)
 }
 
 /// What a thread remembers between two requests in one slot.
