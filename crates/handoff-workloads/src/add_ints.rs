@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::place::Placement;
 use crate::rpc::role::{AskClient, call_failed};
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
-use crate::rpc::{self, Engine, Processes, Serving};
+use crate::rpc::{self, Context, Engine, Processes, Serving};
 use crate::sys::clock::now;
 
 /// Most calls of one run.
@@ -28,6 +28,8 @@ pub const MAX_ITERATIONS: u32 = 4 << 20;
 pub struct Parameters {
     /// What carries the calls.
     pub engine: Engine,
+    /// The world of the service; [`Context::usual`] if absent.
+    pub context: Option<Context>,
     /// Calls.
     pub iterations: u32,
     /// Pause before each call, in seconds. It is a spin, not a sleep: the CPU stays awake.
@@ -45,6 +47,7 @@ impl Default for Parameters {
     fn default() -> Self {
         Parameters {
             engine: Engine::default(),
+            context: None,
             iterations: 1000,
             delay: 1e-3,
             server_cpu: None,
@@ -77,6 +80,7 @@ impl Parameters {
     fn to_map(&self) -> BTreeMap<String, crate::measurement::Parameter> {
         BTreeMap::from([
             ("engine".to_owned(), self.engine.name().into()),
+            ("context".to_owned(), self.context.unwrap_or(Context::usual(self.engine)).name().into()),
             ("iterations".to_owned(), self.iterations.into()),
             ("delay".to_owned(), self.delay.into()),
             ("server_cpu".to_owned(), cpu_name(self.server_cpu).into()),
@@ -144,7 +148,8 @@ fn cpu_name(cpu: Option<usize>) -> String {
 /// is found on another CPU than it was bound to.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
-    let calls = rpc::Parameters { engine: parameters.engine, ..rpc::Parameters::default() };
+    let Parameters { engine, context, .. } = *parameters;
+    let calls = rpc::Parameters { engine, context, ..rpc::Parameters::default() };
     let cpus = (parameters.client_cpu, parameters.server_cpu);
     let recorder = parameters.watch.as_ref().map(Watch::start).transpose()?;
     let mut processes = Processes::start_on(&calls, cpus, Serving::default(), 1)?;

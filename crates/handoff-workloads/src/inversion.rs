@@ -21,7 +21,7 @@ use crate::measurement::{Better, Clock, Measurement, Unit};
 use crate::place::{self, Placement};
 use crate::rpc::role::AskClient;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
-use crate::rpc::{self, Engine, Processes, Serving};
+use crate::rpc::{self, Context, Engine, Processes, Serving};
 use crate::spin;
 use crate::sys::team::Team;
 
@@ -31,6 +31,10 @@ use crate::sys::team::Team;
 pub struct Parameters {
     /// What carries the calls.
     pub engine: Engine,
+    /// The world of the service; [`Context::usual`] if absent.
+    pub context: Option<Context>,
+    /// On the `binder` engine, the runtime has priorities inherited, whatever the driver does.
+    pub inherit_user: bool,
     /// Urgent calls with inheritance off, and as many with it on.
     pub iterations: u32,
     /// Pause between two urgent calls, in microseconds.
@@ -54,6 +58,8 @@ impl Default for Parameters {
     fn default() -> Self {
         Parameters {
             engine: Engine::default(),
+            context: None,
+            inherit_user: false,
             iterations: 300,
             period_us: 2000,
             clients: 2,
@@ -187,8 +193,10 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
 
 fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {
     let placement = Placement::SameCpu(cpu);
+    let Parameters { engine, context, .. } = *parameters;
+    let inherit_user = inherit && parameters.inherit_user;
     let calls =
-        rpc::Parameters { engine: parameters.engine, placement, inherit, ..rpc::Parameters::default() };
+        rpc::Parameters { engine, context, placement, inherit, inherit_user, ..rpc::Parameters::default() };
     let serving = Serving { threads: Some(parameters.clients.max(1)), ..Serving::default() };
     let limit = Duration::from_micros(parameters.deadline_us);
     let recorder = parameters.recording.as_ref().map(|of| Recorder::start(of, limit)).transpose()?;

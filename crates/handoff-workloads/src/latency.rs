@@ -31,7 +31,7 @@ use crate::measurement::Parameter;
 use crate::place::allowed_cpus;
 use crate::rpc::role::AskClient;
 use crate::rpc::service::CALL_LIMIT;
-use crate::rpc::{self, Engine, Processes, Serving};
+use crate::rpc::{self, Context, Engine, Processes, Serving};
 use plant::Hogs;
 
 /// Most iterations of one run.
@@ -43,6 +43,8 @@ pub const MAX_ITERATIONS: u32 = 1 << 20;
 pub struct Parameters {
     /// What carries the calls.
     pub engine: Engine,
+    /// The world of the service; [`Context::usual`] if absent.
+    pub context: Option<Context>,
     /// Pairs of processes.
     pub pairs: usize,
     /// Iterations, of two transactions each.
@@ -51,6 +53,8 @@ pub struct Parameters {
     pub deadline_us: u64,
     /// The service takes over its caller's priority.
     pub inherit: bool,
+    /// On the `binder` engine, the runtime has priorities inherited, whatever the driver does.
+    pub inherit_user: bool,
     /// The callee may be served beside its caller where that is cheaper.
     pub follow: bool,
     /// Say where each transaction ran.
@@ -65,10 +69,12 @@ impl Default for Parameters {
     fn default() -> Self {
         Parameters {
             engine: Engine::default(),
+            context: None,
             pairs: 1,
             iterations: 100,
             deadline_us: 2500,
             inherit: true,
+            inherit_user: false,
             follow: true,
             verbose: false,
             on_miss: OnMiss::Count,
@@ -96,6 +102,11 @@ impl Parameters {
         self.on_miss.check()
     }
 
+    /// The world of the service.
+    pub fn context(&self) -> Context {
+        self.context.unwrap_or(Context::usual(self.engine))
+    }
+
     /// What to tell before the run if it loads more CPUs than there are: its figures then say nothing of
     /// the IPC.
     pub fn overload(&self) -> Option<String> {
@@ -113,10 +124,12 @@ impl Parameters {
     fn to_map(&self) -> BTreeMap<String, Parameter> {
         BTreeMap::from([
             ("engine".to_owned(), self.engine.name().into()),
+            ("context".to_owned(), self.context().name().into()),
             ("pairs".to_owned(), self.pairs.into()),
             ("iterations".to_owned(), self.iterations.into()),
             ("deadline_us".to_owned(), self.deadline_us.into()),
             ("inherit".to_owned(), self.inherit.into()),
+            ("inherit_user".to_owned(), self.inherit_user.into()),
             ("follow".to_owned(), self.follow.into()),
         ])
     }
@@ -130,9 +143,10 @@ impl Parameters {
 /// misses are to be recorded and tracing is not permitted.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
-    let Parameters { engine, inherit, follow, plant, .. } = *parameters;
+    let Parameters { engine, context, inherit, inherit_user, follow, plant, .. } = *parameters;
     let mut reaction = Reaction::prepare(parameters)?;
-    let calls = rpc::Parameters { engine, inherit, follow, ..rpc::Parameters::default() };
+    let calls =
+        rpc::Parameters { engine, context, inherit, inherit_user, follow, ..rpc::Parameters::default() };
     let serving = Serving { plant, ..Serving::default() };
     let mut pairs =
         (0..parameters.pairs).map(|_| Processes::start(&calls, serving, 1)).collect::<Result<Vec<_>>>()?;

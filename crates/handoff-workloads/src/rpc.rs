@@ -74,18 +74,74 @@ impl FromStr for Engine {
     }
 }
 
+/// The world that the service lives in: a driver of its own on the `binder` engine, a word in its
+/// registration on the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Context {
+    /// The framework's: parcels are copied, callers lend their nice value.
+    Binder,
+    /// That of hardware abstraction: large buffers are borrowed, callers lend their whole priority.
+    Hwbinder,
+    /// That between a vendor's own processes: as the framework's.
+    Vndbinder,
+}
+
+impl Context {
+    /// All of them.
+    pub const ALL: [Context; 3] = [Context::Binder, Context::Hwbinder, Context::Vndbinder];
+
+    /// The name on the command line and in results, which is that of its device.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Context::Binder => "binder",
+            Context::Hwbinder => "hwbinder",
+            Context::Vndbinder => "vndbinder",
+        }
+    }
+
+    /// Where an engine's calls are measured unless something else is asked for: on the driver that every
+    /// process has, and with the whole priority inherited where the engine can do that.
+    pub const fn usual(engine: Engine) -> Self {
+        match engine {
+            Engine::Binder => Context::Binder,
+            Engine::Local | Engine::Shm => Context::Hwbinder,
+        }
+    }
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Context {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Context::ALL.into_iter().find(|context| context.name() == text).ok_or_else(|| {
+            Error::parameter("context", format!("{text:?} is none of binder, hwbinder, vndbinder"))
+        })
+    }
+}
+
 /// How calls are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
     /// What carries them.
     pub engine: Engine,
+    /// The world of the service; [`Context::usual`] if absent.
+    pub context: Option<Context>,
     /// Bytes that travel each way, as one byte vector.
     pub payload: usize,
     /// Where client and server run.
     pub placement: Placement,
     /// Callers lend their priority to the thread that serves them.
     pub inherit: bool,
+    /// On the `binder` engine, the runtime has priorities inherited, whatever the driver does.
+    pub inherit_user: bool,
     /// The callee may be served beside its caller where that is cheaper.
     pub follow: bool,
 }
@@ -94,9 +150,11 @@ impl Default for Parameters {
     fn default() -> Self {
         Parameters {
             engine: Engine::default(),
+            context: None,
             payload: 8,
             placement: Placement::Unpinned,
             inherit: true,
+            inherit_user: false,
             follow: true,
         }
     }
@@ -116,13 +174,20 @@ impl Parameters {
         self.placement.check()
     }
 
+    /// The world of the service.
+    pub fn context(&self) -> Context {
+        self.context.unwrap_or(Context::usual(self.engine))
+    }
+
     /// For [`crate::measurement::Measurement::parameters`].
     pub fn to_map(&self) -> BTreeMap<String, Parameter> {
         BTreeMap::from([
             ("engine".to_owned(), self.engine.name().into()),
+            ("context".to_owned(), self.context().name().into()),
             ("payload".to_owned(), self.payload.into()),
             ("placement".to_owned(), self.placement.to_string().into()),
             ("inherit".to_owned(), self.inherit.into()),
+            ("inherit_user".to_owned(), self.inherit_user.into()),
             ("follow".to_owned(), self.follow.into()),
         ])
     }
@@ -134,12 +199,16 @@ impl Parameters {
 pub struct Plan {
     /// What carries them.
     pub engine: Engine,
+    /// The world of the service; [`Context::usual`] if absent.
+    pub context: Option<Context>,
     /// Bytes that travel each way.
     pub payload: usize,
     /// Where client and server run.
     pub placement: Placement,
     /// Callers lend their priority to the thread that serves them.
     pub inherit: bool,
+    /// On the `binder` engine, the runtime has priorities inherited, whatever the driver does.
+    pub inherit_user: bool,
     /// The callee may be served beside its caller where that is cheaper.
     pub follow: bool,
     /// Samples to take.
@@ -150,15 +219,16 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        let Parameters { engine, payload, placement, inherit, follow } = Parameters::default();
-        Plan { engine, payload, placement, inherit, follow, samples: 10_000, trips: 1 }
+        let Parameters { engine, context, payload, placement, inherit, inherit_user, follow } =
+            Parameters::default();
+        Plan { engine, context, payload, placement, inherit, inherit_user, follow, samples: 10_000, trips: 1 }
     }
 }
 
 impl Plan {
     fn parameters(&self) -> Parameters {
-        let Plan { engine, payload, placement, inherit, follow, .. } = *self;
-        Parameters { engine, payload, placement, inherit, follow }
+        let Plan { engine, context, payload, placement, inherit, inherit_user, follow, .. } = *self;
+        Parameters { engine, context, payload, placement, inherit, inherit_user, follow }
     }
 
     /// Checks everything that can be known before a process is started.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::rpc::{self, Engine, Session};
+use crate::rpc::{self, Context, Engine, Session};
 use filter::Filter;
 
 /// Most calls of one repetition, as in Google Benchmark.
@@ -28,6 +28,8 @@ pub struct Parameters {
     pub sizes: Vec<usize>,
     /// Only benchmarks whose name matches this regular expression; with a `-` in front, all others.
     pub filter: String,
+    /// The world of the services; [`Context::usual`] of each engine if absent.
+    pub context: Option<Context>,
     /// Least time that the calls of one repetition take together, in seconds.
     pub min_time: f64,
     /// Repetitions of each benchmark; with more than one, their mean, median, standard deviation and
@@ -43,6 +45,7 @@ impl Default for Parameters {
             engines: vec![Engine::default()],
             sizes: sizes(4, rpc::MAX_PAYLOAD),
             filter: String::new(),
+            context: None,
             min_time: 0.5,
             repetitions: 1,
             follow: true,
@@ -62,6 +65,8 @@ pub fn sizes(from: usize, to: usize) -> Vec<usize> {
 pub struct Run {
     /// What carried the calls.
     pub engine: Engine,
+    /// The world of the service, where one was asked for.
+    pub context: Option<Context>,
     /// Bytes each way.
     pub size: usize,
     /// Calls made.
@@ -77,7 +82,7 @@ pub struct Run {
 impl Run {
     /// `BM_sendVec_shm/4`: the names that the original gives, where it has one.
     pub fn name(&self) -> String {
-        name(self.engine, self.size)
+        name(self.engine, self.context, self.size)
     }
 
     /// Payload bytes a second, counted one way as the original counts them.
@@ -86,11 +91,13 @@ impl Run {
     }
 }
 
-fn name(engine: Engine, size: usize) -> String {
-    let family = match engine {
-        Engine::Local => "passthrough",
-        Engine::Shm => "shm",
-        Engine::Binder => "binder",
+fn name(engine: Engine, context: Option<Context>, size: usize) -> String {
+    let family = match (engine, context) {
+        (Engine::Local, _) => "passthrough",
+        (Engine::Shm, _) => "shm",
+        (Engine::Binder, Some(Context::Hwbinder)) => "binderize",
+        (Engine::Binder, Some(Context::Vndbinder)) => "vndbinder",
+        (Engine::Binder, Some(Context::Binder) | None) => "binder",
     };
     format!("BM_sendVec_{family}/{size}")
 }
@@ -148,13 +155,13 @@ impl Parameters {
     ///
     /// If the filter is not a regular expression that is understood.
     pub fn names(&self) -> Result<Vec<String>> {
-        Ok(self.selected()?.into_iter().map(|(engine, size)| name(engine, size)).collect())
+        Ok(self.selected()?.into_iter().map(|(engine, size)| name(engine, self.context, size)).collect())
     }
 
     fn selected(&self) -> Result<Vec<(Engine, usize)>> {
         let filter = Filter::new(&self.filter)?;
         let all = self.engines.iter().flat_map(|&engine| self.sizes.iter().map(move |&size| (engine, size)));
-        Ok(all.filter(|&(engine, size)| filter.selects(&name(engine, size))).collect())
+        Ok(all.filter(|&(engine, size)| filter.selects(&name(engine, self.context, size))).collect())
     }
 }
 
@@ -171,8 +178,8 @@ pub fn run(parameters: &Parameters, mut progress: impl FnMut(&Run)) -> Result<Re
         let session = match &mut current {
             Some((same, session)) if *same == engine => session,
             other => {
-                let calls =
-                    rpc::Parameters { engine, follow: parameters.follow, ..rpc::Parameters::default() };
+                let Parameters { context, follow, .. } = *parameters;
+                let calls = rpc::Parameters { engine, context, follow, ..rpc::Parameters::default() };
                 &mut other.insert((engine, Session::start(&calls)?)).1
             }
         };
@@ -184,7 +191,8 @@ pub fn run(parameters: &Parameters, mut progress: impl FnMut(&Run)) -> Result<Re
             iterations = Some(count);
             let each = |time: Duration| time.as_nanos() as f64 / f64::from(count);
             let (real_time, cpu_time) = (each(real), each(cpu));
-            let run = Run { engine, size, iterations: count, repetition, real_time, cpu_time };
+            let context = parameters.context;
+            let run = Run { engine, context, size, iterations: count, repetition, real_time, cpu_time };
             progress(&run);
             runs.push(run);
         }

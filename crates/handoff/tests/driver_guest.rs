@@ -63,3 +63,71 @@ fn a_transaction_passes_fifteen_points() {
     let instances = guest.run(&GuestCommand::shell("ls /sys/kernel/tracing/instances")).expect("run");
     assert_eq!(instances.stdout_text(), "", "nothing is left behind");
 }
+
+/// The latency test with these options: its report, and its warnings and notes.
+fn latency(guest: &mut Guest, options: &str) -> (Value, i32, String) {
+    let output = handoff(guest, &format!("--format json latency --engine binder -i 10 {options}"));
+    let report = serde_json::from_slice(&output.stdout);
+    let report = report.unwrap_or_else(|error| panic!("{options}: {error}: {}", output.stderr_text()));
+    (report, output.status, output.stderr_text())
+}
+
+#[test]
+fn the_driver_lends_the_nice_value_and_the_runtime_the_rest() {
+    require!(needs());
+    let mut guest = guest();
+    for context in ["binder", "hwbinder", "vndbinder"] {
+        let (report, status, said) = latency(&mut guest, &format!("--context {context}"));
+        assert_eq!((report["inheritance"].as_str(), status), (Some("FAIL"), 1), "{context}: {report:#}");
+        assert_eq!(report["cfg"]["context"], context);
+        assert!(said.contains("policy SCHED_OTHER where its fifo caller had SCHED_FIFO"), "{said}");
+        assert!(said.contains("mainline kernels") && said.contains("--inherit user"), "{said}");
+
+        let (report, status, said) = latency(&mut guest, &format!("--context {context} --inherit user"));
+        assert_eq!((report["inheritance"].as_str(), status), (Some("PASS"), 0), "{context}: {said}");
+        assert_eq!(report["P0"]["I"], 20);
+    }
+}
+
+#[test]
+fn workloads_run_on_every_context() {
+    require!(needs());
+    let mut guest = guest();
+    for context in ["hwbinder", "vndbinder"] {
+        let output = handoff(&mut guest, &format!("add-ints --engine binder --context {context} -n 20"));
+        assert!(output.success(), "{}", output.stderr_text());
+    }
+    let throughput = "throughput --engine binder,shm --benchmark-min-time 0.01 --benchmark-filter /(8|4096)$";
+    let output = handoff(&mut guest, &format!("{throughput} --context hwbinder"));
+    let (text, errors) = (output.stdout_text(), output.stderr_text());
+    assert!(output.success(), "{errors}");
+    for name in ["BM_sendVec_binderize/8", "BM_sendVec_binderize/4096", "BM_sendVec_shm/4096"] {
+        assert!(text.contains(name), "{text}");
+    }
+}
+
+#[test]
+fn one_table_has_both_engines() {
+    require!(needs());
+    let mut guest = guest();
+    let (result, status) = json(&mut guest, "run --quick --engine binder,shm --output /tmp/results");
+    assert_eq!(status, 0);
+    let names = |group: &Value| -> Vec<String> {
+        let subjects = group["subjects"].as_array().into_iter().flatten();
+        subjects.filter_map(|subject| Some(subject["name"].as_str()?.to_owned())).collect()
+    };
+    for group in result["groups"].as_array().expect("groups") {
+        let names = names(group);
+        for engine in ["binder", "shm"] {
+            assert!(names.contains(&format!("call, {engine} engine")), "{names:?}");
+        }
+        assert!(!names.contains(&"call, local engine".to_owned()), "{names:?}");
+    }
+    let verdicts: Vec<(&str, bool)> = (result["latencies"].as_array().into_iter().flatten())
+        .filter_map(|test| Some((test["engine"].as_str()?, test["inheritance"].as_bool()?)))
+        .collect();
+    assert_eq!(verdicts, [("binder", false), ("binder, --inherit user", true), ("shm", true)]);
+    let page =
+        String::from_utf8(guest.read("/tmp/results/handoff-run.html").expect("a report")).expect("text");
+    assert!(page.contains("mainline kernels lends"), "the report does not say why");
+}

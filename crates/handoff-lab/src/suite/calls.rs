@@ -3,21 +3,31 @@
 use std::time::Duration;
 
 use handoff_workloads::Placement;
-use handoff_workloads::rpc::{Engine, Parameters, Session};
+use handoff_workloads::rpc::{Context, Engine, Parameters, Session};
 
 use super::floors::{LARGE, LARGE_BYTES, ONE_CPU, SMALL_BYTES, TWO_CPUS, UNPINNED};
 use super::{Batch, Entry, Kind, Start, Suite, batch_size};
 
-/// Adds a call on each engine to each group where it does the group's job.
-pub fn add(suite: &mut Suite, batch: Duration) {
-    for engine in Engine::ALL {
+/// Which calls are measured.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Calls {
+    /// What carries them.
+    pub engines: Vec<Engine>,
+    /// The world of the services; the usual one of each engine if absent.
+    pub context: Option<Context>,
+}
+
+/// Adds a call on each engine to each group where it does the group's job, and the tests of all of them.
+pub fn add(suite: &mut Suite, calls: &Calls, batch: Duration) {
+    suite.tests = calls.clone();
+    for &engine in &calls.engines {
         let mut add = |group: &str, place: Place, payload: usize| {
             suite.entries.push(Entry {
                 group: group.to_owned(),
                 name: format!("call, {engine} engine"),
                 // A direct call hands nothing over: it shows what proxy and stub take by themselves.
                 kind: if engine == Engine::Local { Kind::Primitive } else { Kind::Call },
-                start: session(engine, payload, place, batch),
+                start: session(engine, calls.context, payload, place, batch),
             });
         };
         add(ONE_CPU, Place::One, SMALL_BYTES);
@@ -37,7 +47,7 @@ enum Place {
     Free,
 }
 
-fn session(engine: Engine, payload: usize, place: Place, batch: Duration) -> Start {
+fn session(engine: Engine, context: Option<Context>, payload: usize, place: Place, batch: Duration) -> Start {
     Box::new(move || {
         let placement = match place {
             Place::One => Placement::same_cpu()?,
@@ -45,7 +55,7 @@ fn session(engine: Engine, payload: usize, place: Place, batch: Duration) -> Sta
             Place::Free => Placement::Unpinned,
         };
         let mut session =
-            Session::start(&Parameters { engine, payload, placement, ..Parameters::default() })?;
+            Session::start(&Parameters { engine, context, payload, placement, ..Parameters::default() })?;
         let (samples, trips) = batch_size(&session.batch(31, 8)?, batch);
         let run: Batch = Box::new(move || Ok(session.batch(samples, trips)?));
         Ok(run)

@@ -11,6 +11,7 @@ mod result;
 pub mod sweep;
 pub mod tests_of_calls;
 
+pub use calls::Calls;
 pub use result::{GroupResult, Skipped, SubjectResult, SuiteResult};
 
 use crate::clock::timestamp;
@@ -74,9 +75,9 @@ impl std::fmt::Debug for Entry {
 /// What to run.
 #[derive(Debug, Default)]
 pub struct Suite {
-    /// Whether sweep, latency test and add-ints follow. They need a program that plays the peers of
-    /// `handoff_workloads`.
-    pub tests: bool,
+    /// The calls that sweep, latency test and add-ints follow for. They need a program that plays the peers
+    /// of `handoff_workloads`.
+    pub tests: Calls,
     /// The groups, in the order in which they are shown.
     pub groups: Vec<Group>,
     /// Everything that is measured.
@@ -185,8 +186,8 @@ impl Suite {
         drop(running);
         let mut tests = Tests::default();
         let stopped = || options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
-        if self.tests && !stopped() {
-            tests = run_tests(options, &interleave, &mut skipped, progress)?;
+        if !self.tests.engines.is_empty() && !stopped() {
+            tests = run_tests(&self.tests, options, &interleave, &mut skipped, progress)?;
         }
         Ok(SuiteResult {
             schema: SuiteResult::SCHEMA,
@@ -217,6 +218,7 @@ struct Tests {
 }
 
 fn run_tests(
+    calls: &Calls,
     options: &Options<'_>,
     interleave: &Interleave<'_>,
     skipped: &mut Vec<Skipped>,
@@ -225,12 +227,12 @@ fn run_tests(
     // A sweep shows a shape, and needs fewer rounds for it than a ratio does.
     let rounds = options.rounds.div_ceil(4).max(3);
     let few = Interleave { rounds, ..interleave.clone() };
-    let (sweeps, without) = sweep::run(&few, options.batch / 6, progress)?;
+    let (sweeps, without) = sweep::run(calls, &few, options.batch / 6, progress)?;
     skipped.extend(without);
     progress(Progress { subject: "latency and add-ints", done: 0, of: 1 });
     let stopped = || options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
     let iterations = u32::try_from(options.rounds * 30).unwrap_or(1000).min(1000);
-    let (latencies, add_ints, without) = tests_of_calls::run(iterations, &stopped);
+    let (latencies, add_ints, without) = tests_of_calls::run(calls, iterations, &stopped);
     skipped.extend(without);
     Ok(Tests { sweeps, latencies, add_ints })
 }
@@ -338,7 +340,7 @@ mod tests {
     #[test]
     fn what_cannot_start_is_said_and_the_rest_runs() {
         let suite = Suite {
-            tests: false,
+            tests: Calls::default(),
             groups: vec![group()],
             entries: vec![
                 entry("floor", Kind::Floor, constant(100.0)),
@@ -360,7 +362,7 @@ mod tests {
     #[test]
     fn nothing_to_run_is_an_error_with_the_reasons() {
         let suite = Suite {
-            tests: false,
+            tests: Calls::default(),
             groups: vec![group()],
             entries: vec![entry("a", Kind::Floor, Box::new(|| Err("no CPU".into())))],
         };
@@ -372,7 +374,7 @@ mod tests {
     fn a_stop_before_the_first_round_is_an_error() {
         let stop = AtomicBool::new(true);
         let suite = Suite {
-            tests: false,
+            tests: Calls::default(),
             groups: vec![group()],
             entries: vec![entry("a", Kind::Floor, constant(1.0))],
         };

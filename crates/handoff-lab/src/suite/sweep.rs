@@ -6,7 +6,7 @@ use std::time::Duration;
 use handoff_workloads::rpc::{Engine, Parameters, Session};
 use serde::{Deserialize, Serialize};
 
-use super::{Skipped, batch_size};
+use super::{Calls, Skipped, batch_size};
 use crate::interleave::{Interleave, InterleaveError, Progress, Subject, SubjectError};
 use crate::stats::describe::median;
 
@@ -48,13 +48,14 @@ impl Sweep {
 ///
 /// If a call fails after its engine was started.
 pub fn run(
+    calls: &Calls,
     interleave: &Interleave<'_>,
     batch: Duration,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Vec<Sweep>, Vec<Skipped>), InterleaveError> {
     let (mut engines, mut skipped) = (Vec::new(), Vec::new());
-    for engine in Engine::ALL {
-        match Session::start(&Parameters { engine, ..Parameters::default() }) {
+    for &engine in &calls.engines {
+        match Session::start(&Parameters { engine, context: calls.context, ..Parameters::default() }) {
             Ok(session) => engines.push((engine, RefCell::new(session))),
             Err(error) => {
                 skipped.push(Skipped { name: format!("sweep/{engine}"), reason: error.to_string() })

@@ -4,12 +4,12 @@ use handoff_workloads::rpc::Engine;
 use handoff_workloads::{add_ints, latency};
 use serde::{Deserialize, Serialize};
 
-use super::Skipped;
+use super::{Calls, Skipped};
 
 /// What the latency test says of an engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The engine.
+    /// The engine, and who has priorities inherited where that is not the engine.
     pub engine: String,
     /// Normal callers.
     pub other: Callers,
@@ -21,6 +21,9 @@ pub struct Latency {
     pub inheritance: bool,
     /// What differed, a sentence each; the first few.
     pub mismatches: Vec<String>,
+    /// Why priorities were not inherited, where that lies in the engine.
+    #[serde(default)]
+    pub why: Option<String>,
 }
 
 /// One kind of caller.
@@ -51,24 +54,48 @@ pub struct AddInts {
 
 /// Both tests on each engine that is present; what cannot run is said.
 ///
-/// `iterations` are those of the latency test, of two transactions each.
+/// On the kernel's driver, where the service's context leaves it at the nice value, the latency test is also
+/// run with the runtime's own inheritance. `iterations` are those of the latency test, of two transactions each.
 #[must_use]
-pub fn run(iterations: u32, stopped: &dyn Fn() -> bool) -> (Vec<Latency>, Vec<AddInts>, Vec<Skipped>) {
+pub fn run(
+    calls: &Calls,
+    iterations: u32,
+    stopped: &dyn Fn() -> bool,
+) -> (Vec<Latency>, Vec<AddInts>, Vec<Skipped>) {
     let (mut latencies, mut sums, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+    let context = calls.context;
     // A direct call has no second thread to inherit a priority.
-    for engine in [Engine::Shm, Engine::Binder] {
+    for &engine in calls.engines.iter().filter(|engine| **engine != Engine::Local) {
+        for inherit_user in [false, true] {
+            if stopped() || (inherit_user && engine != Engine::Binder) {
+                continue;
+            }
+            let name = if inherit_user { format!("{engine}, --inherit user") } else { engine.to_string() };
+            let parameters = latency::Parameters {
+                engine,
+                context,
+                inherit_user,
+                iterations,
+                ..latency::Parameters::default()
+            };
+            match latency::run(&parameters) {
+                Ok(report) => latencies.extend(summary(&name, &report)),
+                Err(error) => {
+                    skipped.push(Skipped { name: format!("latency/{name}"), reason: error.to_string() })
+                }
+            }
+        }
         if stopped() {
             break;
         }
-        let mut skip =
-            |test: &str, reason: String| skipped.push(Skipped { name: format!("{test}/{engine}"), reason });
-        match latency::run(&latency::Parameters { engine, iterations, ..latency::Parameters::default() }) {
-            Ok(report) => latencies.extend(summary(engine, &report)),
-            Err(error) => skip("latency", error.to_string()),
-        }
         // A short pause keeps the run short; the CPU spins meanwhile, as in the original.
-        let parameters =
-            add_ints::Parameters { engine, iterations, delay: 1e-4, ..add_ints::Parameters::default() };
+        let parameters = add_ints::Parameters {
+            engine,
+            context,
+            iterations,
+            delay: 1e-4,
+            ..add_ints::Parameters::default()
+        };
         match add_ints::run(&parameters) {
             Ok(report) => {
                 let calls = report.outcome().measurements[0].summary();
@@ -79,13 +106,15 @@ pub fn run(iterations: u32, stopped: &dyn Fn() -> bool) -> (Vec<Latency>, Vec<Ad
                     max_ns: calls.max,
                 });
             }
-            Err(error) => skip("add-ints", error.to_string()),
+            Err(error) => {
+                skipped.push(Skipped { name: format!("add-ints/{engine}"), reason: error.to_string() })
+            }
         }
     }
     (latencies, sums, skipped)
 }
 
-fn summary(engine: Engine, report: &latency::Report) -> Option<Latency> {
+fn summary(name: &str, report: &latency::Report) -> Option<Latency> {
     let pair = report.pairs().first()?;
     let callers = |transactions: &latency::Transactions| Callers {
         p50_ms: transactions.summary.p50,
@@ -94,11 +123,12 @@ fn summary(engine: Engine, report: &latency::Report) -> Option<Latency> {
         met: transactions.met_ratio(),
     };
     Some(Latency {
-        engine: engine.name().to_owned(),
+        engine: name.to_owned(),
         other: callers(&pair.other),
         fifo: callers(&pair.fifo),
         sync_ratio: pair.sync_ratio(),
         inheritance: report.passed(),
         mismatches: report.mismatches().take(3).collect(),
+        why: report.why_not_inherited().map(str::to_owned),
     })
 }

@@ -12,6 +12,7 @@ use crate::deadline::Miss;
 use crate::error::Result;
 use crate::measurement::{Better, Clock, Measurement, Summary, Unit};
 use crate::outcome::Outcome;
+use crate::rpc::{Context, Engine};
 
 /// The result of one run. It prints as `libhwbinder_latency` does, and serialises with the same keys.
 #[derive(Debug, Clone)]
@@ -208,6 +209,25 @@ impl Report {
         })
     }
 
+    /// Why priorities were not inherited, where that lies in the engine and not in a fault.
+    pub fn why_not_inherited(&self) -> Option<&'static str> {
+        let Parameters { engine, inherit, inherit_user, .. } = self.parameters;
+        if self.passed() || !inherit {
+            return None;
+        }
+        match engine {
+            Engine::Binder if !inherit_user => Some(
+                "the Binder driver of mainline kernels lends a caller's nice value, not its policy and real-time \
+                 priority (Android's kernels do): `--inherit user` lays the runtime's own inheritance over it",
+            ),
+            Engine::Shm if self.parameters.context() != Context::Hwbinder => Some(
+                "the service lives in a context whose callers lend their nice value only, by choice: in the \
+                 hwbinder context they lend all",
+            ),
+            _ => None,
+        }
+    }
+
     /// Why the slowest transaction of all was slow, in one sentence, as far as it is known.
     pub fn why_worst(&self) -> Option<String> {
         let (pair, worst) = (self.pairs.iter().enumerate())
@@ -329,7 +349,9 @@ struct Configuration<'a> {
     iterations: u32,
     deadline_us: u64,
     engine: &'a str,
+    context: &'a str,
     inherit: bool,
+    inherit_user: bool,
     follow: bool,
 }
 
@@ -350,10 +372,11 @@ impl Serialize for Report {
         let mut map = serializer.serialize_map(None)?;
         let Parameters { pairs: pair, iterations, deadline_us, engine, inherit, follow, .. } =
             self.parameters;
-        let engine = engine.name();
+        let (engine, context, inherit_user) =
+            (engine.name(), self.parameters.context().name(), self.parameters.inherit_user);
         map.serialize_entry(
             "cfg",
-            &Configuration { pair, iterations, deadline_us, engine, inherit, follow },
+            &Configuration { pair, iterations, deadline_us, engine, context, inherit, inherit_user, follow },
         )?;
         for (index, pair) in self.pairs.iter().enumerate() {
             let entry = Pair {

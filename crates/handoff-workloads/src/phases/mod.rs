@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::place::Placement;
 use crate::rpc::role::{AskClient, AskServer, Batch, EnginePoint, Stamped};
 use crate::rpc::service::{CALL_LIMIT, Stamps};
-use crate::rpc::{self, Engine, MAX_PAYLOAD, Processes};
+use crate::rpc::{self, Context, Engine, MAX_PAYLOAD, Processes, Serving};
 
 /// Most transactions of one run.
 pub const MAX_CALLS: u32 = 100_000;
@@ -33,6 +33,8 @@ const BLOCK: u32 = 60;
 pub struct Parameters {
     /// What carries the calls.
     pub engine: Engine,
+    /// The world of the service; [`Context::usual`] if absent.
+    pub context: Option<Context>,
     /// Transactions to show. At least 100 are recorded for the summary.
     pub calls: u32,
     /// Bytes that travel each way.
@@ -84,9 +86,10 @@ impl Joined {
 /// transaction can be followed through all of its points.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
-    let Parameters { engine, payload, placement, .. } = *parameters;
-    let calls = rpc::Parameters { engine, payload, placement, ..rpc::Parameters::default() };
-    let mut looked_at = LookedAt { processes: Processes::start(&calls, None, 1)?, engine, payload };
+    let Parameters { engine, context, payload, placement, .. } = *parameters;
+    let calls = rpc::Parameters { engine, context, payload, placement, ..rpc::Parameters::default() };
+    let mut looked_at =
+        LookedAt { processes: Processes::start(&calls, Serving::default(), 1)?, engine, payload };
     // Both sides have learned by then how to wait for each other.
     looked_at.echo(BLOCK)?;
     let (mut plain, mut looking) = (Vec::new(), Vec::new());
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     fn parameters(engine: Engine) -> Parameters {
-        Parameters { engine, calls: 3, payload: 16, placement: Placement::Unpinned }
+        Parameters { engine, context: None, calls: 3, payload: 16, placement: Placement::Unpinned }
     }
 
     #[test]

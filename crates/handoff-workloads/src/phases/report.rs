@@ -6,11 +6,13 @@ use serde::Serialize;
 
 use super::points::{self, Point};
 use super::{Joined, Parameters};
+use crate::rpc::Context;
 
 /// The points of transactions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     engine: &'static str,
+    context: &'static str,
     payload: usize,
     placement: String,
     points: &'static [Point],
@@ -98,6 +100,7 @@ impl Report {
         let segments = (0..last).map(|at| Segment::of(&points[at], &points[at + 1], times(at, at + 1)));
         Report {
             engine: parameters.engine.name(),
+            context: parameters.context.unwrap_or(Context::usual(parameters.engine)).name(),
             payload: parameters.payload,
             placement: parameters.placement.to_string(),
             points,
@@ -115,6 +118,12 @@ impl Report {
     #[must_use]
     pub fn engine(&self) -> &str {
         self.engine
+    }
+
+    /// The name of the service's world.
+    #[must_use]
+    pub fn context(&self) -> &str {
+        self.context
     }
 
     /// Bytes that travelled each way.
@@ -226,8 +235,13 @@ mod tests {
     use crate::rpc::Engine;
 
     fn report() -> Report {
-        let parameters =
-            Parameters { engine: Engine::Binder, calls: 2, payload: 8, placement: Placement::Unpinned };
+        let parameters = Parameters {
+            engine: Engine::Binder,
+            context: None,
+            calls: 2,
+            payload: 8,
+            placement: Placement::Unpinned,
+        };
         let row = |step: u64| (0..15).map(|at| 5_000 + at * step).collect::<Vec<u64>>();
         let joined = Joined { rows: vec![row(1000), row(2000), row(3000)], failed: 1, lacking: None };
         Report::new(&parameters, joined, 0, Overhead::of(&[100, 200, 300], &[400]))

@@ -8,8 +8,8 @@ use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Domain, Runtime, shm};
 use serde::{Deserialize, Serialize};
 
-use super::Engine;
 use super::service::{Probe, ProbeProxy};
+use super::{Context, Engine};
 use crate::error::{Error, Result};
 use crate::latency::{Lateness, Plant};
 
@@ -41,49 +41,70 @@ fn failed(what: &str, error: handoff_ipc::Error) -> Error {
     }
 }
 
+/// How a service is offered and reached: the same on both sides.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Way {
+    pub(crate) engine: Engine,
+    pub(crate) context: Context,
+    pub(crate) inherit: bool,
+    pub(crate) inherit_user: bool,
+    /// What makes some calls late.
+    pub(crate) plant: Option<Plant>,
+}
+
+impl Way {
+    fn options(self) -> Options {
+        Options {
+            lend_priorities: self.inherit_user,
+            ..Options::on(self.engine.into()).in_domain(self.context.into())
+        }
+    }
+}
+
+impl From<Context> for Domain {
+    fn from(context: Context) -> Self {
+        match context {
+            Context::Binder => Domain::Framework,
+            Context::Hwbinder => Domain::Hardware,
+            Context::Vndbinder => Domain::Vendor,
+        }
+    }
+}
+
 /// Offers a [`Probe`]: with a service manager of its own where the engine allows it, so that a
 /// measurement neither needs nor disturbs the one of the machine.
-pub(super) fn serve(
-    engine: Engine,
-    inherit: bool,
-    threads: Option<usize>,
-    plant: Option<Plant>,
-) -> Result<(Runtime, Address)> {
-    let lateness = plant.map(Lateness::prepare).transpose()?.flatten();
-    let runtime = match engine {
+pub(super) fn serve(way: Way, threads: Option<usize>) -> Result<(Runtime, Address)> {
+    let lateness = way.plant.map(Lateness::prepare).transpose()?.flatten();
+    let runtime = match way.engine {
         Engine::Shm => Runtime::private(),
-        // The driver has one manager for all: the first server of a measurement is it, if there is none.
-        Engine::Binder => Runtime::connect_or_private(&Options::on(engine.into())),
-        _ => Runtime::connect(&Options::on(engine.into())),
+        // A driver has one manager for all: the first server of a measurement is it, if there is none.
+        Engine::Binder => Runtime::connect_or_private(&way.options()),
+        Engine::Local => Runtime::connect(&way.options()),
     }
     .map_err(|error| failed("cannot start the engine", error))?;
     if let Some(threads) = threads {
         runtime.set_max_threads(threads);
     }
     let name = format!("handoff.workloads.IProbe/{}", std::process::id());
-    // Callers lend a service of the hardware domain their real-time priority: what is to be measured.
-    let domain = if engine == Engine::Binder { runtime.domain() } else { Domain::Hardware };
     runtime
         .services()
-        .add(&name, Binder::new(Probe::new(inherit).with_lateness(lateness)), ServiceOptions::of(domain))
+        .add(
+            &name,
+            Binder::new(Probe::new(way.inherit).with_lateness(lateness)),
+            ServiceOptions::of(way.context.into()),
+        )
         .map_err(|error| failed("cannot register the service", error))?;
     let socket = runtime.socket().map(PathBuf::from);
     Ok((runtime, Address { name, socket }))
 }
 
 /// Connects to the [`Probe`] at `address`; without one, makes it in this process.
-pub(super) fn connect(
-    engine: Engine,
-    address: Option<&Address>,
-    inherit: bool,
-    follow: bool,
-    plant: Option<Plant>,
-) -> Result<(Runtime, ProbeProxy)> {
+pub(super) fn connect(way: Way, address: Option<&Address>, follow: bool) -> Result<(Runtime, ProbeProxy)> {
     shm::follow_callers(follow);
     let (runtime, address) = match address {
-        None => serve(engine, inherit, None, plant)?,
+        None => serve(way, None)?,
         Some(address) => {
-            let options = Options { socket: address.socket.clone(), ..Options::on(engine.into()) };
+            let options = Options { socket: address.socket.clone(), ..way.options() };
             let runtime = Runtime::connect(&options)
                 .map_err(|error| failed("cannot reach the service manager", error))?;
             (runtime, address.clone())

@@ -9,13 +9,12 @@ use rustix::thread::sched_setaffinity;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::Engine;
-use super::host::{self, Address};
+use super::host::{self, Address, Way};
 use super::service::{ProbeProxy, Stamps};
 use crate::add_ints;
 use crate::error::{Error, Result};
 use crate::inversion;
-use crate::latency::{self, Plant};
+use crate::latency;
 use crate::peer::{Answer, Channel};
 use crate::place::{self, Placement};
 
@@ -40,23 +39,19 @@ impl Role {
 /// A process that serves calls until its parent ends it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Server {
-    pub(crate) engine: Engine,
+    pub(crate) way: Way,
     pub(crate) cpu: Option<usize>,
-    pub(crate) inherit: bool,
     pub(crate) threads: Option<usize>,
-    pub(crate) plant: Option<Plant>,
 }
 
 /// A process that makes calls when it is told to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Client {
-    pub(crate) engine: Engine,
+    pub(crate) way: Way,
     /// The server; the client serves itself if absent.
     pub(crate) address: Option<Address>,
     pub(crate) cpu: Option<usize>,
-    pub(crate) inherit: bool,
     pub(crate) follow: bool,
-    pub(crate) plant: Option<Plant>,
 }
 
 /// What a server is asked.
@@ -120,22 +115,23 @@ const WARM_UP: u32 = 20;
 pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
     match role {
         Role::Server(server) => {
-            let Server { engine, cpu, inherit, threads, plant } = server;
-            let started = pin(cpu).and_then(|()| host::serve(engine, inherit, threads, plant));
+            let started = pin(server.cpu).and_then(|()| host::serve(server.way, server.threads));
             let (_runtime, ready) = split(started);
             say(&mut parent, ready)?;
             loop {
                 match parent.receive::<AskServer>().map_err(lost)? {
                     AskServer::CpuTime => say(&mut parent, Ok(process_cpu_time()))?,
-                    AskServer::StartPhases => say(&mut parent, Ok(engine_phases::start()))?,
+                    AskServer::StartPhases => {
+                        engine_phases::start();
+                        say(&mut parent, Ok(()))?;
+                    }
                     AskServer::StopPhases => say(&mut parent, Ok(engine_points()))?,
                 }
             }
         }
         Role::Client(client) => {
-            let Client { engine, address, cpu, inherit, follow, plant } = client;
-            let connect = |()| Ok((host::connect(engine, address.as_ref(), inherit, follow, plant)?, ()));
-            let (connected, ready) = split(pin(cpu).and_then(connect));
+            let connect = |()| Ok((host::connect(client.way, client.address.as_ref(), client.follow)?, ()));
+            let (connected, ready) = split(pin(client.cpu).and_then(connect));
             say(&mut parent, ready)?;
             let Some((_runtime, probe)) = connected else { return Ok(()) };
             loop {
@@ -152,7 +148,10 @@ fn answer(probe: &ProbeProxy, asked: AskClient, parent: &mut Channel) -> Result<
         AskClient::Latency(plan) => say(parent, latency::call(probe, &plan)),
         AskClient::AddInts(plan) => say(parent, add_ints::call(probe, &plan)),
         AskClient::Stamped { payload, calls } => say(parent, stamped(probe, payload, calls)),
-        AskClient::StartPhases => say(parent, Ok(engine_phases::start())),
+        AskClient::StartPhases => {
+            engine_phases::start();
+            say(parent, Ok(()))
+        }
         AskClient::StopPhases => say(parent, Ok(engine_points())),
         AskClient::Urgent(plan) => say(parent, inversion::call(probe, &plan)),
         AskClient::Busy { steps } => loop {

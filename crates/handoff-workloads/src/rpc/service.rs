@@ -5,11 +5,11 @@ use std::time::Duration;
 use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::{Binder, Call, Code, Error, Proxy, Result, Scheduling, Service};
 use handoff_placement::{Priority, Tid};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::latency::Lateness;
 use crate::spin;
+use crate::sys::clock::now;
 
 const ECHO: Code = 1;
 const WHERE: Code = 2;
@@ -56,7 +56,7 @@ impl Service for Probe {
         data: &mut Reader<'_>,
         reply: &mut Writer<'_>,
     ) -> Result<()> {
-        let received = if code == STAMP { monotonic_ns() } else { 0 };
+        let received = if code == STAMP { now() } else { 0 };
         match code {
             ECHO => reply.write_shared(data.read_bytes()?),
             WHERE | LATE => {
@@ -83,20 +83,14 @@ impl Service for Probe {
                 reply.write_shared(data.read_bytes()?)?;
                 reply.write(&Tid::current().as_raw())?;
                 reply.write(&received.cast_signed())?;
-                reply.write(&monotonic_ns().cast_signed())
+                reply.write(&now().cast_signed())
             }
             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
         }
     }
 }
 
-/// The clock that both processes, the engines and the kernel's trace share.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
-}
-
-/// When a call was where, as far as the programs on both sides see it: nanoseconds of [`monotonic_ns`].
+/// When a call was where, as far as the programs on both sides see it: nanoseconds of [`now`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamps {
     /// The client is about to call.
@@ -223,19 +217,19 @@ impl ProbeProxy {
 
     /// [`ProbeProxy::echo`], with the times at which it was where.
     pub(crate) fn stamped(&self, payload: &[u8]) -> Result<Stamps> {
-        let send = monotonic_ns();
+        let send = now();
         let (received, server, served_from, served_to) = self.0.call(
             STAMP,
             |request| request.write_bytes(payload),
             |reply| {
-                let received = monotonic_ns();
+                let received = now();
                 reply.read_bytes()?;
                 let server: i32 = reply.read()?;
                 let (from, to): (i64, i64) = (reply.read()?, reply.read()?);
                 Ok((received, server, from.cast_unsigned(), to.cast_unsigned()))
             },
         )?;
-        Ok(Stamps { send, served_from, served_to, received, exit: monotonic_ns(), server })
+        Ok(Stamps { send, served_from, served_to, received, exit: now(), server })
     }
 
     /// Keeps the server busy for so many steps of [`spin::compute`], or gives up.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::host::Address;
+use super::host::{Address, Way};
 use super::role::{AskClient, AskServer, Batch, Client, Role, Server};
 use super::service::CALL_LIMIT;
 use super::{Engine, Parameters};
@@ -51,19 +51,20 @@ impl Processes {
         clients: usize,
     ) -> Result<Self> {
         parameters.check()?;
-        let Parameters { engine, inherit, follow, .. } = *parameters;
+        let Parameters { engine, inherit, inherit_user, follow, .. } = *parameters;
         let Serving { threads, plant } = serving;
+        let way = Way { engine, context: parameters.context(), inherit, inherit_user, plant };
         let (server, address) = match engine {
             Engine::Local => (None, None),
             _ => {
-                let server = Server { engine, cpu: server_cpu, inherit, threads, plant };
+                let server = Server { way, cpu: server_cpu, threads };
                 let (peer, address) = Peer::start::<Address>(&Role::Server(server))?;
                 (Some(peer), Some(address))
             }
         };
         let client = || {
             let address = address.clone();
-            let client = Client { engine, address, cpu: client_cpu, inherit, follow, plant };
+            let client = Client { way, address, cpu: client_cpu, follow };
             Ok(Peer::start::<()>(&Role::Client(client))?.0)
         };
         let clients = (0..clients).map(|_| client()).collect::<Result<_>>();

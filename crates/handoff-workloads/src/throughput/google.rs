@@ -229,6 +229,7 @@ mod tests {
     fn report(repetitions: u32) -> Report {
         let run = |size, repetition, real_time| Run {
             engine: Engine::Shm,
+            context: None,
             size,
             iterations: 1000,
             repetition,

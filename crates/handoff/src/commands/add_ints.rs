@@ -1,7 +1,7 @@
 //! `handoff add-ints`: the time of one small call, as `binderAddInts` tells it.
 
 use handoff_workloads::add_ints::{self, Parameters};
-use handoff_workloads::rpc::Engine;
+use handoff_workloads::rpc::{Context, Engine};
 
 use super::recording::Watch;
 use crate::output::{Output, Verdict};
@@ -32,15 +32,18 @@ pub(crate) struct Options {
     /// What carries the calls: local, shm or binder.
     #[arg(long, default_value_t = Engine::Shm)]
     engine: Engine,
+    /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    #[arg(long)]
+    context: Option<Context>,
     #[command(flatten)]
     watch: Watch,
 }
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let Self { server_cpu, client_cpu, iterations, delay, engine, ref watch } = *self;
+        let Self { server_cpu, client_cpu, iterations, delay, engine, context, ref watch } = *self;
         let watch = watch.get();
-        let parameters = Parameters { engine, iterations, delay, server_cpu, client_cpu, watch };
+        let parameters = Parameters { engine, context, iterations, delay, server_cpu, client_cpu, watch };
         let report = add_ints::run(&parameters)?;
         output.result(&report)?;
         report.outcome().notes.iter().for_each(|note| output.note(note));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use handoff_workloads::deadline::OnMiss;
 use handoff_workloads::inversion;
 use handoff_workloads::latency::{self, Parameters, Plant};
-use handoff_workloads::rpc::Engine;
+use handoff_workloads::rpc::{Context, Engine};
 
 use super::recording::Recording;
 use super::throughput::Mode;
@@ -19,6 +19,8 @@ Examples:
   handoff latency -trace -deadline_us 1000      what led to the first miss, and why
   handoff latency -trace --plant hog            the same, with a cause that is known
   handoff latency --inversion                   a real priority inversion, with inheritance off and on
+  handoff latency --engine binder               the kernel's driver: on mainline, inheritance FAIL
+  handoff latency --engine binder --inherit user    and the runtime's own inheritance over it
   handoff latency --no-inherit                  what the test says when inheritance is broken
 
 Exit status 0 if every transaction was served at its caller's priority, 1 if not, or if a recorded
@@ -74,8 +76,14 @@ pub(crate) struct Options {
     /// What carries the calls: local, shm or binder.
     #[arg(long, default_value_t = Engine::Shm)]
     engine: Engine,
+    /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    #[arg(long)]
+    context: Option<Context>,
+    /// Who has the callers' priorities inherited: the engine, or on the driver the runtime (user)
+    #[arg(long, value_name = "BY", value_enum, default_value_t)]
+    inherit: Inherit,
     /// The service does not take over its caller's priority.
-    #[arg(long, conflicts_with = "inversion")]
+    #[arg(long, conflicts_with_all = ["inversion", "inherit"])]
     no_inherit: bool,
     /// Let the scheduler place the callee: no call is served beside its caller.
     #[arg(long)]
@@ -83,6 +91,16 @@ pub(crate) struct Options {
     /// Show a priority inversion: an urgent client, a busy server and CPU hogs on one CPU.
     #[arg(long)]
     inversion: bool,
+}
+
+/// Who has priorities inherited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum Inherit {
+    /// The engine, as it can: the kernel's driver, on mainline, the nice value only.
+    #[default]
+    Engine,
+    /// The runtime, over the kernel's driver: the serving thread raises itself.
+    User,
 }
 
 impl Options {
@@ -93,10 +111,12 @@ impl Options {
         }
         let parameters = Parameters {
             engine,
+            context: self.context,
             pairs: self.pair,
             iterations: self.iterations,
             deadline_us: self.deadline_us,
             inherit: !self.no_inherit,
+            inherit_user: self.inherit == Inherit::User,
             follow: !self.no_follow,
             verbose: self.verbose,
             on_miss: self.on_miss(),
@@ -133,6 +153,9 @@ impl Options {
         for mismatch in report.mismatches() {
             output.warn(mismatch);
         }
+        if let Some(reason) = report.why_not_inherited() {
+            output.note(reason);
+        }
         Ok(Verdict::of(report.passed() && report.misses().is_empty() && !ended_early))
     }
 
@@ -147,6 +170,8 @@ impl Options {
     fn run_inversion(&self, engine: Engine, output: &Output) -> anyhow::Result<Verdict> {
         let parameters = inversion::Parameters {
             engine,
+            context: self.context,
+            inherit_user: self.inherit == Inherit::User,
             iterations: self.iterations,
             deadline_us: self.deadline_us,
             recording: self.trace.then(|| self.recording.get()),

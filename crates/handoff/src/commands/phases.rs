@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use handoff_ipc::binder::BinderEngine;
 use handoff_workloads::Placement;
 use handoff_workloads::phases::{self, Parameters};
-use handoff_workloads::rpc::Engine;
+use handoff_workloads::rpc::{Context, Engine};
 
 use crate::output::{Advice as _, Output, Verdict};
 
@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// What carries the calls: local, shm or binder [default: binder where this machine has its driver]
     #[arg(long)]
     engine: Option<Engine>,
+    /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    #[arg(long)]
+    context: Option<Context>,
     /// Bytes that travel each way.
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     payload: usize,
@@ -44,9 +47,9 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let usual = if BinderEngine::is_available() { Engine::Binder } else { Engine::Shm };
-        let Self { calls, payload, placement, .. } = *self;
+        let Self { context, calls, payload, placement, .. } = *self;
         let engine = self.engine.unwrap_or(usual);
-        let found = phases::run(&Parameters { engine, calls, payload, placement })?;
+        let found = phases::run(&Parameters { engine, context, calls, payload, placement })?;
         output.result(&found)?;
         if let Some(file) = &self.report {
             std::fs::write(file, handoff_lab::report::phases::html(&found)?)

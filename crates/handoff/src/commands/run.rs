@@ -1,5 +1,7 @@
 //! `handoff run`: the standard suite on this machine, with a report.
 
+mod guest;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +11,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use handoff_lab::doctor::Level;
 use handoff_lab::report::scale::nanoseconds;
 use handoff_lab::report::{chart::times, suite as report};
-use handoff_lab::suite::{Options as RunOptions, SuiteResult, calls, floors};
+use handoff_lab::suite::{Calls, Options as RunOptions, SuiteResult, calls, floors};
+use handoff_workloads::rpc::{Context, Engine};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::doctor::summary;
@@ -22,6 +25,8 @@ Examples:
   handoff run --quick               ten seconds, with wider intervals
   handoff run --output ./results    where to write report and results
   handoff run --rounds 40 --seed 7  more rounds, and the order of another run
+  handoff run --engine shm,binder   calls on these engines only
+  handoff run --guest               this and the kernel's Binder driver side by side, in a guest
   handoff run --format json         the result on standard output as well";
 
 /// Rounds of `--quick`: the fewest that give a 95% interval with an end to spare.
@@ -43,6 +48,15 @@ pub(crate) struct Options {
     /// The folder for handoff-run.html and handoff-run.json; it is made if it is not there.
     #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
     output: PathBuf,
+    /// The engines whose calls are measured, with commas between them: local, shm, binder [default: all]
+    #[arg(long = "engine", value_name = "ENGINES", value_delimiter = ',')]
+    engines: Vec<Engine>,
+    /// The services' world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    #[arg(long)]
+    context: Option<Context>,
+    /// Measure in a guest that has the kernel's Binder driver, in one boot, and bring the report back.
+    #[arg(long)]
+    guest: bool,
 }
 
 impl Options {
@@ -51,19 +65,22 @@ impl Options {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))
             .advise("name another folder with --output")?;
-        let rounds = if self.quick { QUICK_ROUNDS } else { self.rounds as usize };
+        if self.guest {
+            return guest::run(self, output);
+        }
+        let rounds = self.rounds();
         let batch = Duration::from_millis(if self.quick { 20 } else { 60 });
         let options = RunOptions {
             rounds,
             batch,
             seed: self.seed,
-            command: format!("handoff run --rounds {rounds} --seed {}", self.seed),
+            command: format!("handoff {}", self.words().join(" ")),
             stop: Some(interrupt::flag()),
         };
         let bar = progress_bar();
         let mut suite = floors::suite(batch);
-        calls::add(&mut suite, batch);
-        suite.tests = true;
+        let engines = if self.engines.is_empty() { Engine::ALL.to_vec() } else { self.engines.clone() };
+        calls::add(&mut suite, &Calls { engines, context: self.context }, batch);
         let result = suite.run(&options, &mut |progress| {
             bar.set_length(progress.of as u64);
             bar.set_position(progress.done as u64);
@@ -83,6 +100,27 @@ impl Options {
         }
         output.note(format_args!("report:  {}\nresults: {}", absolute(&page).display(), data.display()));
         Ok(Verdict::Pass)
+    }
+
+    fn rounds(&self) -> usize {
+        if self.quick { QUICK_ROUNDS } else { self.rounds as usize }
+    }
+
+    /// The command that repeats it, but for where its results go.
+    fn words(&self) -> Vec<String> {
+        let mut words = vec!["run".to_owned()];
+        if self.quick {
+            words.push("--quick".to_owned());
+        } else {
+            words.push(format!("--rounds {}", self.rounds));
+        }
+        words.push(format!("--seed {}", self.seed));
+        if !self.engines.is_empty() {
+            let names: Vec<&str> = self.engines.iter().map(|engine| engine.name()).collect();
+            words.push(format!("--engine {}", names.join(",")));
+        }
+        words.extend(self.context.map(|context| format!("--context {context}")));
+        words
     }
 }
 
@@ -144,6 +182,9 @@ impl fmt::Display for Summary<'_> {
                 "{} engine: inheritance {verdict}; worst call of a normal caller {}, of a FIFO caller {}",
                 test.engine, worst[0], worst[1]
             )?;
+            if let Some(why) = &test.why {
+                writeln!(f, "    {why}")?;
+            }
         }
         for test in &result.add_ints {
             writeln!(f, "{} engine: add-ints takes {} on average", test.engine, nanoseconds(test.mean_ns))?;

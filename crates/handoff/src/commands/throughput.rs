@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use handoff_workloads::measurement::Unit;
-use handoff_workloads::rpc::{Engine, MAX_PAYLOAD};
+use handoff_workloads::rpc::{self, Engine, MAX_PAYLOAD};
 use handoff_workloads::throughput::google::{Context, Document, Heading, Line, Row};
 use handoff_workloads::throughput::{self, Parameters, Report, sizes};
 
@@ -25,8 +25,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// What carries the calls: local, shm or binder. May be given several times.
-    #[arg(long = "engine", value_name = "ENGINE")]
+    #[arg(long = "engine", value_name = "ENGINE", value_delimiter = ',')]
     engines: Vec<Engine>,
+    /// The services' world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    #[arg(long)]
+    context: Option<rpc::Context>,
     /// As libhwbinder_benchmark has it: BINDERIZE is shm, PASSTHROUGH is local.
     #[arg(short = 'm', value_name = "MODE", conflicts_with = "engines", ignore_case = true)]
     mode: Option<Mode>,
@@ -135,6 +138,7 @@ impl Options {
         };
         Parameters {
             engines,
+            context: self.context,
             sizes: sizes(4, self.max_size),
             filter: self.google.benchmark_filter.clone(),
             min_time: self.google.benchmark_min_time,
