@@ -166,7 +166,13 @@ impl Link {
         self.exports_version.load(Ordering::Acquire)
     }
 
-    fn unexport(&self, id: u64, count: u32) {
+    /// One reference more to an object that the peer has; false if it has none.
+    pub(crate) fn hold(&self, id: u64) -> bool {
+        lock(&self.exports).get_mut(&id).map(|export| export.count += 1).is_some()
+    }
+
+    /// Takes references back; without one left the peer does not know the object any longer.
+    pub(crate) fn unexport(&self, id: u64, count: u32) {
         let mut exports = lock(&self.exports);
         let Some(export) = exports.get_mut(&id) else { return };
         export.count = export.count.saturating_sub(count.into());
@@ -410,7 +416,10 @@ impl Link {
             Message::Redeemed { request, node } => {
                 self.answered(request, Answer { node, token: [0; 16], fd: None });
             }
-            Message::Release { node, count } => self.unexport(node, count),
+            Message::Release { node, count } => match self.oneway_in.get() {
+                Some(receiver) => receiver.give_back(self, node, count)?,
+                None => self.unexport(node, count),
+            },
             Message::Ring => {
                 let region = fds.pop().ok_or_else(|| Error::Protocol("a queue without memory".into()))?;
                 let receiver = Arc::new(oneway::Receiver::accept(region.as_fd())?);

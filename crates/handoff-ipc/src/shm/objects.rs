@@ -65,6 +65,16 @@ pub(crate) struct Arrived<'a> {
     objects: Vec<Option<(Entry, Option<OwnedFd>)>>,
 }
 
+/// Keeps objects of this process that a parcel refers to, until each is let go with
+/// [`Link::unexport`]: whoever sent the parcel may give them back before it is read.
+pub(crate) fn hold(link: &Link, entries: &[Entry]) -> Vec<u64> {
+    entries
+        .iter()
+        .filter(|entry| entry.kind == OF_RECEIVER && link.hold(entry.value))
+        .map(|entry| entry.value)
+        .collect()
+}
+
 /// Descriptors that so many entries need.
 pub(crate) fn fds_of(entries: &[Entry]) -> usize {
     entries.iter().filter(|entry| matches!(entry.kind, FD | OF_THIRD)).count()

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use handoff_placement::Priority;
@@ -29,6 +29,8 @@ use crate::{Error, Result, dispatch, pool, stats};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.
 const INBOX: u32 = u32::MAX;
+/// References given back that may wait for calls before them: more are a peer's attempt to fill memory.
+const MOST_GIVEN_BACK: usize = 1 << 16;
 /// How long a thread waits at a ring before it goes back to the pool.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -129,7 +131,11 @@ impl Sender {
 pub(crate) struct Receiver {
     ring: Ring,
     // One thread at a time takes records out.
-    drained: std::sync::Mutex<u32>,
+    drained: Mutex<u32>,
+    // Up to here every call is in its object's queue, which holds the object.
+    queued: AtomicU32,
+    // References given back after calls that are not: where the ring ended, object, count.
+    given_back: Mutex<Vec<(u32, u64, u32)>>,
     dead: AtomicBool,
 }
 
@@ -145,9 +151,40 @@ impl Receiver {
     pub(crate) fn accept(region: BorrowedFd<'_>) -> Result<Self> {
         Ok(Receiver {
             ring: Ring::accept(region)?,
-            drained: Default::default(),
+            drained: Mutex::default(),
+            queued: AtomicU32::new(0),
+            given_back: Mutex::default(),
             dead: AtomicBool::new(false),
         })
+    }
+
+    /// The peer gives references back. They came by the socket and may have overtaken calls in the
+    /// ring, which were made before: those are taken out first.
+    pub(crate) fn give_back(&self, link: &Link, node: u64, count: u32) -> Result<()> {
+        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = self.ring.written();
+        // Under the lock that `settle` takes after it has said how far it is: one of the two sees the other.
+        if self.queued.load(Ordering::Acquire) == end {
+            drop(given_back);
+            link.unexport(node, count);
+            return Ok(());
+        }
+        if given_back.len() >= MOST_GIVEN_BACK {
+            return Err(Error::Protocol("references given back without an end".into()));
+        }
+        given_back.push((end, node, count));
+        Ok(())
+    }
+
+    /// Every call up to `at` is queued: what was given back after them is let go.
+    fn settle(&self, link: &Link, at: u32) {
+        self.queued.store(at, Ordering::Release);
+        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let (due, later) = given_back.drain(..).partition(|(end, ..)| at.wrapping_sub(*end) as i32 >= 0);
+        *given_back = later;
+        drop(given_back);
+        let due: Vec<(u32, u64, u32)> = due;
+        due.into_iter().for_each(|(_, node, count)| link.unexport(node, count));
     }
 
     pub(crate) fn bury(&self) {
@@ -228,14 +265,17 @@ impl Receiver {
             *at = at.wrapping_add(size);
             self.ring.set_taken(*at);
             let Ok(taken) = taken else { continue };
+            // What the call refers to must be there when it is read, as the object itself is.
+            let taken = Queued { held: objects::hold(link, &taken.entries), link: Arc::clone(link), taken };
             // An object that was given back meanwhile: its calls have nobody to go to.
-            let Some(node) = link.exported(taken.record.node) else { continue };
-            let (link, target) = (Arc::clone(link), Arc::clone(&node));
+            let Some(node) = link.exported(taken.taken.record.node) else { continue };
+            let target = Arc::clone(&node);
             // A queue at its limit loses the call; the bound is the receiver's protection.
-            if let Ok(true) = node.queue_oneway(Box::new(move || taken.serve(&link, &target))) {
+            if let Ok(true) = node.queue_oneway(Box::new(move || taken.serve(&target))) {
                 to_run.push(node);
             }
         }
+        self.settle(link, *at);
         (to_run, Ok(()))
     }
 
@@ -251,22 +291,37 @@ impl Receiver {
     }
 }
 
-impl Taken {
-    fn serve(self, link: &Arc<Link>, node: &LocalNode) {
+/// A call that waits to be served, with the objects of this process that it refers to.
+struct Queued {
+    link: Arc<Link>,
+    held: Vec<u64>,
+    taken: Taken,
+}
+
+impl Queued {
+    fn serve(mut self, node: &LocalNode) {
+        let (entries, fds) = (std::mem::take(&mut self.taken.entries), std::mem::take(&mut self.taken.fds));
+        let link = &self.link;
         stats::SERVED_ONEWAY.add();
         let call = Call {
             identity: link.peer(),
             engine: EngineKind::Shm,
-            priority: Priority::unpack(self.record.priority),
+            priority: Priority::unpack(self.taken.record.priority),
             oneway: true,
             deadline: None,
             lifetime: std::marker::PhantomData,
         };
-        let (mut nowhere, mut arrived) = (Vec::new(), Arrived::new(link, self.entries, self.fds));
+        let (mut nowhere, mut arrived) = (Vec::new(), Arrived::new(link, entries, fds));
         let mut reply = Writer::growing(&mut nowhere);
-        let mut data = Reader::with_objects(SharedBytes::from_slice(&self.payload), &mut arrived);
+        let mut data = Reader::with_objects(SharedBytes::from_slice(&self.taken.payload), &mut arrived);
         // Nobody waits for the outcome of a oneway call.
-        drop(dispatch::serve(&**node.service(), &call, self.record.code, &mut data, &mut reply));
+        drop(dispatch::serve(&**node.service(), &call, self.taken.record.code, &mut data, &mut reply));
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.held.drain(..).for_each(|node| self.link.unexport(node, 1));
     }
 }
 
