@@ -7,16 +7,18 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
+    ("handoff-aidl", &[]),
     ("handoff-placement", &[]),
     ("handoff-ipc", &["handoff-placement"]),
     ("handoff-trace", &["handoff-placement"]),
-    ("handoff-workloads", &["handoff-ipc", "handoff-placement", "handoff-trace"]),
+    ("handoff-workloads", &["handoff-aidl", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     ("handoff-lab", &["handoff-workloads", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     ("handoff-kernel", &[]),
     (
         "handoff",
         &[
+            "handoff-aidl",
             "handoff-lab",
             "handoff-workloads",
             "handoff-ipc",
@@ -29,7 +31,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),
     ("handoff-java", &["handoff-ipc", "handoff-placement"]),
     ("handoff-python", &["handoff-ipc", "handoff-placement"]),
-    ("handoff-examples", &["handoff-ipc"]),
+    ("handoff-examples", &["handoff-aidl", "handoff-ipc"]),
     ("handoff-testkit", &[]),
     ("xtask", &[]),
 ];

@@ -9,6 +9,7 @@
 mod bytes;
 mod object;
 mod reader;
+mod structured;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -18,6 +19,7 @@ pub use bytes::SharedBytes;
 pub use object::{FLAT_OBJECT_SIZE, Incoming, Object};
 pub(crate) use object::{no_object, wrong_kind};
 pub use reader::Reader;
+pub use structured::{BareFd, CharSequence};
 pub use types::{Nullable, Parcelable, Utf8};
 pub use writer::Writer;
 

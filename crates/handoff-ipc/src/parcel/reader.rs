@@ -8,6 +8,9 @@ use super::{Parcelable, SharedBytes, padded};
 use crate::object::Binder;
 use crate::{Error, Result};
 
+/// How deep parcelables may be nested in each other: reading them takes stack.
+const DEEPEST: u32 = 64;
+
 /// Reads typed values in Android's layout.
 ///
 /// Each byte is read once, out of memory that a peer may be changing: what is returned is private.
@@ -16,6 +19,8 @@ pub struct Reader<'a> {
     at: usize,
     // Structured parcelables end here for a while; the end of the data otherwise.
     end: usize,
+    // How many parcelables are open: a peer may nest them as deep as its bytes last.
+    depth: u32,
     objects: Option<&'a mut dyn Incoming>,
 }
 
@@ -23,13 +28,13 @@ impl<'a> Reader<'a> {
     /// Over bytes without objects.
     #[inline]
     pub fn new(bytes: SharedBytes<'a>) -> Self {
-        Reader { bytes, at: 0, end: bytes.len(), objects: None }
+        Reader { bytes, at: 0, end: bytes.len(), depth: 0, objects: None }
     }
 
     /// Over bytes with the objects that came along.
     #[inline]
     pub fn with_objects(bytes: SharedBytes<'a>, objects: &'a mut dyn Incoming) -> Self {
-        Reader { bytes, at: 0, end: bytes.len(), objects: Some(objects) }
+        Reader { bytes, at: 0, end: bytes.len(), depth: 0, objects: Some(objects) }
     }
 
     /// Offset of the next byte to be read.
@@ -50,7 +55,7 @@ impl<'a> Reader<'a> {
 
     /// An error at the present position.
     #[cold]
-    pub(crate) fn bad(&self, what: impl Into<String>) -> Error {
+    pub fn bad(&self, what: impl Into<String>) -> Error {
         Error::BadParcel { at: self.at, what: what.into() }
     }
 
@@ -125,8 +130,9 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The error of a null at the present position, where none is allowed.
     #[cold]
-    pub(crate) fn null(&self) -> Error {
+    pub fn null(&self) -> Error {
         self.bad("null where a value is required")
     }
 
@@ -165,9 +171,20 @@ impl<'a> Reader<'a> {
             .filter(|end| *end <= self.end)
             .ok_or_else(|| self.bad(format!("a parcelable of {size} bytes does not fit here")))?;
         let outer = std::mem::replace(&mut self.end, end);
-        let value = fields(self);
+        let value = self.deeper(fields);
         self.end = outer;
         self.at = end;
+        value
+    }
+
+    /// What a parcelable holds, if it is not nested deeper than anybody's is.
+    pub(super) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= DEEPEST {
+            return Err(self.bad(format!("parcelables nested deeper than {DEEPEST} levels")));
+        }
+        self.depth += 1;
+        let value = read(self);
+        self.depth -= 1;
         value
     }
 

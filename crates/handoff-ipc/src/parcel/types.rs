@@ -112,6 +112,7 @@ macro_rules! as_number {
 as_number! {
     i32 => write_i32(i32), read_i32, 4;
     u32 => write_i32(i32), read_i32, 4;
+    i16 => write_i32(i32), read_i32, 4;
     u16 => write_i32(i32), read_i32, 4;
     i64 => write_i64(i64), read_i64, 8;
     u64 => write_i64(i64), read_i64, 8;

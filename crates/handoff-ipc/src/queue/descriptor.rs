@@ -146,21 +146,20 @@ impl<T: Item, F: Flavor> Descriptor<T, F> {
     }
 }
 
-/// AIDL's `MQDescriptor`: grantors, handle, quantum, flags.
+/// AIDL's `MQDescriptor`: that it is not null, its size, then grantors, handle, quantum, flags.
 impl<T: Item, F: Flavor> Parcelable for Descriptor<T, F> {
     fn write_to(&self, to: &mut Writer<'_>) -> Result<()> {
-        to.write_sized(|to| {
+        to.write_structured(|to| {
             to.write_i32(self.grantors.len() as i32)?;
             for grantor in &self.grantors {
-                to.write_i32(1)?; // not null
-                to.write_sized(|to| {
+                to.write_structured(|to| {
                     to.write_i32(grantor.fd_index)?;
                     to.write_i32(grantor.offset)?;
                     to.write_i64(grantor.extent)
                 })?;
             }
-            to.write_i32(1)?; // the handle is not null
-            to.write_sized(|to| {
+            // The handle.
+            to.write_structured(|to| {
                 to.write_i32(self.fds.len() as i32)?;
                 self.fds.iter().try_for_each(|fd| to.write(fd))?;
                 to.write_i32(0) // no integers in the handle
@@ -171,20 +170,29 @@ impl<T: Item, F: Flavor> Parcelable for Descriptor<T, F> {
     }
 
     fn read_from(from: &mut Reader<'_>) -> Result<Self> {
-        from.read_sized(|from| {
+        Self::read_nullable(from)?.ok_or_else(|| from.null())
+    }
+}
+
+impl<T: Item, F: Flavor> Nullable for Descriptor<T, F> {
+    fn write_some(&self, to: &mut Writer<'_>) -> Result<()> {
+        self.write_to(to)
+    }
+
+    fn read_nullable(from: &mut Reader<'_>) -> Result<Option<Self>> {
+        from.read_structured(|from| {
             let count = from.read_count(24)?.ok_or_else(|| from.null())?;
             if count > MOST {
                 return Err(from.bad(format!("a queue of {count} parts; {MOST} are the most")));
             }
             let mut grantors = Vec::with_capacity(count);
             for _ in 0..count {
-                not_null(from)?;
-                grantors.push(from.read_sized(|from| {
+                let grantor = from.read_structured(|from| {
                     Ok(Grantor { fd_index: from.read()?, offset: from.read()?, extent: from.read()? })
-                })?);
+                })?;
+                grantors.push(grantor.ok_or_else(|| from.null())?);
             }
-            not_null(from)?;
-            let fds = from.read_sized(|from| {
+            let fds = from.read_structured(|from| {
                 let count = from.read_count(FLAT_OBJECT_SIZE)?.ok_or_else(|| from.null())?;
                 if count > MOST {
                     return Err(from.bad(format!("a queue of {count} descriptors; {MOST} are the most")));
@@ -193,16 +201,11 @@ impl<T: Item, F: Flavor> Parcelable for Descriptor<T, F> {
                 from.read::<Option<Vec<i32>>>()?;
                 Ok(fds)
             })?;
+            let fds = fds.ok_or_else(|| from.null())?;
             let (quantum, flags) = (from.read()?, from.read()?);
             Ok(Descriptor::from_parts(grantors, fds, quantum, flags))
         })
     }
-}
-
-impl<T: Item, F: Flavor> Nullable for Descriptor<T, F> {}
-
-fn not_null(from: &mut Reader<'_>) -> Result<()> {
-    if from.read_i32()? == 0 { Err(from.null()) } else { Ok(()) }
 }
 
 #[cfg(test)]
