@@ -4,7 +4,10 @@
 //! and writes a JSON array of [`Row`]s to that file. The rows are kept in `benches/results/NAME.json`
 //! together with the machine they are from; the one table in the book, and the figure above it,
 //! are written from those files.
+//!
+//! The port corpus counts hunks instead: see [`corpus`].
 
+mod corpus;
 mod figure;
 mod table;
 
@@ -24,6 +27,7 @@ Examples:
   cargo xtask bench                    everything; leave the machine alone meanwhile
   cargo xtask bench --list
   cargo xtask bench call               one bench
+  cargo xtask bench port               how often each tool places a hunk rightly
   cargo xtask bench --table            only write the table again from the kept results")]
 pub(crate) struct Options {
     /// The benches to run; all of them if none is named.
@@ -130,15 +134,24 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         let benches = benches()?;
         if options.list {
             benches.iter().for_each(|bench| println!("{:<24} {}", bench.name, bench.package));
+            println!("{:<24} {}", corpus::NAME, corpus::PACKAGE);
             return Ok(true);
         }
-        if let Some(unknown) = options.names.iter().find(|name| !benches.iter().any(|b| b.name == **name)) {
-            let known: Vec<_> = benches.iter().map(|bench| bench.name.as_str()).collect();
+        let mut known: Vec<_> = benches.iter().map(|bench| bench.name.as_str()).collect();
+        known.push(corpus::NAME);
+        if let Some(unknown) = options.names.iter().find(|name| !known.contains(&name.as_str())) {
             bail!("there is no bench `{unknown}`; there are {}", known.join(", "));
         }
         for bench in benches.iter().filter(|b| options.names.is_empty() || options.names.contains(&b.name)) {
             measure(bench)?;
         }
+        if options.names.is_empty() || options.names.iter().any(|name| name == corpus::NAME) {
+            corpus::measure()?;
+        }
+    }
+    corpus::write_table()?;
+    if options.names.iter().all(|name| name == corpus::NAME) && !options.names.is_empty() {
+        return Ok(true);
     }
     let kept = kept()?;
     table::write(&kept)?;

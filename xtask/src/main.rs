@@ -10,6 +10,7 @@ mod docs;
 mod fuzz;
 mod packages;
 mod process;
+mod study;
 mod tally;
 mod test;
 mod tools;
@@ -30,6 +31,8 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Measure the figures that the book quotes, and write its table again
     Bench(bench::Options),
+    /// Run the studies of kernel features: build, prove, measure, document
+    Study(study::Options),
     /// Build the book and the documentation of the crates
     Docs(docs::Options),
     /// Build the static binaries that are copied to guests and devices
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Chore::Ci(options) => ci::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Study(options) => study::run(&options),
         Chore::Docs(options) => docs::run(&options),
         Chore::Dist(options) => dist::run(&options),
     };

@@ -15,7 +15,7 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 21] = [
+const NEEDS: [Need; 25] = [
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
     Need { program: "c++", package: "g++", for_what: "the C header in C++" },
     Need { program: "pkg-config", package: "pkg-config", for_what: "the C library" },
@@ -29,6 +29,18 @@ const NEEDS: [Need; 21] = [
     Need { program: "bison", package: "bison", for_what: "building kernels" },
     Need { program: "bc", package: "bc", for_what: "building kernels" },
     Need { program: "git", package: "git", for_what: "porting patches" },
+    Need { program: "patch", package: "patch", for_what: "comparing ports with patch's" },
+    Need { program: "wiggle", package: "wiggle", for_what: "comparing ports with wiggle's" },
+    Need {
+        program: "mkbootimg",
+        package: "mkbootimg",
+        for_what: "comparing boot images with the reference tools'",
+    },
+    Need {
+        program: "abootimg",
+        package: "abootimg",
+        for_what: "comparing boot images with the reference tools'",
+    },
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86", for_what: "the guest" },
     Need { program: "qemu-system-aarch64", package: "qemu-system-arm", for_what: "the arm64 guest" },
     Need { program: "busybox", package: "busybox-static", for_what: "the guest's initial file system" },

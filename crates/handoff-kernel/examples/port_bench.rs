@@ -1,6 +1,7 @@
 //! Ports the corpus with each tool that is installed, and prints how often each was right.
 //!
-//! `cargo run -p handoff-kernel --example port_bench`
+//! `cargo run -p handoff-kernel --example port_bench`, and with `--json FILE` it writes the figures down as
+//! `cargo xtask bench port` keeps them.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use handoff_kernel::patch::{Limits, parse};
 use handoff_kernel::port::{Options, Outcome, port};
+use serde_json::json;
 
 #[path = "../tests/corpus/mod.rs"]
 mod corpus;
@@ -52,12 +54,11 @@ fn main() {
     let cases = corpus::cases();
     println!("| case | {} |", TOOLS.map(|(name, _)| name).join(" | "));
     println!("|---|{}", "---|".repeat(TOOLS.len()));
-    let mut totals = vec![[0usize; 4]; TOOLS.len()];
+    let mut totals = [[0usize; 4]; TOOLS.len()];
     for case in &cases {
         let mut row = format!("| {} |", case.name);
         for (index, (_, tool)) in TOOLS.iter().enumerate() {
-            let verdict = judge(case, *tool);
-            let (column, word) = match verdict {
+            let (column, word) = match judge(case, *tool) {
                 Verdict::Right => (Some(0), "right"),
                 Verdict::GaveUp => (Some(1), "gave up"),
                 Verdict::WrongSaid => (Some(2), "doubtful"),
@@ -72,8 +73,19 @@ fn main() {
         println!("{row}");
     }
     println!("\n| tool | right | gave up | doubtful, said so | wrong, unsaid |\n|---|---|---|---|---|");
-    for ((name, _), [right, gave_up, said, wrong]) in TOOLS.iter().zip(totals) {
-        println!("| {name} | {right} | {gave_up} | {said} | {wrong} |");
+    let mut tools = Vec::new();
+    // A tool that is not installed has no row.
+    for ((name, _), counts) in TOOLS.iter().zip(totals).filter(|(_, counts)| counts.iter().sum::<usize>() > 0)
+    {
+        let [right, gave_up, doubtful, wrong] = counts;
+        println!("| {name} | {right} | {gave_up} | {doubtful} | {wrong} |");
+        tools.push(json!({
+            "name": name, "right": right, "gave_up": gave_up, "doubtful": doubtful, "wrong": wrong,
+        }));
+    }
+    if let Some(file) = std::env::args().skip_while(|word| word != "--json").nth(1) {
+        let text = json!({ "cases": cases.len(), "tools": tools }).to_string();
+        fs::write(&file, text).unwrap_or_else(|error| panic!("cannot write {file}: {error}"));
     }
 }
 

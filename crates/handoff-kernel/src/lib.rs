@@ -2,6 +2,10 @@
 
 pub mod analyse;
 pub mod build;
+pub mod document;
 pub mod guest;
 pub mod patch;
 pub mod port;
+pub mod prove;
+
+pub mod study;

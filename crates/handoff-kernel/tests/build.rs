@@ -6,82 +6,14 @@ use handoff_kernel::build::{Base, BuildError, Built, KernelArch, KernelBuild, gu
 use handoff_kernel::guest::Stopper;
 use handoff_testkit::{require, require_tool};
 
-/// The targets and variables of a kernel's Makefile that a build uses.
-const MAKEFILE: &str = r#"
-VERSION = 6
-PATCHLEVEL = 1
-CFLAGS = -O2
-%config: ; @printf 'CONFIG_BASE=y\n# CONFIG_NET is not set\nCONFIG_NAME="x"\n' >$(O)/.config
-olddefconfig: ; @awk -f $(CURDIR)/scripts/conf.awk $(CURDIR)/Kconfig $(O)/.config >$(O)/.new && mv $(O)/.new $(O)/.config
-bzImage Image zImage: $(O)/fair.o $(O)/tcp.o
-	@mkdir -p $(O)/include/config $(dir $(O)/$(IMAGE_$@))
-	@echo 6.1.0-test >$(O)/include/config/kernel.release
-	@cat $^ >$(O)/$(IMAGE_$@)
-IMAGE_bzImage = arch/x86/boot/bzImage
-IMAGE_Image = arch/arm64/boot/Image
-IMAGE_zImage = arch/arm/boot/zImage
-flags = $(CFLAGS) $(CFLAGS_$(notdir $@)) $(if $(GCOV_PROFILE_$(notdir $@)),--coverage)
-$(O)/%.o: FORCE
-	@echo '$(CC) $(flags)' | cmp -s - $@.flags && [ ! $(file) -nt $@ ] || { \
-	  echo '  CC      $*.o'; echo '$(CC) $(flags)' >$@.flags; $(CC) $(flags) -c -o $@ $(file); }
-$(O)/fair.o: file = kernel/sched/fair.c
-$(O)/tcp.o: file = net/tcp.c
-modules: ; @echo '  MOD'
-FORCE:
-"#;
+#[path = "tiny/mod.rs"]
+mod tiny;
 
-/// Keeps the last value of each symbol that Kconfig has, and drops what depends on what is off.
-const CONF: &str = r##"
-FNR == NR { if ($1 == "config") { name = "CONFIG_" $2; known[name] = 1 } if ($1 == "depends") needs[name] = "CONFIG_" $3; next }
-/^CONFIG_/ { split($0, part, "="); value[part[1]] = substr($0, length(part[1]) + 2) }
-/^# CONFIG_.* is not set/ { value[$2] = "n" }
-END { for (name in value) if (known[name]) {
-  if (value[name] == "n" || (needs[name] && value[needs[name]] !~ /[ym]/)) print "# " name " is not set"
-  else print name "=" value[name] } }
-"##;
+use tiny::{Tree, tools};
 
-const KCONFIG: &str = "config BASE\n\tbool \"b\"\nconfig NET\n\tbool \"n\"\nconfig BINDER\n\tbool \"x\"\n\tdepends on NET\n\
-    config NAME\n\tstring \"s\"\nconfig DEBUG_FS\n\tbool \"d\"\nconfig GCOV_KERNEL\n\tbool \"g\"\n";
-
-const FAIR: &str =
-    "static int wake_wide(int x) { return x * 3; }\nint select_task(int x) { return wake_wide(x); }\n";
-
-struct Tree {
-    folder: tempfile::TempDir,
-}
-
-impl Tree {
-    fn new() -> Self {
-        let tree = Self { folder: tempfile::tempdir().expect("a folder") };
-        tree.write("Makefile", MAKEFILE);
-        tree.write("Kconfig", KCONFIG);
-        tree.write("scripts/conf.awk", CONF);
-        tree.write("kernel/sched/fair.c", FAIR);
-        tree.write("net/tcp.c", "int tcp(void) { return 1; }\n");
-        tree
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        let path = self.path("tree").join(name);
-        std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
-        std::fs::write(path, text).expect("written");
-    }
-
-    fn build(&self) -> KernelBuild {
-        let arch = KernelArch::host().expect("required before");
-        KernelBuild::new(self.path("tree"), self.path("build")).arch(arch).jobs(1)
-    }
-}
-
-fn tools() -> Result<(), String> {
-    KernelArch::host().ok_or("needs a machine that kernels are built on")?;
-    ["make", "gcc", "flex", "bison", "bc", "perl", "awk"]
-        .iter()
-        .try_for_each(|tool| require_tool(tool).map(drop))
+fn build(tree: &Tree) -> KernelBuild {
+    let arch = KernelArch::host().expect("required before");
+    KernelBuild::new(tree.path("tree"), tree.path("build")).arch(arch).jobs(1)
 }
 
 fn functions(built: &Built) -> String {
@@ -94,7 +26,7 @@ fn functions(built: &Built) -> String {
 fn a_kernel_is_built_outside_its_tree_with_what_was_asked_for() {
     require!(tools());
     let tree = Tree::new();
-    let build = tree.build().fragment("net", "CONFIG_NET=y\nCONFIG_BINDER=y\n").expect("good");
+    let build = build(&tree).fragment("net", "CONFIG_NET=y\nCONFIG_BINDER=y\n").expect("good");
     let build = build.fragment("more", "CONFIG_NAME=\"a b\"\n# CONFIG_BASE is not set\n").expect("good");
     let built = build.run().expect("built");
     assert_eq!(built.release, "6.1.0-test");
@@ -120,7 +52,7 @@ fn a_kernel_is_built_outside_its_tree_with_what_was_asked_for() {
 fn a_symbol_that_does_not_survive_stops_the_build_with_the_reason() {
     require!(tools());
     let tree = Tree::new();
-    let build = tree.build().fragment("f", "CONFIG_BINDER=y\nCONFIG_TYPO=y\n").expect("good");
+    let build = build(&tree).fragment("f", "CONFIG_BINDER=y\nCONFIG_TYPO=y\n").expect("good");
     let error = build.run().expect_err("NET is off");
     let BuildError::Unmet { unmet } = &error else { panic!("{error}") };
     assert_eq!(
@@ -139,7 +71,7 @@ fn the_first_error_is_told_first() {
     require!(tools());
     let tree = Tree::new();
     tree.write("kernel/sched/fair.c", "int wake(void)\n{\n\treturn nope;\n}\n");
-    let error = tree.build().ccache(false).run().expect_err("it does not compile");
+    let error = build(&tree).ccache(false).run().expect_err("it does not compile");
     let BuildError::Compile { first, log, .. } = &error else { panic!("{error}") };
     assert_eq!((first.file.as_str(), first.line), ("kernel/sched/fair.c", 3));
     assert!(first.message.contains("nope") && first.message.contains("undeclared"), "{}", first.message);
@@ -155,22 +87,22 @@ fn a_visible_file_keeps_its_small_functions() {
     let tree = Tree::new();
     tree.write("kernel/sched/Makefile", "CFLAGS_fair.o := -DOWN\n");
     tree.write("drivers/fair.c", "");
-    let plain = tree.build().run().expect("built");
+    let plain = build(&tree).run().expect("built");
     assert!(!functions(&plain).contains("wake_wide"), "inlined");
-    let visible = tree.build().visible("kernel/sched/fair.c").run().expect("built");
+    let visible = build(&tree).visible("kernel/sched/fair.c").run().expect("built");
     assert_eq!(visible.compiled, 1, "only that file");
     assert!(functions(&visible).contains("wake_wide"), "{}", functions(&visible));
     assert!(visible.notes[0].contains("drivers/fair.c"), "{:?}", visible.notes);
     let flags = std::fs::read_to_string(tree.path("build/fair.o.flags")).expect("kept by the tree");
     assert!(flags.contains("-DOWN -fno-inline"), "the tree's own flags stay: {flags}");
-    assert!(tree.build().visible("kernel/none.c").run().is_err());
+    assert!(build(&tree).visible("kernel/none.c").run().is_err());
 }
 
 #[test]
 fn branches_are_counted_where_that_was_asked_for() {
     require!(tools());
     let tree = Tree::new();
-    let built = tree.build().count_branches("kernel/sched/fair.c").run().expect("built");
+    let built = build(&tree).count_branches("kernel/sched/fair.c").run().expect("built");
     let config = std::fs::read_to_string(&built.config).expect("a configuration");
     assert!(config.contains("CONFIG_GCOV_KERNEL=y"), "{config}");
     assert!(tree.path("build/fair.gcno").exists());
@@ -182,7 +114,7 @@ fn a_given_configuration_is_the_base() {
     require!(tools());
     let tree = Tree::new();
     tree.write("mine", "CONFIG_NAME=\"mine\"\nCONFIG_NET=y\n");
-    let build = tree.build().base(Base::File(tree.path("tree/mine")));
+    let build = build(&tree).base(Base::File(tree.path("tree/mine")));
     let built = build.fragment("f", "CONFIG_BINDER=y\n").expect("good").run().expect("built");
     let config = std::fs::read_to_string(&built.config).expect("a configuration");
     assert!(config.contains("CONFIG_NAME=\"mine\"") && config.contains("CONFIG_BINDER=y"), "{config}");
@@ -194,7 +126,7 @@ fn a_stopped_build_ends() {
     let tree = Tree::new();
     let stopper = Stopper::new();
     stopper.stop();
-    let result = tree.build().stopper(&stopper).run();
+    let result = build(&tree).stopper(&stopper).run();
     assert!(matches!(result, Err(BuildError::Cancelled)), "{result:?}");
 }
 

@@ -1,106 +1,21 @@
 //! The document, in the outline of the feature study, as Markdown and as one HTML file.
 
-use std::fmt::Write as _;
-
 use super::graph::Mark;
 use super::history::Relation;
 use super::interface::What;
 use super::key::Rule;
 use super::{Analysis, svg};
-
-/// A piece of the document; text may hold `code` between backquotes.
-enum Block {
-    Heading(usize, String),
-    Text(String),
-    /// The words of others.
-    Quote(String),
-    /// What a person has to write.
-    Prompt(String),
-    List(Vec<String>),
-    Table(Vec<&'static str>, Vec<Vec<String>>),
-    Image(String),
-}
+use crate::document::{self, Block, code, plain};
 
 impl Analysis {
     /// The document as Markdown; the call graph stands in it as an SVG image.
     pub fn markdown(&self) -> String {
-        let mut out = String::new();
-        for block in self.blocks() {
-            match block {
-                Block::Heading(level, text) => _ = write!(out, "{} {text}\n\n", "#".repeat(level)),
-                Block::Text(text) => _ = write!(out, "{text}\n\n"),
-                Block::Quote(text) => {
-                    for line in text.lines() {
-                        let _ = writeln!(out, "> {}", line.replace('<', "&lt;"));
-                    }
-                    out.push('\n');
-                }
-                Block::Prompt(text) => _ = write!(out, "> **To be written by a person:** {text}\n\n"),
-                Block::List(items) => {
-                    items.iter().for_each(|item| _ = writeln!(out, "- {item}"));
-                    out.push('\n');
-                }
-                Block::Table(head, rows) => {
-                    let _ = writeln!(out, "| {} |", head.join(" | "));
-                    let _ = writeln!(out, "|{}", "---|".repeat(head.len()));
-                    for row in rows {
-                        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-                        let _ = writeln!(out, "| {} |", cells.join(" | "));
-                    }
-                    out.push('\n');
-                }
-                Block::Image(image) => _ = writeln!(out, "{image}"),
-            }
-        }
-        out
+        document::markdown(&self.blocks())
     }
 
     /// The document as one HTML file that opens offline.
     pub fn html(&self) -> String {
-        const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#223}\
-            table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccd;padding:.25em .6em;text-align:left;\
-            vertical-align:top}th{background:#f4f5f8}code{background:#f4f5f8;padding:0 .2em;overflow-wrap:anywhere}\
-            blockquote{margin:1em 0;padding:.2em 1em;border-left:4px solid #ccd;color:#445;white-space:pre-wrap}\
-            .prompt{border-left:4px solid #a86b00;background:#fff6dd;padding:.4em 1em;margin:1em 0}\
-            .image{overflow-x:auto}@media print{.image svg{max-width:100%;height:auto}}";
-        let title = self.title();
-        let mut out = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\
-             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n",
-            svg::escape(&title)
-        );
-        for block in self.blocks() {
-            match block {
-                Block::Heading(level, text) => _ = writeln!(out, "<h{level}>{}</h{level}>", inline(&text)),
-                Block::Text(text) => _ = writeln!(out, "<p>{}</p>", inline(&text)),
-                Block::Quote(text) => _ = writeln!(out, "<blockquote>{}</blockquote>", svg::escape(&text)),
-                Block::Prompt(text) => {
-                    _ = writeln!(
-                        out,
-                        "<p class=\"prompt\"><b>To be written by a person:</b> {}</p>",
-                        inline(&text)
-                    );
-                }
-                Block::List(items) => {
-                    let items: String =
-                        items.iter().map(|item| format!("<li>{}</li>", inline(item))).collect();
-                    let _ = writeln!(out, "<ul>{items}</ul>");
-                }
-                Block::Table(head, rows) => {
-                    let head: String = head.iter().map(|cell| format!("<th>{}</th>", inline(cell))).collect();
-                    let _ = writeln!(out, "<table><tr>{head}</tr>");
-                    for row in rows {
-                        let cells: String =
-                            row.iter().map(|cell| format!("<td>{}</td>", inline(cell))).collect();
-                        let _ = writeln!(out, "<tr>{cells}</tr>");
-                    }
-                    out.push_str("</table>\n");
-                }
-                Block::Image(image) => _ = writeln!(out, "<div class=\"image\">{image}</div>"),
-            }
-        }
-        out.push_str("</body></html>\n");
-        out
+        document::html(&self.title(), &self.blocks())
     }
 
     /// The call graph alone.
@@ -118,7 +33,8 @@ impl Analysis {
         }
     }
 
-    fn blocks(&self) -> Vec<Block> {
+    /// The document in pieces, to be part of another one.
+    pub fn blocks(&self) -> Vec<Block> {
         let mut out = vec![Block::Heading(1, self.title())];
         self.principle(&mut out);
         self.history(&mut out);
@@ -160,7 +76,7 @@ impl Analysis {
                 patch.author.clone().unwrap_or_default(),
             ]
         });
-        out.push(Block::Table(vec!["date", "commit", "subject", "author"], rows.collect()));
+        out.push(Block::table(&["date", "commit", "subject", "author"], rows.collect()));
         if self.related.is_empty() {
             out.push(Block::Text(
                 "No follow-up, fix or revert was found: the tree has no history, or the history names none."
@@ -178,7 +94,7 @@ impl Analysis {
                 let id = &related.id[..related.id.len().min(12)];
                 vec![related.date.clone(), format!("`{id}`"), plain(&related.subject), relation.to_owned()]
             });
-            out.push(Block::Table(vec!["date", "commit", "subject", "relation"], rows.collect()));
+            out.push(Block::table(&["date", "commit", "subject", "relation"], rows.collect()));
         }
         out.push(Block::Prompt(
             "how the feature came to be: earlier versions, discussions, and why it was changed.".to_owned(),
@@ -210,7 +126,7 @@ impl Analysis {
                 code(&change.file),
             ]
         });
-        out.push(Block::Table(vec!["kind", "what", "name", "as it is", "file"], rows.collect()));
+        out.push(Block::table(&["kind", "what", "name", "as it is", "file"], rows.collect()));
     }
 
     fn code_section(&self, out: &mut Vec<Block>) {
@@ -222,7 +138,7 @@ impl Analysis {
             };
             vec![code(&stat.file), format!("+{}", stat.added), format!("-{}", stat.removed), note]
         });
-        out.push(Block::Table(vec!["file", "added", "removed", "note"], rows.collect()));
+        out.push(Block::table(&["file", "added", "removed", "note"], rows.collect()));
         let rows = self.functions.iter().map(|function| {
             let place = format!("{}:{}", function.file, function.line);
             vec![
@@ -234,7 +150,7 @@ impl Analysis {
         });
         let rows: Vec<_> = rows.collect();
         if !rows.is_empty() {
-            out.push(Block::Table(vec!["function", "what", "where", "lines touched"], rows));
+            out.push(Block::table(&["function", "what", "where", "lines touched"], rows));
         }
     }
 
@@ -332,7 +248,7 @@ impl Analysis {
                 let files = subsystem.files.iter().map(|file| code(file)).collect::<Vec<_>>().join(", ");
                 vec![subsystem.name.clone(), subsystem.status.clone(), people, files]
             });
-            out.push(Block::Table(vec!["subsystem", "status", "people and lists", "files"], rows.collect()));
+            out.push(Block::table(&["subsystem", "status", "people and lists", "files"], rows.collect()));
         }
         out.push(Block::Prompt(
             "how each of them is affected: at run time, in memory, in its timing, in its tests.".to_owned(),
@@ -387,33 +303,4 @@ fn word(mark: Mark) -> &'static str {
         Mark::Changed => "changed",
         Mark::Removed => "removed",
     }
-}
-
-/// Text of others inside a sentence: nothing in it may become markup.
-fn plain(text: &str) -> String {
-    text.replace('`', "'").replace('<', "‹").replace('>', "›").replace("**", "*")
-}
-
-fn code(text: &str) -> String {
-    format!("`{}`", text.replace('`', "'"))
-}
-
-/// Escapes text and turns backquotes and double stars into elements.
-fn inline(text: &str) -> String {
-    let mut out = String::new();
-    for (index, part) in text.split('`').enumerate() {
-        if index % 2 == 1 {
-            let _ = write!(out, "<code>{}</code>", svg::escape(part));
-            continue;
-        }
-        for (index, piece) in part.split("**").enumerate() {
-            let piece = svg::escape(piece);
-            if index % 2 == 1 {
-                let _ = write!(out, "<b>{piece}</b>");
-            } else {
-                out.push_str(&piece);
-            }
-        }
-    }
-    out
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::graph::{Graph, Mark};
+use crate::document::escape;
 
 const ROW: usize = 34;
 const HEIGHT: usize = 24;
@@ -157,8 +158,4 @@ fn legend(out: &mut String, y: usize) {
         x += 90;
     }
     let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\">dashed: through a table of operations</text>");
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

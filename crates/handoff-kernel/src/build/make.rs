@@ -116,6 +116,9 @@ impl<'a> Make<'a> {
             .env("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970")
             .env("KBUILD_BUILD_USER", "handoff")
             .env("KBUILD_BUILD_HOST", "handoff")
+            // ... in another folder, too: paths below the folder of both are hashed as relative ones.
+            .env("CCACHE_BASEDIR", common_folder(&self.tree, &self.folder))
+            .env("CCACHE_NOHASHDIR", "1")
             .env_remove("MAKEFLAGS")
             .env_remove("KBUILD_OUTPUT")
             .stdin(Stdio::null())
@@ -138,6 +141,11 @@ impl<'a> Make<'a> {
         let status = process.wait(END);
         Ok((text, status.is_some_and(|status| status.success())))
     }
+}
+
+/// The longest folder that holds both.
+fn common_folder(a: &Path, b: &Path) -> PathBuf {
+    a.components().zip(b.components()).take_while(|(a, b)| a == b).map(|(part, _)| part).collect()
 }
 
 fn check_tools(arch: KernelArch) -> Result<(), BuildError> {
@@ -172,6 +180,13 @@ mod tests {
         assert_eq!(missing_header("gelf.h: No such file or directory"), Some("libelf-dev"));
         assert_eq!(missing_header("openssl/bio.h: No such file or directory"), Some("libssl-dev"));
         assert_eq!(missing_header("linux/own.h: No such file or directory"), None);
+    }
+
+    #[test]
+    fn paths_are_hashed_below_what_is_common() {
+        let common = |a: &str, b: &str| common_folder(Path::new(a), Path::new(b));
+        assert_eq!(common("/w/a/linux", "/w/a/build"), Path::new("/w/a"));
+        assert_eq!(common("/w/linux", "/x/build"), Path::new("/"));
     }
 
     #[test]

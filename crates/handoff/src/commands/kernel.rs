@@ -4,7 +4,9 @@ mod analyse;
 mod boot;
 mod build;
 mod port;
+mod prove;
 mod source;
+mod study;
 
 use clap::Subcommand;
 
@@ -17,7 +19,9 @@ Examples:
   handoff kernel port v3.13..v3.14 --source linux --onto linux-3.4
   handoff kernel source linux-source-6.1 --into ~/src
   handoff kernel build ~/src/linux-source-6.1 --out build
-  handoff kernel boot build";
+  handoff kernel boot build
+  handoff kernel prove build --probe 'function:tcp_push, >= 10' -- workload tcp-rr
+  handoff kernel study experiments/wake-wide-study.toml";
 
 /// Understand kernel patches, bring them to another tree, build it and boot it
 #[derive(Debug, clap::Args)]
@@ -37,8 +41,15 @@ enum Kernel {
     Build(build::Options),
     /// Bring patches to another tree: every hunk says where it went, or what it needs
     Port(port::Options),
+    /// Boot a kernel, run a load, and prove that a feature is executed and has an effect
+    Prove(prove::Options),
     /// Fetch the distribution's kernel source and unpack it
     Source(source::Options),
+    /// Study a feature: analyse, port, build without and with it, prove, measure, write the document
+    Study(study::Options),
+    /// Boot a kernel of a study once, for one figure
+    #[command(hide = true)]
+    Trial(study::trial::Options),
 }
 
 impl Options {
@@ -48,7 +59,10 @@ impl Options {
             Kernel::Boot(options) => options.run(output),
             Kernel::Build(options) => options.run(output),
             Kernel::Port(options) => options.run(output),
+            Kernel::Prove(options) => options.run(output),
             Kernel::Source(options) => options.run(output),
+            Kernel::Study(options) => options.run(output),
+            Kernel::Trial(options) => options.run(output),
         }
     }
 }

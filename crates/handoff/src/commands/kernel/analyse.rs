@@ -77,9 +77,18 @@ impl Options {
     }
 }
 
-/// Where facts of files are kept, by the rules of the XDG base directories.
+/// Where facts of files are kept.
 fn cache() -> Option<PathBuf> {
+    Some(cache_folder()?.join("analyse"))
+}
+
+/// Handoff's cache folder: the one that the environment names, or by the rules of the XDG base
+/// directories.
+pub(super) fn cache_folder() -> Option<PathBuf> {
+    if let Some(folder) = env::var_os(handoff_kernel::guest::CACHE_DIR).filter(|folder| !folder.is_empty()) {
+        return Some(folder.into());
+    }
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(base.join("handoff/analyse"))
+    Some(base.join("handoff"))
 }

@@ -52,6 +52,28 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
+/// All that a kernel says on its console, kept whatever becomes of it.
+#[derive(Clone, Default)]
+pub(super) struct SerialLog(Arc<Mutex<String>>);
+
+impl SerialLog {
+    /// The guest, with its console kept here.
+    pub(super) fn kept(&self, builder: Builder) -> Builder {
+        let said = Arc::clone(&self.0);
+        builder.verbose_console(true).on_console(move |line| {
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            said.push_str(line);
+            said.push('\n');
+        })
+    }
+
+    /// Writes it to a file.
+    pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
+        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::fs::write(file, said.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
+    }
+}
+
 /// A kernel that came up.
 #[derive(Debug, Serialize)]
 struct Report {
@@ -81,14 +103,12 @@ impl fmt::Display for Report {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let (kernel, arch) = find(&self.kernel, self.arch)?;
-        let said = Arc::new(Mutex::new(String::new()));
+        let said = SerialLog::default();
         let stopper = Stopper::new();
         let builder = self.builder(kernel, arch, &said).stopper(&stopper);
         let outcome = until_interrupted(&stopper, || self.in_guest(builder, output));
         if let Some(file) = &self.log {
-            let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-            std::fs::write(file, said.as_bytes())
-                .with_context(|| format!("cannot write {}", file.display()))?;
+            said.write(file)?;
         }
         match outcome? {
             (Some(status), _) if status != 0 => std::process::exit(status),
@@ -96,20 +116,9 @@ impl Options {
         }
     }
 
-    fn builder(&self, kernel: Kernel, arch: Option<Arch>, said: &Arc<Mutex<String>>) -> Builder {
-        let said = Arc::clone(said);
-        let keep = move |line: &str| {
-            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-            said.push_str(line);
-            said.push('\n');
-        };
-        let builder = self
-            .hardware
-            .builder()
-            .kernel(kernel)
-            .verbose_console(true)
-            .on_console(keep)
-            .on_progress(|what| eprintln!("{what}"));
+    fn builder(&self, kernel: Kernel, arch: Option<Arch>, said: &SerialLog) -> Builder {
+        let builder = said.kept(self.hardware.builder()).kernel(kernel);
+        let builder = builder.on_progress(|what| eprintln!("{what}"));
         match arch {
             Some(arch) => builder.arch(arch),
             None => builder,
@@ -157,7 +166,7 @@ fn report(guest: &Guest) -> Report {
 }
 
 /// The image in a build folder, or the image itself.
-fn find(path: &Path, arch: Option<Arch>) -> anyhow::Result<(Kernel, Option<Arch>)> {
+pub(super) fn find(path: &Path, arch: Option<Arch>) -> anyhow::Result<(Kernel, Option<Arch>)> {
     if !path.is_dir() {
         return Ok((Kernel::Image { image: path.to_owned(), modules: None }, arch));
     }

@@ -1,0 +1,167 @@
+//! A document of headings, text, tables and pictures, as Markdown and as one HTML file.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+/// A piece of a document; text may hold `code` between backquotes and **strong** words between stars.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Block {
+    /// A heading of this level, from 1.
+    Heading(usize, String),
+    /// A paragraph.
+    Text(String),
+    /// The words of others.
+    Quote(String),
+    /// Lines that keep their form, such as code and logs.
+    Lines(String),
+    /// What a person has to write.
+    Prompt(String),
+    /// Items.
+    List(Vec<String>),
+    /// Columns' heads, and rows.
+    Table(Vec<String>, Vec<Vec<String>>),
+    /// An SVG picture.
+    Image(String),
+}
+
+impl Block {
+    /// A table with these heads.
+    pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Self {
+        Self::Table(heads.iter().map(|head| (*head).to_owned()).collect(), rows)
+    }
+}
+
+/// Lets headings begin that many levels lower, for a document inside another.
+#[must_use]
+pub fn lowered(blocks: Vec<Block>, by: usize) -> Vec<Block> {
+    let lower = |block| match block {
+        Block::Heading(level, text) => Block::Heading((level + by).min(6), text),
+        other => other,
+    };
+    blocks.into_iter().map(lower).collect()
+}
+
+/// The document as Markdown; pictures stand in it as SVG.
+#[must_use]
+pub fn markdown(blocks: &[Block]) -> String {
+    let mut out = String::new();
+    for block in blocks {
+        match block {
+            Block::Heading(level, text) => _ = write!(out, "{} {text}\n\n", "#".repeat(*level)),
+            Block::Text(text) => _ = write!(out, "{text}\n\n"),
+            Block::Quote(text) => {
+                for line in text.lines() {
+                    let _ = writeln!(out, "> {}", line.replace('<', "&lt;"));
+                }
+                out.push('\n');
+            }
+            Block::Lines(text) => {
+                _ = write!(out, "```text\n{}\n```\n\n", text.trim_end().replace("```", "` ` `"));
+            }
+            Block::Prompt(text) => _ = write!(out, "> **To be written by a person:** {text}\n\n"),
+            Block::List(items) => {
+                items.iter().for_each(|item| _ = writeln!(out, "- {item}"));
+                out.push('\n');
+            }
+            Block::Table(head, rows) => {
+                let _ = writeln!(out, "| {} |", head.join(" | "));
+                let _ = writeln!(out, "|{}", "---|".repeat(head.len()));
+                for row in rows {
+                    let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+                    let _ = writeln!(out, "| {} |", cells.join(" | "));
+                }
+                out.push('\n');
+            }
+            Block::Image(image) => _ = writeln!(out, "{image}"),
+        }
+    }
+    out
+}
+
+/// The document as one HTML file that opens offline.
+#[must_use]
+pub fn html(title: &str, blocks: &[Block]) -> String {
+    const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#223}\
+            table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccd;padding:.25em .6em;text-align:left;\
+            vertical-align:top}th{background:#f4f5f8}code{background:#f4f5f8;padding:0 .2em;overflow-wrap:anywhere}\
+            pre{background:#f4f5f8;padding:.6em 1em;overflow-x:auto;font-size:13px}blockquote{margin:1em 0;padding:.2em 1em;border-left:4px solid #ccd;color:#445;white-space:pre-wrap}\
+            .prompt{border-left:4px solid #a86b00;background:#fff6dd;padding:.4em 1em;margin:1em 0}\
+            .image{overflow-x:auto}@media print{.image svg{max-width:100%;height:auto}}";
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\
+             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n",
+        escape(title)
+    );
+    for block in blocks {
+        match block {
+            Block::Heading(level, text) => _ = writeln!(out, "<h{level}>{}</h{level}>", inline(text)),
+            Block::Text(text) => _ = writeln!(out, "<p>{}</p>", inline(text)),
+            Block::Quote(text) => _ = writeln!(out, "<blockquote>{}</blockquote>", escape(text)),
+            Block::Lines(text) => _ = writeln!(out, "<pre>{}</pre>", escape(text.trim_end())),
+            Block::Prompt(text) => {
+                _ = writeln!(
+                    out,
+                    "<p class=\"prompt\"><b>To be written by a person:</b> {}</p>",
+                    inline(text)
+                );
+            }
+            Block::List(items) => {
+                let items: String = items.iter().map(|item| format!("<li>{}</li>", inline(item))).collect();
+                let _ = writeln!(out, "<ul>{items}</ul>");
+            }
+            Block::Table(head, rows) => {
+                let head: String = head.iter().map(|cell| format!("<th>{}</th>", inline(cell))).collect();
+                let _ = writeln!(out, "<table><tr>{head}</tr>");
+                for row in rows {
+                    let cells: String = row.iter().map(|cell| format!("<td>{}</td>", inline(cell))).collect();
+                    let _ = writeln!(out, "<tr>{cells}</tr>");
+                }
+                out.push_str("</table>\n");
+            }
+            Block::Image(image) => _ = writeln!(out, "<div class=\"image\">{image}</div>"),
+        }
+    }
+    out.push_str("</body></html>\n");
+    out
+}
+
+/// Text of others inside a sentence: nothing in it may become markup.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.replace('`', "'").replace('<', "‹").replace('>', "›").replace("**", "*")
+}
+
+/// Text of others as code.
+#[must_use]
+pub fn code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'"))
+}
+
+/// Escapes text and turns backquotes and double stars into elements.
+fn inline(text: &str) -> String {
+    let mut out = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        if index % 2 == 1 {
+            let _ = write!(out, "<code>{}</code>", escape(part));
+            continue;
+        }
+        for (index, piece) in part.split("**").enumerate() {
+            let piece = escape(piece);
+            if index % 2 == 1 {
+                let _ = write!(out, "<b>{piece}</b>");
+            } else {
+                out.push_str(&piece);
+            }
+        }
+    }
+    out
+}
+
+/// Text for XML and HTML, attributes included.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,172 @@
+//! Which branches of a function were taken, from gcov's counts of one file of the kernel.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::ProveError;
+use crate::guest::{Guest, GuestCommand};
+
+/// Where the kernel keeps the counts.
+const FOLDER: &str = "/sys/kernel/debug/gcov";
+
+/// One line of a function with the branches that leave it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// The line of the file.
+    pub line: u64,
+    /// How often it was executed.
+    pub count: u64,
+    /// How often each branch that leaves it was taken.
+    pub taken: Vec<u64>,
+}
+
+impl fmt::Display for Branch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let taken: Vec<String> = self.taken.iter().map(ToString::to_string).collect();
+        write!(f, "line {}: executed {}, branches taken {}", self.line, self.count, taken.join(", "))
+    }
+}
+
+/// Sets all counts to 0; mounts debugfs where that was not done.
+pub(super) fn reset_script() -> String {
+    format!(
+        "[ -e {FOLDER}/reset ] || mount -t debugfs none /sys/kernel/debug; \
+         [ ! -e {FOLDER}/reset ] || echo 0 >{FOLDER}/reset"
+    )
+}
+
+type Counts = (f64, Vec<Branch>);
+
+/// How often a function of a file was called, and its branches; or why nobody counted.
+pub(super) fn read(
+    guest: &mut Guest,
+    build: &Path,
+    file: &str,
+    function: &str,
+) -> Result<Result<Counts, String>, ProveError> {
+    let fail = |what: &str, error: &dyn fmt::Display| ProveError::Gcov(format!("{what}: {error}"));
+    let build = build.canonicalize().map_err(|error| fail("the build folder", &error))?;
+    let stem = file.trim_end_matches(".c");
+    let notes = build.join(format!("{stem}.gcno"));
+    if !notes.is_file() {
+        return Ok(Err(format!("{file} was built without counting: build with `--count-branches {file}`")));
+    }
+    // Under the path of the folder that it was built in, which need not be the one with the notes.
+    let script = format!("f=$(find {FOLDER} -path '*/{stem}.gcda' | head -n 1); [ -n \"$f\" ] && cat \"$f\"");
+    let output = guest.run(&GuestCommand::shell(script))?;
+    if !output.success() {
+        return Ok(Err(format!("the guest's kernel has no counts of {file}: it is another build's")));
+    }
+    let area = tempfile::tempdir().map_err(|error| fail("a temporary folder", &error))?;
+    let name = stem.rsplit('/').next().unwrap_or(stem);
+    let into = |end: &str| area.path().join(format!("{name}.{end}"));
+    std::fs::copy(&notes, into("gcno")).map_err(|error| fail("the notes of the compiler", &error))?;
+    std::fs::write(into("gcda"), &output.stdout).map_err(|error| fail("the counts", &error))?;
+    let gcov = Command::new("gcov")
+        .current_dir(area.path())
+        .args(["--json-format", "--stdout", "--branch-probabilities", "--branch-counts"])
+        .arg(into("gcda"))
+        .output()
+        .map_err(|error| fail("gcov (it comes with GCC)", &error))?;
+    if !gcov.status.success() {
+        return Err(fail("gcov", &String::from_utf8_lossy(&gcov.stderr).trim()));
+    }
+    parse(&String::from_utf8_lossy(&gcov.stdout), function).map_err(|error| fail("what gcov says", &error))
+}
+
+/// Finds a function in gcov's JSON.
+fn parse(text: &str, function: &str) -> Result<Result<Counts, String>, serde_json::Error> {
+    let report: Report = serde_json::from_str(text)?;
+    for file in report.files {
+        let Some(found) = file.functions.iter().find(|candidate| candidate.name == function) else {
+            continue;
+        };
+        let inside = |line: &&Line| (found.start_line..=found.end_line).contains(&line.line_number);
+        let branches = file
+            .lines
+            .iter()
+            .filter(inside)
+            .filter(|line| !line.branches.is_empty())
+            .map(|line| Branch {
+                line: line.line_number,
+                count: line.count,
+                taken: line.branches.iter().map(|branch| branch.count).collect(),
+            })
+            .collect();
+        return Ok(Ok((found.execution_count as f64, branches)));
+    }
+    Ok(Err(format!("gcov knows no function {function} in that file")))
+}
+
+#[derive(Deserialize)]
+struct Report {
+    files: Vec<File>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    functions: Vec<Function>,
+    #[serde(default)]
+    lines: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    name: String,
+    start_line: u64,
+    end_line: u64,
+    execution_count: u64,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    line_number: u64,
+    count: u64,
+    #[serde(default)]
+    branches: Vec<Taken>,
+}
+
+#[derive(Deserialize)]
+struct Taken {
+    count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use handoff_testkit::{require, require_tool};
+
+    #[test]
+    fn what_gcov_writes_is_understood() {
+        require!(require_tool("gcc").and_then(|_| require_tool("gcov")));
+        let folder = tempfile::tempdir().expect("a folder");
+        let source = "static int half(int x)\n{\n\tif (x % 3 == 0)\n\t\treturn 0;\n\treturn x / 2;\n}\n\
+                      int main(void)\n{\n\tint sum = 0;\n\tfor (int i = 0; i < 9; i++)\n\t\tsum += half(i);\n\treturn sum == 0;\n}\n";
+        std::fs::write(folder.path().join("x.c"), source).expect("written");
+        let run = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).current_dir(folder.path()).args(arguments).output();
+            let output = output.expect("it runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        run("gcc", &["-O2", "--coverage", "-c", "x.c"]);
+        run("gcc", &["--coverage", "x.o", "-o", "x"]);
+        run("./x", &[]);
+        let text = run(
+            "gcov",
+            &["--json-format", "--stdout", "--branch-probabilities", "--branch-counts", "x.gcda"],
+        );
+        let (calls, branches) = parse(&text, "half").expect("JSON").expect("there");
+        assert_eq!(calls, 9.0);
+        let first = branches.iter().find(|branch| branch.line == 3).expect("the if");
+        let mut taken = first.taken.clone();
+        taken.sort_unstable();
+        assert_eq!((first.count, taken), (9, vec![3, 6]));
+        assert!(parse(&text, "none").expect("JSON").is_err());
+        assert!(parse("no json", "half").is_err());
+    }
+}

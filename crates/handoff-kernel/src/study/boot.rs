@@ -1,0 +1,119 @@
+//! One kernel of a study, ready to be booted.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::StudyError;
+use super::file::{Machine, ProofPlan};
+use crate::guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
+use crate::prove::{Probe, Proof, prove};
+
+/// Where handoff stands in the guest.
+pub const PROGRAM: &str = "/bin/handoff";
+
+/// A kernel and the guest to boot it in, as a file that another process reads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Boot {
+    /// The boot image.
+    pub image: PathBuf,
+    /// The folder that it was built in.
+    pub build: PathBuf,
+    /// The guest.
+    pub machine: Machine,
+    /// The handoff that is copied into the guest.
+    pub handoff: PathBuf,
+    /// The load under which the probes are looked at.
+    pub load: Vec<String>,
+    /// The load is a program of the guest, not a command of handoff.
+    pub raw: bool,
+    /// The load is killed after that many seconds.
+    pub limit_seconds: u64,
+    /// What must be seen.
+    pub probes: Vec<Probe>,
+}
+
+impl Boot {
+    pub(super) fn new(
+        image: &Path,
+        build: &Path,
+        machine: &Machine,
+        handoff: &Path,
+        plan: &ProofPlan,
+        probes: &[Probe],
+    ) -> Self {
+        Self {
+            image: image.to_owned(),
+            build: build.to_owned(),
+            machine: machine.clone(),
+            handoff: handoff.to_owned(),
+            load: plan.load.clone(),
+            raw: plan.raw,
+            limit_seconds: plan.limit_seconds,
+            probes: probes.to_vec(),
+        }
+    }
+
+    /// The guest, before it is booted; all that its kernel says goes to `console`.
+    ///
+    /// # Errors
+    ///
+    /// If the description of the guest is no good.
+    pub fn builder(
+        &self,
+        stopper: &Stopper,
+        console: impl FnMut(&str) + Send + 'static,
+    ) -> Result<Builder, GuestError> {
+        let mut builder = Guest::builder()
+            .kernel(Kernel::Image { image: self.image.clone(), modules: self.machine.modules.clone() })
+            .smp(self.machine.cpus.parse()?)
+            .memory_mib(self.machine.memory_mib)
+            .acceleration(self.machine.acceleration.parse().map_err(GuestError::Options)?)
+            .program(&self.handoff, PROGRAM)
+            .verbose_console(true)
+            .on_console(console)
+            .stopper(stopper);
+        for program in &self.machine.programs {
+            let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            builder = builder.program(program, format!("/bin/{name}"));
+        }
+        Ok(self.machine.append.iter().fold(builder, |builder, words| builder.append(words)))
+    }
+
+    /// Boots, and runs the setup script.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not come up, or the script fails.
+    pub fn start(
+        &self,
+        stopper: &Stopper,
+        console: impl FnMut(&str) + Send + 'static,
+    ) -> Result<Guest, StudyError> {
+        let mut guest = self.builder(stopper, console)?.boot()?;
+        if let Some(script) = &self.machine.setup {
+            let output =
+                guest.run(&GuestCommand::shell(script).timeout(Duration::from_secs(self.limit_seconds)))?;
+            if !output.success() {
+                return Err(StudyError::Setup { status: output.status, said: output.stderr_text() });
+            }
+        }
+        Ok(guest)
+    }
+
+    /// Runs the load in the guest and looks at the probes.
+    ///
+    /// # Errors
+    ///
+    /// If the guest fails, or tracing cannot be set up.
+    pub fn prove(&self, guest: &mut Guest) -> Result<Proof, StudyError> {
+        let command = if self.raw {
+            GuestCommand::new(&self.load[0]).args(&self.load[1..])
+        } else {
+            GuestCommand::new(PROGRAM).args(&self.load)
+        };
+        let command = command.timeout(Duration::from_secs(self.limit_seconds));
+        Ok(prove(guest, &command, &self.probes, Some(&self.build))?)
+    }
+}

@@ -1,0 +1,285 @@
+//! The file that describes a study.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::StudyError;
+use crate::build::KernelArch;
+use crate::guest::{Acceleration, Smp};
+use crate::prove::Probe;
+
+/// A study: a feature's patches, a tree to bring them to, and how to see what they do.
+///
+/// Paths in the file are relative to the file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// What it is called.
+    pub title: String,
+    /// What it asks.
+    #[serde(default)]
+    pub question: String,
+    /// The tree.
+    pub source: Source,
+    /// The feature.
+    pub feature: Feature,
+    /// How both kernels are built.
+    #[serde(default)]
+    pub build: Build,
+    /// The guest that they are booted in.
+    #[serde(default)]
+    pub guest: Machine,
+    /// How it is proved that the feature is executed, and has an effect.
+    pub proof: ProofPlan,
+    /// When a boot counts.
+    #[serde(default)]
+    pub quiet: Quiet,
+    /// What is measured, in the words of the lab's experiment files: `workload`, `metric`,
+    /// `secondary`, `rounds`. Nothing is measured without it.
+    pub measure: Option<toml::Table>,
+}
+
+/// The tree that the feature is brought to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The distribution's package with the source, such as `linux-source-6.1`.
+    pub package: Option<String>,
+    /// A tree; it is copied.
+    pub tree: Option<PathBuf>,
+    /// Patches that both kernels get.
+    #[serde(default)]
+    pub prepare: Vec<PathBuf>,
+}
+
+/// The patches that are studied.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Feature {
+    /// A patch, a mailbox, or a folder of patches.
+    pub patches: PathBuf,
+    /// The tree or repository that they were made for.
+    pub made_for: Option<PathBuf>,
+}
+
+/// How both kernels are built.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Build {
+    /// The architecture; this machine's otherwise.
+    pub arch: Option<String>,
+    /// `tiny`, `def`, or a configuration file.
+    pub base: String,
+    /// `guest`, or files.
+    pub fragments: Vec<String>,
+    /// Settings such as `PSI=y`.
+    pub set: Vec<String>,
+    /// Files whose small functions stay out of line.
+    pub visible: Vec<PathBuf>,
+    /// Files whose branches are counted.
+    pub count_branches: Vec<PathBuf>,
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        Self {
+            arch: None,
+            base: "tiny".to_owned(),
+            fragments: vec!["guest".to_owned()],
+            set: Vec::new(),
+            visible: Vec::new(),
+            count_branches: Vec::new(),
+        }
+    }
+}
+
+/// The guest that the kernels are booted in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Machine {
+    /// CPUs, such as `4,sockets=2,cores=2`.
+    pub cpus: String,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// `auto`, `kvm` or `tcg`.
+    pub acceleration: String,
+    /// Words for the kernel's command line.
+    pub append: Vec<String>,
+    /// The folder below which the kernels' modules are, if what a guest needs is not built in.
+    pub modules: Option<PathBuf>,
+    /// Programs of the host that the load runs, copied with their libraries.
+    pub programs: Vec<PathBuf>,
+    /// A script that is run after the boot.
+    pub setup: Option<String>,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            cpus: "2".to_owned(),
+            memory_mib: 1024,
+            acceleration: "auto".to_owned(),
+            append: Vec::new(),
+            modules: None,
+            programs: Vec::new(),
+            setup: None,
+        }
+    }
+}
+
+/// How it is proved that the feature is executed.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProofPlan {
+    /// The load: arguments of handoff, or of the guest's shell if `raw`.
+    pub load: Vec<String>,
+    /// The load is a program of the guest, not a command of handoff.
+    #[serde(default)]
+    pub raw: bool,
+    /// The load is killed after that many seconds.
+    #[serde(default = "ten_minutes")]
+    pub limit_seconds: u64,
+    /// What must be seen without the feature.
+    pub without: Vec<Probe>,
+    /// What must be seen with it.
+    pub with: Vec<Probe>,
+}
+
+fn ten_minutes() -> u64 {
+    600
+}
+
+/// When a boot counts: others may use so much of the host's CPUs and no more.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quiet {
+    /// The share of all CPU time that others may use, 0 to 1, before and during a boot.
+    pub share: f64,
+    /// How long to wait for that before a boot, in seconds.
+    pub patience_seconds: u64,
+    /// Boots that are tried for one figure.
+    pub attempts: u32,
+}
+
+impl Default for Quiet {
+    fn default() -> Self {
+        Self { share: 0.1, patience_seconds: 300, attempts: 5 }
+    }
+}
+
+impl Study {
+    /// Reads a study and makes its paths whole.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or does not say what a study needs.
+    pub fn read(path: &Path) -> Result<Self, StudyError> {
+        let text = std::fs::read_to_string(path).map_err(StudyError::io("read", path))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        Self::parse(path, &text, folder)
+    }
+
+    /// Reads a study from text; its paths are relative to `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If it does not say what a study needs.
+    pub fn parse(path: &Path, text: &str, folder: &Path) -> Result<Self, StudyError> {
+        let refuse = |reason: String| StudyError::File { file: path.to_owned(), reason };
+        let mut study: Self = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
+        let folder = folder.canonicalize().map_err(StudyError::io("find", folder))?;
+        let whole = |path: &mut PathBuf| *path = folder.join(&*path);
+        study.source.tree.iter_mut().for_each(whole);
+        study.source.prepare.iter_mut().for_each(whole);
+        whole(&mut study.feature.patches);
+        study.feature.made_for.iter_mut().for_each(whole);
+        study.guest.modules.iter_mut().for_each(whole);
+        for name in study.build.fragments.iter_mut().filter(|name| *name != "guest" && *name != "none") {
+            *name = folder.join(&*name).display().to_string();
+        }
+        if !["tiny", "def"].contains(&study.build.base.as_str()) {
+            study.build.base = folder.join(&study.build.base).display().to_string();
+        }
+        study.check().map_err(refuse)?;
+        Ok(study)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.source.package.is_some() == self.source.tree.is_some() {
+            return Err("[source] has either `package` or `tree`".to_owned());
+        }
+        if self.source.package.as_ref().is_some_and(|name| name.contains('/') || name.starts_with('-')) {
+            return Err("[source] `package` is the name of a package, such as linux-source-6.1".to_owned());
+        }
+        if let Some(arch) = &self.build.arch {
+            arch.parse::<KernelArch>().map_err(|error| format!("[build] arch: {error}"))?;
+        }
+        self.guest.cpus.parse::<Smp>().map_err(|error| format!("[guest] cpus: {error}"))?;
+        self.guest
+            .acceleration
+            .parse::<Acceleration>()
+            .map_err(|error| format!("[guest] acceleration: {error}"))?;
+        if self.proof.load.is_empty() {
+            return Err("[proof] `load` is empty: name a command".to_owned());
+        }
+        if self.proof.with.is_empty() {
+            return Err("[proof] `with` has no probe: a feature that nobody saw is not proved".to_owned());
+        }
+        if !(0.0..=1.0).contains(&self.quiet.share) || self.quiet.attempts == 0 {
+            return Err("[quiet] `share` is from 0 to 1, and `attempts` at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+title = "x"
+[source]
+package = "linux-source-6.1"
+prepare = ["off.patch"]
+[feature]
+patches = "on.patch"
+[proof]
+load = ["workload", "hackbench"]
+without = ["function:wake_wide, zero"]
+with = ["function:wake_wide, >= 100"]
+"#;
+
+    fn parse(text: &str) -> Result<Study, String> {
+        Study::parse(Path::new("x.toml"), text, Path::new("/usr")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_study_has_defaults_and_whole_paths() {
+        let study = parse(GOOD).expect("good");
+        assert_eq!(study.feature.patches, Path::new("/usr/on.patch"));
+        assert_eq!(study.source.prepare, [Path::new("/usr/off.patch")]);
+        assert_eq!((study.build.fragments.len(), study.guest.memory_mib), (1, 1024));
+        assert!(study.measure.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (from, to, reason) in [
+            ("package", "packages", "packages"),
+            ("package = \"linux-source-6.1\"", "", "either `package` or `tree`"),
+            ("linux-source-6.1", "../x", "name of a package"),
+            (">= 100", "often", "no expectation"),
+            ("with = [\"function:wake_wide, >= 100\"]", "with = []", "no probe"),
+            ("load = [\"workload\", \"hackbench\"]", "load = []", "`load` is empty"),
+            ("[proof]", "[guest]\ncpus = \"none\"\n[proof]", "[guest] cpus"),
+            ("[proof]", "[guest]\nacceleration = \"warp\"\n[proof]", "[guest] acceleration"),
+            ("[proof]", "[build]\narch = \"vax\"\n[proof]", "[build] arch"),
+            ("[proof]", "[quiet]\nshare = 2.0\n[proof]", "[quiet]"),
+        ] {
+            let error = parse(&GOOD.replace(from, to)).expect_err(reason);
+            assert!(error.contains(reason) && error.contains("x.toml"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `handoff kernel prove`: is a feature executed in a kernel, and has it an effect?
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use handoff_kernel::guest::{Arch, GuestCommand, Stopper};
+use handoff_kernel::prove::{Probe, Proof, prove};
+
+use super::boot::{SerialLog, find};
+use crate::commands::guest::machine::{Hardware, explained};
+use crate::commands::guest::run::until_interrupted;
+use crate::output::{Output, Verdict, style};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff kernel prove build --probe 'function:wake_wide, >= 100' --probe returns:wake_wide -- workload hackbench
+  handoff kernel prove build-off --probe 'function:wake_wide, zero' -- workload hackbench
+  handoff kernel prove build --probe 'branches:kernel/sched/fair.c:wake_wide' -- workload hackbench
+  handoff kernel prove bzImage --probe 'counter:TcpExtTCPAutoCorking, >= 20/s' --raw -- sh load.sh
+
+Probes, with what the count must be after a comma: zero, increases (the default), >= 20, or >= 20/s:
+  function:NAME                        calls, by the function profiler or a kprobe
+  returns:NAME[:TYPE] [!= 0]           calls that return such a value (TYPE: s32, u8, ...): the effect
+  probe:PLACE                          passes of a place such as tcp_push+0x10
+  tracepoint:SYSTEM:EVENT [if FILTER]  events
+  counter:NAME or counter:/PATH        growth of a counter of the network, the scheduler (ttwu_move_affine), or a file
+  result:NAME                          a counter in the JSON that the load prints
+  branches:FILE.c:FUNCTION             calls and branches by gcov; for kernels built with --count-branches
+
+Exit status: 0 if every probe holds, 1 if one does not or the kernel reported trouble.";
+
+/// Boot a kernel in a guest, run a load, and prove that a feature is executed and has an effect
+///
+/// A call proves little: name what the feature is for, too, such as a counter or a return value.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The build folder, or a boot image
+    #[arg(value_name = "DIR|IMAGE")]
+    kernel: PathBuf,
+
+    /// The architecture of an image [default: that of the build folder, or this machine's]
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<Arch>,
+
+    /// What to count, and what the count must be (repeatable)
+    #[arg(long, value_name = "PROBE", required = true)]
+    probe: Vec<Probe>,
+
+    /// The load is any program of the guest, not a command of handoff
+    #[arg(long)]
+    raw: bool,
+
+    /// Run this handoff in the guest instead of the one that runs here
+    #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+    handoff: Option<PathBuf>,
+
+    /// Write all that the kernel says on its console to this file, even if it does not come up
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// Kill the load after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+
+    #[command(flatten)]
+    hardware: Hardware,
+
+    /// The load
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let stopper = Stopper::new();
+        let said = SerialLog::default();
+        let proof = until_interrupted(&stopper, || self.in_guest(&stopper, &said));
+        if let Some(file) = &self.log {
+            said.write(file)?;
+        }
+        let proof = proof?;
+        if proof.status != 0 {
+            output.warn(format_args!("the load says:\n{}", proof.output.trim_end()));
+        }
+        output.result(&proof)?;
+        Ok(Verdict::of(proof.holds()))
+    }
+
+    fn in_guest(&self, stopper: &Stopper, said: &SerialLog) -> anyhow::Result<Proof> {
+        let (kernel, arch) = find(&self.kernel, self.arch)?;
+        let mut builder = said.kept(self.hardware.builder()).kernel(kernel).stopper(stopper);
+        if let Some(arch) = arch {
+            builder = builder.arch(arch);
+        }
+        let load = if self.raw {
+            GuestCommand::new(&self.command[0]).args(&self.command[1..])
+        } else {
+            let program = match &self.handoff {
+                Some(file) => file.clone(),
+                None => std::env::current_exe().context("cannot find this program to copy it")?,
+            };
+            builder = builder.program(program, "/bin/handoff");
+            GuestCommand::new("/bin/handoff").args(&self.command)
+        };
+        let load = load.timeout(Duration::from_secs(self.timeout));
+        let builder = builder.on_progress(|what| eprintln!("{}", style::paint(style::DIM, what)));
+        let mut guest = builder.boot().map_err(explained)?;
+        let build = self.kernel.is_dir().then_some(self.kernel.as_path());
+        Ok(prove(&mut guest, &load, &self.probe, build)?)
+    }
+}
