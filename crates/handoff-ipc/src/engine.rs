@@ -6,10 +6,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::Domain;
-use crate::object::{Binder, Code};
+use crate::object::{Binder, CallOptions, Code};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
 
@@ -53,7 +54,7 @@ impl FromStr for EngineKind {
 }
 
 /// A transaction on its way out.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct OutCall {
     /// Number of the transaction.
     pub code: Code,
@@ -61,6 +62,23 @@ pub struct OutCall {
     pub oneway: bool,
     /// How long the caller waits.
     pub deadline: Option<Duration>,
+    /// Buffers are cleared when they are freed.
+    pub clear_buffers: bool,
+    /// The user on whose account it is made.
+    pub work_source: Option<u32>,
+}
+
+impl OutCall {
+    /// A synchronous call of this number.
+    pub(crate) fn of(code: Code) -> Self {
+        OutCall { code, ..OutCall::default() }
+    }
+
+    /// [`OutCall::of`], with what the caller asked for.
+    pub(crate) fn new(code: Code, options: CallOptions) -> Self {
+        let CallOptions { deadline, clear_buffers, work_source } = options;
+        OutCall { code, oneway: false, deadline, clear_buffers, work_source }
+    }
 }
 
 /// Fills in a request; called at most once.
@@ -68,6 +86,9 @@ pub type WriteFn<'a> = &'a mut dyn FnMut(&mut Writer<'_>) -> Result<()>;
 
 /// Takes a reply; called at most once.
 pub type ReadFn<'a> = &'a mut dyn FnMut(&mut Reader<'_>) -> Result<()>;
+
+/// Hears whether a process is frozen.
+pub type FreezeNews = Arc<dyn Fn(bool) + Send + Sync>;
 
 /// An object of another process, as one engine sees it.
 pub trait Remote: Send + Sync {
@@ -80,6 +101,11 @@ pub trait Remote: Send + Sync {
     /// Runs `died` once when the object's process ends.
     fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration>;
 
+    /// Runs `changed` when the object's process is frozen or thawed.
+    fn on_freeze(&self, _changed: FreezeNews) -> Result<DeathRegistration> {
+        Err(Error::Unsupported { engine: self.engine().name(), what: "tell when a process is frozen".into() })
+    }
+
     /// False once the object's process is known to be gone.
     fn is_alive(&self) -> bool;
 
@@ -87,8 +113,8 @@ pub trait Remote: Send + Sync {
     fn as_any(&self) -> &dyn std::any::Any;
 }
 
-/// A death recipient that is in place. Dropping it takes it back; [`DeathRegistration::keep`]
-/// leaves it in place for as long as the object lives.
+/// A death recipient, or one of news of freezing, that is in place. Dropping it takes it back;
+/// [`DeathRegistration::keep`] leaves it in place for as long as the object lives.
 #[must_use = "dropping it at once takes the death recipient back"]
 pub struct DeathRegistration {
     unlink: Option<Box<dyn FnOnce() + Send>>,
@@ -167,4 +193,8 @@ pub struct EngineStats {
     pub threads: u64,
     /// Connections to other processes, now.
     pub links: u64,
+    /// Oneway calls of this process after which the kernel's driver suspected it of flooding the receiver.
+    pub oneway_spam: u64,
+    /// Returns of the kernel's driver that this version does not know, and passed over.
+    pub unknown_returns: u64,
 }

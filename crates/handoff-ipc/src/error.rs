@@ -13,6 +13,9 @@ pub enum Error {
     /// The process that holds the object is gone. Sent at once to every caller that waits for it.
     #[error("the process that serves this object has died")]
     Dead,
+    /// The process that holds the object is frozen: it serves nobody until it is thawed.
+    #[error("the process that serves this object is frozen")]
+    Frozen,
     /// The call's deadline passed before the reply came. A late reply is dropped.
     #[error("the call did not return within its deadline of {0:?}")]
     DeadlineExpired(Duration),
@@ -96,6 +99,7 @@ impl Error {
     pub fn to_status_t(&self) -> i32 {
         match self {
             Error::Dead => -32,                      // DEAD_OBJECT = -EPIPE
+            Error::Frozen => -32,                    // as libbinder calls it
             Error::DeadlineExpired(_) => -110,       // TIMED_OUT
             Error::UnknownTransaction { .. } => -74, // UNKNOWN_TRANSACTION = -EBADMSG
             Error::UnknownObject(_) => -2,           // NAME_NOT_FOUND

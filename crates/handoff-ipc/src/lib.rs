@@ -25,6 +25,8 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(not(loom))]
+mod lending;
+#[cfg(not(loom))]
 mod local;
 #[cfg(not(loom))]
 mod locked;

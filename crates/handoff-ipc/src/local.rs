@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use handoff_placement::Priority;
 
@@ -26,6 +26,8 @@ pub(crate) struct LocalNode {
     scheduling: Scheduling,
     // The number of a domain once it is registered in one.
     domain: AtomicU8,
+    // Its descriptor as text of a parcel: what calls on the driver begin with.
+    token: OnceLock<Box<[u8]>>,
     queue: Mutex<OnewayQueue>,
 }
 
@@ -43,6 +45,7 @@ impl LocalNode {
             scheduling: service.scheduling(),
             service,
             domain: AtomicU8::new(u8::MAX),
+            token: OnceLock::new(),
             queue: Mutex::default(),
         })
     }
@@ -58,6 +61,11 @@ impl LocalNode {
 
     pub(crate) fn scheduling(&self) -> &Scheduling {
         &self.scheduling
+    }
+
+    /// The service's descriptor, as `encode` puts it: once.
+    pub(crate) fn token(&self, encode: impl FnOnce(&str) -> Box<[u8]>) -> &[u8] {
+        self.token.get_or_init(|| encode(self.service.descriptor()))
     }
 
     /// It was registered in a domain, whose rules hold from now on.
@@ -151,6 +159,7 @@ fn call_of(call: &OutCall) -> Call<'static> {
         priority: None,
         oneway: call.oneway,
         deadline: call.deadline.map(|wait| std::time::Instant::now() + wait),
+        told: None,
         lifetime: std::marker::PhantomData,
     }
 }

@@ -66,6 +66,12 @@ pub trait Service: Send + Sync + 'static {
     fn scheduling(&self) -> Scheduling {
         Scheduling::default()
     }
+
+    /// Whether each call is to come with its caller's security context. The kernel refuses calls where
+    /// no security module is active that could tell it. Asked once, when the object is first given away.
+    fn wants_security_context(&self) -> bool {
+        false
+    }
 }
 
 /// How the threads that serve an object are scheduled.
@@ -137,7 +143,15 @@ pub struct Call<'a> {
     pub(crate) priority: Option<Priority>,
     pub(crate) oneway: bool,
     pub(crate) deadline: Option<Instant>,
+    pub(crate) told: Option<Box<Told>>,
     pub(crate) lifetime: std::marker::PhantomData<&'a ()>,
+}
+
+/// What only the kernel's driver tells of a call, and seldom.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) work_source: Option<u32>,
+    pub(crate) security_context: Option<String>,
 }
 
 impl Call<'_> {
@@ -161,6 +175,18 @@ impl Call<'_> {
         self.oneway
     }
 
+    /// The user on whose account the caller works, where it says so ([`CallOptions::work_source`]); the
+    /// `binder` engine carries it.
+    pub fn work_source(&self) -> Option<u32> {
+        self.told.as_ref()?.work_source
+    }
+
+    /// The caller's security context, such as SELinux's, for services that ask for it with
+    /// [`Service::wants_security_context`]; the `binder` engine tells it.
+    pub fn security_context(&self) -> Option<&str> {
+        self.told.as_ref()?.security_context.as_deref()
+    }
+
     /// When the caller stops to wait. A service that works long may look at it and give up.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -172,12 +198,18 @@ impl Call<'_> {
 pub struct CallOptions {
     /// The call fails with [`Error::DeadlineExpired`] when its reply has not come by then.
     pub deadline: Option<Duration>,
+    /// What the call and its reply carry is secret: on the `binder` engine, the kernel and this process clear
+    /// their buffers when they are freed.
+    pub clear_buffers: bool,
+    /// The user on whose account this is done, if it is not the caller's own: a uid that the `binder`
+    /// engine carries, as Android's battery statistics want it.
+    pub work_source: Option<u32>,
 }
 
 impl CallOptions {
     /// With a deadline.
     pub fn within(deadline: Duration) -> Self {
-        CallOptions { deadline: Some(deadline) }
+        CallOptions { deadline: Some(deadline), ..CallOptions::default() }
     }
 }
 
@@ -251,7 +283,7 @@ impl Binder {
         write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
         read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.transact(OutCall { code, oneway: false, deadline: options.deadline }, write, |reply| {
+        self.transact(OutCall::new(code, options), write, |reply| {
             dispatch::read_status(reply)?;
             read(reply)
         })
@@ -265,7 +297,7 @@ impl Binder {
     pub fn oneway(&self, code: Code, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
         let mut write = Some(write);
         let mut write = move |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
-        let call = OutCall { code, oneway: true, deadline: None };
+        let call = OutCall { oneway: true, ..OutCall::of(code) };
         match &self.0 {
             Reference::Local(node) => local::oneway(node, &call, &mut write),
             Reference::Remote(remote) => remote.transact(&call, &mut write, &mut |_| Ok(())),
@@ -300,7 +332,7 @@ impl Binder {
     /// # Errors
     /// As [`Binder::call`].
     pub fn ping(&self) -> Result<()> {
-        self.transact(OutCall { code: PING, oneway: false, deadline: None }, |_| Ok(()), |_| Ok(()))
+        self.transact(OutCall::of(PING), |_| Ok(()), |_| Ok(()))
     }
 
     /// The name of the object's interface.
@@ -311,8 +343,7 @@ impl Binder {
         if let Reference::Local(node) = &self.0 {
             return Ok(node.service().descriptor().to_owned());
         }
-        let call = OutCall { code: INTERFACE, oneway: false, deadline: None };
-        self.transact(call, |_| Ok(()), |reply| reply.read::<String>())
+        self.transact(OutCall::of(INTERFACE), |_| Ok(()), |reply| reply.read::<String>())
     }
 
     /// The service's state as text for people.
@@ -320,8 +351,7 @@ impl Binder {
     /// # Errors
     /// As [`Binder::call`].
     pub fn dump(&self, args: &[String]) -> Result<String> {
-        let call = OutCall { code: DUMP, oneway: false, deadline: None };
-        self.transact(call, |w| w.write_slice(args), |reply| reply.read::<String>())
+        self.transact(OutCall::of(DUMP), |w| w.write_slice(args), |reply| reply.read::<String>())
     }
 
     /// Calls `died` once, on a thread of the pool, when the process of the object ends; at once if
@@ -336,6 +366,23 @@ impl Binder {
                 what: "report the death of an object of this very process".into(),
             }),
             Reference::Remote(remote) => remote.link_to_death(Box::new(died)),
+        }
+    }
+
+    /// Calls `changed` with true when the object's process is frozen, and with false when it is thawed,
+    /// on a thread of the pool; once at the beginning with how things are. Dropping what is returned
+    /// takes it back.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the engine tells no such thing: all but the kernel's driver of
+    /// Linux 6.12 and later.
+    pub fn on_freeze(&self, changed: impl Fn(bool) + Send + Sync + 'static) -> Result<DeathRegistration> {
+        match &self.0 {
+            Reference::Local(_) => Err(Error::Unsupported {
+                engine: EngineKind::Local.name(),
+                what: "tell that this very process is frozen".into(),
+            }),
+            Reference::Remote(remote) => remote.on_freeze(std::sync::Arc::new(changed)),
         }
     }
 

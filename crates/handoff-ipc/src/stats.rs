@@ -25,6 +25,11 @@ pub(crate) static RAISED: Counter = Counter::new();
 pub(crate) static INHERIT_DENIED: Counter = Counter::new();
 pub(crate) static SERVED_ONEWAY: Counter = Counter::new();
 
+pub(crate) static ONEWAY_SPAM: Counter = Counter::new();
+pub(crate) static UNKNOWN_RETURNS: Counter = Counter::new();
+
+pub(crate) static SPAMMED: AtomicBool = AtomicBool::new(false);
+pub(crate) static UNKNOWN_RETURN: AtomicBool = AtomicBool::new(false);
 pub(crate) static NO_THREAD: AtomicBool = AtomicBool::new(false);
 static NO_PRIVILEGE: AtomicBool = AtomicBool::new(false);
 

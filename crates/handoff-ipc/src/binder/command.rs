@@ -1,5 +1,4 @@
 //! What this process tells the driver (`BC_*`), and how it stands in a write buffer.
-#![allow(dead_code)] // of commands that the next steps send
 
 use super::uapi::{
     BC_REQUEST_FREEZE_NOTIFICATION, BC_TRANSACTION_SG, HANDLE_COOKIE, PTR_COOKIE, TRANSACTION, Transaction,

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use super::binderfs::Binderfs;
 use super::driver::Driver;
 use super::uapi::{
-    BC_REQUEST_FREEZE_NOTIFICATION, BC_TRANSACTION_SG, BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_FREEZE,
-    BINDER_GET_EXTENDED_ERROR, BINDER_SET_CONTEXT_MGR_EXT,
+    BC_REQUEST_FREEZE_NOTIFICATION, BC_TRANSACTION_SG, BINDER_FREEZE, BINDER_GET_EXTENDED_ERROR,
 };
 use crate::domain::Domain;
 use crate::{Error, Result};
@@ -59,8 +58,8 @@ fn find_among(domain: Domain, chosen: Option<OsString>, mounted: &[PathBuf]) -> 
 
 /// What the driver behind a device can do.
 ///
-/// Each was asked for with arguments that cannot be read: a kernel that knows the request says so
-/// (`EFAULT`), one that does not know it refuses it (`EINVAL`), and nothing changes either way.
+/// Where the driver lets it be told, each was asked for with arguments that cannot be read: a kernel that knows
+/// the request says so (`EFAULT`), one that does not know it refuses it (`EINVAL`), and nothing changes either way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
     /// The device.
@@ -71,7 +70,9 @@ pub struct Features {
     pub protocol: i32,
     /// Buffers that are copied from where they are (`BC_TRANSACTION_SG`).
     pub scatter_gather: bool,
-    /// Callers' security contexts (`BINDER_SET_CONTEXT_MGR_EXT`, `FLAT_BINDER_FLAG_TXN_SECURITY_CTX`).
+    /// Callers' security contexts (`BINDER_SET_CONTEXT_MGR_EXT`, `FLAT_BINDER_FLAG_TXN_SECURITY_CTX`). It cannot be
+    /// asked for without a change, so this is told from `freeze`, which came after it. A security module that
+    /// the driver can ask is needed too: SELinux is one, AppArmor of Linux 6.1 is not.
     pub security_context: bool,
     /// Processes can be frozen (`BINDER_FREEZE`).
     pub freeze: bool,
@@ -102,10 +103,10 @@ impl Features {
             kernel: read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
             protocol: super::uapi::PROTOCOL_VERSION,
             scatter_gather: driver.knows_command(BC_TRANSACTION_SG)?,
-            security_context: driver.knows_request(BINDER_SET_CONTEXT_MGR_EXT),
+            security_context: freeze,
             freeze,
             clear_buffer: freeze,
-            oneway_spam_detection: driver.knows_request(BINDER_ENABLE_ONEWAY_SPAM_DETECTION),
+            oneway_spam_detection: driver.detects_spam(),
             extended_error: driver.knows_request(BINDER_GET_EXTENDED_ERROR),
             freeze_notification: driver.knows_command(BC_REQUEST_FREEZE_NOTIFICATION)?,
             binderfs: binderfs.and_then(|binderfs| binderfs.features().ok()).unwrap_or_default(),

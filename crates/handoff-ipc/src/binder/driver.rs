@@ -1,7 +1,7 @@
 //! An open driver: its file, the buffer that it delivers parcels into, and the one ioctl of a call.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::ptr::NonNull;
 
@@ -9,9 +9,9 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 use super::uapi::{
-    BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_GET_EXTENDED_ERROR, BINDER_SET_CONTEXT_MGR,
-    BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS, BINDER_THREAD_EXIT, BINDER_VERSION,
-    BINDER_WRITE_READ, OBJECT_FLAGS, PROTOCOL_VERSION, TYPE_BINDER,
+    BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_FREEZE, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
+    BINDER_SET_CONTEXT_MGR, BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS, BINDER_THREAD_EXIT,
+    BINDER_VERSION, BINDER_WRITE_READ, OBJECT_FLAGS, PROTOCOL_VERSION, TYPE_BINDER,
 };
 use crate::parcel::SharedBytes;
 use crate::{Error, Result};
@@ -19,6 +19,9 @@ use crate::{Error, Result};
 /// Bytes that parcels on their way to this process may take together: the most that the driver
 /// gives (`SZ_4M` in `binder_alloc.c`). Half of it is for oneway calls at most.
 pub(super) const BUFFER: usize = 4 << 20;
+
+/// A text that the driver delivers is not longer (a security context has tens of bytes).
+const LONGEST_TEXT: usize = 4096;
 
 #[repr(C)]
 #[derive(Default)]
@@ -38,6 +41,7 @@ pub(super) struct Driver {
     // Invariant: `buffer..buffer + BUFFER` is mapped readable for the life of the value. The driver
     // writes to parts of it that hold no parcel that was delivered and not freed.
     buffer: NonNull<u8>,
+    detects_spam: bool,
 }
 
 // SAFETY: the file may be used from any thread, and the mapping is only read.
@@ -80,10 +84,15 @@ impl Driver {
         .map_err(|error| Error::io("cannot map the driver's buffer", error))?;
         let buffer = NonNull::new(buffer.cast())
             .ok_or_else(|| Error::Protocol("the kernel mapped a buffer at 0".into()))?;
-        let driver = Driver { file, buffer };
+        let mut driver = Driver { file, buffer, detects_spam: false };
         // Older kernels do not know it, and nothing depends on it.
-        let _ = driver.set(BINDER_ENABLE_ONEWAY_SPAM_DETECTION, 1);
+        driver.detects_spam = driver.set(BINDER_ENABLE_ONEWAY_SPAM_DETECTION, 1).is_ok();
         Ok(driver)
+    }
+
+    /// Whether this process is told when it sends too many oneway calls.
+    pub(super) fn detects_spam(&self) -> bool {
+        self.detects_spam
     }
 
     fn set(&self, request: u32, value: u32) -> std::io::Result<()> {
@@ -147,8 +156,42 @@ impl Driver {
         let _ = self.set(BINDER_THREAD_EXIT, 0);
     }
 
-    /// Makes the object `node` the one that handle 0 means for everybody.
-    pub(super) fn become_context_manager(&self, node: u64) -> Result<()> {
+    /// Freezes or thaws the calls of a process.
+    pub(super) fn freeze(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<()> {
+        let info = [pid, u32::from(frozen), timeout_ms];
+        // SAFETY: the driver reads one `binder_freeze_info`, which is three 32-bit numbers.
+        let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_FREEZE as _, info.as_ptr()) };
+        if answer == 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        let why = match error.raw_os_error() {
+            Some(libc::EINVAL) if !self.knows_request(BINDER_FREEZE) => {
+                " (the kernel's driver cannot freeze, Linux 5.12 and later can)"
+            }
+            Some(libc::EINVAL) => " (it does not use this driver)",
+            Some(libc::EAGAIN) => " (it has calls under way: give it longer, or try again)",
+            _ => "",
+        };
+        let what = if frozen { "freeze" } else { "thaw" };
+        Err(Error::io(format!("cannot {what} the calls of process {pid}{why}"), error))
+    }
+
+    /// What reached a process since it was frozen: bits of synchronous calls, and of oneway calls.
+    pub(super) fn frozen_info(&self, pid: u32) -> Result<(u32, u32)> {
+        let mut info = [pid, 0, 0];
+        // SAFETY: the driver reads and writes one `binder_frozen_status_info`: three 32-bit numbers.
+        let answer =
+            unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_GET_FROZEN_INFO as _, info.as_mut_ptr()) };
+        if answer == 0 {
+            return Ok((info[1], info[2]));
+        }
+        let what = format!("cannot ask what reached process {pid} (does it use this driver?)");
+        Err(Error::io(what, std::io::Error::last_os_error()))
+    }
+
+    /// Makes the object `node` the one that handle 0 means for everybody; `flags` are added to it.
+    pub(super) fn become_context_manager(&self, node: u64, flags: u32) -> Result<()> {
         #[repr(C)]
         struct Flat {
             kind: u32,
@@ -156,7 +199,7 @@ impl Driver {
             object: u64,
             cookie: u64,
         }
-        let flat = Flat { kind: TYPE_BINDER, flags: OBJECT_FLAGS, object: node, cookie: node };
+        let flat = Flat { kind: TYPE_BINDER, flags: OBJECT_FLAGS | flags, object: node, cookie: node };
         let fd = self.file.as_raw_fd();
         // SAFETY: the driver reads one `flat_binder_object`.
         if unsafe { libc::ioctl(fd, BINDER_SET_CONTEXT_MGR_EXT as _, &raw const flat) } == 0 {
@@ -183,7 +226,12 @@ impl Driver {
             // SAFETY: the structure is `binder_write_read`, and both buffers are as long as it says.
             // Transactions in `out` point to parcels that their senders keep until this returns.
             let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_WRITE_READ as _, &raw mut both) };
-            out.drain(..(both.write_consumed as usize).min(out.len()));
+            let consumed = (both.write_consumed as usize).min(out.len());
+            if consumed == out.len() {
+                out.clear();
+            } else {
+                out.drain(..consumed);
+            }
             if answer == 0 {
                 return Ok((both.read_consumed as usize).min(read.len()));
             }
@@ -203,6 +251,21 @@ impl Driver {
         (answer == 0 && error[2] != 0).then(|| error[2].cast_signed())
     }
 
+    /// A delivered text that ends in a zero, such as a security context.
+    pub(super) fn delivered_text(&self, at: u64) -> Option<String> {
+        let offset = usize::try_from(at).ok()?.checked_sub(self.buffer.as_ptr().addr())?;
+        let most = BUFFER.checked_sub(offset)?.min(LONGEST_TEXT);
+        // Byte by byte: what is behind the text may have no memory.
+        let mut text = Vec::new();
+        for index in 0..most {
+            match self.delivered(at + index as u64, 1)?.get(0)? {
+                0 => return String::from_utf8(text).ok(),
+                byte => text.push(byte),
+            }
+        }
+        None
+    }
+
     /// A delivered span; `None` if it is not inside of the buffer.
     pub(super) fn delivered(&self, at: u64, len: u64) -> Option<SharedBytes<'_>> {
         if len == 0 {
@@ -215,6 +278,12 @@ impl Driver {
         }
         // SAFETY: just checked to lie inside the mapping, which lives as long as `self`.
         Some(unsafe { SharedBytes::new(self.buffer.as_ptr().add(offset), len) })
+    }
+}
+
+impl AsFd for Driver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

@@ -1,11 +1,17 @@
 //! The engine as applications see it.
 
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::command::Command;
 use super::device::find_device;
 use super::driver::Driver;
+use super::objects::security;
 use super::process::Process;
+use super::serve::hear_and_answer;
+use super::talk::{flush, say};
 use crate::domain::Domain;
 use crate::engine::{Engine, EngineKind, EngineStats};
 use crate::object::{Binder, Reference};
@@ -66,6 +72,55 @@ impl BinderEngine {
     }
 }
 
+/// A thread that serves calls when it finds the driver's file readable: for programs that have an event
+/// loop of their own (the driver's poll mode). Threads of the pool serve beside it, unless
+/// [`Engine::set_max_threads`] was told 0.
+///
+/// ```no_run
+/// use std::os::fd::AsFd;
+/// use handoff_ipc::binder::BinderEngine;
+///
+/// let engine = BinderEngine::open("/dev/binder")?;
+/// let poller = engine.poller()?;
+/// // ... poll `poller.as_fd()` together with everything else, and when it is readable:
+/// poller.serve()?;
+/// # Ok::<(), handoff_ipc::Error>(())
+/// ```
+pub struct Poller {
+    process: Arc<Process>,
+    // The driver knows the thread that polls: it may not change.
+    thread: PhantomData<*const ()>,
+}
+
+impl Poller {
+    /// Serves what has arrived. Waits if nothing has.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn serve(&self) -> Result<()> {
+        hear_and_answer(&self.process)
+    }
+}
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.process.driver.as_fd()
+    }
+}
+
+impl BinderEngine {
+    /// Makes the calling thread one that serves when the driver's file is readable.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn poller(&self) -> Result<Poller> {
+        self.process.is_polled();
+        say(&self.process, Command::EnterLooper);
+        flush(&self.process);
+        Ok(Poller { process: Arc::clone(&self.process), thread: PhantomData })
+    }
+}
+
 impl Engine for BinderEngine {
     fn kind(&self) -> EngineKind {
         EngineKind::Binder
@@ -76,9 +131,7 @@ impl Engine for BinderEngine {
     }
 
     fn context_object(&self) -> Result<Binder> {
-        let mut out = Vec::new();
-        let remote = self.process.proxy(0, &mut out).known_as();
-        self.process.driver.write_read(&mut out, &mut [])?;
+        let remote = self.process.proxy(0);
         let manager = Binder::from_remote(remote);
         // Handle 0 exists whether or not somebody is behind it.
         match manager.ping() {
@@ -99,7 +152,7 @@ impl Engine for BinderEngine {
         };
         // Never unpinned: it is the manager as long as the process lives.
         let id = self.process.pin(&node);
-        if let Err(error) = self.process.driver.become_context_manager(id) {
+        if let Err(error) = self.process.driver.become_context_manager(id, security(&node)) {
             self.process.unpin(id);
             return Err(error);
         }
@@ -115,6 +168,11 @@ impl Engine for BinderEngine {
     }
 
     fn stats(&self) -> EngineStats {
-        EngineStats { served_oneway: stats::SERVED_ONEWAY.get(), ..EngineStats::default() }
+        EngineStats {
+            served_oneway: stats::SERVED_ONEWAY.get(),
+            oneway_spam: stats::ONEWAY_SPAM.get(),
+            unknown_returns: stats::UNKNOWN_RETURNS.get(),
+            ..EngineStats::default()
+        }
     }
 }

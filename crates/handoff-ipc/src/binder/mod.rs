@@ -2,24 +2,28 @@
 //!
 //! `uapi.rs`, `command.rs` and `returns.rs` are the driver's language, `driver.rs` the open file, `process.rs` what a process keeps
 //! (objects it gave away, proxies it holds, recipients of deaths), `talk.rs` the conversation of one
-//! thread with the driver, on either side of a call, and `objects.rs` how references and
+//! thread with the driver (`call.rs` makes calls, `serve.rs` serves them), and `objects.rs` how references and
 //! descriptors stand in a parcel. `device.rs` finds drivers and asks what they can do, `binderfs.rs`
 //! makes new ones. `lend.rs` has callers' priorities inherited where the driver does not.
 
 mod binderfs;
+mod call;
 mod command;
 mod device;
 mod driver;
 mod engine;
+mod freeze;
 mod lend;
 mod objects;
 mod process;
 mod remote;
 mod returns;
+mod serve;
 mod talk;
 mod token;
 mod uapi;
 
 pub use binderfs::Binderfs;
 pub use device::{FOLDER_VARIABLE, Features, find_device};
-pub use engine::BinderEngine;
+pub use engine::{BinderEngine, Poller};
+pub use freeze::{FrozenInfo, freeze, frozen_info, thaw};

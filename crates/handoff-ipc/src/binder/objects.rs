@@ -2,14 +2,18 @@
 //! data, and a table of where they stand.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::process::Process;
 use super::remote::BinderRemote;
-use super::uapi::{FLAG_INHERIT_RT, OBJECT_FLAGS, TYPE_BINDER, TYPE_FD, TYPE_HANDLE};
+use super::uapi::{FLAG_INHERIT_RT, FLAG_SECURITY_CONTEXT, OBJECT_FLAGS, TYPE_BINDER, TYPE_FD, TYPE_HANDLE};
+use crate::local::LocalNode;
 use crate::object::{Binder, Reference};
-use crate::parcel::{FLAT_OBJECT_SIZE, Incoming, Object, SharedBytes, no_object, wrong_kind};
+use crate::parcel::{
+    Bring, FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Gathered, Handle, Incoming, NATIVE_HANDLE, Object,
+    PTR_OBJECT_SIZE, SharedBytes, TYPE_FDA, TYPE_PTR, no_object, wrong_kind,
+};
 use crate::{Error, Result};
 
 /// What a parcel holds while it is on its way out: objects to unpin, descriptors to close.
@@ -20,6 +24,16 @@ pub(super) struct Outgoing {
     pub(super) fds: Vec<OwnedFd>,
     // Proxies whose handles stand in the parcel.
     pub(super) proxies: Vec<Binder>,
+    // Buffers that the driver takes from where they are, and the bytes that they take together there.
+    buffers: Vec<Gathered>,
+    pub(super) gathered: u64,
+}
+
+impl Outgoing {
+    /// Whether it must be known when the driver has taken the parcel over.
+    pub(super) fn holds_something(&self) -> bool {
+        !self.pins.is_empty() || !self.fds.is_empty()
+    }
 }
 
 fn flat(kind: u32, flags: u32, object: u64, cookie: u64) -> [u8; FLAT_OBJECT_SIZE] {
@@ -39,7 +53,19 @@ pub(super) fn encode(
 ) -> Result<Outgoing> {
     let mut out = Outgoing::default();
     for (offset, object) in objects {
+        out.offsets.push(offset.into());
         let bytes = match object {
+            // The writer put these two as they are to be.
+            Object::Buffer(bytes) => {
+                // Each begins at a multiple of eight in the receiver's memory.
+                out.gathered += (bytes.len() as u64).next_multiple_of(8);
+                out.buffers.push(bytes);
+                continue;
+            }
+            Object::FdArray(fds) => {
+                out.fds.extend(fds);
+                continue;
+            }
             Object::Fd(fd) => {
                 let bytes = flat(TYPE_FD, 0x17f, fd.as_raw_fd() as u64, 1);
                 out.fds.push(fd);
@@ -51,7 +77,7 @@ pub(super) fn encode(
                 let inherit = if lends && node.scheduling().inherit { FLAG_INHERIT_RT } else { 0 };
                 let id = process.pin(&node);
                 out.pins.push(id);
-                flat(TYPE_BINDER, OBJECT_FLAGS | inherit, id, id)
+                flat(TYPE_BINDER, OBJECT_FLAGS | inherit | security(&node), id, id)
             }
             Object::Binder(Binder(Reference::Remote(remote))) => {
                 let known = remote
@@ -75,9 +101,24 @@ pub(super) fn encode(
         };
         let at = offset as usize;
         data[at..at + FLAT_OBJECT_SIZE].copy_from_slice(&bytes);
-        out.offsets.push(offset.into());
     }
     Ok(out)
+}
+
+/// Makes buffer objects say where their buffers are now.
+pub(super) fn point_again(data: &mut [u8], objects: &[(u32, Object)]) {
+    for (at, object) in objects {
+        if let Object::Buffer(bytes) = object
+            && let Some(address) = data.get_mut(*at as usize + 8..*at as usize + 16)
+        {
+            address.copy_from_slice(&(bytes.start().addr() as u64).to_ne_bytes());
+        }
+    }
+}
+
+/// The flag of an object whose calls come with a security context.
+pub(super) fn security(node: &LocalNode) -> u32 {
+    if node.service().wants_security_context() { FLAG_SECURITY_CONTEXT } else { 0 }
 }
 
 /// Objects of a delivered parcel.
@@ -86,15 +127,15 @@ pub(super) struct Arrived<'a> {
     data: SharedBytes<'a>,
     // Where one stands, until it is read.
     offsets: Vec<Option<u64>>,
-    // References for proxies that were made, to go out before the buffer is freed.
-    pub(super) commands: Vec<u8>,
 }
 
 impl<'a> Arrived<'a> {
     pub(super) fn new(process: &'a Arc<Process>, data: SharedBytes<'a>, offsets: SharedBytes<'_>) -> Self {
-        let offsets =
-            offsets.to_vec().chunks_exact(8).map(|raw| raw.try_into().ok().map(u64::from_ne_bytes)).collect();
-        Arrived { process, data, offsets, commands: Vec::new() }
+        let mut places = Vec::with_capacity(offsets.len() / 8);
+        offsets.for_each_chunk::<64>(|piece| {
+            places.extend(piece.chunks_exact(8).map(|raw| raw.try_into().ok().map(u64::from_ne_bytes)));
+        });
+        Arrived { process, data, offsets: places }
     }
 
     /// Kind and number of the object at `at`, which counts as read from now on.
@@ -106,19 +147,73 @@ impl<'a> Arrived<'a> {
     }
 
     fn look(&self, at: usize) -> Option<(u32, u64)> {
-        let bytes = self.data.slice(at, FLAT_OBJECT_SIZE)?.to_vec();
-        let kind = u32::from_ne_bytes(bytes[..4].try_into().ok()?);
-        Some((kind, u64::from_ne_bytes(bytes[8..16].try_into().ok()?)))
+        // The shortest object is as long as a flat one.
+        let object = self.object::<FLAT_OBJECT_SIZE>(at)?;
+        Some((object.kind(), object.long(8)))
+    }
+
+    fn object<const N: usize>(&self, at: usize) -> Option<Raw<N>> {
+        let mut bytes = [0; N];
+        let copied = self.data.slice(at, N)?.copy_to(&mut bytes);
+        (copied == N).then_some(Raw(bytes))
+    }
+
+    /// True if the driver knows of an object at `at`: what only looks like one is not to be believed.
+    fn stands(&self, at: usize) -> bool {
+        self.offsets.contains(&Some(at as u64))
+    }
+
+    /// The bytes of the buffer object at `at`, in the receiver's memory.
+    fn gathered(&self, at: usize) -> Result<Option<SharedBytes<'a>>> {
+        if !self.stands(at) {
+            return Ok(None);
+        }
+        match self.object::<PTR_OBJECT_SIZE>(at) {
+            Some(object) if object.kind() == TYPE_PTR => {
+                let delivered = self.process.driver.delivered(object.long(8), object.long(16));
+                delivered.map(Some).ok_or_else(|| {
+                    Error::Protocol("the driver delivered a buffer outside of its memory".into())
+                })
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Every byte from the parcel's first to its last gathered buffer's last.
+    pub(super) fn extent(&self) -> SharedBytes<'a> {
+        let start = self.data.start().addr();
+        let end = |at: &u64| {
+            let buffer = self.gathered(*at as usize).ok()??;
+            buffer.start().addr().checked_add(buffer.len())
+        };
+        let end = self.offsets.iter().flatten().filter_map(end).max().unwrap_or(0);
+        let len = end.saturating_sub(start).max(self.data.len());
+        self.process.driver.delivered(start as u64, len as u64).unwrap_or(self.data)
     }
 }
+
+/// An object as it stands in a parcel.
+struct Raw<const N: usize>([u8; N]);
+
+impl<const N: usize> Raw<N> {
+    fn kind(&self) -> u32 {
+        u32::from_ne_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
+    }
+
+    /// The 64-bit number at byte `at`.
+    fn long(&self, at: usize) -> u64 {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_ne_bytes(eight)
+    }
+}
+
+impl Bring for Arrived<'_> {}
 
 impl Incoming for Arrived<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match self.take(at)? {
-            (TYPE_HANDLE, handle) => {
-                let remote = self.process.proxy(handle as u32, &mut self.commands).known_as();
-                Ok(Binder::from_remote(remote))
-            }
+            (TYPE_HANDLE, handle) => Ok(Binder::from_remote(self.process.proxy(handle as u32))),
             // One of this process's own that came back.
             (TYPE_BINDER, id) => match self.process.node(id) {
                 Some(node) => Ok(Binder(Reference::Local(node))),
@@ -136,6 +231,41 @@ impl Incoming for Arrived<'_> {
             (kind, _) => Err(wrong_kind(at, "a file descriptor", &format!("type {kind:#x}"))),
         }
     }
+
+    fn buffer(&self, at: usize) -> Result<Option<SharedBytes<'_>>> {
+        self.gathered(at)
+    }
+
+    fn fd_array(&self, at: usize, first: usize) -> Result<Vec<OwnedFd>> {
+        let object = self.object::<FDA_OBJECT_SIZE>(at).filter(|_| self.stands(at));
+        let object = object.filter(|object| object.kind() == TYPE_FDA).ok_or_else(|| no_object(at))?;
+        let (count, parent, offset) = (object.long(8), object.long(16), object.long(24));
+        let strange = || wrong_kind(at, "descriptors in the handle before it", "others");
+        // The handle's buffer is the object before this one.
+        let place =
+            usize::try_from(parent).ok().and_then(|parent| self.offsets.get(parent).copied().flatten());
+        let place = place.filter(|place| (*place as usize).checked_add(PTR_OBJECT_SIZE) == Some(at));
+        let buffer = self.gathered(place.ok_or_else(strange)? as usize)?.ok_or_else(strange)?;
+        if offset != first as u64 || offset != NATIVE_HANDLE as u64 || count > Handle::MOST as u64 {
+            return Err(strange());
+        }
+        let numbers = buffer.slice(first, count as usize * 4).ok_or_else(strange)?.to_vec();
+        numbers
+            .chunks_exact(4)
+            .map(|raw| {
+                let fd = i32::from_ne_bytes([raw[0], raw[1], raw[2], raw[3]]);
+                if fd < 0 {
+                    return Err(strange());
+                }
+                // SAFETY: the driver put descriptors that it installed for this process in these places
+                // and closes them when the buffer is freed, which is after this borrow.
+                let theirs = unsafe { BorrowedFd::borrow_raw(fd) };
+                theirs.try_clone_to_owned().map_err(|error| {
+                    Error::io("cannot duplicate a descriptor that arrived in a handle", error)
+                })
+            })
+            .collect()
+    }
 }
 
 impl Drop for Arrived<'_> {
@@ -147,23 +277,5 @@ impl Drop for Arrived<'_> {
                 drop(unsafe { OwnedFd::from_raw_fd(fd as u32 as i32) });
             }
         }
-    }
-}
-
-impl Arrived<'_> {
-    /// Takes every object out, for a parcel that outlives its buffer.
-    pub(super) fn take_all(&mut self) -> Vec<(u32, Option<Object>)> {
-        let places: Vec<u64> = self.offsets.iter().copied().flatten().collect();
-        places
-            .into_iter()
-            .filter_map(|at| {
-                let at = usize::try_from(at).ok()?;
-                let object = match self.look(at)? {
-                    (TYPE_FD, _) => self.take_fd(at).map(Object::Fd),
-                    _ => self.take_binder(at).map(Object::Binder),
-                };
-                Some((at as u32, Some(object.ok()?)))
-            })
-            .collect()
     }
 }

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, Weak};
 use super::command::Command;
 use super::driver::Driver;
 use super::remote::BinderRemote;
+use super::serve;
 use super::talk;
+use super::uapi::BC_REQUEST_FREEZE_NOTIFICATION;
 
-use crate::Result;
 use crate::domain::Domain;
 use crate::local::LocalNode;
 use crate::locked::lock;
+use crate::{Error, Result};
 
 /// An object that was sent over the driver.
 struct Given {
@@ -31,6 +33,13 @@ impl Given {
     }
 }
 
+/// What the driver was asked to tell of a proxy.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    pub(super) death: bool,
+    pub(super) freezing: bool,
+}
+
 /// One opened driver and everything that this process has on it.
 pub(super) struct Process {
     pub(super) driver: Driver,
@@ -38,7 +47,10 @@ pub(super) struct Process {
     pub(super) domain: Domain,
     given: Mutex<HashMap<u64, Given>>,
     proxies: Mutex<HashMap<u32, Weak<BinderRemote>>>,
-    mourners: Mutex<HashMap<u64, Weak<BinderRemote>>>,
+    // Those that the driver is to tell something of, by their cookies.
+    told: Mutex<HashMap<u64, Weak<BinderRemote>>>,
+    /// Bytes of large parcels that were read and are not given back yet.
+    pub(super) unfreed: AtomicU64,
     next_cookie: AtomicU64,
     looping: AtomicBool,
     lends: AtomicBool,
@@ -51,7 +63,8 @@ impl Process {
             domain,
             given: Mutex::default(),
             proxies: Mutex::default(),
-            mourners: Mutex::default(),
+            told: Mutex::default(),
+            unfreed: AtomicU64::new(0),
             next_cookie: AtomicU64::new(1),
             looping: AtomicBool::new(false),
             lends: AtomicBool::new(false),
@@ -113,31 +126,37 @@ impl Process {
 
     // ---- objects of others -----------------------------------------------------------------
 
-    /// The proxy for a handle. A new one takes its references with commands appended to `out`,
-    /// which must go out before the buffer that the handle came in is freed.
-    pub(super) fn proxy(self: &Arc<Self>, handle: u32, out: &mut Vec<u8>) -> Arc<BinderRemote> {
+    /// The proxy for a handle. A new one's references are taken with this thread's next ioctl, which must
+    /// go out before the buffer that the handle came in is freed.
+    pub(super) fn proxy(self: &Arc<Self>, handle: u32) -> Arc<BinderRemote> {
         let mut proxies = lock(&self.proxies);
         if let Some(known) = proxies.get(&handle).and_then(Weak::upgrade) {
             return known;
         }
-        Command::IncRefs(handle).put(out);
-        Command::Acquire(handle).put(out);
         let cookie = self.next_cookie.fetch_add(1, Ordering::Relaxed);
-        let new = Arc::new(BinderRemote::new(Arc::clone(self), handle, cookie));
+        let new = BinderRemote::new(Arc::clone(self), handle, cookie);
         proxies.insert(handle, Arc::downgrade(&new));
+        // Under the lock, so that nobody else uses a handle whose references nobody has asked for.
+        talk::say_acquire(self, handle, Arc::clone(&new));
         new
     }
 
     /// The last holder of a proxy is gone.
-    pub(super) fn forget(&self, handle: u32, cookie: u64, mourned: bool) {
+    pub(super) fn forget(&self, handle: u32, cookie: u64, asked: Asked) {
         let mut proxies = lock(&self.proxies);
         if proxies.get(&handle).is_some_and(|known| known.strong_count() == 0) {
             proxies.remove(&handle);
         }
         drop(proxies);
         let mut out = Vec::new();
-        if mourned && lock(&self.mourners).remove(&cookie).is_some() {
+        if asked.death || asked.freezing {
+            lock(&self.told).remove(&cookie);
+        }
+        if asked.death {
             Command::ClearDeath { handle, cookie }.put(&mut out);
+        }
+        if asked.freezing {
+            Command::ClearFreezeNews { handle, cookie }.put(&mut out);
         }
         Command::Release(handle).put(&mut out);
         Command::DecRefs(handle).put(&mut out);
@@ -147,19 +166,44 @@ impl Process {
 
     /// Asks the driver to tell of the death behind a proxy.
     pub(super) fn mourn(self: &Arc<Self>, remote: &Arc<BinderRemote>) -> Result<()> {
-        // Deaths are told to threads that wait for work.
+        self.ask(remote, Command::RequestDeath { handle: remote.handle(), cookie: remote.cookie() })
+    }
+
+    /// Asks the driver to tell when the process behind a proxy is frozen and thawed.
+    pub(super) fn watch_freezing(self: &Arc<Self>, remote: &Arc<BinderRemote>) -> Result<()> {
+        if !self.driver.knows_command(BC_REQUEST_FREEZE_NOTIFICATION)? {
+            return Err(Error::Unsupported {
+                engine: "binder",
+                what: "tell when a process is frozen on this kernel (Linux 6.12 and later can)".into(),
+            });
+        }
+        self.ask(remote, Command::RequestFreezeNews { handle: remote.handle(), cookie: remote.cookie() })
+    }
+
+    fn ask(self: &Arc<Self>, remote: &Arc<BinderRemote>, command: Command) -> Result<()> {
+        // News are told to threads that wait for work.
         self.start_looping();
-        lock(&self.mourners).insert(remote.cookie(), Arc::downgrade(remote));
+        lock(&self.told).insert(remote.cookie(), Arc::downgrade(remote));
         let mut out = Vec::new();
-        Command::RequestDeath { handle: remote.handle(), cookie: remote.cookie() }.put(&mut out);
+        command.put(&mut out);
         self.driver.write_read(&mut out, &mut []).map(drop)
+    }
+
+    fn asked_by(&self, cookie: u64) -> Option<Arc<BinderRemote>> {
+        lock(&self.told).get(&cookie).and_then(Weak::upgrade)
     }
 
     /// A death was told.
     pub(super) fn died(&self, cookie: u64) {
-        let remote = lock(&self.mourners).get(&cookie).and_then(Weak::upgrade);
-        if let Some(remote) = remote {
+        if let Some(remote) = self.asked_by(cookie) {
             remote.die();
+        }
+    }
+
+    /// A freeze, or its end, was told.
+    pub(super) fn froze(&self, cookie: u64, frozen: bool) {
+        if let Some(remote) = self.asked_by(cookie) {
+            remote.freeze(frozen);
         }
     }
 
@@ -172,11 +216,16 @@ impl Process {
         }
     }
 
+    /// A thread of the application waits for calls: no other has to.
+    pub(super) fn is_polled(&self) {
+        self.looping.store(true, Ordering::Release);
+    }
+
     /// Starts a thread that serves calls, as the driver asked for.
     pub(super) fn spawn_looper(self: &Arc<Self>, entry: Command) {
         let process = Arc::clone(self);
         let thread = std::thread::Builder::new().name("handoff-binder".into());
-        if let Err(error) = thread.spawn(move || talk::serve(&process, entry)) {
+        if let Err(error) = thread.spawn(move || serve::serve(&process, entry)) {
             crate::stats::say_once(&crate::stats::NO_THREAD, || {
                 format!("cannot start a thread that serves calls of the Binder driver: {error}")
             });

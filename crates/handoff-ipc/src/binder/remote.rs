@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use super::call::{self, Token};
 use super::lend;
-use super::process::Process;
-use super::talk::{self, Token};
+use super::process::{Asked, Process};
+use super::token;
 use crate::dispatch;
-use crate::engine::{DeathRegistration, EngineKind, OutCall, ReadFn, Remote, WriteFn};
+use crate::engine::{DeathRegistration, EngineKind, FreezeNews, OutCall, ReadFn, Remote, WriteFn};
 use crate::object::is_user_code;
 use crate::{Error, Result, pool};
 
@@ -17,8 +18,11 @@ type Recipient = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Recipients {
-    asked: bool,
+    asked: Asked,
     waiting: HashMap<u64, Recipient>,
+    freezing: HashMap<u64, FreezeNews>,
+    // What was told last.
+    frozen: Option<bool>,
 }
 
 /// A proxy: one handle of one process.
@@ -26,33 +30,29 @@ pub(super) struct BinderRemote {
     process: Arc<Process>,
     handle: u32,
     cookie: u64,
-    descriptor: OnceLock<String>,
+    // The interface's name as it stands in tokens.
+    name: OnceLock<Box<[u8]>>,
     takes_claims: OnceLock<bool>,
     dead: AtomicBool,
     recipients: Mutex<Recipients>,
     next_recipient: AtomicU64,
-    this: OnceLock<Weak<BinderRemote>>,
+    // For the news that it may have to hear of.
+    this: Weak<BinderRemote>,
 }
 
 impl BinderRemote {
-    pub(super) fn new(process: Arc<Process>, handle: u32, cookie: u64) -> Self {
-        BinderRemote {
+    pub(super) fn new(process: Arc<Process>, handle: u32, cookie: u64) -> Arc<Self> {
+        Arc::new_cyclic(|this| BinderRemote {
             process,
             handle,
             cookie,
-            descriptor: OnceLock::new(),
+            name: OnceLock::new(),
             takes_claims: OnceLock::new(),
             dead: AtomicBool::new(false),
             recipients: Mutex::default(),
             next_recipient: AtomicU64::new(0),
-            this: OnceLock::new(),
-        }
-    }
-
-    /// Lets the proxy find itself, for the death that it may have to hear of.
-    pub(super) fn known_as(self: Arc<Self>) -> Arc<Self> {
-        let _ = self.this.set(Arc::downgrade(&self));
-        self
+            this: Weak::clone(this),
+        })
     }
 
     pub(super) fn process(&self) -> &Arc<Process> {
@@ -80,18 +80,44 @@ impl BinderRemote {
         told.into_values().for_each(pool::run);
     }
 
-    /// The interface that stands in front of each call: asked for once, before the first.
-    fn descriptor(&self) -> Result<&str> {
-        if let Some(known) = self.descriptor.get() {
-            return Ok(known);
+    /// The object's process was frozen or thawed: tells those who want to hear.
+    pub(super) fn freeze(&self, frozen: bool) {
+        let mut recipients = self.recipients();
+        recipients.frozen = Some(frozen);
+        let told: Vec<FreezeNews> = recipients.freezing.values().cloned().collect();
+        drop(recipients);
+        for changed in told {
+            pool::run(Box::new(move || changed(frozen)));
         }
-        let call = OutCall { code: dispatch::INTERFACE, oneway: false, deadline: None };
+    }
+
+    /// The interface that stands in front of each call: asked for once, before the first.
+    #[inline]
+    fn name(&self) -> Result<&[u8]> {
+        match self.name.get() {
+            Some(known) => Ok(known),
+            None => self.ask_name(),
+        }
+    }
+
+    #[cold]
+    fn ask_name(&self) -> Result<&[u8]> {
         let mut found = String::new();
-        talk::transact(self, &call, None, &mut |_| Ok(()), &mut |reply| {
+        call::transact(self, &OutCall::of(dispatch::INTERFACE), None, &mut |_| Ok(()), &mut |reply| {
             found = reply.read()?;
             Ok(())
         })?;
-        Ok(self.descriptor.get_or_init(|| found))
+        Ok(self.name.get_or_init(|| token::name(&found)))
+    }
+
+    /// Where a recipient is to be taken back from, once it is in place.
+    fn registered(&self, take: impl FnOnce(&mut Recipients) + Send + 'static) -> DeathRegistration {
+        let this = Weak::clone(&self.this);
+        DeathRegistration::new(move || {
+            if let Some(remote) = this.upgrade() {
+                take(&mut remote.recipients());
+            }
+        })
     }
 }
 
@@ -99,7 +125,7 @@ impl BinderRemote {
     /// What stands in front of a call's arguments.
     fn token(&self) -> Result<Token<'_>> {
         let claims = self.process.lends() && self.takes_claims()?;
-        Ok(Token { descriptor: self.descriptor()?, claims })
+        Ok(Token { name: self.name()?, claims })
     }
 
     /// Whether calls are to carry their caller's priority: asked once, and only by a process that lends.
@@ -107,8 +133,7 @@ impl BinderRemote {
         if let Some(known) = self.takes_claims.get() {
             return Ok(*known);
         }
-        let call = OutCall { code: lend::ASK, oneway: false, deadline: None };
-        match talk::transact(self, &call, None, &mut |_| Ok(()), &mut |_| Ok(())) {
+        match call::transact(self, &OutCall::of(lend::ASK), None, &mut |_| Ok(()), &mut |_| Ok(())) {
             Err(Error::Dead) => Err(Error::Dead),
             answered => Ok(*self.takes_claims.get_or_init(|| answered.is_ok())),
         }
@@ -122,7 +147,7 @@ impl Remote for BinderRemote {
 
     fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
         let token = if is_user_code(call.code) { Some(self.token()?) } else { None };
-        let outcome = talk::transact(self, call, token, write, read);
+        let outcome = call::transact(self, call, token, write, read);
         if matches!(outcome, Err(Error::Dead)) {
             self.dead.store(true, Ordering::Release);
         }
@@ -138,18 +163,37 @@ impl Remote for BinderRemote {
         }
         let id = self.next_recipient.fetch_add(1, Ordering::Relaxed);
         recipients.waiting.insert(id, died);
-        let first = !std::mem::replace(&mut recipients.asked, true);
+        let first = !std::mem::replace(&mut recipients.asked.death, true);
         drop(recipients);
-        let this = self.this.get().cloned().unwrap_or_default();
-        if let (true, Some(this)) = (first, this.upgrade()) {
+        if let (true, Some(this)) = (first, self.this.upgrade()) {
             self.process.mourn(&this)?;
         }
-        Ok(DeathRegistration::new(move || {
-            if let Some(remote) = this.upgrade() {
-                let taken = remote.recipients().waiting.remove(&id);
-                drop(taken);
+        Ok(self.registered(move |recipients| drop(recipients.waiting.remove(&id))))
+    }
+
+    fn on_freeze(&self, changed: FreezeNews) -> Result<DeathRegistration> {
+        let mut recipients = self.recipients();
+        let id = self.next_recipient.fetch_add(1, Ordering::Relaxed);
+        recipients.freezing.insert(id, Arc::clone(&changed));
+        let first = !std::mem::replace(&mut recipients.asked.freezing, true);
+        let known = recipients.frozen;
+        drop(recipients);
+        let registered = self.registered(move |recipients| drop(recipients.freezing.remove(&id)));
+        match (first, self.this.upgrade()) {
+            // The driver begins with how things are.
+            (true, Some(this)) => {
+                if let Err(error) = self.process.watch_freezing(&this) {
+                    self.recipients().asked.freezing = false;
+                    return Err(error);
+                }
             }
-        }))
+            _ => {
+                if let Some(frozen) = known {
+                    pool::run(Box::new(move || changed(frozen)));
+                }
+            }
+        }
+        Ok(registered)
     }
 
     fn is_alive(&self) -> bool {

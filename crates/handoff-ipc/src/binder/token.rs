@@ -1,5 +1,6 @@
 //! The interface token in front of each call's arguments (`Parcel::writeInterfaceToken`).
 
+use crate::domain::Domain;
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
 
@@ -14,28 +15,46 @@ const VENDOR_HEADER: i32 = i32::from_be_bytes(*b"VNDR");
 /// "RECO", of the recovery.
 const RECOVERY_HEADER: i32 = i32::from_be_bytes(*b"RECO");
 
-pub(super) fn write(to: &mut Writer<'_>, descriptor: &str) -> Result<()> {
-    to.write_i32(STRICT_MODE)?;
-    to.write_i32(NO_WORK_SOURCE)?;
-    to.write_i32(HEADER)?;
-    to.write_string16(descriptor)
+/// An interface's name as it stands in each token, so that no call has to encode it again.
+pub(super) fn name(descriptor: &str) -> Box<[u8]> {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::growing(&mut bytes);
+    // Only one of more than 2^31 units cannot be written; nothing accepts an empty one in its place.
+    let written = writer.write_string16(descriptor);
+    debug_assert!(written.is_ok());
+    drop(writer.finish());
+    bytes.into()
 }
 
-/// Reads a token and checks that the caller means this interface.
-pub(super) fn check(from: &mut Reader<'_>, descriptor: &str) -> Result<()> {
+/// Puts a token for the interface whose [`name`] this is.
+pub(super) fn write(
+    to: &mut Writer<'_>,
+    domain: Domain,
+    work_source: Option<u32>,
+    name: &[u8],
+) -> Result<()> {
+    to.write_i32(STRICT_MODE)?;
+    to.write_i32(work_source.map_or(NO_WORK_SOURCE, u32::cast_signed))?;
+    to.write_i32(if domain == Domain::Vendor { VENDOR_HEADER } else { HEADER })?;
+    to.write_raw(name)
+}
+
+/// Reads a token and checks that the caller means this interface. Gives its work source.
+pub(super) fn check(from: &mut Reader<'_>, name: &[u8]) -> Result<Option<u32>> {
     from.read_i32()?; // strict mode
-    from.read_i32()?; // work source
+    let work_source = from.read_i32()?;
     let header = from.read_i32()?;
     if ![HEADER, VENDOR_HEADER, RECOVERY_HEADER].contains(&header) {
         return Err(Error::BadParcel { at: 8, what: "no interface token".into() });
     }
-    match from.read_string16()? {
-        Some(meant) if meant == descriptor => Ok(()),
-        meant => Err(Error::PermissionDenied(format!(
-            "the caller means {}, this is {descriptor}",
-            meant.as_deref().unwrap_or("nothing")
-        ))),
+    if from.pass(name) {
+        return Ok((work_source != NO_WORK_SOURCE).then_some(work_source.cast_unsigned()));
     }
+    let meant = from.read_string16()?;
+    Err(Error::PermissionDenied(format!(
+        "the caller means the interface {}, which this object is not of",
+        meant.as_deref().unwrap_or("without a name")
+    )))
 }
 
 #[cfg(test)]
@@ -43,18 +62,36 @@ mod tests {
     use super::*;
     use crate::parcel::SharedBytes;
 
-    #[test]
-    fn a_token_is_accepted_by_its_own_interface_only() {
+    fn token(domain: Domain, work_source: Option<u32>, descriptor: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut writer = Writer::growing(&mut bytes);
-        write(&mut writer, "a.IB").unwrap();
+        write(&mut writer, domain, work_source, &name(descriptor)).unwrap();
         writer.finish();
+        bytes
+    }
+
+    #[test]
+    fn a_token_is_accepted_by_its_own_interface_only() {
+        let bytes = token(Domain::Framework, None, "a.IB");
         // Header, four units and the closing zero, padded: as libbinder writes it.
         assert_eq!(bytes.len(), 12 + 4 + 12);
         assert_eq!(&bytes[8..12], b"TSYS");
         let reader = || Reader::new(SharedBytes::from_slice(&bytes));
-        check(&mut reader(), "a.IB").unwrap();
-        assert!(check(&mut reader(), "a.IC").is_err());
-        assert!(check(&mut Reader::new(SharedBytes::from_slice(&bytes[..9])), "a.IB").is_err());
+        assert_eq!(check(&mut reader(), &name("a.IB")).unwrap(), None);
+        for other in ["a.IC", "a.I", "a.IBB", ""] {
+            let error = check(&mut reader(), &name(other)).unwrap_err().to_string();
+            assert!(error.contains("a.IB"), "{error}");
+        }
+        for len in 0..bytes.len() {
+            assert!(check(&mut Reader::new(SharedBytes::from_slice(&bytes[..len])), &name("a.IB")).is_err());
+        }
+    }
+
+    #[test]
+    fn the_partition_and_the_work_source_are_told() {
+        let bytes = token(Domain::Vendor, Some(10_007), "a.IB");
+        assert_eq!(&bytes[8..12], b"RDNV");
+        let found = check(&mut Reader::new(SharedBytes::from_slice(&bytes)), &name("a.IB")).unwrap();
+        assert_eq!(found, Some(10_007));
     }
 }

@@ -1,5 +1,4 @@
 //! The driver's numbers and structures, as in `include/uapi/linux/android/binder.h` and `binderfs.h`.
-#![allow(dead_code)] // of commands that the next steps send
 
 const fn ioc(direction: u32, kind: u8, number: u32, size: usize) -> u32 {
     direction << 30 | (size as u32) << 16 | (kind as u32) << 8 | number
@@ -59,11 +58,6 @@ pub(super) const TF_CLEAR_BUF: u32 = 0x20;
 pub(super) const TYPE_BINDER: u32 = u32::from_be_bytes([b's', b'b', b'*', 0x85]);
 pub(super) const TYPE_HANDLE: u32 = u32::from_be_bytes([b's', b'h', b'*', 0x85]);
 pub(super) const TYPE_FD: u32 = u32::from_be_bytes([b'f', b'd', b'*', 0x85]);
-pub(super) const TYPE_PTR: u32 = u32::from_be_bytes([b'p', b't', b'*', 0x85]);
-pub(super) const TYPE_FDA: u32 = u32::from_be_bytes([b'f', b'd', b'a', 0x85]);
-
-/// In `binder_buffer_object.flags`: the parent's pointer to this buffer is to be put right.
-pub(super) const BUFFER_HAS_PARENT: u32 = 1;
 
 /// In `flat_binder_object.flags`: the least urgent nice that it is served at is 19 minus nothing
 /// asked for (libbinder's default 0x7f), and it takes descriptors.
@@ -144,8 +138,6 @@ mod tests {
         assert_eq!(BINDER_FREEZE, 0x400c_620e);
         assert_eq!(BINDER_CTL_ADD, 0xc108_6201);
         assert_eq!(BC_TRANSACTION_SG, 0x4048_6311);
-        assert_eq!(TYPE_PTR, 0x7074_2a85);
-        assert_eq!(TYPE_FDA, 0x6664_6185);
     }
 
     #[test]

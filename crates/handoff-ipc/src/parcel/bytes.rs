@@ -89,6 +89,23 @@ impl<'a> SharedBytes<'a> {
         }
     }
 
+    /// True if these bytes were `other` when each was looked at.
+    pub(crate) fn equals(&self, other: &[u8]) -> bool {
+        let (mut piece, mut rest, mut left) = ([0; 64], *self, other);
+        while !left.is_empty() {
+            let n = rest.copy_to(&mut piece);
+            let Some((head, tail)) = left.split_at_checked(n).filter(|(head, _)| !head.is_empty()) else {
+                return false;
+            };
+            if piece[..n] != *head {
+                return false;
+            }
+            left = tail;
+            rest = rest.slice(n, rest.len - n).unwrap_or(SharedBytes::from_slice(&[]));
+        }
+        rest.is_empty()
+    }
+
     /// Copies all bytes to `to`, which the caller guarantees to be writable.
     ///
     /// # Safety
@@ -127,6 +144,22 @@ mod tests {
         assert!(bytes.slice(usize::MAX, 2).is_none());
         assert_eq!(bytes.get(4), Some(b'o'));
         assert_eq!(bytes.get(5), None);
+    }
+
+    #[test]
+    fn equal_bytes_are_equal_at_every_length() {
+        let data: Vec<u8> = (0..200).collect();
+        for len in [0, 1, 63, 64, 65, 128, 200] {
+            let bytes = SharedBytes::from_slice(&data[..len]);
+            assert!(bytes.equals(&data[..len]), "{len}");
+            assert!(len == 200 || !bytes.equals(&data[..len + 1]), "{len}");
+            assert!(len == 0 || !bytes.equals(&data[..len - 1]), "{len}");
+            let mut other = data[..len].to_vec();
+            if let Some(last) = other.last_mut() {
+                *last ^= 1;
+                assert!(!bytes.equals(&other), "{len}");
+            }
+        }
     }
 
     #[test]

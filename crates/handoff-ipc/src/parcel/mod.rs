@@ -7,6 +7,7 @@
 //! are written once; a [`Reader`] borrows them where they arrived.
 
 mod bytes;
+mod gathered;
 mod object;
 mod reader;
 mod structured;
@@ -16,8 +17,10 @@ mod types;
 mod writer;
 
 pub use bytes::SharedBytes;
+pub(crate) use gathered::NATIVE_HANDLE;
+pub use gathered::{Gathered, Handle};
+pub(crate) use object::{Bring, FDA_OBJECT_SIZE, PTR_OBJECT_SIZE, TYPE_FDA, TYPE_PTR, no_object, wrong_kind};
 pub use object::{FLAT_OBJECT_SIZE, Incoming, Object};
-pub(crate) use object::{no_object, wrong_kind};
 pub use reader::Reader;
 pub use structured::{BareFd, CharSequence};
 pub use types::{Nullable, Parcelable, Utf8};

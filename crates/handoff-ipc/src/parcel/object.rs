@@ -2,6 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
+use super::bytes::SharedBytes;
+use super::gathered::Gathered;
 use crate::Result;
 use crate::object::Binder;
 
@@ -11,6 +13,14 @@ pub const FLAT_OBJECT_SIZE: usize = 24;
 
 /// `BINDER_TYPE_BINDER`: what a null reference is written as.
 pub(crate) const TYPE_BINDER: u32 = pack_chars(b's', b'b');
+/// `BINDER_TYPE_PTR`.
+pub(crate) const TYPE_PTR: u32 = pack_chars(b'p', b't');
+/// Bytes of `struct binder_buffer_object`.
+pub(crate) const PTR_OBJECT_SIZE: usize = 40;
+/// `BINDER_TYPE_FDA`.
+pub(crate) const TYPE_FDA: u32 = u32::from_be_bytes([b'f', b'd', b'a', 0x85]);
+/// Bytes of `struct binder_fd_array_object`.
+pub(crate) const FDA_OBJECT_SIZE: usize = 32;
 /// `BINDER_TYPE_FD`.
 pub(crate) const TYPE_FD: u32 = pack_chars(b'f', b'd');
 
@@ -25,29 +35,63 @@ pub enum Object {
     Binder(Binder),
     /// A file descriptor; the receiver gets its own copy.
     Fd(OwnedFd),
+    /// Bytes that stay where they are until the engine takes them. Only in parcels that gather.
+    Buffer(Gathered),
+    /// Descriptors whose numbers stand in the buffer before it, behind the header of a
+    /// `native_handle_t`. Only in parcels that gather.
+    FdArray(Vec<OwnedFd>),
 }
 
-/// An object as it arrived: fetched by the reader at most once, and only if it is asked for.
-pub trait Incoming {
+impl Object {
+    fn kind(&self) -> &'static str {
+        match self {
+            Object::Binder(_) => "an object reference",
+            Object::Fd(_) => "a file descriptor",
+            Object::Buffer(_) => "a buffer",
+            Object::FdArray(_) => "an array of file descriptors",
+        }
+    }
+}
+
+mod engines {
+    /// Only engines of this crate bring objects: readers believe what they say of memory.
+    pub trait Bring {}
+}
+pub(crate) use engines::Bring;
+
+/// Objects as they arrived: each fetched by the reader at most once, and only if it is asked for.
+pub trait Incoming: Bring {
     /// Takes the reference that stands at byte `at` of the data.
     fn take_binder(&mut self, at: usize) -> Result<Binder>;
     /// Takes the descriptor that stands at byte `at` of the data.
     fn take_fd(&mut self, at: usize) -> Result<OwnedFd>;
+    /// The buffer that the object at byte `at` refers to; `None` if no such object stands there. It
+    /// stays as long as the parcel's data do.
+    fn buffer(&self, _at: usize) -> Result<Option<SharedBytes<'_>>> {
+        Ok(None)
+    }
+    /// Copies of the descriptors that the array at byte `at` refers to; they stand at `first` of the
+    /// buffer before it.
+    fn fd_array(&self, at: usize, _first: usize) -> Result<Vec<OwnedFd>> {
+        Err(no_object(at))
+    }
 }
+
+impl Bring for Vec<(u32, Option<Object>)> {}
 
 /// Objects of a parcel that never left this process.
 impl Incoming for Vec<(u32, Option<Object>)> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match take(self, at)? {
             Object::Binder(binder) => Ok(binder),
-            Object::Fd(_) => Err(wrong_kind(at, "an object reference", "a file descriptor")),
+            other => Err(wrong_kind(at, "an object reference", other.kind())),
         }
     }
 
     fn take_fd(&mut self, at: usize) -> Result<OwnedFd> {
         match take(self, at)? {
             Object::Fd(fd) => Ok(fd),
-            Object::Binder(_) => Err(wrong_kind(at, "a file descriptor", "an object reference")),
+            other => Err(wrong_kind(at, "a file descriptor", other.kind())),
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use std::os::fd::OwnedFd;
 
-use super::object::{FLAT_OBJECT_SIZE, Incoming, no_object};
+use super::gathered::{Handle, NATIVE_HANDLE};
+use super::object::{FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Incoming, PTR_OBJECT_SIZE, no_object};
 use super::{Parcelable, SharedBytes, padded};
 use crate::object::Binder;
 use crate::{Error, Result};
@@ -90,6 +91,17 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(raw))
     }
 
+    /// Passes over the next bytes if they are these; otherwise nothing is read.
+    #[inline]
+    pub(crate) fn pass(&mut self, expected: &[u8]) -> bool {
+        let Some(found) = self.bytes.slice(self.at, expected.len()) else { return false };
+        if expected.len() > self.remaining() || !found.equals(expected) {
+            return false;
+        }
+        self.at += expected.len();
+        true
+    }
+
     /// Any parcelable value.
     #[inline]
     pub fn read<T: Parcelable>(&mut self) -> Result<T> {
@@ -121,13 +133,81 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A byte vector, borrowed where it arrived: no copy is made.
+    /// A byte vector, borrowed where it arrived: no copy is made, whether it stands in the parcel or
+    /// was gathered from where its sender had it.
     #[inline]
     pub fn read_bytes(&mut self) -> Result<SharedBytes<'a>> {
+        if let Some(gathered) = self.gathered()? {
+            return Ok(gathered);
+        }
         match self.read_count(1)? {
             Some(len) => self.read_raw(len),
             None => Err(self.null()),
         }
+    }
+
+    /// The buffer that an object at this place refers to, if one stands here.
+    #[inline]
+    fn gathered(&mut self) -> Result<Option<SharedBytes<'a>>> {
+        let Some(objects) = self.objects.as_deref() else { return Ok(None) };
+        let Some(found) = objects.buffer(self.at)? else { return Ok(None) };
+        // SAFETY: the engine's table of objects vouches for the bytes as long as for the parcel's own:
+        // they were delivered together, and are given back together.
+        let found = unsafe { SharedBytes::new(found.start(), found.len()) };
+        self.claim(PTR_OBJECT_SIZE)?;
+        Ok(Some(found))
+    }
+
+    /// Descriptors and numbers that belong together, as [`Writer::write_handle`](super::Writer) puts
+    /// them.
+    pub fn read_handle(&mut self) -> Result<Handle> {
+        let is_gathered = match self.objects.as_deref() {
+            Some(objects) => objects.buffer(self.at + 8)?.is_some(),
+            None => false,
+        };
+        if !is_gathered {
+            let (fds, ints) = (self.read_handle_count()?, self.read_handle_count()?);
+            let ints = (0..ints).map(|_| self.read_i32()).collect::<Result<_>>()?;
+            let fds = (0..fds).map(|_| self.read_fd()).collect::<Result<_>>()?;
+            return Ok(Handle { fds, ints });
+        }
+        let size = self.read_i64()?;
+        let Some(words) = self.gathered()? else { return Err(no_object(self.at)) };
+        if i64::try_from(words.len()) != Ok(size) {
+            return Err(self.bad(format!("a handle of {size} bytes in a buffer of {}", words.len())));
+        }
+        let mut words = Reader::new(words);
+        let version = words.read_i32()?;
+        if version != NATIVE_HANDLE as i32 {
+            return Err(self.bad(format!("a handle of version {version}, not {NATIVE_HANDLE}")));
+        }
+        let (fd_count, int_count) = (words.read_handle_count()?, words.read_handle_count()?);
+        if words.remaining() != (fd_count + int_count) * 4 {
+            return Err(self.bad("a handle that is shorter or longer than it says"));
+        }
+        words.read_raw(fd_count * 4)?;
+        let ints = (0..int_count).map(|_| words.read_i32()).collect::<Result<_>>()?;
+        if fd_count == 0 {
+            return Ok(Handle { fds: Vec::new(), ints });
+        }
+        let at = self.at;
+        self.claim(FDA_OBJECT_SIZE)?;
+        let fds = match self.objects.as_deref() {
+            Some(objects) => objects.fd_array(at, NATIVE_HANDLE)?,
+            None => return Err(no_object(at)),
+        };
+        if fds.len() != fd_count {
+            return Err(self.bad(format!("{} descriptors of a handle's {fd_count}", fds.len())));
+        }
+        Ok(Handle { fds, ints })
+    }
+
+    fn read_handle_count(&mut self) -> Result<usize> {
+        let count = self.read_i32()?;
+        usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= Handle::MOST)
+            .ok_or_else(|| self.bad(format!("a handle with {count} descriptors or numbers")))
     }
 
     /// The error of a null at the present position, where none is allowed.

@@ -3,10 +3,13 @@
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::object::{FLAT_OBJECT_SIZE, Object, TYPE_BINDER, TYPE_FD};
-use super::{Parcelable, padded};
+use super::gathered::{GATHER_FROM, Gathered, Handle, NATIVE_HANDLE};
+use super::object::{
+    FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Object, PTR_OBJECT_SIZE, TYPE_BINDER, TYPE_FD, TYPE_FDA, TYPE_PTR,
+};
+use super::{Parcelable, SharedBytes, padded};
 use crate::object::Binder;
 use crate::{Error, Result};
 
@@ -24,6 +27,12 @@ pub struct Writer<'a> {
     // Where a parcel goes on that outgrows a stage: address and capacity.
     spill: Option<(*mut u8, usize)>,
     objects: Vec<(u32, Object)>,
+    // Whether the engine takes large buffers from where they are.
+    gathers: bool,
+    // Received bytes that stay where they are until the engine has taken this parcel: address range.
+    kept: (usize, usize),
+    // Buffers that the caller lends for this parcel.
+    lent: &'a [&'a [u8]],
     span: PhantomData<&'a mut [u8]>,
 }
 
@@ -38,8 +47,20 @@ impl<'a> Writer<'a> {
             growable: Some(buffer),
             spill: None,
             objects: Vec::new(),
+            gathers: false,
+            kept: (0, 0),
+            lent: &[],
             span: PhantomData,
         }
+    }
+
+    /// Large buffers are not copied into the parcel, which becomes one for an engine that gathers.
+    ///
+    /// `kept` is received bytes that stay readable, and the same, until this parcel is taken over.
+    pub(crate) fn gathering(mut self, kept: SharedBytes<'_>) -> Self {
+        self.gathers = true;
+        self.kept = (kept.start().addr(), kept.start().addr() + kept.len());
+        self
     }
 
     /// Over fixed memory.
@@ -56,6 +77,9 @@ impl<'a> Writer<'a> {
             growable: None,
             spill: None,
             objects: Vec::new(),
+            gathers: false,
+            kept: (0, 0),
+            lent: &[],
             span: PhantomData,
         }
     }
@@ -75,6 +99,9 @@ impl<'a> Writer<'a> {
             growable: None,
             spill: Some((start, capacity)),
             objects: Vec::new(),
+            gathers: false,
+            kept: (0, 0),
+            lent: &[],
             span: PhantomData,
         }
     }
@@ -223,8 +250,108 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A received run of bytes, copied straight from where it arrived.
-    pub fn write_shared(&mut self, bytes: super::SharedBytes<'_>) -> Result<()> {
+    /// A byte vector that is given away: an engine that gathers takes a large one from where it is
+    /// (others, and small ones, are copied). It is read with `read_bytes`.
+    ///
+    /// `Vec<u8>`, `Arc<[u8]>` (through a newtype that implements `AsRef`) and `&'static [u8]` are
+    /// examples.
+    pub fn write_buffer(&mut self, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<()> {
+        if self.gathers && bytes.as_ref().len() >= GATHER_FROM {
+            return self.write_gathered(Gathered::owned(bytes));
+        }
+        self.write_bytes(bytes.as_ref())
+    }
+
+    /// The byte vector that the caller lent as number `index` with
+    /// [`Binder::call_lending`](crate::Binder::call_lending): taken from where it is by an engine
+    /// that gathers, copied by others. It is read with `read_bytes`.
+    pub fn write_lent(&mut self, index: usize) -> Result<()> {
+        let Some(bytes) = self.lent.get(index).copied() else {
+            return Err(Error::BadParcel {
+                at: self.len,
+                what: format!("buffer {index} is written, and {} are lent", self.lent.len()),
+            });
+        };
+        if !self.gathers || bytes.len() < GATHER_FROM {
+            return self.write_bytes(bytes);
+        }
+        // SAFETY: whoever lent it keeps the borrow until the call is over (`lend`).
+        self.write_gathered(unsafe { Gathered::borrowed(bytes.as_ptr(), bytes.len()) })
+    }
+
+    /// Runs `with` while these buffers can be written with [`Writer::write_lent`].
+    ///
+    /// # Safety
+    /// The buffers must stay borrowed until the parcel was taken over or dropped.
+    pub(crate) unsafe fn lend<R>(&mut self, buffers: &[&[u8]], with: impl FnOnce(&mut Self) -> R) -> R {
+        // SAFETY: by the caller, they are there as long as this parcel is used; the longer lifetime is
+        // not seen outside of the writer, and taken back right after `with`.
+        self.lent = unsafe { std::mem::transmute::<&[&[u8]], &'a [&'a [u8]]>(buffers) };
+        let result = with(self);
+        self.lent = &[];
+        result
+    }
+
+    /// An object that refers to bytes elsewhere (`struct binder_buffer_object`).
+    fn write_gathered(&mut self, bytes: Gathered) -> Result<()> {
+        let mut object = [0; PTR_OBJECT_SIZE];
+        object[..4].copy_from_slice(&TYPE_PTR.to_ne_bytes());
+        object[8..16].copy_from_slice(&(bytes.start().addr() as u64).to_ne_bytes());
+        object[16..24].copy_from_slice(&(bytes.len() as u64).to_ne_bytes());
+        self.write_object(&object, Object::Buffer(bytes))
+    }
+
+    /// Descriptors and numbers that belong together, as HIDL's `handle`.
+    ///
+    /// An engine that gathers carries it as libhwbinder does: its size, a buffer with the structure of the C
+    /// library, and an array that refers to the descriptors in it.
+    pub fn write_handle(&mut self, handle: Handle) -> Result<()> {
+        let Handle { fds, ints } = handle;
+        let (fd_count, int_count) = Handle::counts(fds.len(), ints.len())?;
+        if !self.gathers {
+            self.write_i32(fd_count)?;
+            self.write_i32(int_count)?;
+            ints.iter().try_for_each(|int| self.write_i32(*int))?;
+            return fds.into_iter().try_for_each(|fd| self.write_owned_fd(fd));
+        }
+        let words: Vec<i32> = [NATIVE_HANDLE as i32, fd_count, int_count]
+            .into_iter()
+            .chain(fds.iter().map(AsRawFd::as_raw_fd))
+            .chain(ints)
+            .collect();
+        self.write_i64((words.len() * 4) as i64)?;
+        self.write_gathered(Gathered::owned(Words(words)))?;
+        if fds.is_empty() {
+            return Ok(());
+        }
+        let mut object = [0; FDA_OBJECT_SIZE];
+        object[..4].copy_from_slice(&TYPE_FDA.to_ne_bytes());
+        object[8..16].copy_from_slice(&(fds.len() as u64).to_ne_bytes());
+        // The place of the buffer among the parcel's objects.
+        object[16..24].copy_from_slice(&(self.objects.len() as u64 - 1).to_ne_bytes());
+        object[24..].copy_from_slice(&(NATIVE_HANDLE as u64).to_ne_bytes());
+        self.write_object(&object, Object::FdArray(fds))
+    }
+
+    fn write_object(&mut self, bytes: &[u8], object: Object) -> Result<()> {
+        let at = self.here()?;
+        self.write_raw(bytes)?;
+        self.objects.push((at, object));
+        Ok(())
+    }
+
+    fn here(&self) -> Result<u32> {
+        u32::try_from(self.len).map_err(|_| Error::TooLarge { size: self.len, limit: u32::MAX as usize })
+    }
+
+    /// A received run of bytes: copied straight from where it arrived, or left there for an engine that
+    /// gathers, where that lasts long enough (a reply of what the request brought).
+    pub fn write_shared(&mut self, bytes: SharedBytes<'_>) -> Result<()> {
+        let (first, end) = (bytes.start().addr(), bytes.start().addr() + bytes.len());
+        if self.gathers && bytes.len() >= GATHER_FROM && self.kept.0 <= first && end <= self.kept.1 {
+            // SAFETY: inside of what stays readable until the parcel is taken over (`gathering`).
+            return self.write_gathered(unsafe { Gathered::borrowed(bytes.start(), bytes.len()) });
+        }
         self.write_len(bytes.len())?;
         let at = self.claim(padded(bytes.len()))?;
         // SAFETY: the span was just claimed; a request that is still borrowed never lies in the
@@ -324,11 +451,21 @@ impl<'a> Writer<'a> {
     }
 
     fn write_flat(&mut self, kind: u32) -> Result<u32> {
-        let at = u32::try_from(self.len)
-            .map_err(|_| Error::TooLarge { size: self.len, limit: u32::MAX as usize })?;
+        let at = self.here()?;
         let mut flat = [0u8; FLAT_OBJECT_SIZE];
         flat[..4].copy_from_slice(&kind.to_le_bytes());
         self.write_raw(&flat)?;
         Ok(at)
+    }
+}
+
+/// Words as the bytes that they are in memory: aligned to four, which the driver asks of descriptors in
+/// a buffer.
+struct Words(Vec<i32>);
+
+impl AsRef<[u8]> for Words {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the words are initialised, any bytes are valid `u8`, and the borrow is that of `self`.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 4) }
     }
 }

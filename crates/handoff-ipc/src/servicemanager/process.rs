@@ -40,6 +40,8 @@ impl Parcelable for ProcessReport {
                 stats.inherit_denied,
                 stats.threads,
                 stats.links,
+                stats.oneway_spam,
+                stats.unknown_returns,
             ]
             .iter()
             .try_for_each(|count| to.write(count))
@@ -63,6 +65,9 @@ impl Parcelable for ProcessReport {
                     inherit_denied: from.read()?,
                     threads: from.read()?,
                     links: from.read()?,
+                    // Of processes that were built before these were counted.
+                    oneway_spam: if from.remaining() > 0 { from.read()? } else { 0 },
+                    unknown_returns: if from.remaining() > 0 { from.read()? } else { 0 },
                 },
             })
         })

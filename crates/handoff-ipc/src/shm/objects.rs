@@ -8,7 +8,7 @@ use super::link::Link;
 use super::remote::RemoteNode;
 use super::slot::{Entry, MAX_OBJECTS};
 use crate::object::{Binder, Reference};
-use crate::parcel::{Incoming, Object, no_object, wrong_kind};
+use crate::parcel::{Bring, Incoming, Object, no_object, wrong_kind};
 use crate::{Error, Result};
 
 /// The sender's own object; the receiver holds one more reference.
@@ -29,6 +29,12 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
     for (offset, object) in objects {
         let entry = Entry { offset, ..Entry::default() };
         entries.push(match object {
+            Object::Buffer(_) | Object::FdArray(_) => {
+                return Err(Error::Unsupported {
+                    engine: "shm",
+                    what: "take a buffer from where it is".into(),
+                });
+            }
             Object::Fd(fd) => {
                 fds.push(fd);
                 Entry { kind: FD, ..entry }
@@ -100,6 +106,8 @@ impl<'a> Arrived<'a> {
         self.objects.iter_mut().find(here).and_then(Option::take).ok_or_else(|| no_object(at))
     }
 }
+
+impl Bring for Arrived<'_> {}
 
 impl Incoming for Arrived<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {

@@ -309,6 +309,7 @@ impl Queued {
             priority: Priority::unpack(self.taken.record.priority),
             oneway: true,
             deadline: None,
+            told: None,
             lifetime: std::marker::PhantomData,
         };
         let (mut nowhere, mut arrived) = (Vec::new(), Arrived::new(link, entries, fds));

@@ -346,6 +346,7 @@ impl ServerSlot {
             priority: Priority::unpack(header.priority),
             oneway: false,
             deadline,
+            told: None,
             lifetime: std::marker::PhantomData,
         }
     }

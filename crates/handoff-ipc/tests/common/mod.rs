@@ -197,10 +197,12 @@ pub fn on_driver() -> bool {
     std::env::var("HANDOFF_TEST_ENGINE").is_ok_and(|engine| engine == "binder")
 }
 
-/// An engine of the kind that is tested.
+/// An engine of the kind that is tested; on the driver, of the domain that `HANDOFF_TEST_DOMAIN` names.
 pub fn engine(socket: &Path) -> Arc<dyn Engine> {
     if on_driver() {
-        Arc::new(BinderEngine::open(find_device(Domain::Framework).unwrap()).unwrap())
+        let domain =
+            std::env::var("HANDOFF_TEST_DOMAIN").map_or(Domain::Framework, |word| word.parse().unwrap());
+        Arc::new(BinderEngine::open_for(find_device(domain).unwrap(), domain).unwrap())
     } else {
         Arc::new(ShmEngine::new(socket).unwrap())
     }

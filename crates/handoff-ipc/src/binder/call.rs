@@ -1,0 +1,172 @@
+//! Calls that a thread makes.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use super::command::Command;
+use super::lend;
+use super::objects::{self, Outgoing};
+use super::process::Process;
+use super::remote::BinderRemote;
+use super::talk::{Buffer, Delivered, Goal, await_outcome, say};
+use super::token;
+use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
+use crate::engine::{OutCall, ReadFn, WriteFn};
+use crate::locked::lock;
+use crate::parcel::{Object, SharedBytes};
+use crate::{Error, Result, pool};
+
+/// What stands in front of a call's arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token<'a> {
+    /// The name of the interface that the caller means, as it stands in tokens.
+    pub(super) name: &'a [u8],
+    /// The caller's priority goes along.
+    pub(super) claims: bool,
+}
+
+/// Makes one call; `token` stands in front of its arguments.
+pub(super) fn transact(
+    remote: &BinderRemote,
+    call: &OutCall,
+    token: Option<Token<'_>>,
+    write: WriteFn<'_>,
+    read: ReadFn<'_>,
+) -> Result<()> {
+    let process = remote.process();
+    let mut buffer = Buffer::take();
+    buffer.secret = call.clear_buffers;
+    let mut writer = buffer.writer(process, SharedBytes::from_slice(&[]));
+    let claims = token.is_some_and(|token| token.claims);
+    if claims {
+        lend::write(&mut writer)?;
+    }
+    if let Some(Token { name, .. }) = token {
+        token::write(&mut writer, process.domain, call.work_source, name)?;
+    }
+    write(&mut writer)?;
+    let objects = writer.finish();
+    let request = Request { handle: remote.handle(), call: *call, claims, buffer, objects };
+    match (call.deadline, call.oneway) {
+        (Some(within), false) => request.send_within(process, within, read),
+        (_, oneway) => match request.send(process) {
+            // The half of the receiver's buffer that is for oneway calls is taken.
+            Err(Error::TooLarge { .. }) if oneway => Err(Error::OnewayFull(0)),
+            Err(error) => Err(error),
+            Ok(None) => Ok(()),
+            Ok(Some(reply)) => take_reply(&reply, call.code, read),
+        },
+    }
+}
+
+/// What the driver is told of a parcel, on either side of a call.
+pub(super) fn described(
+    buffer: &Buffer,
+    outgoing: &Outgoing,
+    target: u64,
+    code: u32,
+    flags: u32,
+) -> Transaction {
+    Transaction {
+        target,
+        code,
+        flags,
+        data_size: buffer.bytes.len() as u64,
+        offsets_size: (outgoing.offsets.len() * 8) as u64,
+        buffer: buffer.bytes.as_ptr() as u64,
+        offsets: outgoing.offsets.as_ptr() as u64,
+        ..Transaction::default()
+    }
+}
+
+fn take_reply(reply: &Delivered<'_>, code: u32, read: ReadFn<'_>) -> Result<()> {
+    reply.read(|data, _| {
+        if reply.data.flags & TF_STATUS_CODE == 0 {
+            return read(data);
+        }
+        match data.read_i32()? {
+            0 => Ok(()),
+            status => Err(Error::from_status_t(status, "the object", code)),
+        }
+    })
+}
+
+/// A call that is written.
+struct Request {
+    handle: u32,
+    call: OutCall,
+    claims: bool,
+    buffer: Buffer,
+    objects: Vec<(u32, Object)>,
+}
+
+impl Request {
+    /// Sends it, and waits until it is taken (oneway) or answered.
+    fn send(mut self, process: &Arc<Process>) -> Result<Option<Delivered<'_>>> {
+        let OutCall { code, oneway, clear_buffers, .. } = self.call;
+        let outgoing = objects::encode(process, &mut self.buffer.bytes, self.objects)?;
+        let flags = TF_ACCEPT_FDS
+            | if oneway { TF_ONE_WAY } else { 0 }
+            | if self.claims { lend::TF_CLAIM } else { 0 }
+            | if clear_buffers { TF_CLEAR_BUF } else { 0 };
+        let data = described(&self.buffer, &outgoing, self.handle.into(), code, flags);
+        say(process, Command::Transaction { data, gathered: outgoing.gathered });
+        let outcome = await_outcome(process, if oneway { Goal::Taken } else { Goal::Reply });
+        outgoing.pins.iter().for_each(|id| process.unpin(*id));
+        outcome
+    }
+
+    /// Sends it on another thread, since the driver knows no deadlines; the reply is given back unread
+    /// if this thread stopped to wait for it.
+    fn send_within(mut self, process: &Arc<Process>, within: Duration, read: ReadFn<'_>) -> Result<()> {
+        // What is borrowed may be gone before the reply comes.
+        let own = |(at, object)| match object {
+            Object::Buffer(bytes) => (at, Object::Buffer(bytes.into_owned())),
+            other => (at, other),
+        };
+        self.objects = self.objects.into_iter().map(own).collect();
+        objects::point_again(&mut self.buffer.bytes, &self.objects);
+        let code = self.call.code;
+        let outcome: Arc<(Mutex<Option<Result<Landed>>>, Condvar)> = Arc::default();
+        let (tell, owner) = (Arc::clone(&outcome), Arc::clone(process));
+        pool::run(Box::new(move || {
+            let made = self.send(&owner).and_then(|reply| {
+                let reply = reply.ok_or_else(|| Error::Protocol("a call without a reply".into()))?;
+                Ok(Landed { data: Some(reply.into_data()), process: Arc::clone(&owner) })
+            });
+            *lock(&tell.0) = Some(made);
+            tell.1.notify_one();
+        }));
+        let end = Instant::now() + within;
+        let mut place = lock(&outcome.0);
+        loop {
+            if let Some(made) = place.take() {
+                drop(place);
+                let mut landed = made?;
+                let Some(data) = landed.data.take() else { return Ok(()) };
+                return take_reply(&Delivered::new(process, data), code, read);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::DeadlineExpired(within));
+            }
+            place = outcome.1.wait_timeout(place, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// A reply on its way to the thread that waits for it, given back if that has left.
+struct Landed {
+    process: Arc<Process>,
+    data: Option<Transaction>,
+}
+
+impl Drop for Landed {
+    fn drop(&mut self) {
+        if let Some(data) = self.data.take() {
+            let reply = Delivered::new(&self.process, data);
+            // Descriptors in it are closed, references counted.
+            drop(reply.read(|_, _| Ok(())));
+        }
+    }
+}

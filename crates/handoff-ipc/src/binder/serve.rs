@@ -1,0 +1,163 @@
+//! Calls that a thread serves, and what else the driver says to it.
+
+use std::sync::Arc;
+
+use super::call::described;
+use super::command::Command;
+use super::lend;
+use super::objects::{self, Outgoing};
+use super::process::Process;
+use super::returns::{Return, Returns};
+use super::talk::{Buffer, Delivered, Goal, READ, await_outcome, exchange, flush, say, say_reply};
+use super::token;
+use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
+use crate::engine::EngineKind;
+use crate::object::{Call, CallingIdentity, Told, is_user_code};
+use crate::{Error, Result, dispatch, pool, stats};
+
+/// The group of a caller, which the driver does not tell.
+const UNKNOWN_GID: u32 = u32::MAX;
+
+/// A thread of the pool: serves calls until the driver has no more use for it.
+pub(super) fn serve(process: &Arc<Process>, entry: Command) {
+    say(process, entry);
+    if process.lends() {
+        lend::begin_looping();
+    }
+    while hear(process).is_ok() {}
+}
+
+/// Hears what there is, waiting for it if there is nothing, and acts on it.
+fn hear(process: &Arc<Process>) -> Result<()> {
+    let mut buffer = [0; READ];
+    let heard = exchange(process, &mut buffer)?;
+    let mut returns = Returns::new(&buffer[..heard]);
+    while let Some(next) = returns.next()? {
+        execute(process, next)?;
+    }
+    Ok(())
+}
+
+/// Serves what has arrived, for a thread that waits for the driver's file to be readable.
+pub(super) fn hear_and_answer(process: &Arc<Process>) -> Result<()> {
+    hear(process)?;
+    // The next wait is not in the driver.
+    flush(process);
+    Ok(())
+}
+
+/// What the driver says to any thread at any time.
+pub(super) fn execute(process: &Arc<Process>, what: Return) -> Result<()> {
+    match what {
+        Return::Transaction(data, context) => answer(process, data, context)?,
+        Return::IncRefs(object, cookie) => {
+            process.count(object, 0, 1);
+            say(process, Command::IncRefsDone(object, cookie));
+        }
+        Return::Acquire(object, cookie) => {
+            process.count(object, 1, 0);
+            say(process, Command::AcquireDone(object, cookie));
+        }
+        Return::Release(object, _) => process.count(object, -1, 0),
+        Return::DecRefs(object, _) => process.count(object, 0, -1),
+        Return::SpawnLooper => process.spawn_looper(Command::RegisterLooper),
+        Return::DeadBinder(cookie) => {
+            process.died(cookie);
+            say(process, Command::DeadBinderDone(cookie));
+        }
+        Return::FrozenBinder { cookie, frozen } => {
+            process.froze(cookie, frozen);
+            say(process, Command::FreezeNewsDone(cookie));
+        }
+        Return::Unknown(number) => unknown(number),
+        // Nothing to do, or of a call that nobody waits for.
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cold]
+fn unknown(number: u32) {
+    stats::UNKNOWN_RETURNS.add();
+    stats::say_once(&stats::UNKNOWN_RETURN, || {
+        format!(
+            "the Binder driver said {number:#x} (number {}, {} bytes), which this version does not know and passes \
+             over; a newer Handoff may",
+            number & 0xff,
+            number >> 16 & 0x3fff
+        )
+    });
+}
+
+/// Serves one transaction.
+fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Result<()> {
+    let delivered = Delivered::new(process, data);
+    let oneway = data.flags & TF_ONE_WAY != 0;
+    // A caller that has its request cleared wants the same of the reply.
+    let clears = data.flags & TF_CLEAR_BUF;
+    if oneway {
+        stats::SERVED_ONEWAY.add();
+    }
+    let mut buffer = Buffer::take();
+    buffer.secret = clears != 0;
+    let outcome = delivered.read(|request, extent| {
+        let mut writer = buffer.writer(process, extent);
+        let node = process.node(data.cookie).ok_or(Error::UnknownObject(data.cookie))?;
+        if data.code == lend::ASK && process.lends() {
+            return Ok(writer.finish());
+        }
+        let claim = if data.flags & lend::TF_CLAIM == 0 { None } else { Some(lend::read(request)?) };
+        let sender = data.sender_pid.max(0).unsigned_abs();
+        let lent = claim.filter(|_| process.lends()).and_then(|claim| claim.verified(sender));
+        let work_source =
+            if is_user_code(data.code) { token::check(request, node.token(token::name))? } else { None };
+        let security_context = context.and_then(|at| process.driver.delivered_text(at));
+        let tells = work_source.is_some() || security_context.is_some();
+        let call = Call {
+            identity: CallingIdentity { pid: sender, uid: data.sender_euid, gid: UNKNOWN_GID },
+            engine: EngineKind::Binder,
+            priority: lent,
+            oneway,
+            deadline: None,
+            told: tells.then(|| Box::new(Told { work_source, security_context })),
+            lifetime: std::marker::PhantomData,
+        };
+        let mut serve = || dispatch::serve(&**node.service(), &call, data.code, request, &mut writer);
+        if process.lends() {
+            lend::at(node.scheduling().effective(lent, pool::base()), serve)?;
+        } else {
+            serve()?;
+        }
+        Ok(writer.finish())
+    });
+    if oneway {
+        // Nobody waits for the outcome.
+        return Ok(());
+    }
+    let outcome = outcome.and_then(|objects| objects::encode(process, &mut buffer.bytes, objects));
+    let (outgoing, flags) = match outcome {
+        Ok(outgoing) => (outgoing, TF_ACCEPT_FDS),
+        Err(error) => {
+            buffer.bytes.clear();
+            buffer.bytes.extend_from_slice(&error.to_status_t().to_ne_bytes());
+            (Outgoing::default(), TF_STATUS_CODE)
+        }
+    };
+    let reply = described(&buffer, &outgoing, 0, 0, flags | clears);
+    let command = Command::Reply { data: reply, gathered: outgoing.gathered };
+    if !outgoing.holds_something() {
+        // The command is written with the ioctl that waits for the next call, and so is the one that gives
+        // the request back, after it: the reply may refer to what the request brought.
+        say_reply(process, command, buffer, outgoing);
+        drop(delivered);
+        return Ok(());
+    }
+    say(process, command);
+    let taken = await_outcome(process, Goal::Taken).map(drop);
+    outgoing.pins.iter().for_each(|id| process.unpin(*id));
+    match taken {
+        // The caller is gone, frozen or has no room: the driver told it.
+        Ok(()) | Err(Error::Dead | Error::Frozen | Error::TooLarge { .. } | Error::Io { .. }) => Ok(()),
+        Err(other) => Err(other),
+    }
+}
