@@ -145,7 +145,6 @@ fn kernel() -> (u32, u32) {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn the_driver_tells_what_it_can_do() {
     for domain in Domain::ALL {
         let features = Features::of(&find_device(domain).unwrap()).unwrap();
@@ -159,7 +158,6 @@ fn the_driver_tells_what_it_can_do() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn buffers_are_gathered_in_the_hardware_domain_only() {
     for (domain, in_the_parcel) in [(Domain::Hardware, 40), (Domain::Framework, 4 + 70_000)] {
         let _server = server(&format!("{}-probe", domain.device()));
@@ -207,7 +205,6 @@ fn buffers_are_gathered_in_the_hardware_domain_only() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn handles_carry_descriptors_and_numbers() {
     for domain in [Domain::Hardware, Domain::Framework] {
         let _server = server(&format!("{}-probe", domain.device()));
@@ -236,7 +233,6 @@ fn handles_carry_descriptors_and_numbers() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn a_frozen_process_refuses_calls_and_keeps_oneway_ones() {
     let peer = server("binder-everything");
     let pid = peer.child.id();
@@ -272,7 +268,6 @@ fn a_frozen_process_refuses_calls_and_keeps_oneway_ones() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn news_of_freezing_come_where_the_kernel_has_them() {
     let peer = server("binder-everything");
     let (_engine, root) = root(Domain::Framework);
@@ -307,7 +302,6 @@ fn news_of_freezing_come_where_the_kernel_has_them() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn a_sender_that_floods_is_told_so() {
     let _server = server("binder-one");
     let (engine, root) = root(Domain::Framework);
@@ -325,7 +319,6 @@ fn a_sender_that_floods_is_told_so() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn why_a_transaction_failed_is_told() {
     let mut peer = server("binder-everything");
     let (_engine, root) = root(Domain::Framework);
@@ -337,7 +330,6 @@ fn why_a_transaction_failed_is_told() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn services_are_told_the_security_context() {
     let _server = server("vndbinder-context");
     let engine = open(Domain::Vendor);
@@ -363,7 +355,6 @@ fn services_are_told_the_security_context() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn work_sources_arrive_and_secrets_do_too() {
     let _server = server("vndbinder-probe");
     let (_engine, root) = root(Domain::Vendor);
@@ -379,7 +370,6 @@ fn work_sources_arrive_and_secrets_do_too() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn a_program_with_its_own_loop_serves_by_polling() {
     let _server = server("hwbinder-poller");
     let (_engine, root) = root(Domain::Hardware);
@@ -392,7 +382,6 @@ fn a_program_with_its_own_loop_serves_by_polling() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn callers_lend_their_nice_value() {
     let _server = server("binder-everything");
     let (_engine, root) = root(Domain::Framework);
@@ -412,7 +401,6 @@ fn callers_lend_their_nice_value() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn each_domain_has_its_own_names() {
     let _framework = server("binder-manager");
     let _hardware = server("hwbinder-manager");
@@ -433,7 +421,6 @@ fn each_domain_has_its_own_names() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn binderfs_makes_drivers_where_the_kernel_has_it() {
     if !Binderfs::is_supported() {
         let error = Binderfs::private().unwrap_err().to_string();
@@ -463,7 +450,6 @@ fn binderfs_makes_drivers_where_the_kernel_has_it() {
 }
 
 #[test]
-#[ignore = "runs in a guest that has the driver: see handoff/tests/binder_guest.rs"]
 fn large_replies_do_not_fill_the_buffer_up() {
     let _server = server("hwbinder-probe");
     let (_engine, root) = root(Domain::Hardware);
