@@ -71,7 +71,7 @@ fn measure(file: Option<PathBuf>, series: Vec<Series>) -> Result<()> {
     }
 }
 
-/// A subject whose value is the median of a batch, which takes about [`BATCH`]. A sample holds so many
+/// A subject whose value is the median of a batch, which takes about 60 ms. A sample holds so many
 /// trips that reading the clock does not show in it. `batch` is given the number of samples and of
 /// trips in each, and gives nanoseconds a trip.
 ///
