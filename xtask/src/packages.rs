@@ -15,7 +15,7 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 25] = [
+const NEEDS: [Need; 26] = [
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
     Need { program: "c++", package: "g++", for_what: "the C header in C++" },
     Need { program: "pkg-config", package: "pkg-config", for_what: "the C library" },
@@ -48,6 +48,7 @@ const NEEDS: [Need; 25] = [
     Need { program: "ip", package: "iproute2", for_what: "network namespaces" },
     Need { program: "tc", package: "iproute2", for_what: "queues that limit a rate" },
     Need { program: "perf", package: "linux-perf", for_what: "comparing traces with perf's reading of them" },
+    Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },
     Need {
         program: "trace-cmd",
         package: "trace-cmd",

@@ -59,7 +59,7 @@ pub fn scheduling_events() -> Vec<Wanted> {
 }
 
 /// [`scheduling_events`] and what else can make a hand-off late: interrupts, idle states,
-/// frequencies, inherited priorities, and the marks that programs write.
+/// frequencies, inherited priorities, Binder's transactions, and the marks that programs write.
 #[must_use]
 pub fn diagnosis_events() -> Vec<Wanted> {
     let mut events = scheduling_events();
@@ -71,6 +71,8 @@ pub fn diagnosis_events() -> Vec<Wanted> {
         ("irq", "softirq_exit"),
         ("power", "cpu_idle"),
         ("power", "cpu_frequency"),
+        ("binder", "binder_transaction"),
+        ("binder", "binder_transaction_received"),
     ] {
         events.push(Wanted::optional(system, event));
     }

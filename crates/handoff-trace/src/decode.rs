@@ -11,6 +11,9 @@ use crate::format::{EventFormat, FieldKind, Place};
 use crate::names::Names;
 use crate::ring::Record;
 
+/// A flag of a Binder transaction, `enum transaction_flags` of the driver's UAPI.
+const TF_ONE_WAY: i64 = 1;
+
 /// Knows every event of a session.
 #[derive(Debug)]
 pub struct Decoder {
@@ -44,6 +47,8 @@ enum Shape {
     SoftIrqExit(Place),
     Idle { state: Place, cpu: Place },
     Frequency { khz: Place, cpu: Place },
+    Binder { debug_id: Place, reply: Place, flags: Place },
+    BinderReceived(Place),
     Marker(Place),
     Other { id: u16, numbers: Vec<Place> },
 }
@@ -175,6 +180,10 @@ impl Known {
             ("irq", "softirq_exit") => Shape::SoftIrqExit(get("vec")?),
             ("power", "cpu_idle") => Shape::Idle { state: get("state")?, cpu: get("cpu_id")? },
             ("power", "cpu_frequency") => Shape::Frequency { khz: get("state")?, cpu: get("cpu_id")? },
+            ("binder", "binder_transaction") => {
+                Shape::Binder { debug_id: get("debug_id")?, reply: get("reply")?, flags: get("flags")? }
+            }
+            ("binder", "binder_transaction_received") => Shape::BinderReceived(get("debug_id")?),
             ("ftrace", "print") => Shape::Marker(get("buf")?),
             _ => {
                 let own = format.fields.iter().filter(|field| !field.name.starts_with("common_"));
@@ -234,6 +243,14 @@ impl Shape {
             }
             Self::Frequency { khz, cpu: which } => {
                 What::Frequency { cpu: cpu(which, data)?, khz: khz.number(data)? as u32 }
+            }
+            Self::Binder { debug_id, reply, flags } => What::BinderTransaction {
+                debug_id: debug_id.number(data)? as i32,
+                reply: reply.number(data)? != 0,
+                oneway: flags.number(data)? & TF_ONE_WAY != 0,
+            },
+            Self::BinderReceived(debug_id) => {
+                What::BinderReceived { debug_id: debug_id.number(data)? as i32 }
             }
             Self::Marker(text) => {
                 let bytes = text.bytes(data)?;

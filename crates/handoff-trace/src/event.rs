@@ -140,6 +140,20 @@ pub enum What {
         /// Its new frequency, in kHz.
         khz: u32,
     },
+    /// `binder_transaction`: the current task sends one, or a reply.
+    BinderTransaction {
+        /// The number by which its other events are joined.
+        debug_id: i32,
+        /// It is a reply.
+        reply: bool,
+        /// Nobody waits for a reply (`TF_ONE_WAY`).
+        oneway: bool,
+    },
+    /// `binder_transaction_received`: the current task takes one, or a reply, out of its queue.
+    BinderReceived {
+        /// The number of that transaction or reply.
+        debug_id: i32,
+    },
     /// What a program wrote to `trace_marker`: an index for [`crate::Trace::text`].
     Marker(u32),
     /// An event with no type of its own here: an index for [`crate::Trace::other`].

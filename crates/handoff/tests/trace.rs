@@ -152,3 +152,100 @@ fn hackbench_shapes_are_told_apart() {
     let mesh = shows("20", "20", &|graph| graph["shape"] != "hubs");
     assert_ne!(mesh["shape"], "hubs", "{}", mesh["nodes"]);
 }
+
+#[test]
+fn requests_are_split_into_phases() {
+    require!(require_root());
+    let own = env!("CARGO_BIN_EXE_handoff");
+    let phases = |workload: &[&str]| {
+        let pairs = json(&[&["sched", "phases", "--", own][..], workload].concat());
+        pairs.as_array().expect("a list").clone()
+    };
+    // A socket, a pipe: two processes that wait for each other.
+    for workload in [&["workload", "tcp-rr", "-n", "2000"][..], &["workload", "sched-pipe", "-l", "2000"]] {
+        let pairs = phases(workload);
+        let most = pairs.iter().max_by_key(|pair| pair["latency"]["count"].as_u64());
+        let most = most.unwrap_or_else(|| panic!("{workload:?}: no requests"));
+        // Of two that wait for each other each can be taken for the caller; and those whose callee was
+        // awake already are not seen.
+        assert!(most["latency"]["count"].as_u64().is_some_and(|count| count > 50), "{workload:?}: {most}");
+        assert_eq!(most["carrier"], "wakes");
+        let total = most["latency"]["sum"].as_u64();
+        for side in ["by_caller", "by_callee"] {
+            let parts = ["running_ns", "runnable_ns", "blocked_ns"];
+            let sum: u64 = parts.iter().filter_map(|part| most[side][part].as_u64()).sum();
+            assert!(Some(sum) <= total, "{side}: {most}");
+        }
+        assert!(most["by_caller"]["blocked_ns"].as_u64() > Some(0), "a caller sleeps: {most}");
+    }
+}
+
+/// The number behind `name=` in a line of `perf script`.
+fn number(line: &str, name: &str) -> Option<i64> {
+    let (_, rest) = line.split_once(&format!(" {name}="))?;
+    rest.split(|c: char| c.is_whitespace()).next()?.trim().parse().ok()
+}
+
+#[test]
+fn the_wake_graph_of_hackbench_counts_what_perf_counts() {
+    require!(require_root());
+    let perf = require!(require_tool("perf"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, file) = (folder.path().join("perf.data"), folder.path().join("trace.dat"));
+    let file = file.to_str().expect("text");
+    let own = env!("CARGO_BIN_EXE_handoff");
+    let hackbench = ["workload", "hackbench", "-g", "1", "-l", "20", "--writers", "5", "--readers", "50"];
+    // perf starts before our recording and ends after it, so it sees all that we see.
+    let output = Command::new(&perf)
+        .args([
+            "record",
+            "-q",
+            "-a",
+            "-m",
+            "8M",
+            "-e",
+            "sched:sched_switch",
+            "-e",
+            "sched:sched_waking",
+            "-o",
+        ])
+        .arg(&data)
+        .args(["--", own, "--format", "json", "sched", "record", "-o", file, "--", own])
+        .args(hackbench)
+        .output()
+        .expect("perf runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = String::from_utf8_lossy(&output.stdout);
+    let json_start = told.rfind("\n{").map_or(0, |at| at + 1);
+    let summary: Value = serde_json::from_str(&told[json_start..]).unwrap_or_else(|_| panic!("{told}"));
+    assert_eq!(summary["lost"], 0, "the buffers are large enough for this");
+    let pid = summary["processes"][0].to_string();
+
+    let report = Command::new(&perf)
+        .args(["script", "-F", "event,trace", "--show-lost-events", "-i"])
+        .arg(&data)
+        .output();
+    let report = report.expect("perf runs").stdout;
+    let report = String::from_utf8_lossy(&report);
+    assert!(!report.contains("PERF_RECORD_LOST"), "perf lost events, so its count is too low");
+    let graph = json(&["sched", "graph", "-i", file, "-p", &pid]);
+    let nodes = graph["nodes"].as_array().expect("a list");
+    let root = summary["processes"][0].as_i64().expect("a number");
+    let mut tasks = 0;
+    for node in nodes.iter().filter(|node| node["tid"].as_i64().is_some_and(|tid| tid > root)) {
+        let tid = node["tid"].as_i64().expect("a number");
+        // Tasks that hackbench woke and did not start were there before, and live on.
+        if !node["name"].as_str().is_some_and(|name| name == "handoff") {
+            continue;
+        }
+        tasks += 1;
+        let count = |event: &str, field: &str| {
+            let lines = report.lines().filter(|line| line.contains(&format!("{event}:")));
+            lines.filter(|line| number(line, field) == Some(tid)).count() as u64
+        };
+        assert_eq!(node["switches"].as_u64(), Some(count("sched_switch", "next_pid")), "{node}");
+        // The birth of a task is a wake-up of ours, and another event (sched_wakeup_new) of perf's.
+        assert_eq!(node["woken"].as_u64(), Some(count("sched_waking", "pid") + 1), "{node}");
+    }
+    assert!(tasks >= 55, "5 and 50 tasks: {tasks}");
+}

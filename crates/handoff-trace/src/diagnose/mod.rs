@@ -21,7 +21,7 @@ mod kept;
 mod path;
 mod text;
 
-pub(crate) use text::duration;
+pub(crate) use text::{duration, name as name_of};
 
 pub use causes::{Cause, Kind};
 pub use kept::{Kept, keep};

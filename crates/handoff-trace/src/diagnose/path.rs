@@ -87,11 +87,14 @@ impl Walk<'_> {
                 State::Running { cpu } => self.step(tid, from, to, Doing::Running { cpu }, waited_for_by),
                 State::Runnable { since, .. } => self.waits(tid, from, to, since, waited_for_by),
                 State::Blocked { .. } => {
+                    let answers = interval.wake.is_some_and(|wake| self.timeline.answers(wake));
                     let wake = interval.wake.map(|wake| self.timeline.wakes[wake]);
                     match wake {
                         // The sleep goes on past the window: what will end it says nothing of now.
                         _ if interval.end > end => self.step(tid, from, to, Doing::Unknown, waited_for_by),
-                        Some(wake) if !wake.interrupt && wake.waker != 0 && depth < MAX_DEPTH => {
+                        Some(wake)
+                            if (!wake.interrupt || answers) && wake.waker != 0 && depth < MAX_DEPTH =>
+                        {
                             self.follow(wake.waker, from, to, Some(tid), depth + 1);
                         }
                         Some(_) => self.step(tid, from, to, Doing::Sleeping, waited_for_by),

@@ -31,7 +31,7 @@ pub(super) fn times(count: usize) -> String {
 
 /// What a task is called at a moment. A name that it gives itself is in the trace from when it next
 /// leaves its CPU, so that counts for the whole turn.
-pub(super) fn name(trace: &Trace, timeline: &Timeline, tid: Tid, time: u64) -> String {
+pub(crate) fn name(trace: &Trace, timeline: &Timeline, tid: Tid, time: u64) -> String {
     let line = timeline.tasks.get(&tid).map_or(&[][..], |line| line.between(time, time.saturating_add(1)));
     let known = line.first().filter(|now| matches!(now.state, State::Running { .. }));
     trace.name(tid, known.map_or(time, |turn| turn.end))

@@ -150,6 +150,7 @@ mod tests {
             waker,
             waker_cpu: 0,
             interrupt: false,
+            soft: false,
             wakee,
             prio: NICE_0,
             prev_cpu: 0,

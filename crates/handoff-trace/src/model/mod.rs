@@ -3,6 +3,7 @@
 pub mod flips;
 pub mod graph;
 pub mod percentiles;
+pub mod requests;
 pub mod simulate;
 pub mod timeline;
 pub mod tree;

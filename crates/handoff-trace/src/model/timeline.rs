@@ -76,6 +76,9 @@ pub struct Wake {
     pub waker_cpu: Cpu,
     /// Whether an interrupt did it, so that the current task had nothing to do with it.
     pub interrupt: bool,
+    /// Whether that was a software interrupt: then the current task may have had to do with it after
+    /// all, since what it sends to this machine itself is delivered so ([`Timeline::answers`]).
+    pub soft: bool,
     /// Who was woken.
     pub wakee: Tid,
     /// The wakee's priority, as the kernel counts.
@@ -183,6 +186,17 @@ impl Timeline {
         let from = turns.partition_point(|turn| turn.end <= start);
         let to = turns.partition_point(|turn| turn.start < end);
         turns.get(from..to).unwrap_or_default()
+    }
+
+    /// Whether a wake-up in a software interrupt is the current task's answer: it had been woken last by
+    /// whom it wakes now. So it is on a loopback connection.
+    #[must_use]
+    pub fn answers(&self, wake: usize) -> bool {
+        /// A task that was woken longer ago has done something else since.
+        const BACK: usize = 10_000;
+        let Some(Wake { soft: true, waker, wakee, .. }) = self.wakes.get(wake) else { return false };
+        let last = self.wakes[..wake].iter().rev().take(BACK).find(|earlier| earlier.wakee == *waker);
+        *waker != 0 && last.is_some_and(|last| last.waker == *wakee)
     }
 
     /// How long a CPU was in interrupts in `start..end`, in nanoseconds.
@@ -367,6 +381,7 @@ impl Builder {
             waker: event.tid,
             waker_cpu: event.cpu,
             interrupt: event.context.interrupt(),
+            soft: event.context.soft_irq() && !event.context.hard_irq(),
             wakee: wakee.tid,
             prio: wakee.prio,
             prev_cpu: now.last_cpu.unwrap_or(wakee.cpu),

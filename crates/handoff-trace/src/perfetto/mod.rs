@@ -130,7 +130,7 @@ impl File<'_> {
                 .events()
                 .iter()
                 .filter(|event| usize::from(event.cpu) == cpu)
-                .filter(|event| !matches!(event.what, What::Other(_)))
+                .filter(|event| !not_written(event.what))
                 .collect();
             for events in events.chunks(BUNDLE) {
                 self.packet(None, |packet| {
@@ -329,9 +329,16 @@ fn ftrace_event(trace: &Trace, event: &Event, bundle: &mut Message) {
             What::Marker(index) => out.message(3, |message| {
                 message.text(2, trace.text(index).unwrap_or_default());
             }),
-            What::Fork { .. } | What::Exec { .. } | What::Exit { .. } | What::Other(_) => {}
+            What::Fork { .. } | What::Exec { .. } | What::Exit { .. } => {}
+            What::BinderTransaction { .. } | What::BinderReceived { .. } | What::Other(_) => {}
         }
     });
+}
+
+/// Events of which too little is kept to write them as Perfetto has them.
+fn not_written(what: What) -> bool {
+    let of_binder = matches!(what, What::BinderTransaction { .. } | What::BinderReceived { .. });
+    of_binder || matches!(what, What::Fork { .. } | What::Exec { .. } | What::Exit { .. } | What::Other(_))
 }
 
 #[cfg(test)]

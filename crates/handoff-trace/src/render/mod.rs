@@ -2,6 +2,7 @@
 
 pub mod dot;
 pub mod html;
+pub mod requests;
 pub mod svg;
 mod table;
 

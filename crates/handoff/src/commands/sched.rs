@@ -2,6 +2,7 @@
 
 mod explain;
 mod graph;
+mod phases;
 mod record;
 mod source;
 mod top;
@@ -21,6 +22,8 @@ enum What {
     Explain(explain::Options),
     /// Show who wakes whom: counts, CPUs, latencies, hubs and flips
     Graph(graph::Options),
+    /// Split requests into running, waiting and sleeping, for caller and callee
+    Phases(phases::Options),
     /// Record scheduling events into a file
     Record(record::Options),
     /// Show live who runs, waits and wakes
@@ -32,6 +35,7 @@ impl Options {
         match &self.what {
             What::Explain(options) => options.run(output),
             What::Graph(options) => options.run(output),
+            What::Phases(options) => options.run(output),
             What::Record(options) => options.run(output),
             What::Top(options) => options.run(output),
         }
