@@ -235,7 +235,7 @@ fn the_wake_graph_of_hackbench_counts_what_perf_counts() {
     for node in nodes.iter().filter(|node| node["tid"].as_i64().is_some_and(|tid| tid > root)) {
         let tid = node["tid"].as_i64().expect("a number");
         // Tasks that hackbench woke and did not start were there before, and live on.
-        if !node["name"].as_str().is_some_and(|name| name == "handoff") {
+        if node["name"] != "handoff" {
             continue;
         }
         tasks += 1;

@@ -58,7 +58,7 @@ fn throttling_is_named_and_binders_transactions_are_joined() {
     // 40 urgent and 40 normal transactions, each with a reply, and a few to set up.
     assert!(binder.iter().map(count).sum::<u64>() >= 80, "{phases:#}");
     let urgent: Vec<_> = binder.into_iter().filter(|pair| pair["caller"] == "fifo-caller").collect();
-    assert!(urgent.iter().map(|pair| count(pair)).sum::<u64>() >= 40, "{phases:#}");
+    assert!(urgent.iter().map(count).sum::<u64>() >= 40, "{phases:#}");
     for pair in urgent {
         let of = &pair["by_caller"];
         let parts = ["running_ns", "runnable_ns", "blocked_ns"].iter().filter_map(|part| of[part].as_u64());
