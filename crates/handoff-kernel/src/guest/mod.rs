@@ -28,6 +28,7 @@ mod cache;
 mod command;
 mod console;
 mod cpio;
+mod deb;
 mod elf;
 mod error;
 mod fdt;

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::GuestError;
 use super::cache::Cache;
+use super::deb::{module_file, unpacked};
 use super::elf::{module_dependencies, module_name};
-use super::package::{KernelPackage, module_file, unpacked};
+use super::package::KernelPackage;
 
 /// What carries commands and files: each is needed unless the kernel has it built in.
 pub(crate) const TRANSPORT: [&str; 2] = ["virtio_pci", "virtio_console"];
