@@ -92,6 +92,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
         command
             .args(["build", "--profile", profile, "--locked", "--package", "handoff", "--target", &target])
+            // What the workspace optimises for its own tests is not needed here.
+            .args(["--config", "profile.dev.package.handoff-lab.opt-level=0"])
             .env("CARGO_TARGET_DIR", &folder)
             .env(flags, "-C target-feature=+crt-static")
             .env(format!("CARGO_PROFILE_{variable}_STRIP"), "symbols")

@@ -32,6 +32,7 @@ pub struct Parameters {
     /// What carries the calls.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// On the `binder` engine, the runtime has priorities inherited, whatever the driver does.
     pub inherit_user: bool,

@@ -44,6 +44,7 @@ pub struct Parameters {
     /// What carries the calls.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// Pairs of processes.
     pub pairs: usize,

@@ -133,6 +133,7 @@ pub struct Parameters {
     /// What carries them.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// Bytes that travel each way, as one byte vector.
     pub payload: usize,
@@ -200,6 +201,7 @@ pub struct Plan {
     /// What carries them.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// Bytes that travel each way.
     pub payload: usize,

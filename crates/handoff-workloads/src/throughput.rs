@@ -29,6 +29,7 @@ pub struct Parameters {
     /// Only benchmarks whose name matches this regular expression; with a `-` in front, all others.
     pub filter: String,
     /// The world of the services; [`Context::usual`] of each engine if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// Least time that the calls of one repetition take together, in seconds.
     pub min_time: f64,
@@ -66,6 +67,7 @@ pub struct Run {
     /// What carried the calls.
     pub engine: Engine,
     /// The world of the service, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// Bytes each way.
     pub size: usize,

@@ -9,8 +9,11 @@ use super::{Calls, Skipped};
 /// What the latency test says of an engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The engine, and who has priorities inherited where that is not the engine.
+    /// The engine.
     pub engine: String,
+    /// Whether the runtime has priorities inherited, over whatever the driver does.
+    #[serde(default)]
+    pub inherit_user: bool,
     /// Normal callers.
     pub other: Callers,
     /// Callers at `SCHED_FIFO` 99.
@@ -24,6 +27,14 @@ pub struct Latency {
     /// Why priorities were not inherited, where that lies in the engine.
     #[serde(default)]
     pub why: Option<String>,
+}
+
+impl Latency {
+    /// The engine, and who has priorities inherited where that is not the engine.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{} engine{}", self.engine, if self.inherit_user { ", --inherit user" } else { "" })
+    }
 }
 
 /// One kind of caller.
@@ -70,7 +81,6 @@ pub fn run(
             if stopped() || (inherit_user && engine != Engine::Binder) {
                 continue;
             }
-            let name = if inherit_user { format!("{engine}, --inherit user") } else { engine.to_string() };
             let parameters = latency::Parameters {
                 engine,
                 context,
@@ -79,10 +89,11 @@ pub fn run(
                 ..latency::Parameters::default()
             };
             match latency::run(&parameters) {
-                Ok(report) => latencies.extend(summary(&name, &report)),
-                Err(error) => {
-                    skipped.push(Skipped { name: format!("latency/{name}"), reason: error.to_string() })
-                }
+                Ok(report) => latencies.extend(summary(&parameters, &report)),
+                Err(error) => skipped.push(Skipped {
+                    name: format!("latency/{engine}{}", if inherit_user { ", --inherit user" } else { "" }),
+                    reason: error.to_string(),
+                }),
             }
         }
         if stopped() {
@@ -114,7 +125,7 @@ pub fn run(
     (latencies, sums, skipped)
 }
 
-fn summary(name: &str, report: &latency::Report) -> Option<Latency> {
+fn summary(parameters: &latency::Parameters, report: &latency::Report) -> Option<Latency> {
     let pair = report.pairs().first()?;
     let callers = |transactions: &latency::Transactions| Callers {
         p50_ms: transactions.summary.p50,
@@ -123,7 +134,8 @@ fn summary(name: &str, report: &latency::Report) -> Option<Latency> {
         met: transactions.met_ratio(),
     };
     Some(Latency {
-        engine: name.to_owned(),
+        engine: parameters.engine.name().to_owned(),
+        inherit_user: parameters.inherit_user,
         other: callers(&pair.other),
         fifo: callers(&pair.fifo),
         sync_ratio: pair.sync_ratio(),

@@ -179,8 +179,10 @@ impl fmt::Display for Summary<'_> {
             let worst = [test.other, test.fifo].map(|callers| nanoseconds(callers.worst_ms * 1e6));
             writeln!(
                 f,
-                "{} engine: inheritance {verdict}; worst call of a normal caller {}, of a FIFO caller {}",
-                test.engine, worst[0], worst[1]
+                "{}: inheritance {verdict}; worst call of a normal caller {}, of a FIFO caller {}",
+                test.label(),
+                worst[0],
+                worst[1]
             )?;
             if let Some(why) = &test.why {
                 writeln!(f, "    {why}")?;
