@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: measures the figures that the book quotes, keeps them, writes the table again.
 //!
 //! A bench is a `[[bench]]` target of any crate with `harness = false`. It is run as `NAME --rows FILE`
-//! and writes a JSON array of [`Row`]s to that file. The rows are kept in `benches/results/NAME.json`
+//! and writes a JSON array of [`Row`]s to that file, or [`Written`] with tables of its own. They are kept in `benches/results/NAME.json`
 //! together with the machine they are from; the one table in the book, and the figure above it,
 //! are written from those files.
 //!
@@ -9,6 +9,7 @@
 
 mod corpus;
 mod figure;
+mod page;
 mod table;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use self::page::Table;
 use crate::process::{cargo, root, run as run_command, target_dir};
 use crate::tools;
 
@@ -92,6 +94,16 @@ struct Results {
     bench: String,
     machine: Machine,
     rows: Vec<Row>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<Table>,
+}
+
+/// What a bench writes that has more to say than [`Row`]s.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    rows: Vec<Row>,
+    tables: Vec<Table>,
 }
 
 /// What the figures are from.
@@ -156,6 +168,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let kept = kept()?;
     table::write(&kept)?;
     figure::write(&kept)?;
+    kept.iter().flat_map(|results| &results.tables).try_for_each(Table::write)?;
     print!("\n{}", table::of(&kept));
     Ok(true)
 }
@@ -187,13 +200,18 @@ fn measure(bench: &Bench) -> Result<()> {
     let text = std::fs::read_to_string(&file)
         .with_context(|| format!("the bench {} wrote no rows to {}", bench.name, file.display()))?;
     std::fs::remove_file(&file)?;
-    let mut rows: Vec<Row> = serde_json::from_str(&text)
-        .with_context(|| format!("the rows of the bench {} are not as agreed", bench.name))?;
+    let not_agreed = || format!("the rows of the bench {} are not as agreed", bench.name);
+    let Written { mut rows, tables } = if text.trim_start().starts_with('[') {
+        Written { rows: serde_json::from_str(&text).with_context(not_agreed)?, tables: Vec::new() }
+    } else {
+        serde_json::from_str(&text).with_context(not_agreed)?
+    };
     rows.iter().try_for_each(Row::check)?;
+    tables.iter().try_for_each(Table::check)?;
     if let Some(before) = kept()?.into_iter().find(|results| results.bench == bench.name) {
         keep_notes(&mut rows, &before.rows);
     }
-    let results = Results { bench: bench.name.clone(), machine: Machine::this(), rows };
+    let results = Results { bench: bench.name.clone(), machine: Machine::this(), rows, tables };
     let mut json = serde_json::to_string_pretty(&results)?;
     json.push('\n');
     let kept = results_folder().join(format!("{}.json", bench.name));
@@ -306,6 +324,13 @@ mod tests {
         if !kept.is_empty() {
             let drawn = std::fs::read_to_string(figure::file()).expect("the figure is there");
             assert!(drawn == figure::of(&kept), "the figure is out of date: as above");
+        }
+        for table in kept.iter().flat_map(|results| &results.tables) {
+            assert!(
+                table.is_shown().expect("the page has both marks"),
+                "{} is out of date: as above",
+                table.mark
+            );
         }
     }
 }

@@ -7,7 +7,8 @@
 //! - [`interleave`]: subjects and floors in turns, for benchmarks and `handoff run`;
 //! - [`suite`]: the standard suite of `handoff run`; [`report`]: one HTML file that opens offline;
 //! - [`experiment`]: A, A' and B in rounds until the question is answered; [`store`]: where that is kept;
-//! - [`analyse`]: what a published table supports;
+//! - [`analyse`]: what a published table supports, or two sets of results that were measured apart;
+//! - [`import`] and [`export`]: the formats of other programs;
 //! - [`stats`]: from rounds to an interval and a verdict; [`simulate`]: how often that errs.
 
 pub mod analyse;
@@ -15,6 +16,7 @@ pub mod clock;
 pub mod doctor;
 pub mod experiment;
 pub mod export;
+pub mod import;
 pub mod interleave;
 pub mod report;
 pub mod simulate;

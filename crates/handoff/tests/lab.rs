@@ -57,6 +57,21 @@ fn sysctl() -> String {
     std::fs::read_to_string(SYSCTL).expect("a sysctl").trim().to_owned()
 }
 
+const SPIN: &str = r#"
+title = "a spin"
+[workload]
+name = "spin"
+parameters = { items = 100 }
+[baseline]
+name = "one"
+[change]
+name = "the same"
+[metric]
+name = "cpu"
+[rounds]
+rounds = 300
+"#;
+
 /// Tests that change the sysctl take turns.
 fn turn() -> std::sync::MutexGuard<'static, ()> {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -77,22 +92,7 @@ proof = [{ counter = "burst", from = "file", path = "/proc/sys/net/core/message_
 name = "wall"
 [rounds]
 rounds = 300
-cgroup = true
 "#;
-
-/// Control groups of runs that are there.
-fn groups() -> Vec<PathBuf> {
-    let tops = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
-    let entries = tops.iter().filter_map(|top| std::fs::read_dir(top).ok());
-    let paths = entries.flat_map(|entries| entries.flatten().map(|entry| entry.path()));
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let pid = name.strip_prefix("handoff-lab-").map(str::to_owned);
-        // Those of other tests' runs have a process that lives.
-        pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
-    };
-    paths.filter(is_ours).collect()
-}
 
 #[test]
 fn a_command_against_itself_finds_no_winner() {
@@ -136,6 +136,85 @@ fn a_command_that_is_twice_as_slow_is_a_regression_and_can_fail_a_build() {
 }
 
 #[test]
+fn a_spin_that_is_five_percent_slower_is_a_regression_within_two_minutes() {
+    let lab = Lab::new();
+    let spin = |items: u32| format!("{} workload spin --items {items}", env!("CARGO_BIN_EXE_handoff"));
+    let (fast, slow) = (spin(300), spin(315));
+    // One run in a hundred is withheld by its own rules, and tests that run meanwhile may change the machine.
+    for seed in ["1", "2", "3"] {
+        let begun = std::time::Instant::now();
+        let result = lab.json(&["ab", &fast, &slow, "--metric", "cpu", "--seed", seed]);
+        assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
+        match result["primary"]["judgement"]["verdict"].as_str().expect("a verdict") {
+            "regressed" => return,
+            verdict => assert!(["withheld", "inconclusive"].contains(&verdict), "{result}"),
+        }
+    }
+    panic!("none of three runs found it");
+}
+
+#[test]
+fn ctrl_c_ends_a_run_with_what_it_has_and_it_can_go_on() {
+    let lab = Lab::new();
+    let results = lab.results();
+    let file = lab.file("x.toml", &SPIN.replace("rounds = 300", "rounds = 8"));
+    let mut child = lab
+        .command(&["run", text(&file), "--output", text(&results)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("handoff runs");
+    let rounds = || match results.join("lab.sqlite").is_file() {
+        true => lab.json(&["history"])[0]["rounds"].as_u64().unwrap_or(0),
+        false => 0,
+    };
+    while rounds() < 1 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("signalled");
+    child.wait().expect("reaped");
+    let had = rounds();
+    assert!(had < 8, "it ran to its end before it could be stopped");
+    let result = lab.json(&["run", text(&file), "--resume"]);
+    assert_eq!(result["ending"], "finished");
+    let numbers: Vec<u64> =
+        result["rounds"].as_array().expect("rounds").iter().filter_map(|r| r["number"].as_u64()).collect();
+    assert_eq!(numbers, (1..=8).collect::<Vec<u64>>());
+    assert_eq!(lab.json(&["history"]).as_array().map(Vec::len), Some(1), "it is the same run");
+}
+
+#[test]
+fn results_of_other_programs_are_kept_and_compared() {
+    let lab = Lab::new();
+    let hyperfine = |times: &str| format!(r#"{{"results": [{{"command": "x", "times": [{times}]}}]}}"#);
+    let old = lab.file("old.json", &hyperfine("1.0, 1.1, 1.05, 1.2, 1.15, 1.08"));
+    let new = lab.file("new.json", &hyperfine("2.0, 2.1, 2.05, 2.2, 2.15, 2.08"));
+    for (file, id) in [(&old, 1), (&new, 2)] {
+        assert_eq!(lab.json(&["import", text(file)])["id"], id);
+    }
+    for pair in [["i1", "i2"], [text(&old), text(&new)]] {
+        let row = &lab.json(&["compare", pair[0], pair[1]])["rows"][0];
+        assert_eq!((&row["name"], &row["finding"]), (&"x: wall".into(), &"worse".into()), "{row}");
+    }
+    let broken = lab.file("broken.json", "{}");
+    let output = lab.command(&["import", text(&broken)]).output().expect("handoff runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("neither Google Benchmark's JSON"), "{said}");
+}
+
+#[test]
+fn a_sweep_is_one_run_a_value() {
+    let lab = Lab::new();
+    let swept = format!("{SPIN}[sweep]\nparameter = \"items\"\nvalues = [1, 2]\n");
+    let result = lab.json(&["run", text(&lab.file("x.toml", &swept)), "--rounds", "6"]);
+    let titles: Vec<&str> =
+        result.as_array().expect("a list").iter().filter_map(|one| one["title"].as_str()).collect();
+    assert_eq!(titles, ["a spin, items = 1", "a spin, items = 2"]);
+    assert_eq!(lab.json(&["history"]).as_array().map(Vec::len), Some(2));
+}
+
+#[test]
 fn what_an_arm_sets_is_put_back_and_its_proof_is_counted() {
     require!(require_root());
     let _turn = turn();
@@ -158,64 +237,6 @@ fn a_proof_that_fails_is_not_active() {
     let file = lab.file("x.toml", &SETTING.replace("expect = \"zero\"", "expect = \"increases\""));
     let result = lab.json(&["run", text(&file), "--rounds", "6"]);
     assert_eq!(result["primary"]["judgement"]["verdict"], "not_active");
-}
-
-#[test]
-fn a_kill_at_any_moment_loses_no_finished_round_and_restore_puts_everything_back() {
-    require!(require_root());
-    let _turn = turn();
-    let lab = Lab::new();
-    let before = sysctl();
-    let file = lab.file("x.toml", SETTING);
-    let results = lab.results();
-    let kills: u64 = std::env::var("HANDOFF_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
-    let mut restored = 0;
-    for kill in 0..kills {
-        let mut child = lab
-            .command(&["run", text(&file), "--output", text(&results)])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("handoff runs");
-        // Any moment between its first instruction and some rounds.
-        std::thread::sleep(Duration::from_micros(40_000 + kill * 7919 * 37 % 400_000));
-        child.kill().expect("killed");
-        child.wait().expect("reaped");
-        let output = lab.command(&["restore", "--format", "json"]).output().expect("handoff runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        restored += usize::from(said["written"].as_array().is_some_and(|written| !written.is_empty()));
-        assert_eq!(sysctl(), before, "after kill {kill}");
-        assert!(groups().is_empty(), "after kill {kill}: {:?}", groups());
-    }
-    assert!(restored > 0, "no kill hit a run with a setting: the test does not test");
-    let history = lab.json(&["history"]);
-    for entry in history.as_array().expect("a list") {
-        assert_eq!(entry["verdict"], Value::Null);
-    }
-    // The last of them goes on where it was.
-    let rounds = |entry: &Value| entry["rounds"].as_u64().unwrap_or(0);
-    let had = rounds(&history[0]);
-    let mut child = lab
-        .command(&["run", text(&file), "--resume", "--output", text(&results)])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("handoff runs");
-    let mut now = had;
-    for _ in 0..600 {
-        std::thread::sleep(Duration::from_millis(100));
-        now = rounds(&lab.json(&["history"])[0]);
-        if now > had {
-            break;
-        }
-    }
-    child.kill().expect("killed");
-    child.wait().expect("reaped");
-    assert!(lab.command(&["restore"]).stdout(Stdio::null()).status().expect("handoff runs").success());
-    assert_eq!(sysctl(), before);
-    assert!(now > had, "no round was added to the {had}");
-    assert_eq!(lab.json(&["history"]).as_array().map(Vec::len), history.as_array().map(Vec::len));
 }
 
 #[test]
@@ -243,6 +264,8 @@ fn wake_affine_is_active_in_a_guest_with_two_cache_domains() {
     let ready = std::fs::read_to_string(ready).expect("the file");
     // Always translated: trying KVM takes a while where it does not work.
     let short = ready.replace("loops = 20", "loops = 4").replace("[guest]", "[guest]\naccel = \"tcg\"");
+    // On a busy host an emulated guest hangs at times, and is booted again when this is over.
+    let short = short.replace("limit_seconds = 60", "limit_seconds = 20");
     let file = lab.file("wake-affine.toml", &short);
     let result = lab.json(&["run", text(&file), "--rounds", "6"]);
     for (proof, runs) in [(&result["proofs"][0], 12), (&result["proofs"][1], 6)] {

@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn every_row_has_a_bar_inside_the_figure() {
         let rows = vec![row("a < b", 1.02), row("late", 3.4)];
-        let svg = of(&[Results { bench: "call".into(), machine: machine(), rows }]);
+        let svg = of(&[Results { bench: "call".into(), machine: machine(), rows, tables: Vec::new() }]);
         assert_eq!(svg.matches("class=\"bar\"").count(), 2);
         assert_eq!(svg.matches("class=\"goal\"").count(), 2);
         assert!(svg.contains("a &lt; b") && svg.contains(">3.40<"), "{svg}");

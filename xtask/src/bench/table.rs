@@ -120,7 +120,12 @@ mod tests {
     fn the_table_names_the_machine_and_every_row() {
         let mut late = row("late", 1.4);
         late.note = Some("two more system calls".into());
-        let kept = Results { bench: "call".into(), machine: machine(), rows: vec![row("early", 1.01), late] };
+        let kept = Results {
+            bench: "call".into(),
+            machine: machine(),
+            rows: vec![row("early", 1.01), late],
+            tables: vec![],
+        };
         assert_eq!(
             of(&[kept]),
             "![Time of each call as a multiple of its floor](figures.svg)\n\
@@ -145,7 +150,8 @@ mod tests {
 
     #[test]
     fn two_machines_are_two_tables() {
-        let results = |machine| Results { bench: "call".into(), machine, rows: vec![row("a", 1.2)] };
+        let results =
+            |machine| Results { bench: "call".into(), machine, rows: vec![row("a", 1.2)], tables: vec![] };
         let other = Machine { kernel: "6.18.0".into(), ..machine() };
         let text = of(&[results(machine()), results(other)]);
         assert_eq!(text.matches("Measured on").count(), 2);

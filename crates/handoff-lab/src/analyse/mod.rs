@@ -2,8 +2,10 @@
 //!
 //! [`table`] reads it; [`analyse`] computes everything that could be asked of two columns and then says in
 //! words what it comes to: whether the difference is one, how large, what the study could have seen, and
-//! which of its habits forbid to lay it to the change (drift, rows dropped, an order nobody told).
+//! which of its habits forbid to lay it to the change (drift, rows dropped, an order nobody told). [`sets`]
+//! is the same question of two results in the store or of other programs.
 
+pub mod sets;
 pub mod table;
 mod words;
 

@@ -16,14 +16,15 @@ use super::ArmId;
 use super::guest::Guests;
 use super::proof::Proof;
 use super::setting::Setting;
-use super::target::Order;
+use super::target::{Cgroup, Order};
 use super::task::{Figure, Task};
 use crate::stats::judge::Direction;
 use crate::stats::sequential::Stopping;
-use form::FileForm;
+use form::{FileForm, WorkloadForm};
 use handoff_placement::CpuSet;
 use handoff_workloads::Workload;
 use reader::{Reader, Where};
+use toml::Spanned;
 
 /// A mistake in an experiment file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,7 +125,7 @@ pub struct Rounds {
     /// How long to wait before each run for the machine to be quiet; zero does not wait.
     pub quiet: Duration,
     /// Whether the workload runs in a control group of high weight.
-    pub cgroup: bool,
+    pub cgroup: Cgroup,
     /// A single run is killed when it takes longer.
     pub limit: Duration,
 }
@@ -137,19 +138,19 @@ impl Default for Rounds {
             seed: 1,
             budget: Duration::from_secs(3600),
             quiet: Duration::ZERO,
-            cgroup: false,
+            cgroup: Cgroup::Off,
             limit: Duration::from_secs(600),
         }
     }
 }
 
 impl Experiment {
-    /// Reads and checks a file.
+    /// Reads and checks a file: one experiment, or one for each value of its `[sweep]`.
     ///
     /// # Errors
     ///
     /// If it cannot be read (then the place is its first line), or has a mistake.
-    pub fn read(path: &Path) -> Result<Self, FileError> {
+    pub fn read(path: &Path) -> Result<Vec<Self>, FileError> {
         let text = std::fs::read_to_string(path).map_err(|error| FileError {
             file: path.to_owned(),
             line: 1,
@@ -160,16 +161,28 @@ impl Experiment {
         Self::parse(path, &text)
     }
 
-    /// Checks the text of a file; `path` is for its errors.
+    /// Checks the text of a file; `path` is for its errors. Never empty.
     ///
     /// # Errors
     ///
     /// If it has a mistake.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, FileError> {
+    pub fn parse(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
         let reader = Reader { file: path, text };
         let form: FileForm = toml::from_str(text)
             .map_err(|error| reader.error(error.span().unwrap_or(0..0), error.message()))?;
-        let workload = &form.workload;
+        let Some(sweep) = &form.sweep else { return Ok(vec![Self::of(&reader, &form, &form.workload)?]) };
+        let points = reader.sweep(sweep, &form.workload)?;
+        let experiment = |(point, workload)| {
+            let mut experiment = Self::of(&reader, &form, &workload)?;
+            experiment.title += &format!(", {point}");
+            // What is resumed is told by the text.
+            experiment.text += &format!("\n# This run: {point}\n");
+            Ok(experiment)
+        };
+        points.into_iter().map(experiment).collect()
+    }
+
+    fn of(reader: &Reader<'_>, form: &FileForm, workload: &Spanned<WorkloadForm>) -> Result<Self, FileError> {
         let guests = reader.guests(form.guest.as_ref(), [&form.baseline, &form.change])?;
         let there = if guests.is_some() { Where::Guest } else { Where::Here };
         let arms = [reader.arm(workload, &form.baseline, there)?, reader.arm(workload, &form.change, there)?];
@@ -182,16 +195,17 @@ impl Experiment {
         if let Some(twice) = form.secondary.iter().find(|second| second.get_ref().name == metric.name) {
             return Err(reader.error(twice.span(), "this is the primary metric already"));
         }
-        let rounds = form.rounds.map_or_else(|| Ok(Rounds::default()), |form| reader.rounds(&form))?;
+        let rounds =
+            form.rounds.as_ref().map_or_else(|| Ok(Rounds::default()), |form| reader.rounds(form))?;
         Ok(Self {
-            title: form.title,
-            question: form.question,
+            title: form.title.clone(),
+            question: form.question.clone(),
             arms,
             metric,
             secondary,
             rounds,
             guests,
-            text: text.to_owned(),
+            text: reader.text.to_owned(),
         })
     }
 

@@ -11,10 +11,13 @@
 //! 6. [`runner`]: rounds of the arms A, A' and B in an order dealt anew, until the rule says stop;
 //! 7. [`result`]: the verdict with everything that it rests on, which [`crate::store`] keeps and
 //!    [`crate::report::experiment`] shows.
+//!
+//! [`plan`] tells beforehand what a run will take.
 
 pub mod file;
 pub mod guest;
 pub mod journal;
+pub mod plan;
 pub mod proof;
 pub mod result;
 pub mod runner;

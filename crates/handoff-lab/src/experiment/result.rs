@@ -434,6 +434,37 @@ pub(crate) mod tests {
         conclude(&rounds(20, 0.9, proof), &asked("time"), &secondary, &ground).expect("a conclusion")
     }
 
+    /// A whole result of ten rounds.
+    pub(crate) fn result() -> ExperimentResult {
+        let Conclusion { primary, secondary, unusable, proofs } = concluded(3.0);
+        let machine = Diagnosis { machine: Vec::new(), findings: Vec::new() };
+        ExperimentResult {
+            header: Header {
+                schema: ExperimentResult::SCHEMA,
+                version: "0".into(),
+                title: "t".into(),
+                question: String::new(),
+                arms: ["off".into(), "on".into()],
+                differences: [vec![], vec![]],
+                place: this_machine(),
+                started: "2026-01-01T00:00:00Z".into(),
+                command: "handoff lab run".into(),
+                seed: 1,
+                file: "x".into(),
+                before: machine.clone(),
+            },
+            ending: Ending::Finished,
+            seconds: 1.0,
+            overhead: None,
+            primary,
+            secondary,
+            unusable,
+            proofs,
+            after: machine,
+            rounds: rounds(10, 0.9, 3.0),
+        }
+    }
+
     #[test]
     fn active_and_faster_is_improved() {
         let conclusion = concluded(3.0);

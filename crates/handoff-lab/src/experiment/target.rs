@@ -37,7 +37,20 @@ pub struct Order {
     /// How long to wait before it for the machine to be quiet; zero does not wait.
     pub quiet: Duration,
     /// Whether it runs in a control group of high weight.
-    pub cgroup: bool,
+    pub cgroup: Cgroup,
+}
+
+/// Whether a run has a control group of high weight of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cgroup {
+    /// It has none.
+    #[default]
+    Off,
+    /// Where one can be made, which needs root.
+    IfPossible,
+    /// In any case, or nothing is run.
+    On,
 }
 
 /// What came of an [`Order`].
@@ -145,9 +158,11 @@ impl Target for Here<'_> {
 
     fn carry_out(&mut self, _: ArmId, order: &Order) -> Result<Replicate, TargetError> {
         let mut task = order.task.clone();
-        if order.cgroup {
-            task.groups = self.folders()?;
-        }
+        task.groups = match order.cgroup {
+            Cgroup::Off => Vec::new(),
+            Cgroup::IfPossible => self.folders().unwrap_or_default(),
+            Cgroup::On => self.folders()?,
+        };
         let mut flags: Vec<String> = wait_for_quiet(&self.root, order.quiet, self.stop).into_iter().collect();
         for setting in &order.settings {
             self.journal.set(setting)?;

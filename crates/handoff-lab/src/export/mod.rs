@@ -2,3 +2,4 @@
 
 pub mod csv;
 pub mod google_benchmark;
+pub mod parquet;

@@ -271,7 +271,7 @@ impl Lines {
             let at =
                 (14.0 + width * (index % columns) as f64, bottom + 58.0 + 20.0 * (index / columns) as f64);
             svg.dot(at.0, at.1 - 4.0, 5.0, series.colour, &series.name);
-            svg.text(at.0 + 10.0, at.1, "label", &shortened(&series.name, if narrow { 23 } else { 25 }));
+            svg.text(at.0 + 10.0, at.1, "label", &shortened(&series.name, if narrow { 20 } else { 22 }));
         }
         svg.end()
     }

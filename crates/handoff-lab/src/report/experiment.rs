@@ -92,7 +92,7 @@ fn intervals(result: &ExperimentResult) -> Intervals {
     let margin = 1.0 + result.primary.question.margin;
     Intervals {
         title: "Change of each metric with its interval".to_owned(),
-        axis: "change; the band is the margin in which a difference does not matter".to_owned(),
+        axis: "change (band: the margin)".to_owned(),
         rows,
         reference: Some(1.0),
         band: Some((1.0 / margin, margin)),
@@ -205,10 +205,7 @@ pub fn text(result: &ExperimentResult) -> String {
     line(format!("  B   {}", result.header.arms[1]));
     line(String::new());
     let width = metrics(result).map(|metric| metric.name.len()).max().unwrap_or(6).max(6);
-    line(format!(
-        "  {:width$}  {:>10} {:>10} {:>10}  {:>8}  95% interval",
-        "metric", "A", "A'", "B", "B / A"
-    ));
+    line(format!("  {:width$}  {:>10} {:>10} {:>10}  {:>8}  interval", "metric", "A", "A'", "B", "B / A"));
     for metric in metrics(result) {
         let [a, again, b] = metric.medians.map(compact);
         let ratio = change(metric.judgement.change.ratio);
@@ -274,11 +271,7 @@ pub fn markdown(result: &ExperimentResult) -> String {
         add(format_args!("- {}{}\n", cell(&name), cell(&caveat.text)));
     }
     let [a, b] = &result.header.arms;
-    add(format_args!(
-        "\n| metric | A: {} | A' | B: {} | B / A | 95% interval | verdict |\n",
-        cell(a),
-        cell(b)
-    ));
+    add(format_args!("\n| metric | A: {} | A' | B: {} | B / A | interval | verdict |\n", cell(a), cell(b)));
     add(format_args!("|---|--:|--:|--:|--:|---|---|\n"));
     for metric in metrics(result) {
         let [a, again, b] = metric.medians.map(compact);

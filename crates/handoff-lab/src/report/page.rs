@@ -23,6 +23,7 @@ pub(super) fn render<T: Serialize>(template: &str, context: T) -> Result<String,
     environment.add_filter("ns", super::scale::nanoseconds);
     environment.add_filter("bytes", super::scale::bytes);
     environment.add_filter("number", super::scale::number);
+    environment.add_filter("chance", super::scale::chance);
     environment.add_filter("compact", super::scale::compact);
     environment.add_filter("times", super::chart::times);
     environment.add_filter("change", super::chart::change);

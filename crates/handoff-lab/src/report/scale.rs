@@ -158,6 +158,11 @@ pub fn bytes(value: f64) -> String {
     format!("{} GiB", number(value / 1_073_741_824.0))
 }
 
+/// A p-value with as many digits as anybody needs.
+pub fn chance(p: f64) -> String {
+    if p < 0.000_1 { "< 0.0001".to_owned() } else { number(p) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,5 +209,10 @@ mod tests {
         assert_eq!(compact(123_456.0), "123k");
         assert_eq!(compact(21_680_965.0), "21.7M");
         assert_eq!(compact(-2e9), "-2G");
+    }
+
+    #[test]
+    fn chances() {
+        assert_eq!([0.0, 0.000_01, 0.001_77, 0.5].map(chance), ["< 0.0001", "< 0.0001", "0.00177", "0.5"]);
     }
 }

@@ -5,7 +5,9 @@ mod arm;
 mod compare;
 mod experiment;
 mod guest;
+mod import;
 mod kept;
+mod pair;
 
 use crate::output::{Output, Verdict};
 
@@ -15,6 +17,7 @@ Examples:
   handoff lab ab 'sleep 0.1' 'sleep 0.11'         any two commands
   handoff lab aa 'sleep 0.1'                      how much this machine differs from itself
   handoff lab analyse data.csv --before old --after new
+  handoff lab compare old.json new.json           results of hyperfine, Google Benchmark, perf stat -j
   handoff lab history";
 
 /// Compare two arms in randomised rounds, and give an honest verdict.
@@ -28,9 +31,9 @@ pub(crate) struct Options {
 #[derive(Debug, clap::Subcommand)]
 enum Which {
     /// Compare a command with itself: this machine's noise
-    Aa(compare::Aa),
+    Aa(pair::Aa),
     /// Compare two commands
-    Ab(compare::Ab),
+    Ab(pair::Ab),
     /// Say what a published table of runs supports
     Analyse(analyse::Options),
     /// Carry out one run of an arm for a lab on another machine
@@ -38,8 +41,12 @@ enum Which {
     Arm(arm::Arm),
     /// Check an experiment file and print its plan
     Check(experiment::Check),
+    /// Compare two results that were measured apart from each other
+    Compare(compare::Compare),
     /// List the runs in the store
     History(kept::History),
+    /// Keep results of other programs in the store
+    Import(import::Import),
     /// Put back what a killed run left changed
     Restore(kept::Restore),
     /// Run an experiment file
@@ -56,6 +63,8 @@ impl Options {
             Which::Analyse(options) => options.run(output),
             Which::Arm(options) => options.run(output),
             Which::Check(options) => options.run(output),
+            Which::Compare(options) => options.run(output),
+            Which::Import(options) => options.run(output),
             Which::History(options) => options.run(output),
             Which::Restore(options) => options.run(output),
             Which::Run(options) => options.run(output),

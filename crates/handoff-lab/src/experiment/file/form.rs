@@ -26,6 +26,15 @@ pub(super) struct FileForm {
     #[serde(default)]
     pub(super) rounds: Option<Spanned<RoundsForm>>,
     pub(super) guest: Option<Spanned<GuestForm>>,
+    pub(super) sweep: Option<Spanned<SweepForm>>,
+}
+
+/// `[sweep]`: the same comparison for each value of a parameter of the workload.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SweepForm {
+    pub(super) parameter: String,
+    pub(super) values: Vec<toml::Value>,
 }
 
 /// `[guest]`, and `guest` of an arm.

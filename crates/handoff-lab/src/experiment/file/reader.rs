@@ -8,10 +8,13 @@ use handoff_placement::CpuSet;
 use handoff_workloads::Workload;
 use toml::Spanned;
 
-use super::form::{ArmForm, CommandForm, FigureForm, From, MetricForm, ProofForm, RoundsForm, WorkloadForm};
+use super::form::{
+    ArmForm, CommandForm, FigureForm, From, MetricForm, ProofForm, RoundsForm, SweepForm, WorkloadForm,
+};
 use super::{Arm, FileError, Metric, Rounds, Work};
 use crate::experiment::proof::{Proof, Source};
 use crate::experiment::setting::Setting;
+use crate::experiment::target::Cgroup;
 use crate::experiment::task::{Figure, Pick, words};
 use crate::stats::sequential::Stopping;
 
@@ -227,6 +230,27 @@ impl Reader<'_> {
         Ok(checked)
     }
 
+    /// What each point of a sweep is called, and its workload.
+    pub(super) fn sweep(
+        &self,
+        form: &Spanned<SweepForm>,
+        workload: &Spanned<WorkloadForm>,
+    ) -> Result<Vec<(String, Spanned<WorkloadForm>)>, FileError> {
+        let SweepForm { parameter, values } = form.get_ref();
+        if workload.get_ref().name.is_none() {
+            return Err(self.error(form.span(), "only the parameters of a workload can be swept"));
+        }
+        if values.is_empty() || values.len() > 100 {
+            return Err(self.error(form.span(), "a sweep has 1 to 100 values"));
+        }
+        let point = |value: &toml::Value| {
+            let mut form = workload.get_ref().clone();
+            form.parameters.insert(parameter.clone(), value.clone());
+            (format!("{parameter} = {value}"), Spanned::new(workload.span(), form))
+        };
+        Ok(values.iter().map(point).collect())
+    }
+
     pub(super) fn metric(&self, form: &Spanned<MetricForm>) -> Result<Metric, FileError> {
         let metric = form.get_ref();
         if !(metric.margin > 0.0 && metric.margin < 1.0) {
@@ -285,7 +309,7 @@ impl Reader<'_> {
             seed: rounds.seed.unwrap_or(normal.seed),
             budget: seconds("budget_seconds", rounds.budget_seconds, normal.budget)?,
             quiet: seconds("quiet_seconds", rounds.quiet_seconds, normal.quiet)?,
-            cgroup: rounds.cgroup,
+            cgroup: if rounds.cgroup { Cgroup::On } else { Cgroup::Off },
             limit: seconds("limit_seconds", rounds.limit_seconds, normal.limit)?,
         })
     }

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::experiment::guest::{Boot, GuestKernel};
 use proptest::prelude::*;
 
 const GOOD: &str = r#"
@@ -26,7 +27,62 @@ seed = 7
 "#;
 
 fn parse(text: &str) -> Result<Experiment, FileError> {
-    Experiment::parse(Path::new("x.toml"), text)
+    Experiment::parse(Path::new("x.toml"), text).map(|mut all| all.remove(0))
+}
+
+#[test]
+fn a_sweep_is_one_experiment_a_value() {
+    let swept = format!("{GOOD}[sweep]\nparameter = \"items\"\nvalues = [3, 30]\n");
+    let all = Experiment::parse(Path::new("x.toml"), &swept).expect("good");
+    let titles: Vec<&str> = all.iter().map(|experiment| experiment.title.as_str()).collect();
+    assert_eq!(titles, ["Spinning more, items = 3", "Spinning more, items = 30"]);
+    assert_ne!(all[0].text, all[1].text, "one is not resumed as the other");
+    let Work::Workload(workload) = &all[1].arms[0].work else { panic!("a workload") };
+    assert!(serde_json::to_string(workload).expect("serialises").contains("\"items\":30"));
+    for (from, to, says) in [
+        ("[3, 30]", "[]", "1 to 100 values"),
+        ("[3, 30]", "[3, \"many\"]", "invalid type"),
+        ("\"items\"\nvalues", "\"itemss\"\nvalues", "unknown field `itemss`"),
+    ] {
+        let error = Experiment::parse(Path::new("x.toml"), &swept.replace(from, to)).expect_err(to);
+        assert!(error.message.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_guest_is_checked_as_well() {
+    let guest = |guest: &str| parse(&format!("{GOOD}[guest]\n{guest}\n"));
+    let plain = guest("smp = \"4,sockets=2,cores=2\"").expect("good").guests.expect("a guest");
+    assert_eq!((plain.arms[0].smp.as_str(), plain.boot), ("4,sockets=2,cores=2", Boot::Once));
+    for (text, says) in [
+        ("smp = \"four\"", "no number of CPUs"),
+        ("smp = \"4,socks=2\"", "no number of CPUs"),
+        ("memory_mib = 1", "128 MiB or more"),
+        ("accel = \"xen\"", "unknown variant `xen`"),
+        ("kernel = \"newest\"", "none of \"distribution\""),
+        ("kernel = { image = \"/no/such/file\" }", "there is no file"),
+        ("kernel = { package = \"x\", image = \"y\" }", "a kernel has"),
+        ("append = [\"a\\nb\"]", "one line"),
+        ("color = 1", "unknown field `color`"),
+    ] {
+        let error = guest(text).expect_err(text);
+        assert!(error.message.contains(says), "{text}: {error}");
+        assert!(error.line >= 20, "{text}: {error}");
+    }
+    // Settings and proofs are the guest's: this machine need not have them.
+    let there = GOOD.replace("name = \"long\"", "name = \"long\"\nsysctl.\"kernel.no_such_thing\" = 1");
+    assert!(parse(&there).is_err());
+    assert!(parse(&format!("{there}[guest]\n")).is_ok());
+}
+
+#[test]
+fn arms_with_other_kernels_are_booted_for_each_run() {
+    let own = GOOD.replace("name = \"long\"", "name = \"long\"\nguest.kernel = \"rt\"");
+    let guests = parse(&format!("{own}[guest]\n")).expect("good").guests.expect("guests");
+    assert_eq!((guests.boot, &guests.arms[1].kernel), (Boot::Each, &GuestKernel::RealTime));
+    let error = parse(&format!("{own}[guest]\nboot = \"once\"\n")).expect_err("no replicate");
+    assert!(error.message.contains("a boot is the replicate"), "{error}");
+    assert!(parse(&own).expect_err("no [guest]").message.contains("there is no [guest]"));
 }
 
 #[test]

@@ -1,189 +1,100 @@
-//! `handoff lab ab` and `handoff lab aa`: commands without a file.
+//! `handoff lab compare`: two results that were measured apart from each other.
 
-use std::time::Duration;
+use std::fmt;
+use std::path::Path;
 
-use anyhow::anyhow;
-use handoff_lab::experiment::file::{Arm, Experiment, Metric, Rounds};
-use handoff_lab::experiment::task::{Figure, Pick, words};
-use handoff_lab::stats::judge::Direction;
-use handoff_lab::stats::sequential::Stopping;
+use anyhow::Context as _;
+use handoff_lab::analyse::sets::{Comparison, compare, series_of};
+use handoff_lab::import::Series;
+use serde::Serialize;
 
-use super::experiment::{Keep, run};
-use crate::output::{Advice as _, Output, Verdict};
+use super::import::read;
+use super::kept::Where;
+use crate::output::{Output, Verdict, style};
 
-const AB_EXAMPLES: &str = "\
-Examples:
-  handoff lab ab 'sleep 0.1' 'sleep 0.11'
-  handoff lab ab ./old ./new --metric cpu --margin 0.01
-  handoff lab ab 'wc -l a' 'wc -l b' --rounds 20 --seed 3
-  handoff lab ab './bench old' './bench new' --figure 'rate=([0-9.]+) calls/s' --better higher";
-
-const AA_EXAMPLES: &str = "\
-Examples:
-  handoff lab aa 'sleep 0.1'
-  handoff lab aa ./bench --metric cpu --rounds 30";
-
-/// How two commands are compared.
+/// Compare two results that were measured apart from each other: runs, imports or files.
 #[derive(Debug, clap::Args)]
-struct How {
-    /// What to compare: wall, user, sys, cpu, max-rss, minor-faults, major-faults, voluntary-switches,
-    /// involuntary-switches, or the name of a --figure.
-    #[arg(long)]
-    metric: Option<String>,
-    /// A number in the output of the commands: NAME=/JSON/POINTER, or NAME=REGEX with one group.
-    #[arg(long, value_name = "NAME=WHERE")]
-    figure: Vec<String>,
-    /// Which way of a figure is better.
-    #[arg(long, value_enum, default_value = "lower")]
-    better: Better,
-    /// The share below which a difference does not matter.
-    #[arg(long, default_value_t = 0.02, value_parser = share)]
-    margin: f64,
-    /// So many rounds, instead of looks after 10, 20 and 40.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=10_000))]
-    rounds: Option<u32>,
-    /// Stop when the run has taken so many seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 110)]
-    budget: u64,
-    /// Decides the order inside of each round.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Run the commands in a control group of high weight, so that others disturb them less (needs root).
-    #[arg(long)]
-    cgroup: bool,
+#[command(after_help = "\
+Examples:
+  handoff lab compare 3 5                two runs of the store
+  handoff lab compare i1 i2              two imports
+  handoff lab compare old.json new.json  files of hyperfine, Google Benchmark or perf stat -j
+
+No verdict can be had of results that were not measured in turns; `handoff lab ab` measures so.")]
+pub(super) struct Compare {
+    /// A run (3), an import (i3) or a file.
+    before: String,
+    /// What to compare with it.
+    after: String,
     #[command(flatten)]
-    keep: Keep,
+    place: Where,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Better {
-    /// As a time
-    Lower,
-    /// As a rate
-    Higher,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
-    if value > 0.0 && value < 1.0 {
-        Ok(value)
-    } else {
-        Err("a margin is a share such as 0.02 for 2%".to_owned())
+impl Compare {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let ((first, before), (second, after)) = (self.set(&self.before)?, self.set(&self.after)?);
+        let comparison = compare([first, second], [&before, &after]);
+        anyhow::ensure!(
+            !comparison.rows.is_empty(),
+            "the two have nothing in common: {} has {}, {} has {}",
+            comparison.sets[0],
+            names(&comparison.only_in[0]),
+            comparison.sets[1],
+            names(&comparison.only_in[1])
+        );
+        output.result(&Page(comparison))?;
+        Ok(Verdict::Pass)
     }
-}
 
-impl How {
-    fn experiment(&self, title: String, question: &str, arms: [Arm; 2]) -> Experiment {
-        let name = self.metric.clone().unwrap_or_else(|| {
-            self.figure
-                .first()
-                .and_then(|text| text.split_once('='))
-                .map_or("wall", |(name, _)| name)
-                .to_owned()
-        });
-        let is_figure =
-            self.figure.iter().any(|text| text.split_once('=').is_some_and(|(known, _)| known == name));
-        let better = match self.better {
-            Better::Lower => Direction::Lower,
-            Better::Higher => Direction::Higher,
-        };
-        let stopping =
-            self.rounds.map_or_else(Stopping::default, |rounds| Stopping::Fixed { rounds: rounds as usize });
-        let beside = ["wall", "cpu", "max-rss"].into_iter().filter(|other| *other != name);
-        let secondary =
-            beside.map(|name| Metric { name: name.to_owned(), better: None, margin: self.margin }).collect();
-        let text = format!("{} | {}", arms[0].describe().join("; "), arms[1].describe().join("; "));
-        Experiment {
-            title,
-            question: question.to_owned(),
-            arms,
-            metric: Metric { name, better: is_figure.then_some(better), margin: self.margin },
-            secondary,
-            rounds: Rounds {
-                stopping,
-                seed: self.seed,
-                budget: Duration::from_secs(self.budget),
-                cgroup: self.cgroup,
-                ..Rounds::default()
-            },
-            guests: None,
-            text,
+    /// The name and the values of a run, an import or a file.
+    fn set(&self, what: &str) -> anyhow::Result<(String, Vec<Series>)> {
+        if let Ok(run) = what.parse::<i64>() {
+            let result = self.place.store()?.result(run)?;
+            return Ok((format!("run {run}, {}", result.header.title), series_of(&result)));
         }
-    }
-
-    fn figures(&self) -> anyhow::Result<Vec<Figure>> {
-        let parse = |text: &String| {
-            let (name, place) = text
-                .split_once('=')
-                .filter(|(name, place)| !name.is_empty() && !place.is_empty())
-                .ok_or_else(|| anyhow!("--figure {text:?} is not NAME=WHERE"))
-                .advise("such as --figure 'rate=/throughput' or --figure 'rate=([0-9.]+) calls'")?;
-            let pick = if place.starts_with('/') {
-                Pick::Json(place.to_owned())
-            } else if place.contains('(') {
-                Pick::Regex(place.to_owned())
-            } else {
-                return Err(anyhow!("--figure {text:?} has no group"))
-                    .advise("put ( ) around the number in the expression");
-            };
-            Ok(Figure { name: name.to_owned(), pick, unit: String::new() })
-        };
-        self.figure.iter().map(parse).collect()
+        if let Some(import) = what.strip_prefix('i').and_then(|number| number.parse::<i64>().ok()) {
+            let (title, series) = self.place.store()?.import(import)?;
+            return Ok((format!("import {import}, {title}"), series));
+        }
+        let imported =
+            read(Path::new(what)).with_context(|| format!("{what} is no run, no import and no file"))?;
+        Ok((what.to_owned(), imported.series))
     }
 }
 
-fn quoted(command: &str) -> String {
-    format!("'{}'", command.replace('\'', r"'\''"))
-}
-
-/// Compare two commands in randomised rounds.
-#[derive(Debug, clap::Args)]
-#[command(after_help = AB_EXAMPLES)]
-pub(super) struct Ab {
-    /// The command to compare with; quotes work as in a shell, and nothing else does.
-    a: String,
-    /// The change.
-    b: String,
-    #[command(flatten)]
-    how: How,
-}
-
-impl Ab {
-    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let arm = |name: &str, line: &str| -> anyhow::Result<Arm> {
-            let argv = words(line).map_err(|error| anyhow!(error))?;
-            Ok(Arm::of_command(name, argv, self.how.figures()?))
-        };
-        let arms = [arm(&self.a, &self.a)?, arm(&self.b, &self.b)?];
-        let title = format!("{} against {}", self.b, self.a);
-        let experiment = self.how.experiment(title, "Is the second command better than the first?", arms);
-        let command =
-            format!("handoff lab ab {} {} --seed {}", quoted(&self.a), quoted(&self.b), self.how.seed);
-        run(&experiment, command, false, &self.how.keep, output)
+fn names(names: &[String]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [first @ .., _] if first.len() >= 4 => {
+            format!("{} and {} more", names[..4].join(", "), names.len() - 4)
+        }
+        few => few.join(", "),
     }
 }
 
-/// Compare a command with itself: how much this machine differs from itself.
-#[derive(Debug, clap::Args)]
-#[command(after_help = AA_EXAMPLES)]
-pub(super) struct Aa {
-    /// The command.
-    command: String,
-    #[command(flatten)]
-    how: How,
-}
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Page(Comparison);
 
-impl Aa {
-    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let argv = words(&self.command).map_err(|error| anyhow!(error))?;
-        let figures = self.how.figures()?;
-        let arm = |name: &str| Arm::of_command(name, argv.clone(), figures.clone());
-        let arms = [arm("one"), arm("the same once more")];
-        let title = format!("{} against itself", self.command);
-        let question =
-            "What does no difference look like on this machine? Any other answer is an error of it.";
-        let experiment = self.how.experiment(title, question, arms);
-        let command = format!("handoff lab aa {} --seed {}", quoted(&self.command), self.how.seed);
-        run(&experiment, command, false, &self.how.keep, output)
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Comparison { sets, rows, only_in, remark } = &self.0;
+        let heading = style::HEADING;
+        writeln!(f, "{heading}{} against {}{heading:#}\n", sets[1], sets[0])?;
+        let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(8);
+        for row in rows {
+            let [before, after] = row.medians;
+            write!(f, "  {:width$}  {before:>11.5} {after:>11.5} {:<4} ", row.name, row.unit)?;
+            if let (Some(ratio), Some(interval)) = (row.ratio, row.interval) {
+                let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+                let (low, high) = (percent(interval.low), percent(interval.high));
+                write!(f, " {:+6.1}% [{low:+.1}%, {high:+.1}%]", percent(ratio))?;
+            }
+            writeln!(f, "  {} ({} and {} values)", row.finding.word(), row.counts[0], row.counts[1])?;
+        }
+        for (set, only) in sets.iter().zip(only_in).filter(|(_, only)| !only.is_empty()) {
+            writeln!(f, "  only in {set}: {}", only.join(", "))?;
+        }
+        write!(f, "\n{remark}")
     }
 }

@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use handoff_kernel::guest::Stopper;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::journal::{restore, state_folder};
-use handoff_lab::experiment::result::{ExperimentResult, RoundRecord};
+use handoff_lab::experiment::plan::{self, Bounds, Pilot, bounds};
+use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event};
 use handoff_lab::experiment::target::{Here, Target};
 use handoff_lab::report::experiment as report;
@@ -30,6 +31,7 @@ Examples:
 const CHECK_EXAMPLES: &str = "\
 Examples:
   handoff lab check experiments/autocorking.toml
+  handoff lab check x.toml --pilot              run the baseline a few times, and plan with its noise
   handoff lab check x.toml --format json";
 
 /// Where results go, and what a verdict is worth: the same for every comparison.
@@ -90,29 +92,76 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let mut experiment = Experiment::read(&self.file)?;
-        let mut command = format!("handoff lab run {}", self.file.display());
-        if let Some(rounds) = self.rounds {
-            experiment.rounds.stopping =
-                handoff_lab::stats::sequential::Stopping::Fixed { rounds: rounds as usize };
-            command += &format!(" --rounds {rounds}");
+        let mut results = Vec::new();
+        for mut experiment in Experiment::read(&self.file)? {
+            let mut command = format!("handoff lab run {}", self.file.display());
+            if let Some(rounds) = self.rounds {
+                experiment.rounds.stopping =
+                    handoff_lab::stats::sequential::Stopping::Fixed { rounds: rounds as usize };
+                command += &format!(" --rounds {rounds}");
+            }
+            if let Some(seed) = self.seed {
+                experiment.rounds.seed = seed;
+                command += &format!(" --seed {seed}");
+            }
+            let result = measure(&experiment, command, self.resume, &self.keep, output)?;
+            if output.format() == Format::Text {
+                print(&result, output)?;
+            }
+            let stopped = result.ending == Ending::Interrupted;
+            results.push(result);
+            if stopped {
+                break;
+            }
         }
-        if let Some(seed) = self.seed {
-            experiment.rounds.seed = seed;
-            command += &format!(" --seed {seed}");
+        match (output.format(), results.as_slice()) {
+            (Format::Json, [one]) => output.json(one)?,
+            (Format::Json, all) => output.json(&all)?,
+            (Format::Text, [_]) => {}
+            (Format::Text, all) => summary(all, output)?,
         }
-        run(&experiment, command, self.resume, &self.keep, output)
+        let failed = results.iter().any(|result| self.keep.verdict(result.verdict()) == Verdict::Fail);
+        Ok(Verdict::of(!failed))
     }
+}
+
+/// The answers of a sweep, a line each.
+fn summary(all: &[ExperimentResult], output: &Output) -> anyhow::Result<()> {
+    output.line(format_args!("\nAll of the sweep, {}:\n", all[0].primary.name))?;
+    for result in all {
+        let change = &result.primary.judgement.change;
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let (low, high) = (percent(change.interval.low), percent(change.interval.high));
+        output.line(format_args!(
+            "  {:<60} {:+7.1}% [{low:+.1}%, {high:+.1}%]  {}",
+            result.header.title,
+            change.percent(),
+            result.verdict().word()
+        ))?;
+    }
+    Ok(())
 }
 
 /// Runs an experiment, keeps every round, and prints the result.
 pub(super) fn run(
     experiment: &Experiment,
     command: String,
-    resume: bool,
     keep: &Keep,
     output: &Output,
 ) -> anyhow::Result<Verdict> {
+    let result = measure(experiment, command, false, keep, output)?;
+    print(&result, output)?;
+    Ok(keep.verdict(result.verdict()))
+}
+
+/// Runs an experiment, keeps every round, and writes the report.
+fn measure(
+    experiment: &Experiment,
+    command: String,
+    resume: bool,
+    keep: &Keep,
+    output: &Output,
+) -> anyhow::Result<ExperimentResult> {
     let state = state_folder();
     put_back_first(&state, output)?;
     let mut store = keep.store()?;
@@ -153,12 +202,11 @@ pub(super) fn run(
     let page = keep.output.join(format!("lab-{id}.html"));
     std::fs::write(&page, report::html(&result)?)
         .with_context(|| format!("cannot write {}", page.display()))?;
-    print(&result, output)?;
     output.note(format_args!(
         "run {id} is kept; report: {}",
         std::path::absolute(&page).unwrap_or(page).display()
     ));
-    Ok(keep.verdict(result.verdict()))
+    Ok(result)
 }
 
 /// Does something with the machine that an experiment runs on.
@@ -225,45 +273,105 @@ fn people(time: Duration) -> String {
 pub(super) struct Check {
     /// The experiment file.
     file: PathBuf,
+    /// Run the baseline against itself in so many pairs, and tell how many rounds the margin needs.
+    #[arg(long, value_name = "PAIRS", num_args = 0..=1, default_missing_value = "8",
+          value_parser = clap::value_parser!(u16).range(6..=1000))]
+    pilot: Option<u16>,
+}
+
+#[derive(serde::Serialize)]
+struct Plan<'a> {
+    title: &'a str,
+    arms: Vec<&'a str>,
+    metric: &'a str,
+    stopping: &'a handoff_lab::stats::sequential::Stopping,
+    seed: u64,
+    #[serde(flatten)]
+    bounds: Bounds,
+    /// Experiments that the sweep makes of the file; what else is here is of the first.
+    points: usize,
+    pilot: Option<Pilot>,
 }
 
 impl Check {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let experiment = Experiment::read(&self.file)?;
-        let rounds = &experiment.rounds;
-        let most = rounds.stopping.most_rounds();
-        let runs = 3 * most + 2 * rounds.warm_up.max(1);
-        if output.format() == Format::Json {
-            output.json(&serde_json::json!({
-                "title": experiment.title,
-                "arms": experiment.arms.iter().map(|arm| &arm.name).collect::<Vec<_>>(),
-                "metric": experiment.metric.name,
-                "stopping": rounds.stopping,
-                "seed": rounds.seed,
-                "most_runs": runs,
-                "budget_seconds": rounds.budget.as_secs_f64(),
-            }))?;
-            return Ok(Verdict::Pass);
+        let all = Experiment::read(&self.file)?;
+        let experiment = &all[0];
+        let pilot = self.pilot.map(|pairs| self.pilot(experiment, pairs.into(), output)).transpose()?;
+        let plan = Plan {
+            title: &experiment.title,
+            arms: experiment.arms.iter().map(|arm| arm.name.as_str()).collect(),
+            metric: &experiment.metric.name,
+            stopping: &experiment.rounds.stopping,
+            seed: experiment.rounds.seed,
+            bounds: bounds(experiment),
+            points: all.len(),
+            pilot,
+        };
+        match output.format() {
+            Format::Json => output.json(&plan)?,
+            Format::Text => output.line(format_args!("{}", page(experiment, &plan)))?,
         }
-        let mut text = format!("{}\n{}\n", experiment.title, experiment.question);
-        for (id, arm) in ["A, A'", "B"].iter().zip(&experiment.arms) {
-            text += &format!("\n{id}: {}\n", arm.name);
-            for line in arm.describe() {
-                text += &format!("    {line}\n");
-            }
-        }
-        text += &format!(
-            "\nmetric   {} (margin {}%)\n",
-            experiment.metric.name,
-            experiment.metric.margin * 100.0
-        );
-        for metric in &experiment.secondary {
-            text += &format!("beside   {}\n", metric.name);
-        }
-        text += &format!("rounds   {}, seed {}\n", rounds.stopping.describe(), rounds.seed);
-        text += &format!("at most  {runs} runs in {}; ", people(rounds.budget));
-        text += "the time of one run is known after the warm-up";
-        output.line(format_args!("{}", text.trim()))?;
         Ok(Verdict::Pass)
     }
+
+    fn pilot(&self, experiment: &Experiment, pairs: usize, output: &Output) -> anyhow::Result<Pilot> {
+        let state = state_folder();
+        put_back_first(&state, output)?;
+        let bar = progress_bar();
+        bar.set_message("pilot");
+        let pilot = on_target(experiment, &state, &bar, |target| Ok(plan::pilot(experiment, target, pairs)?));
+        bar.finish_and_clear();
+        pilot
+    }
+}
+
+fn page(experiment: &Experiment, plan: &Plan<'_>) -> String {
+    let rounds = &experiment.rounds;
+    let mut text = format!("{}\n{}\n", experiment.title, experiment.question);
+    for (index, (id, arm)) in ["A, A'", "B"].iter().zip(&experiment.arms).enumerate() {
+        text += &format!("\n{id}: {}\n", arm.name);
+        for line in arm.describe() {
+            text += &format!("    {line}\n");
+        }
+        if let Some(guests) = &experiment.guests {
+            text += &format!("    in a guest with {}\n", guests.arms[index].describe());
+        }
+    }
+    text += &format!("\nmetric   {} (margin {}%)\n", plan.metric, experiment.metric.margin * 100.0);
+    for metric in &experiment.secondary {
+        text += &format!("beside   {}\n", metric.name);
+    }
+    text += &format!("rounds   {}, seed {}\n", rounds.stopping.describe(), rounds.seed);
+    let (runs, budget) = (plan.bounds.most_runs, people(rounds.budget));
+    text += &format!("at most  {runs} runs in {budget}");
+    if plan.points > 1 {
+        text += &format!(", for each of {} points of a sweep of which this is the first", plan.points);
+    }
+    let Some(pilot) = &plan.pilot else {
+        return text + "; --pilot tells how long one takes, and how many rounds are needed";
+    };
+    let time = |seconds: f64| people(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+    text += &format!(
+        "\n\npilot    {} pairs of {}: {:.3} s a run, rounds scatter by {:.1}%\n",
+        pilot.pairs,
+        experiment.arms[0].name,
+        pilot.run_seconds,
+        pilot.round_sd * 100.0
+    );
+    let most = rounds.stopping.most_rounds();
+    text += &format!(
+        "         {most} rounds take {} and find {:.1}% or more in 4 of 5 runs\n",
+        time(pilot.most_seconds),
+        pilot.smallest_effect * 100.0
+    );
+    text += &match (pilot.rounds_for_margin, pilot.margin_seconds) {
+        (Some(needed), Some(seconds)) => format!(
+            "         to find the margin of {}%: about {needed} rounds, {}",
+            experiment.metric.margin * 100.0,
+            time(seconds)
+        ),
+        _ => "         no practical number of rounds finds the margin: look for a quieter metric".to_owned(),
+    };
+    text
 }

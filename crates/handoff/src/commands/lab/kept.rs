@@ -13,14 +13,14 @@ use crate::output::{Advice as _, Format, Output, Verdict};
 
 /// The store.
 #[derive(Debug, clap::Args)]
-struct Where {
+pub(super) struct Where {
     /// The folder that the runs were kept in.
     #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
     output: PathBuf,
 }
 
 impl Where {
-    fn store(&self) -> anyhow::Result<Store> {
+    pub(super) fn store(&self) -> anyhow::Result<Store> {
         let path = self.output.join("lab.sqlite");
         anyhow::ensure!(
             path.is_file(),
@@ -44,10 +44,18 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let entries = self.place.store()?.history()?;
+        let store = self.place.store()?;
+        let entries = store.history()?;
         if output.format() == Format::Json {
             output.json(&entries)?;
             return Ok(Verdict::Pass);
+        }
+        for import in store.imports()? {
+            let number = format!("i{}", import.id);
+            output.line(format_args!(
+                "{number:>5}  {}  {:>4} series  {:<20}  {}",
+                import.added, import.series, import.format, import.title
+            ))?;
         }
         for entry in &entries {
             let verdict = entry.verdict.as_deref().unwrap_or("did not end");
@@ -67,6 +75,7 @@ Examples:
   handoff lab show                             the latest run
   handoff lab show 3 --as markdown             for a pull request
   handoff lab show 3 --as csv > runs.csv
+  handoff lab show 3 --as parquet > runs.parquet
   handoff lab show 3 --as html > report.html")]
 pub(super) struct Show {
     /// Its number, from `handoff lab history`; the latest if none is named.
@@ -88,6 +97,10 @@ enum Form {
     Html,
     /// Every value of every run
     Csv,
+    /// Everything that is known of it
+    Json,
+    /// Every value of every run in columns: round, arm, position, metric, value
+    Parquet,
     /// Google Benchmark's JSON, each run a repetition
     GoogleBenchmark,
 }
@@ -104,6 +117,11 @@ impl Show {
             Form::Html => output.bytes(report::html(&result)?.as_bytes())?,
             Form::Csv => {
                 output.bytes(&handoff_lab::export::csv::runs(&result).context("cannot write CSV")?)?
+            }
+            Form::Json => output.json(&result)?,
+            Form::Parquet => {
+                let file = handoff_lab::export::parquet::runs(&result).context("cannot write Parquet")?;
+                output.bytes(&file)?;
             }
             Form::GoogleBenchmark => {
                 output.json(&handoff_lab::export::google_benchmark::of_experiment(&result))?

@@ -32,7 +32,8 @@ fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Meas
     let text = experiment_text(study, boots, &work, &record)?;
     let file = work.join("measurement.toml");
     fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
-    let experiment = Experiment::parse(&file, &text)?;
+    // It has no sweep: the first is all.
+    let experiment = Experiment::parse(&file, &text)?.remove(0);
     let mut store = Store::open(&work.join("lab.sqlite"))?;
     let unfinished = store.unfinished(&experiment.text, experiment.rounds.seed)?;
     if unfinished.is_none() && record.exists() {

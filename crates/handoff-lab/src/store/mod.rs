@@ -3,6 +3,11 @@
 //!
 //! Tables: `run` has a row for each run (its header and, once it is complete, its result in JSON), and
 //! `sample` every value as `(run, round, arm, position, metric, value)`, which any SQLite tool can read.
+//! `import` and `import_value` are the same for results of other programs.
+
+mod imports;
+
+pub use imports::ImportEntry;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,7 +60,8 @@ pub enum StoreError {
 }
 
 /// One step a version of the form; a step that was published is never changed.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE run (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         started TEXT NOT NULL,
@@ -81,7 +87,27 @@ const MIGRATIONS: &[&str] = &["
         value REAL NOT NULL,
         PRIMARY KEY (run, round, arm, metric)
     ) WITHOUT ROWID;
-"];
+",
+    "
+    CREATE TABLE import (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        added TEXT NOT NULL,
+        title TEXT NOT NULL,
+        format TEXT NOT NULL,
+        left_out TEXT NOT NULL
+    );
+    CREATE TABLE import_value (
+        import INTEGER NOT NULL REFERENCES import(id) ON DELETE CASCADE,
+        series INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        unit TEXT NOT NULL,
+        better TEXT,
+        repetition INTEGER NOT NULL,
+        value REAL NOT NULL,
+        PRIMARY KEY (import, series, repetition)
+    ) WITHOUT ROWID;
+",
+];
 
 /// An open store.
 #[derive(Debug)]
@@ -256,7 +282,7 @@ impl Store {
         found.ok_or_else(|| StoreError::NoRun("with a result".to_owned()))
     }
 
-    /// The latest run of this file and seed that did not end, and its rounds.
+    /// The latest run of this file and seed that was killed or interrupted, and its rounds.
     ///
     /// # Errors
     ///
@@ -266,7 +292,8 @@ impl Store {
         let run: Option<i64> = self
             .connection
             .query_row(
-                "SELECT max(id) FROM run WHERE file = ?1 AND seed = ?2 AND result IS NULL",
+                "SELECT max(id) FROM run WHERE file = ?1 AND seed = ?2
+                 AND (result IS NULL OR json_extract(result, '$.ending') = 'interrupted')",
                 params![file, seed.cast_signed()],
                 |row| row.get(0),
             )
@@ -344,6 +371,58 @@ mod tests {
             })
             .expect("any tool can read it");
         assert_eq!(values, 3);
+    }
+
+    /// A store of the first version, with a run in it.
+    fn first_version(path: &Path) {
+        let connection = Connection::open(path).expect("made");
+        connection.execute_batch(MIGRATIONS[0]).expect("the first form");
+        connection.execute_batch("PRAGMA user_version = 1").expect("set");
+        let header = json(&header("x")).replace("\"place\":\"this machine\",", "");
+        connection
+            .execute(
+                "INSERT INTO run (started, title, file, seed, header) VALUES ('2026', 't', 'x', 1, ?1)",
+                [header],
+            )
+            .expect("a run");
+        for record in rounds(2, 1.0, 1.0) {
+            connection
+                .execute(
+                    "INSERT INTO round VALUES (1, ?1, ?2)",
+                    params![i64::try_from(record.number).expect("small"), json(&record)],
+                )
+                .expect("a round");
+        }
+    }
+
+    #[test]
+    fn a_store_of_the_first_version_is_brought_up_and_loses_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store.sqlite");
+        first_version(&path);
+        for _ in 0..2 {
+            let store = Store::open(&path).expect("brought up, and opened again");
+            let version: i64 =
+                store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
+            assert_eq!(version, i64::try_from(MIGRATIONS.len()).expect("few"));
+            let (run, found) = store.unfinished("x", 1).expect("read").expect("its run");
+            assert_eq!((run, found.len()), (1, 2));
+            assert!(store.imports().expect("the new tables are there").is_empty());
+        }
+    }
+
+    #[test]
+    fn an_interrupted_run_can_go_on_and_a_finished_one_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(&folder.path().join("store.sqlite")).expect("made");
+        let run = store.begin(&header("x")).expect("begun");
+        let end = |ending: &str| {
+            let result = format!("{{\"ending\": \"{ending}\"}}");
+            store.connection.execute("UPDATE run SET result = ?1", [result]).expect("written");
+            store.unfinished("x", u64::MAX).expect("read").map(|(run, _)| run)
+        };
+        assert_eq!(end("interrupted"), Some(run));
+        assert_eq!((end("finished"), end("budget")), (None, None));
     }
 
     #[test]

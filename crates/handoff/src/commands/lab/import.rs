@@ -1,0 +1,59 @@
+//! `handoff lab import`: results of other programs, kept beside our own.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use handoff_lab::import::{Imported, parse};
+use handoff_lab::store::Store;
+
+use crate::output::{Format, Output, Verdict};
+
+/// Keep results of other programs in the store.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyperfine --export-json old.json ./bench && handoff lab import old.json
+  perf stat -j -o old.jsonl --append ./bench; handoff lab import old.jsonl --title 'before the patch'
+  ./bench --benchmark_format=json --benchmark_repetitions=20 > old.json; handoff lab import old.json
+  handoff lab compare i1 i2")]
+pub(super) struct Import {
+    /// JSON of Google Benchmark, of `perf stat -j` or of hyperfine; which one is told by what is in it.
+    file: PathBuf,
+    /// What to call it; the name of the file if nothing is given.
+    #[arg(long)]
+    title: Option<String>,
+    /// The folder to keep it in.
+    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
+    output: PathBuf,
+}
+
+impl Import {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let imported = read(&self.file)?;
+        let title = self.title.clone().unwrap_or_else(|| self.file.display().to_string());
+        let id = Store::open(&self.output.join("lab.sqlite"))?.keep_import(&title, &imported)?;
+        for left in &imported.left_out {
+            output.warn(format_args!("left out: {left}"));
+        }
+        if output.format() == Format::Json {
+            output.json(&serde_json::json!({ "id": id, "imported": imported }))?;
+            return Ok(Verdict::Pass);
+        }
+        output.line(format_args!("i{id}: {} of {}", title, imported.format.name()))?;
+        for series in &imported.series {
+            output.line(format_args!(
+                "  {:>5} values  {} {}",
+                series.values.len(),
+                series.name,
+                series.unit
+            ))?;
+        }
+        Ok(Verdict::Pass)
+    }
+}
+
+/// Reads the results in a file.
+pub(super) fn read(file: &Path) -> anyhow::Result<Imported> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    parse(&text).with_context(|| format!("cannot use {}", file.display()))
+}
