@@ -18,6 +18,7 @@ use handoff_lab::interleave::{Subject, SubjectError};
 use handoff_lab::stats::describe::median;
 use handoff_placement::fast::{SavedMask, current_cpu, pin_current, restore_current, save_current};
 use handoff_placement::policy::{Daemon, Options, Policy, client};
+use handoff_placement::process::run_time_ns;
 use handoff_placement::{AffinityGuard, CpuId, CpuSet, Priority, Tid};
 
 /// Pairs of pin and unpin in one batch.
@@ -217,15 +218,6 @@ fn daemon(folder: &Path) -> Result<()> {
     daemon.run(stop.as_fd())?;
     daemon.finish()?;
     Ok(())
-}
-
-/// Time on a CPU of every thread of a process.
-fn run_time_ns(pid: Tid) -> Option<u64> {
-    let of = |tid: &Tid| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    };
-    handoff_placement::process::threads_of(pid).ok()?.iter().map(of).sum()
 }
 
 /// Ends a program when it is dropped: the policy by the end of its input, so that it puts things back.

@@ -14,10 +14,18 @@ use std::io;
 ///
 /// [`Error::NoSuchThread`], or what the kernel says (a security module may refuse).
 pub fn affinity(tid: Tid) -> Result<CpuSet> {
+    read(tid.as_raw()).map_err(|source| match source.raw_os_error() {
+        Some(libc::ESRCH) => Error::NoSuchThread(tid),
+        _ => Error::ReadAffinity { tid, source },
+    })
+}
+
+/// The CPUs that a thread may run on; 0 is the calling thread.
+pub(crate) fn read(tid: i32) -> io::Result<CpuSet> {
     // 1024 CPUs serve nearly every kernel at the first try; the largest one has 8192.
     let mut words = vec![0; 16];
     loop {
-        match sys::sched_getaffinity(tid.as_raw(), &mut words) {
+        match sys::sched_getaffinity(tid, &mut words) {
             Ok(len) => {
                 words.truncate(len);
                 return Ok(CpuSet::from_words(words));
@@ -25,8 +33,7 @@ pub fn affinity(tid: Tid) -> Result<CpuSet> {
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) && words.len() < 1024 => {
                 words = vec![0; words.len() * 2];
             }
-            Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(Error::NoSuchThread(tid)),
-            Err(source) => return Err(Error::ReadAffinity { tid, source }),
+            Err(e) => return Err(e),
         }
     }
 }

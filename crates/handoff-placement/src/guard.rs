@@ -1,12 +1,13 @@
 //! Placement for as long as a value lives: the former state comes back on drop, also on panic.
 
-use crate::affinity::affinity;
+use crate::affinity::{affinity, read};
 use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
-use crate::fast::{SavedMask, pin_current, restore_current, save_current};
+use crate::fast::pin_current;
 use crate::priority::Priority;
 use crate::rights::can_raise_to;
 use crate::set_affinity;
+use crate::sys;
 use crate::tid::Tid;
 use std::marker::PhantomData;
 
@@ -16,7 +17,7 @@ use std::marker::PhantomData;
 #[must_use = "the thread is unpinned when this is dropped"]
 #[derive(Debug)]
 pub struct AffinityGuard {
-    saved: SavedMask,
+    saved: CpuSet,
     granted: CpuSet,
     thread: PhantomData<*const ()>,
 }
@@ -28,16 +29,14 @@ impl AffinityGuard {
     ///
     /// As [`set_affinity`]; nothing is changed then.
     pub fn pin(wanted: &CpuSet) -> Result<Self> {
-        let mut guard = Self { saved: SavedMask::new(), granted: CpuSet::new(), thread: PhantomData };
-        save_current(&mut guard.saved)
-            .map_err(|source| Error::ReadAffinity { tid: Tid::current(), source })?;
+        let saved = read(0).map_err(|source| Error::ReadAffinity { tid: Tid::current(), source })?;
         // One CPU is granted or refused, never narrowed, so that there is nothing to read back; a refusal is
         // explained by trying again the long way.
-        guard.granted = match wanted.single().map(pin_current) {
+        let granted = match wanted.single().map(pin_current) {
             Some(Ok(())) => wanted.clone(),
             _ => set_affinity(Tid::current(), wanted)?,
         };
-        Ok(guard)
+        Ok(Self { saved, granted, thread: PhantomData })
     }
 
     /// The mask that the kernel granted, which may be less than what was wanted.
@@ -59,7 +58,7 @@ impl AffinityGuard {
 impl Drop for AffinityGuard {
     fn drop(&mut self) {
         // It can fail only if none of the former CPUs is left, and then the kernel has chosen.
-        let _ = restore_current(&self.saved);
+        let _ = sys::sched_setaffinity(0, self.saved.words());
     }
 }
 

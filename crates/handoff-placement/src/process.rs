@@ -31,6 +31,17 @@ pub fn threads_of(pid: Tid) -> Result<Vec<Tid>> {
     if threads.is_empty() { Err(Error::NoSuchThread(pid)) } else { Ok(threads) }
 }
 
+/// The time that the threads of a process have spent on CPUs, in nanoseconds (the first field of
+/// `schedstat`): `None` where the kernel does not count it, or a thread ended meanwhile, whose time it takes along.
+#[must_use]
+pub fn run_time_ns(pid: Tid) -> Option<u64> {
+    let of = |tid: Tid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    };
+    threads_of(pid).ok()?.into_iter().map(of).sum()
+}
+
 /// A process and its descendants, itself first.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::group::{ControlGroup, Limits};
 use crate::guard::AffinityGuard;
 use crate::pin::Pin;
-use crate::process::{Scope, threads_of};
+use crate::process::{Scope, run_time_ns};
 use crate::root::Root;
 use crate::tid::Tid;
 use crate::topology::Topology;
@@ -300,8 +300,14 @@ fn migrations() -> Option<u64> {
 /// The highest use of CPUs of a process over any tenth of a second.
 struct Peak {
     pid: Tid,
-    looks: std::collections::VecDeque<(Instant, u64)>,
+    looks: std::collections::VecDeque<Look>,
     highest: f64,
+}
+
+/// What the process had used at some moment between two readings of the clock.
+struct Look {
+    before: Instant,
+    used_ns: u64,
 }
 
 impl Peak {
@@ -311,28 +317,20 @@ impl Peak {
 
     fn look(&mut self) {
         const WINDOW: Duration = Duration::from_millis(100);
-        let Some(run) = run_time_ns(self.pid) else { return };
-        let now = Instant::now();
-        self.looks.push_back((now, run));
-        while let Some(&(then, before)) = self.looks.front()
-            && now - then >= WINDOW
+        let before = Instant::now();
+        let Some(used_ns) = run_time_ns(self.pid) else { return };
+        // Looking may take long on a busy machine: the longest that can have passed overstates nothing.
+        let after = Instant::now();
+        self.looks.push_back(Look { before, used_ns });
+        while let Some(first) = self.looks.front()
+            && before - first.before >= WINDOW
         {
-            let share = run.saturating_sub(before) as f64 / (now - then).as_nanos() as f64;
+            let passed = after - first.before;
+            let share = used_ns.saturating_sub(first.used_ns) as f64 / passed.as_nanos() as f64;
             self.highest = self.highest.max(share * 100.0);
             self.looks.pop_front();
         }
     }
-}
-
-/// Time that the threads of a process have run, from the first field of `schedstat`.
-fn run_time_ns(pid: Tid) -> Option<u64> {
-    let threads = threads_of(pid).ok()?;
-    let of = |tid: Tid| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-        text.split(' ').next()?.parse::<u64>().ok()
-    };
-    // A thread that ends takes its time along: such a look is left out.
-    threads.into_iter().map(of).sum()
 }
 
 /// Ends the worker when it is dropped.
