@@ -122,7 +122,7 @@ impl Pin {
         for tid in threads_in(self.scope, self.id)? {
             match affinity(tid) {
                 Ok(found) if found != self.granted => {
-                    lost.push(Lost { tid, cause: self.cause(tid), found });
+                    lost.push(Lost { tid, cause: self.cause(tid, &found), found });
                 }
                 Err(error) if self.scope == Scope::Thread => return Err(error),
                 _ => {}
@@ -131,8 +131,15 @@ impl Pin {
         Ok(lost)
     }
 
-    fn cause(&self, tid: Tid) -> LossCause {
+    fn cause(&self, tid: Tid, found: &CpuSet) -> LossCause {
         let root = Root::host();
+        // Before the cpusets, which a CPU that goes offline leaves too. A thread without any CPU has only
+        // such as are going.
+        let online = root.cpus("/sys/devices/system/cpu/online").unwrap_or_default();
+        let offline = if found.is_empty() { self.granted.clone() } else { self.granted.difference(&online) };
+        if !offline.is_empty() {
+            return LossCause::Offline { cpus: offline };
+        }
         let cpuset = cgroup::cpuset_of(&root, tid);
         if cpuset.as_ref().map(|set| &set.path) != self.cpuset.as_ref().map(|set| &set.path) {
             return LossCause::CpusetMove { to: cpuset };
@@ -140,19 +147,20 @@ impl Pin {
         if cpuset.as_ref().map(|set| &set.cpus) != self.cpuset.as_ref().map(|set| &set.cpus) {
             return LossCause::CpusetChange { now: cpuset };
         }
-        let online = root.cpus("/sys/devices/system/cpu/online").unwrap_or_default();
-        let offline = self.granted.difference(&online);
-        if offline.is_empty() { LossCause::SetByOthers } else { LossCause::Offline { cpus: offline } }
+        LossCause::SetByOthers
     }
 
     /// Places every thread again, and remembers what is granted now.
     ///
     /// # Errors
     ///
-    /// As [`Pin::apply`].
+    /// As [`Pin::apply`]; what was granted before counts as lost until it is granted again.
     pub fn reapply(&mut self) -> Result<()> {
-        self.granted = CpuSet::new();
-        self.walk()?;
+        let before = std::mem::take(&mut self.granted);
+        if let Err(error) = self.walk() {
+            self.granted = before;
+            return Err(error);
+        }
         self.cpuset = cgroup::cpuset_of(&Root::host(), self.id);
         Ok(())
     }
@@ -229,6 +237,9 @@ impl fmt::Display for LossCause {
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "thread {} may run on {{{}}}: {}", self.tid, self.found, self.cause)
+        match self.found.is_empty() {
+            true => write!(f, "thread {} has no CPU left to run on: {}", self.tid, self.cause),
+            false => write!(f, "thread {} may run on {{{}}}: {}", self.tid, self.found, self.cause),
+        }
     }
 }

@@ -50,8 +50,12 @@ struct Placed {
     rules: Rules,
     applied: Vec<Applied>,
     comm: String,
-    /// Pins that were found lost, and applied again, so far.
+    /// Pins that were found lost so far.
     lost: usize,
+    /// Those that could not be applied again at the last look.
+    unrepaired: Vec<String>,
+    /// The CPUs changed since: what `big` means may have, too.
+    stale: bool,
 }
 
 /// The rule of a process and of each of its threads that has one.
@@ -184,9 +188,11 @@ impl<'a> Daemon<'a> {
             Some(again) => drop(self.timers.insert(process.key, again)),
             None => drop(self.timers.remove(&process.key)),
         }
-        let has = self.placed.get(&process.key).map(|placed| placed.rules.clone()).unwrap_or_default();
+        let placed = self.placed.get(&process.key);
+        let is_stale = placed.is_some_and(|placed| placed.stale);
+        let has = placed.map(|placed| placed.rules.clone()).unwrap_or_default();
         // What was refused is not tried again until something else is wanted.
-        if wanted == has || self.refused.get(&process.key) == Some(&wanted) {
+        if (wanted == has && !is_stale) || self.refused.get(&process.key) == Some(&wanted) {
             return;
         }
         match self.place(&process, &wanted) {
@@ -271,7 +277,9 @@ impl<'a> Daemon<'a> {
         match self.apply(key, wanted, &mut applied) {
             Ok(()) => {
                 let comm = process.comm.clone();
-                self.placed.insert(key, Placed { rules: wanted.clone(), applied, comm, lost });
+                let rules = wanted.clone();
+                let placed = Placed { rules, applied, comm, lost, unrepaired: Vec::new(), stale: false };
+                self.placed.insert(key, placed);
                 Ok(())
             }
             Err(error) => {
@@ -308,17 +316,32 @@ impl<'a> Daemon<'a> {
     /// Applies lost pins again.
     fn verify(&mut self) {
         for (key, placed) in &mut self.placed {
-            let mut lost = Vec::new();
+            let (mut lost, mut refusal) = (Vec::new(), None);
             for pin in placed.applied.iter_mut().filter_map(Applied::pin_mut) {
                 let found = pin.lost().unwrap_or_default();
                 if !found.is_empty() {
                     lost.extend(found.iter().map(ToString::to_string));
-                    let _ = pin.reapply(); // If it cannot be had, the next look says so again.
+                    refusal = pin.reapply().err().or(refusal);
                 }
             }
-            if !lost.is_empty() {
-                placed.lost += lost.len();
-                (self.log)(Event::Repaired { pid: key.pid.as_raw(), lost });
+            let pid = key.pid.as_raw();
+            match refusal {
+                // It ended meanwhile.
+                Some(Error::NoSuchThread(_)) => {}
+                Some(error) if placed.unrepaired != lost => {
+                    placed.lost += lost.len();
+                    placed.unrepaired.clone_from(&lost);
+                    (self.log)(Event::Lost { pid, lost, reason: error.to_string() });
+                }
+                Some(_) => {}
+                None => {
+                    if !lost.is_empty() {
+                        // Those that were counted when they could not be applied again count once.
+                        placed.lost += if placed.unrepaired.is_empty() { lost.len() } else { 0 };
+                        (self.log)(Event::Repaired { pid, lost });
+                    }
+                    placed.unrepaired.clear();
+                }
             }
         }
     }
@@ -410,19 +433,11 @@ impl<'a> Daemon<'a> {
         }
     }
 
-    /// The CPUs changed: what `big` means may have, too.
+    /// The CPUs changed: what is placed is placed anew, and what was refused is tried again.
     fn replace_all(&mut self) {
         self.refused.clear();
-        let placed: Vec<(ProcessKey, Rules, String)> = self
-            .placed
-            .iter()
-            .map(|(key, placed)| (*key, placed.rules.clone(), placed.comm.clone()))
-            .collect();
-        for (key, _, _) in placed {
-            // Forgotten, so that it is placed anew from what it had at first.
-            self.placed.remove(&key);
-            self.look_at(key.pid, Instant::now());
-        }
+        self.placed.values_mut().for_each(|placed| placed.stale = true);
+        self.look_at_all();
     }
 
     /// Notes that a process offers a service under this name, for rules that match services. Nothing is

@@ -44,6 +44,15 @@ pub enum Event {
         /// Which threads, and what is likely to have done it.
         lost: Vec<String>,
     },
+    /// A pin was lost and cannot be applied again for now. It is tried again, and told again when that changes.
+    Lost {
+        /// The process.
+        pid: i32,
+        /// Which threads, and what is likely to have done it.
+        lost: Vec<String>,
+        /// Why it cannot be applied again.
+        reason: String,
+    },
     /// A foreground change or a service name was told.
     Told {
         /// The process.
@@ -75,6 +84,9 @@ impl fmt::Display for Event {
             }
             Self::Refused { pid, comm, reason } => write!(f, "{pid} {comm}: left as it was ({reason})"),
             Self::Repaired { pid, lost } => write!(f, "{pid}: placed again ({})", lost.join("; ")),
+            Self::Lost { pid, lost, reason } => {
+                write!(f, "{pid}: not where it was placed ({}), and {reason}", lost.join("; "))
+            }
             Self::Told { pid, what } => write!(f, "{pid}: told that it is {what}"),
         }
     }

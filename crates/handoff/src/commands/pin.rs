@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use handoff_placement::{
-    Applied, ControlGroup, CpuSet, IoPriority, Priority, Scope, Tid, Topology, affinity, process,
+    Applied, ControlGroup, CpuSet, IoPriority, Lost, Priority, Scope, Tid, Topology, affinity, process,
     rt_was_throttled,
 };
 use serde::Serialize;
@@ -105,12 +105,14 @@ impl Options {
         Ok(())
     }
 
-    fn watch(&self, output: &Output, done: &mut Vec<Applied>) {
+    fn watch(&self, output: &Output, done: &mut [Applied]) {
         output.note("watching; Ctrl-C gives everything back");
         let throttled_before = rt_was_throttled();
-        while !interrupt::interrupted() && !done.is_empty() {
+        let mut watched: Vec<Watched<'_>> =
+            done.iter_mut().map(|applied| Watched { applied, told: Vec::new() }).collect();
+        while !interrupt::interrupted() && !watched.is_empty() {
             std::thread::sleep(Duration::from_millis(self.every));
-            done.retain_mut(|applied| still_there(output, applied));
+            watched.retain_mut(|watched| watched.look(output));
         }
         if throttled_before == Some(false) && rt_was_throttled() == Some(true) {
             output.warn("the kernel throttled real-time threads meanwhile: one of them used its CPU whole");
@@ -118,23 +120,44 @@ impl Options {
     }
 }
 
-/// Repairs what was lost; false when the process ended.
-fn still_there(output: &Output, applied: &mut Applied) -> bool {
-    let Some(pin) = applied.pin_mut() else { return true };
-    match pin.lost() {
-        Ok(lost) if lost.is_empty() => true,
-        Ok(lost) => {
+/// A placement that is looked after.
+struct Watched<'a> {
+    applied: &'a mut Applied,
+    /// What was lost and could not be applied again, as it was told: once, however long it lasts.
+    told: Vec<Lost>,
+}
+
+impl Watched<'_> {
+    /// Repairs what was lost; false when the process ended.
+    fn look(&mut self, output: &Output) -> bool {
+        let Some(pin) = self.applied.pin_mut() else { return true };
+        let lost = match pin.lost() {
+            Ok(lost) => lost,
+            Err(gone) => {
+                output.note(gone);
+                return false;
+            }
+        };
+        if lost == self.told {
+            // As before: all in order, or still in vain.
+            let _ = (!lost.is_empty()).then(|| pin.reapply());
+            return true;
+        }
+        if lost.is_empty() {
+            output.note(format_args!("in force again: {{{}}}", pin.granted()));
+        } else {
             lost.iter().for_each(|lost| output.warn(format_args!("lost: {lost}")));
             match pin.reapply() {
-                Ok(()) => output.note(format_args!("applied again: {{{}}}", pin.granted())),
-                Err(error) => output.warn(format_args!("cannot be applied again: {error}")),
+                Ok(()) => {
+                    output.note(format_args!("applied again: {{{}}}", pin.granted()));
+                    self.told.clear();
+                    return true;
+                }
+                Err(error) => output.warn(format_args!("cannot be applied again for now: {error}")),
             }
-            true
         }
-        Err(gone) => {
-            output.note(gone);
-            false
-        }
+        self.told = lost;
+        true
     }
 }
 
