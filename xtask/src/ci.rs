@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::process::{cargo, find, root, succeeds};
-use crate::test;
+use crate::{android, test};
 
 /// Do what has to pass before a change is merged: format, lints, documentation, tests.
 #[derive(Debug, Args)]
@@ -50,6 +50,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if deny {
         check("licences", &mut || succeeds(cargo().args(["deny", "check", "licenses", "bans", "sources"])));
     }
+    let kit = android::kit();
+    if let Ok(kit) = &kit {
+        check("Android", &mut || android::check(kit));
+    }
     let mut tally = None;
     check("tests", &mut || {
         let found = test::everything(Duration::from_secs(60 * options.limit))?;
@@ -65,6 +69,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if !deny {
         println!("licences       not checked: cargo-deny is not installed (cargo install cargo-deny)");
+    }
+    if let Err(error) = kit {
+        println!("Android        not checked: {error:#}");
     }
     if lock_file_changed() {
         println!("note: Cargo.lock lags behind the manifests and was brought up to date here: commit it");

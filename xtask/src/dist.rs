@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: the static binaries that are copied to guests, hosts and devices.
 
-mod debian;
+pub(crate) mod debian;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -3,6 +3,7 @@
 //! One file a chore. A chore says each command that it runs, so that a person can run it alone, and
 //! ends with what it found.
 
+mod android;
 mod bench;
 mod ci;
 mod dist;
@@ -37,6 +38,8 @@ enum Chore {
     Docs(docs::Options),
     /// Build the static binaries that are copied to guests and devices
     Dist(dist::Options),
+    /// Check that the libraries and bindings compile for Android
+    Android(android::Options),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Chore::Study(options) => study::run(&options),
         Chore::Docs(options) => docs::run(&options),
         Chore::Dist(options) => dist::run(&options),
+        Chore::Android(options) => android::run(&options),
     };
     match outcome {
         Ok(passed) if passed => ExitCode::SUCCESS,

@@ -19,15 +19,18 @@ const PACKAGES: [&str; 4] =
 /// What is needed of the other architecture. It depends on nothing that is needed to build.
 const FOREIGN: &str = "libstd-rust-web-dev:arm64";
 
+/// The sources of the standard library, for targets that Debian has no libraries of.
+const SOURCES: &str = "rust-web-src";
+
 /// The packages, unpacked.
 #[derive(Debug)]
-pub(super) struct Kit {
+pub(crate) struct Kit {
     folder: PathBuf,
 }
 
 impl Kit {
     /// Gets and unpacks the packages below `tools`, unless that was done before.
-    pub(super) fn unpacked(tools: &Path) -> Result<Self> {
+    pub(crate) fn unpacked(tools: &Path) -> Result<Self> {
         let folder = tools.join("debian-arm64");
         let done = folder.join("complete");
         if !done.is_file() {
@@ -43,8 +46,21 @@ impl Kit {
         Ok(Self { folder })
     }
 
+    /// The kit with the sources of its standard library, where cargo's `-Zbuild-std` looks for them.
+    pub(crate) fn with_sources(self) -> Result<Self> {
+        if !self.folder.join("usr/lib/rustlib/src/rust/library/Cargo.lock").is_file() {
+            let archives = archives(&self.folder);
+            run(apt_get(&self.folder).args(["download", SOURCES]).current_dir(&archives))?;
+            for archive in packages(&archives)? {
+                run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&self.folder))?;
+                std::fs::remove_file(archive)?;
+            }
+        }
+        Ok(self)
+    }
+
     /// The path of a program of the kit, or of the system: what was installed already was not fetched.
-    pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn program(&self, name: &str) -> Result<PathBuf> {
         let unpacked = self.folder.join("usr/bin").join(name);
         if unpacked.is_file() {
             return Ok(unpacked);
@@ -58,7 +74,7 @@ impl Kit {
     }
 
     /// Makes cargo use the kit's compiler.
-    pub(super) fn tell(&self, cargo: &mut Command) -> Result<()> {
+    pub(crate) fn tell(&self, cargo: &mut Command) -> Result<()> {
         let mut libraries = OsString::from(self.folder.join("usr/lib/x86_64-linux-gnu"));
         if let Some(others) = std::env::var_os("LD_LIBRARY_PATH") {
             libraries.push(":");
@@ -72,32 +88,44 @@ impl Kit {
 /// Downloads the packages, and whatever they need that is not installed here.
 fn download(folder: &Path) -> Result<Vec<PathBuf>> {
     ensure!(find("dpkg-deb").is_some(), "dpkg-deb is not here to unpack packages with");
-    let state = folder.join("apt/state");
-    let archives = folder.join("apt/cache/archives");
-    for needed in [state.join("lists/partial"), archives.join("partial")] {
+    let archives = archives(folder);
+    for needed in [folder.join("apt/state/lists/partial"), archives.join("partial")] {
         std::fs::create_dir_all(&needed).with_context(|| format!("cannot make {}", needed.display()))?;
     }
-    let apt_get = || {
-        let mut command = Command::new("apt-get");
-        let option = |name: &str, value: &Path| format!("{name}={}", value.display());
-        command.arg("-qq");
-        for option in [
-            option("Dir::State", &state),
-            option("Dir::State::status", Path::new("/var/lib/dpkg/status")),
-            option("Dir::Cache", &folder.join("apt/cache")),
-            "APT::Architectures::=amd64".into(),
-            "APT::Architectures::=arm64".into(),
-            "APT::Sandbox::User=".into(),
-            "Debug::NoLocking=1".into(),
-        ] {
-            command.arg("-o").arg(option);
-        }
-        command
-    };
-    run(apt_get().arg("update"))?;
-    run(apt_get().args(["install", "--download-only", "-y", "--no-install-recommends"]).args(PACKAGES))?;
-    run(apt_get().args(["download", FOREIGN]).current_dir(&archives))?;
-    let files = std::fs::read_dir(&archives)?.collect::<std::io::Result<Vec<_>>>()?;
+    run(apt_get(folder).arg("update"))?;
+    run(apt_get(folder)
+        .args(["install", "--download-only", "-y", "--no-install-recommends"])
+        .args(PACKAGES))?;
+    run(apt_get(folder).args(["download", FOREIGN]).current_dir(&archives))?;
+    packages(&archives)
+}
+
+fn archives(folder: &Path) -> PathBuf {
+    folder.join("apt/cache/archives")
+}
+
+/// `apt-get` with lists and caches of its own.
+fn apt_get(folder: &Path) -> Command {
+    let mut command = Command::new("apt-get");
+    let option = |name: &str, value: &Path| format!("{name}={}", value.display());
+    command.arg("-qq");
+    for option in [
+        option("Dir::State", &folder.join("apt/state")),
+        option("Dir::State::status", Path::new("/var/lib/dpkg/status")),
+        option("Dir::Cache", &folder.join("apt/cache")),
+        "APT::Architectures::=amd64".into(),
+        "APT::Architectures::=arm64".into(),
+        "APT::Sandbox::User=".into(),
+        "Debug::NoLocking=1".into(),
+    ] {
+        command.arg("-o").arg(option);
+    }
+    command
+}
+
+/// The packages in a folder.
+fn packages(archives: &Path) -> Result<Vec<PathBuf>> {
+    let files = std::fs::read_dir(archives)?.collect::<std::io::Result<Vec<_>>>()?;
     Ok(files
         .into_iter()
         .map(|file| file.path())
