@@ -114,4 +114,20 @@ mod tests {
         let allowed = Allowed::of(Tid::current()).unwrap();
         assert!(allowed.mask.is_subset(&allowed.grantable()), "{allowed:?}");
     }
+
+    #[test]
+    fn containers_are_told_by_what_their_runtimes_leave() {
+        for (mark, name) in [
+            ("run/.containerenv", Some("podman")),
+            (".dockerenv", Some("docker")),
+            ("var/run/secrets/kubernetes.io/x", Some("kubernetes")),
+            ("etc/hostname", None),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(mark);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+            assert_eq!(container(&Root::at(folder.path())), name, "{mark}");
+        }
+    }
 }

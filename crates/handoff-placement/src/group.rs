@@ -300,4 +300,33 @@ mod tests {
         }
         assert!(ControlGroup::open(Path::new("/tmp")).is_err());
     }
+
+    #[test]
+    fn both_versions_are_told_in_their_own_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits { quota: Some(1.5), weight: Some(50), ..Limits::default() };
+        let file = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        set_time(folder.path(), true, &limits).unwrap();
+        assert_eq!((file("cpu.max").as_str(), file("cpu.weight").as_str()), ("150000 100000", "50"));
+        set_time(folder.path(), false, &limits).unwrap();
+        assert_eq!(
+            (file("cpu.cfs_quota_us").as_str(), file("cpu.cfs_period_us").as_str()),
+            ("150000", "100000")
+        );
+        assert_eq!(file("cpu.shares"), "512");
+        let hierarchy = |unified, no_prefix| Hierarchy {
+            mount: folder.path().into(),
+            top: "/".into(),
+            unified,
+            controllers: vec!["cpuset".to_owned()],
+            no_prefix,
+        };
+        let cpus: CpuSet = "0-1,4".parse().unwrap();
+        set_cpus(&hierarchy(true, false), folder.path(), &cpus).unwrap();
+        assert_eq!(file("cpuset.cpus"), "0-1,4");
+        assert!(!folder.path().join("cpuset.mems").exists());
+        fs::write(folder.path().join("mems"), "0\n").unwrap();
+        set_cpus(&hierarchy(false, true), folder.path(), &cpus).unwrap();
+        assert_eq!((file("cpus").as_str(), file("mems").as_str()), ("0-1,4", "0"), "as on Android");
+    }
 }

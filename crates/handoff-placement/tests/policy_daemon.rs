@@ -139,6 +139,59 @@ fn processes_are_placed_as_they_come_and_follow_the_foreground() {
     assert!(!client::socket(folder.path()).exists());
 }
 
+/// Ends its threads when it is dropped.
+struct Load(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl Load {
+    /// Three threads for each CPU, so that something waits for one.
+    fn new() -> Self {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let stop = std::sync::Arc::new(AtomicBool::new(false));
+        for _ in 0..3 * std::thread::available_parallelism().unwrap().get() {
+            let stop = stop.clone();
+            std::thread::spawn(move || while !stop.load(Ordering::Relaxed) {});
+        }
+        Self(stop)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn cpu_pressure_changes_the_profile() {
+    require!(require_root());
+    require!(handoff_testkit::require_file("/proc/pressure/cpu"));
+    let folder = tempfile::tempdir().unwrap();
+    let victim = Victim::new(folder.path());
+    let name = name(folder.path());
+    let text = format!(
+        r#"
+        [profile.calm]
+        nice = 13
+        [profile.pressed]
+        nice = 17
+        [[rule]]
+        match = {{ comm = "{name}" }}
+        when = {{ cpu_pressure = {{ above = 2, until = 1 }} }}
+        profile = "pressed"
+        [[rule]]
+        match = {{ comm = "{name}" }}
+        profile = "calm"
+        "#
+    );
+    let events = with_daemon(folder.path(), Policy::parse(&text).unwrap(), || {
+        wait_for("a placement", || [13, 17].contains(&victim.nice()));
+        let _load = Load::new();
+        wait_for("the pressure", || victim.nice() == 17);
+    });
+    let reasons: Vec<String> = events.iter().map(ToString::to_string).collect();
+    assert!(reasons.iter().any(|line| line.contains("gives `pressed`")), "{reasons:?}");
+}
+
 #[test]
 fn threads_are_placed_by_name() {
     require!(require_root());

@@ -100,6 +100,21 @@ fn what_this_machine_cannot_give_is_told_with_its_profile() {
 }
 
 #[test]
+fn the_policies_to_start_from_are_good() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/policies");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let policy = Policy::parse(&std::fs::read_to_string(&path).unwrap());
+        let policy = policy.unwrap_or_else(|problems| panic!("{}: {problems}", path.display()));
+        let used = |name: &String| policy.rules.iter().any(|rule| rule.profile == *name);
+        assert!(policy.profiles.keys().all(used), "{}: a profile that no rule gives", path.display());
+        count += 1;
+    }
+    assert!(count >= 2);
+}
+
+#[test]
 fn an_empty_policy_is_told_what_it_lacks() {
     assert!(Policy::parse("").unwrap_err().to_string().contains("add [[rule]]"));
 }

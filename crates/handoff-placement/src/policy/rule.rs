@@ -202,4 +202,68 @@ mod tests {
         assert!(!low.holds(25.0, false) && low.holds(25.0, true));
         assert!(low.holds(19.0, false) && !low.holds(30.0, true));
     }
+
+    #[test]
+    fn each_condition_holds_or_says_what_does_not() {
+        use crate::process::ProcessKey;
+        let key = ProcessKey { pid: crate::Tid::new(7).unwrap(), start: 1 };
+        let process = Process {
+            key,
+            comm: "app".to_owned(),
+            exe: None,
+            cgroup: "/".to_owned(),
+            uid: 0,
+            services: Vec::new(),
+            idle: Duration::from_secs(4),
+        };
+        let world = World {
+            cpu_pressure: Some(30.0),
+            temperature: Some(81.5),
+            battery: Some(15.0),
+            charging: Some(false),
+            foreground: [key].into(),
+            ..World::default()
+        };
+        let above = |above| Some(Threshold::Above { above, until: above - 5.0 });
+        let below = |below| Some(Threshold::Below { below, until: below + 5.0 });
+        let none = When::default;
+        for (holds, does_not, says) in [
+            (
+                When { cpu_pressure: above(20.0), ..none() },
+                When { cpu_pressure: above(40.0), ..none() },
+                "CPU pressure is 30.0%, not above 40%",
+            ),
+            (
+                When { temperature: above(80.0), ..none() },
+                When { temperature: below(50.0), ..none() },
+                "temperature is 81.5 °C, not below 50 °C",
+            ),
+            (
+                When { battery: below(20.0), ..none() },
+                When { battery: below(10.0), ..none() },
+                "battery is 15.0%, not below 10%",
+            ),
+            (
+                When { charging: Some(false), ..none() },
+                When { charging: Some(true), ..none() },
+                "charging is false",
+            ),
+            (
+                When { foreground: Some(true), ..none() },
+                When { foreground: Some(false), ..none() },
+                "it is in the foreground",
+            ),
+            (
+                When { idle: Some(Duration::from_secs(4)), ..none() },
+                When { idle: Some(Duration::from_secs(5)), ..none() },
+                "it used a CPU 4.0 s ago, less than 5.0 s",
+            ),
+        ] {
+            assert_eq!(holds.check(&process, &world, false), Ok(()), "{holds:?}");
+            assert_eq!(does_not.check(&process, &world, false), Err(says.to_owned()));
+            // A machine without the sensor never meets a condition on it.
+            let unknown = World { foreground: world.foreground.clone(), ..World::default() };
+            assert_eq!(holds.check(&process, &unknown, false).is_err(), holds.needs_sensors(), "{holds:?}");
+        }
+    }
 }

@@ -77,12 +77,18 @@ pub fn import_task_profiles(text: &str) -> Result<Import, String> {
     let mut toml = String::from(
         "# Translated from task_profiles.json. Add [[rule]] tables: who gets which, and when.\n",
     );
-    let all = file.profiles.iter().map(|profile| (profile.name.as_str(), vec![profile]));
-    let aggregates = file.aggregates.iter().map(|aggregate| {
+    // A name that is given again replaces the former, as there: a device overrides what the platform has.
+    let mut all: Vec<(&str, Vec<&Profile>)> = Vec::new();
+    let mut name = |name, parts: Vec<_>| match all.iter_mut().find(|(known, _)| *known == name) {
+        Some(known) => known.1 = parts,
+        None => all.push((name, parts)),
+    };
+    file.profiles.iter().for_each(|profile| name(&profile.name, vec![profile]));
+    for aggregate in &file.aggregates {
         let parts = aggregate.profiles.iter().filter_map(|name| simple.get(name.as_str()).copied());
-        (aggregate.name.as_str(), parts.collect())
-    });
-    for (name, parts) in all.chain(aggregates) {
+        name(&aggregate.name, parts.collect());
+    }
+    for (name, parts) in all {
         let mut profile = Translated::default();
         for action in parts.iter().flat_map(|profile| &profile.actions) {
             if let Err(reason) = profile.add(action, &file.attributes) {
@@ -239,6 +245,21 @@ mod tests {
         assert_eq!(background.placement.scheduling.util_min, Some(512));
         assert_eq!(policy.profiles["Audio"].placement.scheduling.priority.unwrap().to_string(), "fifo:3");
         assert_eq!(import.left_out, ["Audio: SetTimerSlack"]);
+    }
+
+    #[test]
+    fn a_profile_that_is_given_again_replaces_the_former() {
+        let nice = |nice: i32| {
+            format!(
+                r#"{{ "Name": "P", "Actions": [
+                    {{ "Name": "SetSchedulerPolicy", "Params": {{ "Policy": "SCHED_OTHER", "Nice": {nice} }} }}
+                ] }}"#
+            )
+        };
+        let import =
+            import_task_profiles(&format!(r#"{{ "Profiles": [{}, {}] }}"#, nice(3), nice(7))).unwrap();
+        assert_eq!(import.toml.matches("[profile.").count(), 1, "{}", import.toml);
+        assert!(import.toml.contains('7') && !import.toml.contains('3'), "{}", import.toml);
     }
 
     #[test]
