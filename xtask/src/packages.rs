@@ -15,8 +15,10 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 26] = [
+const NEEDS: [Need; 28] = [
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
+    Need { program: "gcc", package: "gcc", for_what: "how much of a kernel a workload reaches" },
+    Need { program: "gcov", package: "gcc", for_what: "how much of a kernel a workload reaches" },
     Need { program: "c++", package: "g++", for_what: "the C header in C++" },
     Need { program: "pkg-config", package: "pkg-config", for_what: "the C library" },
     Need { program: "javac", package: "default-jdk-headless", for_what: "Java and Kotlin" },
