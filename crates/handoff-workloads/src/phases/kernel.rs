@@ -42,9 +42,9 @@ pub(super) enum Seen {
     IoctlDone,
     Command(u32),
     /// With its `debug_id`.
-    Transaction(i64),
+    Transaction(i32),
     /// With its `debug_id`.
-    Received(i64),
+    Received(i32),
     WriteDone,
     Waking(Tid),
     SwitchTo(Tid),
@@ -66,6 +66,8 @@ pub(super) fn sightings(trace: &Trace) -> Vec<Sighting> {
         let what = match event.what {
             What::Waking(wakee) => Some(Seen::Waking(wakee.tid)),
             What::Switch { next, .. } => Some(Seen::SwitchTo(next)),
+            What::BinderTransaction { debug_id, .. } => Some(Seen::Transaction(debug_id)),
+            What::BinderReceived { debug_id } => Some(Seen::Received(debug_id)),
             What::Other(index) => trace.other(index).and_then(|other| {
                 let kind = known.entry(other.id).or_insert_with(|| Kind::of(trace, other.id));
                 kind.as_ref().and_then(|kind| kind.read(&other.numbers))
@@ -89,27 +91,24 @@ impl Kind {
     fn of(trace: &Trace, id: u16) -> Option<Self> {
         let format = trace.format(id).filter(|format| format.system == "binder")?;
         let event = EVENTS.iter().position(|name| *name == format.name)?;
-        let wanted = match EVENTS[event] {
-            "binder_command" => "cmd",
-            "binder_transaction" | "binder_transaction_received" => "debug_id",
-            _ => return Some(Kind { event, number: 0 }),
-        };
+        if EVENTS[event] != "binder_command" {
+            return Some(Kind { event, number: 0 });
+        }
         let own = format.fields.iter().filter(|field| {
             !field.name.starts_with("common_") && field.place.kind == handoff_trace::format::FieldKind::Number
         });
-        let number = own.into_iter().position(|field| field.name == wanted)?;
+        let number = own.into_iter().position(|field| field.name == "cmd")?;
         Some(Kind { event, number })
     }
 
     fn read(&self, numbers: &[i64]) -> Option<Seen> {
-        let number = || numbers.get(self.number).copied();
         Some(match EVENTS[self.event] {
             "binder_ioctl" => Seen::Ioctl,
             "binder_ioctl_done" => Seen::IoctlDone,
-            "binder_command" => Seen::Command(u32::try_from(number()? & 0xffff_ffff).ok()?),
-            "binder_transaction" => Seen::Transaction(number()?),
-            "binder_transaction_received" => Seen::Received(number()?),
-            _ => Seen::WriteDone,
+            "binder_command" => Seen::Command(u32::try_from(numbers.get(self.number)? & 0xffff_ffff).ok()?),
+            "binder_write_done" => Seen::WriteDone,
+            // The others have types of their own.
+            _ => return None,
         })
     }
 }
@@ -154,6 +153,10 @@ fn points(call: &Stamps, client: Tid, all: &[Sighting]) -> Result<Vec<u64>, &'st
     let there = one_way(within, client, server, call.send, TRANSACTION)?;
     // The driver is left before the method runs; on the way out of it the thread enters it again.
     let (received, ()) = within.first(server, there[4], is(Seen::IoctlDone)).ok_or("binder_ioctl_done")?;
+    if received > call.served_from {
+        // That of another call: this one's was not seen.
+        return Err("binder_ioctl_done");
+    }
     let back = one_way(within, server, client, call.served_to, REPLY)?;
     let (returned, ()) = within.first(client, back[4], is(Seen::IoctlDone)).ok_or("binder_ioctl_done")?;
     let mut points = vec![call.send];
@@ -202,6 +205,7 @@ fn is_command(number: u32, commands: [u8; 2]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const CLIENT: Tid = 10;
     const SERVER: Tid = 20;
@@ -260,6 +264,48 @@ mod tests {
         received.what = Seen::Received(6);
         let joined = join(&[stamps()], CLIENT, &trace);
         assert_eq!((joined.failed, joined.lacking), (1, Some("binder_transaction_received")));
+    }
+
+    #[test]
+    fn the_end_of_another_ioctl_is_not_taken() {
+        let mut trace = transaction();
+        trace.retain(|seen| (seen.tid, seen.what) != (SERVER, Seen::IoctlDone));
+        trace.push(Sighting { time: 305, tid: SERVER, what: Seen::IoctlDone });
+        trace.sort_by_key(|seen| seen.time);
+        assert_eq!(join(&[stamps()], CLIENT, &trace).lacking, Some("binder_ioctl_done"));
+    }
+
+    fn any_sighting() -> impl Strategy<Value = Sighting> {
+        let what = prop_oneof![
+            Just(Seen::Ioctl),
+            Just(Seen::IoctlDone),
+            Just(Seen::WriteDone),
+            prop_oneof![Just(0x4040_6300u32), Just(0x4040_6301), any::<u32>()].prop_map(Seen::Command),
+            (0..3i32).prop_map(Seen::Transaction),
+            (0..3i32).prop_map(Seen::Received),
+            prop_oneof![Just(CLIENT), Just(SERVER)].prop_map(Seen::Waking),
+            prop_oneof![Just(CLIENT), Just(SERVER)].prop_map(Seen::SwitchTo),
+        ];
+        (100..350u64, prop_oneof![Just(CLIENT), Just(SERVER)], what).prop_map(|(time, tid, what)| Sighting {
+            time,
+            tid,
+            what,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_trace_holds_points_come_in_order(
+            mut trace in proptest::collection::vec(any_sighting(), 0..120),
+        ) {
+            trace.extend(transaction());
+            trace.sort_by_key(|seen| seen.time);
+            let joined = join(&[stamps()], CLIENT, &trace);
+            prop_assert_eq!(joined.rows.len() as u64 + joined.failed, 1);
+            for row in joined.rows {
+                prop_assert!(row.len() == 15 && row.is_sorted(), "{:?}", row);
+            }
+        }
     }
 
     #[test]

@@ -208,10 +208,11 @@ impl fmt::Display for Report {
         writeln!(f, "{:<19} {:>11.3} {:>11.3}", "round trip", us(whole.median_ns), us(whole.p99_ns))?;
         write!(
             f,
-            "\n{} transactions, {} engine, {} B, {}; looking makes a call take {:.2} times as long ({:.3} us, {:.3} us \
+            "\n{} transactions, {} engine, {} context, {} B, {}; looking makes a call take {:.2} times as long ({:.3} us, {:.3} us \
              without)",
             self.transactions.len(),
             self.engine,
+            self.context,
             self.payload,
             self.placement,
             self.overhead.ratio(),
