@@ -6,6 +6,7 @@ pub mod document;
 pub mod guest;
 pub mod patch;
 pub mod port;
+pub mod prerequisite;
 pub mod prove;
 
 pub mod study;

@@ -145,6 +145,19 @@ impl PortReport {
         }
     }
 
+    /// Adds the report of what was ported after this.
+    pub fn append(&mut self, later: Self) {
+        self.patches.extend(later.patches);
+        self.written.extend(later.written);
+        self.written.sort();
+        self.written.dedup();
+        self.counts.applied += later.counts.applied;
+        self.counts.moved += later.counts.moved;
+        self.counts.present += later.counts.present;
+        self.counts.fuzzy += later.counts.fuzzy;
+        self.counts.conflict += later.counts.conflict;
+    }
+
     pub(super) fn finish(&mut self, written: Vec<String>) {
         self.written = written;
         let mut counts = Counts::default();

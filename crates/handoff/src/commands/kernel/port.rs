@@ -1,23 +1,31 @@
 //! `handoff kernel port`: bring patches to another tree.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
-use handoff_kernel::patch::{Input, Limits, load};
-use handoff_kernel::port::{Options as PortOptions, port};
+use anyhow::{Context as _, ensure};
+use handoff_kernel::build::{BuildError, KernelArch, KernelBuild, guest_fragment};
+use handoff_kernel::guest::Stopper;
+use handoff_kernel::patch::{Input, Limits, Series, load};
+use handoff_kernel::port::{Options as PortOptions, PortReport, port};
+use handoff_kernel::prerequisite::{self, Chosen, Explanation, choose, explain};
+use serde::Serialize;
 
-use crate::output::{Output, Verdict};
+use crate::commands::guest::run::until_interrupted;
+use crate::output::{Output, Verdict, style};
 
 const EXAMPLES: &str = "\
 Examples:
   handoff kernel port autocorking.patch --onto linux-3.4 --dry-run
   handoff kernel port patches/ --onto linux-3.4              a folder, a quilt series or a mailbox
   handoff kernel port v3.12..v3.13 --source linux --onto linux-3.4
+  handoff kernel port abc123^! --source linux --onto linux-3.4 --with-prerequisites
+  handoff kernel port v3.12..v3.13 --source linux --onto linux-3.4 --build-each build
   handoff kernel port fix.patch --onto . --confidence 0.8 --format json
 
 Exit status:
   0  every hunk has its place; read those that are fuzzy
-  1  at least one is in conflict: its markers stand in the file, or it is in a .rej file";
+  1  at least one is in conflict: its markers stand in the file, or it is in a .rej file; or a build failed";
 
 /// Bring patches to another tree: every hunk says where it went, or what it needs
 #[derive(Debug, clap::Args)]
@@ -32,6 +40,13 @@ pub(crate) struct Options {
     /// The tree or repository that the patches were made for: git merges with it where it can.
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
+    /// Bring the commits too that hunks in conflict build on, chosen from the history of --source; with
+    /// `--confidence 1` those of fuzzy hunks too.
+    #[arg(long, requires = "source")]
+    with_prerequisites: bool,
+    /// Build a kernel for guests in this folder after each patch, and explain what does not compile.
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+    build_each: Option<PathBuf>,
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
@@ -58,8 +73,150 @@ impl Options {
             source: self.source.clone(),
             confidence: self.confidence,
         };
-        let report = port(&series, &self.onto, &options)?;
-        output.result(&report)?;
-        Ok(Verdict::of(report.is_clean()))
+        let (series, prerequisites) = self.with_what_it_needs(series, &options)?;
+        let ported = match &self.build_each {
+            Some(folder) => self.port_and_build(&series, &options, folder, prerequisites)?,
+            None => Ported::of(port(&series, &self.onto, &options)?, prerequisites),
+        };
+        output.result(&ported)?;
+        Ok(Verdict::of(ported.is_clean()))
+    }
+
+    /// The series with the commits in front of it that it needs.
+    fn with_what_it_needs(
+        &self,
+        series: Series,
+        options: &PortOptions,
+    ) -> anyhow::Result<(Series, Vec<Chosen>)> {
+        let Some(source) = self.source.as_deref().filter(|_| self.with_prerequisites) else {
+            return Ok((series, Vec::new()));
+        };
+        let found = choose(&series, source, &self.onto, options, prerequisite::Limits::default())?;
+        eprintln!(
+            "{}",
+            style::paint(
+                style::DIM,
+                format_args!(
+                    "{} prerequisites; hunks of the series in conflict: {} without them, {} with them",
+                    found.chosen.len(),
+                    found.conflicts.0,
+                    found.conflicts.1
+                )
+            )
+        );
+        Ok((found.series, found.chosen))
+    }
+
+    /// Ports one patch after the other, and builds after each; stops at the first that fails.
+    fn port_and_build(
+        &self,
+        series: &Series,
+        options: &PortOptions,
+        folder: &Path,
+        prerequisites: Vec<Chosen>,
+    ) -> anyhow::Result<Ported> {
+        let stopper = Stopper::new();
+        let arch = KernelArch::host().context("no kernel can be built for this machine's architecture")?;
+        let fragment = guest_fragment(arch).context("no guest can be of this machine's architecture")?;
+        let build = KernelBuild::new(&self.onto, folder).fragment("guest", fragment)?.stopper(&stopper);
+        let mut ported: Option<Ported> = None;
+        for patch in &series.patches {
+            let one = Series { patches: vec![patch.clone()] };
+            let report = port(&one, &self.onto, options)?;
+            let clean = report.is_clean();
+            let all = match &mut ported {
+                None => ported.insert(Ported::of(report, prerequisites.clone())),
+                Some(all) => {
+                    all.report.append(report);
+                    all
+                }
+            };
+            if !clean {
+                break;
+            }
+            eprintln!("{}", style::paint(style::DIM, format_args!("building after `{}`", patch.subject)));
+            let built = until_interrupted(&stopper, || Ok(build.run()));
+            match built? {
+                Ok(built) => all.builds.push(EachBuild {
+                    subject: patch.subject.clone(),
+                    seconds: Some(built.elapsed.as_secs_f64()),
+                    compiled: built.compiled,
+                    error: None,
+                    explanation: None,
+                }),
+                Err(BuildError::Compile { first, more, hint, log }) => {
+                    let explanation = explain(&first, series, self.source.as_deref(), &self.onto);
+                    let error = BuildError::Compile { first, more, hint, log };
+                    all.builds.push(EachBuild {
+                        subject: patch.subject.clone(),
+                        seconds: None,
+                        compiled: 0,
+                        error: Some(error.to_string()),
+                        explanation,
+                    });
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        ported.context("the series has no patch")
+    }
+}
+
+/// What became of a series, with what was brought and built besides.
+#[derive(Debug, Serialize)]
+struct Ported {
+    #[serde(flatten)]
+    report: PortReport,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    prerequisites: Vec<Chosen>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    builds: Vec<EachBuild>,
+}
+
+/// A build after one patch.
+#[derive(Debug, Serialize)]
+struct EachBuild {
+    subject: String,
+    /// How long it took, if it went well.
+    seconds: Option<f64>,
+    compiled: usize,
+    error: Option<String>,
+    explanation: Option<Explanation>,
+}
+
+impl Ported {
+    fn of(report: PortReport, prerequisites: Vec<Chosen>) -> Self {
+        Self { report, prerequisites, builds: Vec::new() }
+    }
+
+    fn is_clean(&self) -> bool {
+        self.report.is_clean() && self.builds.iter().all(|build| build.error.is_none())
+    }
+}
+
+impl fmt::Display for Ported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for one in &self.prerequisites {
+            let id = one.commit.id.get(..12).unwrap_or(&one.commit.id);
+            writeln!(f, "needs {id} {}: {}", one.commit.subject, one.because)?;
+        }
+        write!(f, "{}", self.report)?;
+        for build in &self.builds {
+            match (&build.error, build.seconds) {
+                (Some(error), _) => write!(f, "\nafter `{}`: {error}", build.subject)?,
+                (None, seconds) => write!(
+                    f,
+                    "\nafter `{}`: built, {} files in {:.1} s",
+                    build.subject,
+                    build.compiled,
+                    seconds.unwrap_or_default()
+                )?,
+            }
+            if let Some(explanation) = &build.explanation {
+                write!(f, "\n{explanation}")?;
+            }
+        }
+        Ok(())
     }
 }
