@@ -2,6 +2,7 @@
 
 pub mod analyse;
 pub mod build;
+pub mod device;
 pub mod document;
 pub mod guest;
 pub mod patch;

@@ -3,6 +3,8 @@
 mod analyse;
 mod boot;
 mod build;
+mod flash;
+mod image;
 mod port;
 mod prove;
 mod source;
@@ -39,6 +41,10 @@ enum Kernel {
     Boot(boot::Options),
     /// Build a kernel in a folder of its own, and check that it has what was asked for
     Build(build::Options),
+    /// Boot an image on an Android device, and write it there only after it has come up
+    Flash(flash::Options),
+    /// Look into an Android boot image, take it apart, or put another kernel in
+    Image(image::Options),
     /// Bring patches to another tree: every hunk says where it went, or what it needs
     Port(port::Options),
     /// Boot a kernel, run a load, and prove that a feature is executed and has an effect
@@ -58,6 +64,8 @@ impl Options {
             Kernel::Analyse(options) => options.run(output),
             Kernel::Boot(options) => options.run(output),
             Kernel::Build(options) => options.run(output),
+            Kernel::Flash(options) => options.run(output),
+            Kernel::Image(options) => options.run(output),
             Kernel::Port(options) => options.run(output),
             Kernel::Prove(options) => options.run(output),
             Kernel::Source(options) => options.run(output),
