@@ -206,7 +206,7 @@ impl Generator<'_> {
                  write: impl FnOnce(&mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()>, \
                  read: impl FnOnce(&mut ::handoff_ipc::parcel::Reader<'_>) -> ::handoff_ipc::Result<R>) \
                  -> ::handoff_ipc::Result<R> {{\n\
-                 let options = ::handoff_ipc::CallOptions {{ deadline: self.deadline }};\n\
+                 let options = ::handoff_ipc::CallOptions {{ deadline: self.deadline, ..::core::default::Default::default() }};\n\
                  self.binder.call_with(options, code, write, read) }}\n",
             );
         }
