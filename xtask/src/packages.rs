@@ -50,6 +50,8 @@ const NEEDS: [Need; 28] = [
     Need { program: "ip", package: "iproute2", for_what: "network namespaces" },
     Need { program: "tc", package: "iproute2", for_what: "queues that limit a rate" },
     Need { program: "perf", package: "linux-perf", for_what: "comparing traces with perf's reading of them" },
+    Need { program: "ssh", package: "openssh-client", for_what: "targets behind ssh" },
+    Need { program: "sshd", package: "openssh-server", for_what: "targets behind ssh" },
     Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },
     Need {
         program: "trace-cmd",

@@ -26,6 +26,7 @@
 mod library;
 mod need;
 mod program;
+pub mod sshd;
 
 pub use library::built_library;
 pub use need::{

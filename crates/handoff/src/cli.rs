@@ -1,6 +1,6 @@
 //! The options that every command takes.
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
 use crate::commands::Command;
 use crate::output::{Color, Format};
@@ -55,4 +55,9 @@ pub(crate) struct Cli {
 
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// All that can be typed.
+pub(crate) fn command() -> clap::Command {
+    crate::elsewhere::with_targets(Cli::command())
 }

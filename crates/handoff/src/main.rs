@@ -2,10 +2,11 @@
 //!
 //! Each command is one file in [`commands`]. What all of them share is here: [`cli`] has the options
 //! that every command takes, [`output`] writes text or JSON and turns errors into advice,
-//! [`interrupt`] hears Ctrl-C, and [`legacy`] accepts the spellings of the tools that Handoff follows.
+//! [`elsewhere`] runs a command on another machine, [`interrupt`] hears Ctrl-C, and [`legacy`] accepts the spellings of the tools that Handoff follows.
 
 mod cli;
 mod commands;
+mod elsewhere;
 mod figures;
 mod interrupt;
 mod legacy;
@@ -13,14 +14,22 @@ mod output;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 
 fn main() -> ExitCode {
     // The second process of a workload is this program, started again: it plays its role and ends here.
     handoff_workloads::play_if_peer();
     let args = legacy::rewrite(std::env::args_os());
-    let cli = cli::Cli::parse_from(args);
+    let matches = cli::command().get_matches_from(&args);
+    let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let output = output::Output::new(cli.format, cli.color);
+    match elsewhere::Elsewhere::asked(&args, &matches) {
+        Ok(None) => {}
+        Ok(Some(elsewhere)) => {
+            return elsewhere.run(&output).unwrap_or_else(|error| output.conclude(Err(error)));
+        }
+        Err(error) => return output.conclude(Err(error)),
+    }
     let outcome = cli.command.run(&output);
     output.conclude(outcome)
 }

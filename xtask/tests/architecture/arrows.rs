@@ -7,7 +7,7 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("handoff-aidl", &[]),
     ("handoff-placement", &[]),
     ("handoff-ipc", &["handoff-placement"]),
@@ -15,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("handoff-workloads", &["handoff-aidl", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     ("handoff-lab", &["handoff-workloads", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     ("handoff-kernel", &[]),
+    ("handoff-targets", &["handoff-kernel"]),
     (
         "handoff",
         &[
@@ -25,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "handoff-trace",
             "handoff-placement",
             "handoff-kernel",
+            "handoff-targets",
         ],
     ),
     ("handoff-benches", &["handoff-lab", "handoff-workloads", "handoff-ipc", "handoff-placement"]),

@@ -1,9 +1,8 @@
 //! `handoff completions SHELL`: what a shell needs to complete our options.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -23,7 +22,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "handoff", &mut script);
+        clap_complete::generate(self.shell, &mut cli::command(), "handoff", &mut script);
         output.bytes(&script)?;
         Ok(Verdict::Pass)
     }

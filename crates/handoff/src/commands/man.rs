@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -26,7 +25,7 @@ impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let folder = self.folder.display();
         std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot make the folder {folder}"))?;
-        clap_mangen::generate_to(Cli::command(), &self.folder)
+        clap_mangen::generate_to(cli::command(), &self.folder)
             .with_context(|| format!("cannot write the manual pages to {folder}"))?;
         output.line(format_args!("The manual pages are in {folder}"))?;
         Ok(Verdict::Pass)

@@ -26,6 +26,7 @@ mod run;
 mod sched;
 mod service;
 mod servicemanager;
+mod target;
 mod throughput;
 mod trace;
 mod workload;
@@ -76,6 +77,8 @@ pub(crate) enum Command {
     /// Keep the names under which services find each other, until stopped
     #[command(name = "servicemanager")]
     ServiceManager(servicemanager::Options),
+    /// Look at the machines that commands run on with --target: list, check, doctor
+    Target(target::Options),
     /// Measure calls with payloads from 4 B to 1 MiB, as libhwbinder_benchmark
     Throughput(throughput::Options),
     /// Export recordings (Perfetto, HTML), and put back what killed ones left behind
@@ -107,6 +110,7 @@ impl Command {
             Self::Sched(options) => options.run(output),
             Self::Service(options) => options.run(output),
             Self::ServiceManager(options) => options.run(output),
+            Self::Target(options) => options.run(output),
             Self::Throughput(options) => options.run(output),
             Self::Trace(options) => options.run(output),
             Self::Workload(options) => options.run(output),
@@ -116,13 +120,13 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Command, CommandFactory as _};
+    use clap::Command;
 
-    use crate::cli::Cli;
+    use crate::cli;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        cli::command().debug_assert();
     }
 
     /// Every command that a person can type, with the words that lead to it.
@@ -137,7 +141,7 @@ mod tests {
     #[test]
     fn every_command_has_one_line_and_examples() {
         let mut found = Vec::new();
-        visible(&Cli::command(), "handoff", &mut found);
+        visible(&cli::command(), "handoff", &mut found);
         assert!(!found.is_empty());
         for (path, mut command) in found {
             let about = command.get_about().unwrap_or_else(|| panic!("`{path}` says nothing of itself"));

@@ -1,0 +1,38 @@
+//! This machine.
+
+use std::fs::File;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::error::{Result, TargetError};
+use crate::process::{Ended, run};
+use crate::target::{Sink, Target};
+
+/// This machine.
+#[derive(Debug)]
+pub(crate) struct Local;
+
+impl Target for Local {
+    fn address(&self) -> Address {
+        Address::Local
+    }
+
+    fn shell(
+        &mut self,
+        script: &str,
+        input: Option<&mut File>,
+        limit: Option<Duration>,
+        sink: &mut Sink<'_>,
+    ) -> Result<i32> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        match run(command, input, limit, sink).map_err(|error| TargetError::io("run sh", error))? {
+            Ended::Status(status) => Ok(status),
+            Ended::TooLong => {
+                let limit = limit.unwrap_or_default();
+                Err(TargetError::Deadline { target: self.address().to_string(), limit })
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The one thing that targets differ in: how a script gets there, and its output back.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::error::Result;
+
+/// Where a piece of output was written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Takes pieces of output as they come.
+pub type Sink<'a> = dyn FnMut(Stream, &[u8]) + 'a;
+
+/// A machine with a POSIX shell.
+pub trait Target {
+    /// Its name.
+    fn address(&self) -> Address;
+
+    /// Runs a script of `sh` there, with `input` (or nothing) as its standard input, and gives its exit
+    /// status (128 and the signal if one ended it).
+    ///
+    /// # Errors
+    ///
+    /// [`crate::TargetError::Unreachable`], [`crate::TargetError::HostKey`] and
+    /// [`crate::TargetError::Refused`] if it did not begin, [`crate::TargetError::Lost`] if it is not
+    /// known how it ended, [`crate::TargetError::Deadline`] if it took longer than `limit`.
+    fn shell(
+        &mut self,
+        script: &str,
+        input: Option<&mut File>,
+        limit: Option<Duration>,
+        sink: &mut Sink<'_>,
+    ) -> Result<i32>;
+
+    /// Where it has a program of ours already, with all that this needs; none if it has to be pushed.
+    fn has(&self, program: &Path) -> Option<String> {
+        let _ = program;
+        None
+    }
+
+    /// A folder there in which programs can be put and started.
+    fn folder(&self) -> String {
+        "/tmp/handoff".to_owned()
+    }
+}

@@ -1,0 +1,102 @@
+//! A real sshd for tests, with keys, configuration and an unprivileged port of its own.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A real sshd on loopback. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Sshd {
+    folder: PathBuf,
+    port: u16,
+    daemon: Child,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        drop(self.daemon.kill());
+        drop(self.daemon.wait());
+    }
+}
+
+fn run(program: &str, args: &[&str]) {
+    let output = Command::new(program).args(args).output().expect("it runs");
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes a pair of keys, `path` and `path.pub`.
+///
+/// # Panics
+///
+/// If `ssh-keygen` does not run.
+pub fn key(path: &Path) {
+    run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", path.to_str().expect("text")]);
+}
+
+impl Sshd {
+    /// Starts the daemon `sshd` with a port of its own, and keys and configuration in `folder`; [`Sshd::config`] reaches it as `device`.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn start(sshd: &Path, folder: &Path) -> Self {
+        let at = |name: &str| folder.join(name);
+        key(&at("host"));
+        key(&at("user"));
+        fs::copy(at("user.pub"), at("authorized")).expect("copied");
+        let port = TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("bound").port();
+        let config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {0}/host\nAuthorizedKeysFile {0}/authorized\nStrictModes no\n\
+             PasswordAuthentication no\nPermitRootLogin yes\nPidFile none\nUsePAM no\n",
+            folder.display()
+        );
+        fs::write(at("sshd_config"), config).expect("written");
+        // Where privileges are separated; the package makes it at boot only.
+        drop(fs::create_dir_all("/run/sshd"));
+        let daemon = Command::new(sshd)
+            .args(["-D", "-e", "-f"])
+            .arg(at("sshd_config"))
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sshd starts");
+        let end = Instant::now() + Duration::from_secs(20);
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < end, "sshd does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let sshd = Sshd { folder: folder.to_owned(), port, daemon };
+        let host_key = fs::read_to_string(sshd.at("host.pub")).expect("made");
+        sshd.know(&host_key);
+        sshd
+    }
+
+    /// The user's configuration, in which the host is called `device`.
+    pub fn config(&self) -> PathBuf {
+        self.at("config")
+    }
+
+    /// A file of its folder: `host`, `user`, `authorized`, and `.pub` of keys.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Lets the user's configuration know this host key, and no other.
+    ///
+    /// # Panics
+    ///
+    /// If the file cannot be written.
+    pub fn know(&self, host_key: &str) {
+        let words: Vec<&str> = host_key.split(' ').collect();
+        fs::write(self.at("known"), format!("[127.0.0.1]:{} {} {}\n", self.port, words[0], words[1].trim()))
+            .expect("written");
+        let config = format!(
+            "Host device\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {1}/user\n  IdentitiesOnly yes\n  \
+             UserKnownHostsFile {1}/known\n  GlobalKnownHostsFile none\n  StrictHostKeyChecking yes\n",
+            self.port,
+            self.folder.display()
+        );
+        fs::write(self.at("config"), config).expect("written");
+    }
+}

@@ -1,0 +1,170 @@
+//! `--target`: a measuring command on another machine.
+//!
+//! The option is added here to every command that measures, so that they need not know of it: this
+//! program is put there (once, by its hash) and runs with the same arguments; what it prints is printed
+//! here as it comes, and its exit status is ours.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{ArgMatches, Command, arg, value_parser};
+use handoff_targets::{Address, Session, Stream};
+
+use crate::output::Output;
+
+/// The commands that can run elsewhere.
+const MEASURING: [&str; 10] = [
+    "add-ints",
+    "affinity-study",
+    "cores",
+    "doctor",
+    "floors",
+    "latency",
+    "phases",
+    "run",
+    "throughput",
+    "workload",
+];
+
+/// Clocks that differ by more are told of: time stamps of the two machines cannot be compared.
+const CLOCKS_DIFFER_S: i64 = 2;
+
+/// Adds `--target` to the commands that measure.
+pub(crate) fn with_targets(command: Command) -> Command {
+    let options = |command: Command| {
+        command
+            .arg(
+                arg!(--target <ADDRESS> "Run it there: local, guest, ssh://[user@]host[:port], adb://SERIAL")
+                    .value_parser(value_parser!(Address))
+                    .global(true)
+                    .help_heading("Elsewhere"),
+            )
+            .arg(
+                arg!(--"target-program" <FILE> "Run this handoff there, built for that machine, not the one that runs here")
+                    .value_parser(value_parser!(PathBuf))
+                    .requires("target")
+                    .global(true)
+                    .help_heading("Elsewhere"),
+            )
+    };
+    MEASURING.into_iter().fold(command, |command, name| command.mut_subcommand(name, options))
+}
+
+/// A command that is to run elsewhere.
+pub(crate) struct Elsewhere {
+    address: Address,
+    program: Option<PathBuf>,
+    args: Vec<String>,
+}
+
+impl Elsewhere {
+    /// From what was typed (`args`, with the program's name) and what it was understood as.
+    ///
+    /// # Errors
+    ///
+    /// If an argument is no text.
+    pub(crate) fn asked(args: &[OsString], matches: &ArgMatches) -> anyhow::Result<Option<Self>> {
+        let Some((name, mut inner)) = matches.subcommand() else { return Ok(None) };
+        if !MEASURING.contains(&name) {
+            return Ok(None);
+        }
+        while let Some((_, deeper)) = inner.subcommand() {
+            inner = deeper;
+        }
+        let Some(address) = inner.get_one::<Address>("target").cloned() else { return Ok(None) };
+        let program = inner.get_one::<PathBuf>("target-program").cloned();
+        Ok(Some(Self { address, program, args: without_target(args)? }))
+    }
+
+    /// These arguments of ours, there.
+    pub(crate) fn of(address: Address, args: Vec<String>) -> Self {
+        Self { address, program: None, args }
+    }
+
+    /// Runs it there; its exit status is ours.
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<ExitCode> {
+        Ok(ExitCode::from(u8::try_from(self.status(output)?).unwrap_or(2)))
+    }
+
+    /// Runs it there, and gives its exit status.
+    pub(crate) fn status(&self, output: &Output) -> anyhow::Result<i32> {
+        let own = std::env::current_exe().context("cannot tell which program this is")?;
+        let program = self.program.as_ref().unwrap_or(&own);
+        let mut session = Session::open(&self.address)?;
+        let _lock = session.lock()?;
+        let ahead = session.facts().clock_ahead_s;
+        if ahead.abs() > CLOCKS_DIFFER_S {
+            output.warn(format_args!("the clock of {} is {ahead} s ahead of ours", self.address));
+        }
+        let command = handoff_targets::Command::new(session.push(program)?).args(self.args.clone());
+        let mut printed = Ok(());
+        let done = session.run(&command, &mut |stream, bytes| match stream {
+            Stream::Out if printed.is_ok() => printed = output.bytes(bytes),
+            Stream::Out => {}
+            Stream::Err => drop(std::io::stderr().write_all(bytes)),
+        });
+        printed?;
+        let status = done?.status;
+        if status == 127 || status == 126 {
+            output.warn(
+                "the program did not start there; one that is linked statically (`cargo xtask dist`) starts anywhere: \
+                 --target-program",
+            );
+        }
+        Ok(status)
+    }
+}
+
+/// The arguments for the other side: the same, but for these two options.
+fn without_target(args: &[OsString]) -> anyhow::Result<Vec<String>> {
+    let mut kept = Vec::new();
+    let mut args = args.iter().skip(1);
+    let mut ours = true;
+    while let Some(arg) = args.next() {
+        let text = arg.to_str().with_context(|| format!("{} is no text", arg.display()))?;
+        ours &= text != "--";
+        match text {
+            "--target" | "--target-program" if ours => drop(args.next()),
+            _ if ours && (text.starts_with("--target=") || text.starts_with("--target-program=")) => {}
+            _ => kept.push(text.to_owned()),
+        }
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Option<(String, String)> {
+        let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let matches = crate::cli::command().try_get_matches_from(&args).expect("sound");
+        let elsewhere = Elsewhere::asked(&args, &matches).expect("text")?;
+        Some((elsewhere.address.to_string(), elsewhere.args.join(" ")))
+    }
+
+    #[test]
+    fn the_option_is_taken_out_and_the_rest_stays() {
+        let there = |address: &str, args: &str| Some((address.to_owned(), args.to_owned()));
+        assert_eq!(asked("handoff latency -i 5"), None);
+        assert_eq!(asked("handoff latency --target ssh://lab -i 5"), there("ssh://lab", "latency -i 5"));
+        assert_eq!(
+            asked("handoff --format json workload spin --target=guest --tasks 2"),
+            there("guest", "--format json workload spin --tasks 2")
+        );
+        assert_eq!(
+            asked("handoff workload --target adb://x --target-program /p spin"),
+            there("adb://x", "workload spin")
+        );
+    }
+
+    #[test]
+    fn a_command_that_does_not_measure_has_no_target() {
+        assert!(
+            crate::cli::command().try_get_matches_from(["handoff", "man", "--target", "guest", "x"]).is_err()
+        );
+    }
+}
