@@ -406,10 +406,12 @@ impl<'a> Daemon<'a> {
 
     fn react(&mut self, happened: &[Happening]) {
         let now = Instant::now();
-        let changed: BTreeSet<Tid> = happened
-            .iter()
-            .filter_map(|what| if let Happening::Changed { process } = what { Some(*process) } else { None })
-            .collect();
+        let minds_threads = self.policy.rules.iter().any(|rule| rule.matches.thread.is_some());
+        let concerned = |what: &Happening| match *what {
+            Happening::Changed { process, is_thread } => (minds_threads || !is_thread).then_some(process),
+            _ => None,
+        };
+        let changed: BTreeSet<Tid> = happened.iter().filter_map(concerned).collect();
         for pid in changed {
             self.look_at(pid, now);
         }

@@ -20,6 +20,8 @@ pub(super) enum Happening {
     Changed {
         /// Its process.
         process: Tid,
+        /// Is it another thread than the first? What is given to a whole process it has inherited.
+        is_thread: bool,
     },
     /// A CPU came or went.
     Cpus,
@@ -115,11 +117,13 @@ pub(super) fn parse_process(message: &[u8]) -> Option<Happening> {
     let word = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
     let process = |at: usize| Tid::new(i32::try_from(word(at)?).ok()?);
     // The data start at 16: (pid, tgid), for a fork after those of the parent.
-    match word(0)? {
-        FORK => Some(Happening::Changed { process: process(16 + 12)? }),
-        EXEC | UID | COMM => Some(Happening::Changed { process: process(16 + 4)? }),
-        _ => None,
-    }
+    let at = match word(0)? {
+        FORK => 16 + 8,
+        EXEC | UID | COMM => 16,
+        _ => return None,
+    };
+    let process = process(at + 4)?;
+    Some(Happening::Changed { process, is_thread: word(at)? != word(at + 4)? })
 }
 
 /// A device event: `change@/devices/...`, then `KEY=value`, each ended by a zero byte.
@@ -145,10 +149,20 @@ mod tests {
 
     #[test]
     fn connector_messages_are_read() {
-        let changed = |pid| Some(Happening::Changed { process: Tid::new(pid).unwrap() });
-        assert_eq!(parse_process(&message(&[1, 0, 0, 0, 5, 5, 9, 7])), changed(7), "a thread is born in 7");
-        assert_eq!(parse_process(&message(&[2, 0, 0, 0, 8, 7])), changed(7));
-        assert_eq!(parse_process(&message(&[0x200, 0, 0, 0, 8, 7, 0, 0])), changed(7));
+        let changed =
+            |pid, is_thread| Some(Happening::Changed { process: Tid::new(pid).unwrap(), is_thread });
+        assert_eq!(
+            parse_process(&message(&[1, 0, 0, 0, 5, 5, 9, 7])),
+            changed(7, true),
+            "a thread is born in 7"
+        );
+        assert_eq!(
+            parse_process(&message(&[1, 0, 0, 0, 5, 5, 9, 9])),
+            changed(9, false),
+            "a process is born"
+        );
+        assert_eq!(parse_process(&message(&[2, 0, 0, 0, 7, 7])), changed(7, false));
+        assert_eq!(parse_process(&message(&[0x200, 0, 0, 0, 8, 7, 0, 0])), changed(7, true));
         assert_eq!(parse_process(&message(&[0x8000_0000, 0, 0, 0, 7, 7, 0, 0])), None, "an end is no news");
         assert_eq!(parse_process(&message(&[2, 0, 0, 0, 8, u32::MAX])), None);
     }
