@@ -203,11 +203,11 @@ fn the_manager_lists_itself_and_speaks_androids_interface() {
     let runtime = connect(&place.socket());
     let manager = runtime.services().manager().unwrap();
     assert_eq!(manager.descriptor().unwrap(), "android.os.IServiceManager");
-    // addService, checkService, listServices, getServiceDebugInfo as Android 14 has them.
+    // addService, checkService, listServices, getServiceDebugInfo as Android 16 has them.
     let mine = everything();
     manager
         .call(
-            3,
+            5,
             |to| {
                 to.write_string16("plain")?;
                 to.write_binder(Some(&mine))?;
@@ -218,14 +218,28 @@ fn the_manager_lists_itself_and_speaks_androids_interface() {
         )
         .unwrap();
     let found: Option<Binder> =
-        manager.call(2, |to| to.write_string16("plain"), |r| r.read_binder()).unwrap();
-    assert_eq!(found, Some(mine));
-    let names = |bits| -> Vec<String> { manager.call(4, |to| to.write_i32(bits), |r| r.read()).unwrap() };
+        manager.call(3, |to| to.write_string16("plain"), |r| r.read_binder()).unwrap();
+    assert_eq!(found, Some(mine.clone()));
+    // getService2: a union whose first field is a parcelable with the object.
+    let found = manager
+        .call(
+            2,
+            |to| to.write_string16("plain"),
+            |r| {
+                r.read_tagged(|tag, r| {
+                    assert_eq!(tag, 0);
+                    r.read_structured(|r| Ok((r.read::<Option<Binder>>()?, r.read::<bool>()?)))
+                })
+            },
+        )
+        .unwrap();
+    assert_eq!(found, Some(Some((Some(mine), false))));
+    let names = |bits| -> Vec<String> { manager.call(6, |to| to.write_i32(bits), |r| r.read()).unwrap() };
     assert_eq!(names(15), ["manager", "plain"]);
     assert_eq!(names(DumpPriority::HIGH.bits()), ["plain"]);
     let debug = manager
         .call(
-            14,
+            16,
             |_| Ok(()),
             |r| {
                 let count = r.read_count(4)?.unwrap();
@@ -240,7 +254,7 @@ fn the_manager_lists_itself_and_speaks_androids_interface() {
         .unwrap();
     assert_eq!(debug[1], ("plain".to_owned(), std::process::id()));
     assert!(!runtime.services().is_declared("plain").unwrap());
-    let error = manager.call(12, |_| Ok(()), |_| Ok(())).unwrap_err();
+    let error = manager.call(14, |_| Ok(()), |_| Ok(())).unwrap_err();
     assert!(is_status(&error, ExceptionCode::UnsupportedOperation), "{error}");
     let text = runtime.services().get("manager").unwrap().dump(&[]).unwrap();
     assert!(text.contains("2 names") && text.contains("plain"), "{text}");
@@ -501,7 +515,7 @@ fn a_hostile_client_harms_nobody() {
     }
     // Names as long as a parcel carries, objects that are dead at once, a callback that never reads.
     let long = "n".repeat(900_000);
-    assert!(evil.call(2, |to| to.write_string16(&long), |r| r.read_binder()).unwrap().is_none());
+    assert!(evil.call(1, |to| to.write_string16(&long), |r| r.read_binder()).unwrap().is_none());
     for _ in 0..50 {
         let brief = connect(&place.socket());
         brief.services().add("brief", everything(), ServiceOptions::default()).unwrap();

@@ -80,6 +80,35 @@ fn calls_work_on_the_real_driver() {
     guest.shutdown();
 }
 
+/// A foreign Binder program, in a workspace of its own: it is built for this test only.
+fn foreign_program() -> PathBuf {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rsbinder");
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rsbinder");
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--locked", "--target", &triple])
+        .current_dir(folder)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("CARGO_TARGET_DIR", &target)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    target.join(triple).join("debug/handoff-interop-rsbinder")
+}
+
+#[test]
+fn rsbinder_and_the_runtime_call_each_other() {
+    let guest = require!(guest());
+    let [interop] = static_tests(["interop"]);
+    let mut guest = guest
+        .program(interop, "/bin/interop")
+        .program(foreign_program(), "/bin/theirs")
+        .boot()
+        .expect("a guest boots");
+    passes(&mut guest, "/bin/interop", Domain::Framework, &[]);
+    guest.shutdown();
+}
+
 #[test]
 fn what_newer_kernels_have_works_too() {
     let guest = require!(guest());

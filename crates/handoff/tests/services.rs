@@ -153,7 +153,7 @@ fn a_person_looks_at_services_and_calls_them() {
         "0x0000  11000000                             ...."
     );
     assert_eq!(
-        text(&call("call manager 2 str adder --reply service")).trim(),
+        text(&call("call manager 1 str adder --reply service")).trim(),
         "an object of \"test.IAdder\""
     );
     assert_eq!(text(&call("call adder 1 i32 1 i32 1 --oneway")), "");

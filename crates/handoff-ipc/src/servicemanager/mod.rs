@@ -1,7 +1,8 @@
 //! Names for objects: the service manager that everybody knows, and its client.
 //!
 //! The interface is Android's `android.os.IServiceManager`, with its transaction codes and parcels,
-//! so that the client here also talks to the manager behind the kernel driver's handle 0; codes
+//! as Android 16 has them, so that the client here also talks to the manager behind the kernel driver's
+//! handle 0, and foreign clients to the manager here; codes
 //! above 100 are Handoff's own, and the client does without where they are not known.
 //!
 //! `registry.rs` keeps names, `service.rs` is the interface to it, `policy.rs` says who may do what,
@@ -40,24 +41,27 @@ pub const DESCRIPTOR: &str = "android.os.IServiceManager";
 /// The name under which the manager lists itself, as Android's does.
 pub const MANAGER_NAME: &str = "manager";
 
-/// Transactions in the order of Android 14's `IServiceManager.aidl`.
+/// Transactions in the order of Android 16's `IServiceManager.aidl` (those before 16 lack `getService2` and
+/// `checkService2`, so that all others have other numbers there).
 mod code {
     use super::Code;
 
     pub(super) const GET: Code = 1;
-    pub(super) const CHECK: Code = 2;
-    pub(super) const ADD: Code = 3;
-    pub(super) const LIST: Code = 4;
-    pub(super) const WATCH: Code = 5;
-    pub(super) const UNWATCH: Code = 6;
-    pub(super) const IS_DECLARED: Code = 7;
-    pub(super) const DECLARED_INSTANCES: Code = 8;
-    pub(super) const UPDATABLE_VIA_APEX: Code = 9;
-    pub(super) const UPDATABLE_NAMES: Code = 10;
-    pub(super) const CONNECTION_INFO: Code = 11;
-    pub(super) const REGISTER_CLIENT_CALLBACK: Code = 12;
-    pub(super) const REMOVE: Code = 13;
-    pub(super) const DEBUG_INFO: Code = 14;
+    pub(super) const GET_SERVICE: Code = 2;
+    pub(super) const CHECK: Code = 3;
+    pub(super) const CHECK_SERVICE: Code = 4;
+    pub(super) const ADD: Code = 5;
+    pub(super) const LIST: Code = 6;
+    pub(super) const WATCH: Code = 7;
+    pub(super) const UNWATCH: Code = 8;
+    pub(super) const IS_DECLARED: Code = 9;
+    pub(super) const DECLARED_INSTANCES: Code = 10;
+    pub(super) const UPDATABLE_VIA_APEX: Code = 11;
+    pub(super) const UPDATABLE_NAMES: Code = 12;
+    pub(super) const CONNECTION_INFO: Code = 13;
+    pub(super) const REGISTER_CLIENT_CALLBACK: Code = 14;
+    pub(super) const REMOVE: Code = 15;
+    pub(super) const DEBUG_INFO: Code = 16;
 
     /// As [`ADD`], with the domain, the interface and the process's own object.
     pub(super) const ADD_WITH: Code = 101;

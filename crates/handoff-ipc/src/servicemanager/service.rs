@@ -128,6 +128,9 @@ impl Service for ManagerService {
         let (registry, who) = (&self.registry, call.identity());
         match code {
             code::GET | code::CHECK => reply.write(&registry.find(who, &name(data)?)?),
+            code::GET_SERVICE | code::CHECK_SERVICE => {
+                write_service(reply, registry.find(who, &name(data)?)?)
+            }
             code::ADD => {
                 let (name, binder) = (name(data)?, data.read()?);
                 let (allow_isolated, dump_priority): (bool, i32) = (data.read()?, data.read()?);
@@ -222,6 +225,17 @@ impl Service for ManagerService {
 
 fn name(data: &mut Reader<'_>) -> Result<String> {
     data.read()
+}
+
+/// AIDL's union `Service`: its first field, the parcelable `ServiceWithMetadata`.
+fn write_service(reply: &mut Writer<'_>, found: Option<Binder>) -> Result<()> {
+    reply.write_i32(1)?; // not null
+    reply.write_i32(0)?; // the union's field
+    reply.write_structured(|to| {
+        to.write(&found)?;
+        // Not a lazy service: it may be kept.
+        to.write(&false)
+    })
 }
 
 /// AIDL's `ServiceDebugInfo`.

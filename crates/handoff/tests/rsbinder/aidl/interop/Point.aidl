@@ -1,0 +1,7 @@
+package interop;
+
+parcelable Point {
+    int x;
+    long y;
+    @nullable String label;
+}
