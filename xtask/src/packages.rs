@@ -15,7 +15,7 @@ struct Need {
     for_what: &'static str,
 }
 
-const NEEDS: [Need; 28] = [
+const NEEDS: &[Need] = &[
     Need { program: "cc", package: "gcc", for_what: "linking, and bundled C code" },
     Need { program: "gcc", package: "gcc", for_what: "how much of a kernel a workload reaches" },
     Need { program: "gcov", package: "gcc", for_what: "how much of a kernel a workload reaches" },

@@ -88,7 +88,10 @@ fn classes_pins_and_hot_plug_are_real_in_a_guest_of_eight_cores() {
     let study = ["affinity-study", "--rounds", "2", "--iterations", "400000", "--format", "json"];
     let study: serde_json::Value = serde_json::from_str(&run("handoff", &study)).expect("JSON");
     assert_eq!(study["plan"]["emulated"], serde_json::Value::Null, "the cores are slow by themselves");
-    assert_eq!((study["plan"]["slow"].as_u64(), study["plan"]["fast"].as_array().map(Vec::len)), (Some(0), Some(2)));
+    assert_eq!(
+        (study["plan"]["slow"].as_u64(), study["plan"]["fast"].as_array().map(Vec::len)),
+        (Some(0), Some(2))
+    );
     let seen = |row: usize| study["rows"][row]["seen_on"].clone();
     assert_eq!(study["rows"].as_array().map(Vec::len), Some(3), "{study:#}");
     assert_eq!(seen(1), "0", "the whole process on the slow core: {study:#}");
