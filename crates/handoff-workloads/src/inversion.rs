@@ -6,8 +6,6 @@
 //! inheritance the server's thread takes over the caller's priority, and the call takes no longer than what
 //! the thread was in the middle of.
 
-#![allow(unsafe_code)]
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -251,8 +249,8 @@ fn hogs(count: usize, placement: Placement) -> Result<Team> {
                 spin::compute(1_000_000);
             }
         };
-        // SAFETY: one system call and arithmetic only.
-        unsafe { team.fork("hog", &[], body) }.map_err(|error| Error::io("cannot start a CPU hog", error))?;
+        // In the child: one system call and arithmetic only.
+        team.fork("hog", &[], body).map_err(|error| Error::io("cannot start a CPU hog", error))?;
     }
     Ok(team)
 }

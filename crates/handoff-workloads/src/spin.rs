@@ -4,8 +4,6 @@
 //! additions and multiplications which touches no memory. An item that takes longer than the others was
 //! interrupted; a task that takes longer had a slower or a shared CPU.
 
-#![allow(unsafe_code)]
-
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
@@ -108,8 +106,8 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
             }
             0
         };
-        // SAFETY: arithmetic, readings of the clock and stores to shared memory only.
-        unsafe { team.fork("task", &[], body) }.map_err(cannot)?;
+        // In the child: arithmetic, readings of the clock and stores to shared memory only.
+        team.fork("task", &[], body).map_err(cannot)?;
     }
     gate.wait_for(tasks, &mut team)?;
     let start = gate.open()?;

@@ -1,7 +1,5 @@
 //! tcp-rr: a request and a response over TCP, again and again: netperf's `TCP_RR` with every time kept.
 
-#![allow(unsafe_code)]
-
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
@@ -117,8 +115,8 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
         let body = || {
             i32::from(gate.pass().and_then(|()| serve(server, transactions, &mut asked, &answered)).is_err())
         };
-        // SAFETY: system calls and its buffers only.
-        unsafe { team.fork("server", &[server.as_raw_fd()], body) }.map_err(cannot)?;
+        // In the child: system calls and its buffers only.
+        team.fork("server", &[server.as_raw_fd()], body).map_err(cannot)?;
         let client = &connection.client;
         let callee = team.pids().last().copied().unwrap_or(0);
         let keep = |index: usize, start: u64, end: u64| {
@@ -136,8 +134,8 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
                 gate.pass().and_then(|()| call(client, transactions, &asked, &mut answered, keep)).is_err(),
             )
         };
-        // SAFETY: system calls, readings of the clock, its buffers and shared memory only.
-        unsafe { team.fork("client", &fds, body) }.map_err(cannot)?;
+        // In the child: system calls, readings of the clock, its buffers and shared memory only.
+        team.fork("client", &fds, body).map_err(cannot)?;
     }
     drop(connections);
     gate.wait_for(2 * flows, &mut team)?;

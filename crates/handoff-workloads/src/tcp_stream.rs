@@ -7,8 +7,6 @@
 //!
 //! [`Path::Namespaces`]: crate::Path::Namespaces
 
-#![allow(unsafe_code)]
-
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
@@ -113,12 +111,12 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
         let flow = Flow { region: &region, at: Gate::SIZE + FLOW * index };
         let server = &connection.server;
         let receive = || i32::from(gate.pass().and_then(|()| flow.receive(server, &mut buffer)).is_err());
-        // SAFETY: system calls, readings of the clock, its buffer and shared memory only.
-        unsafe { team.fork("receiver", &[server.as_raw_fd()], receive) }.map_err(cannot)?;
+        // In the child: system calls, readings of the clock, its buffer and shared memory only.
+        team.fork("receiver", &[server.as_raw_fd()], receive).map_err(cannot)?;
         let (client, message) = (&connection.client, &buffer[..parameters.message]);
         let send = || i32::from(gate.pass().and_then(|()| flow.send(client, message, length)).is_err());
-        // SAFETY: as for the receiver.
-        unsafe { team.fork("sender", &[client.as_raw_fd()], send) }.map_err(cannot)?;
+        // In the child: as for the receiver.
+        team.fork("sender", &[client.as_raw_fd()], send).map_err(cannot)?;
     }
     // The processes have the sockets now; only their closing ends a connection.
     drop(connections);

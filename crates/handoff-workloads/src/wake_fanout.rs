@@ -4,8 +4,6 @@
 //! has done its work and wakes it. This is the 1 : N relation for which `wake_affine` and `wake_wide`
 //! decide where wakees run.
 
-#![allow(unsafe_code)]
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -178,12 +176,12 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     for wakee in 0..parameters.wakees {
         let woken = || board.be_woken(wakee, parameters.work, watched.as_ref());
         let body = || i32::from(gate.pass().and_then(|()| woken()).is_err());
-        // SAFETY: arithmetic, futexes, a write to the recorder's switch, readings of the clock and shared memory only.
-        unsafe { team.fork("wakee", &fds, body) }.map_err(cannot)?;
+        // In the child: arithmetic, futexes, a write to the recorder's switch, readings of the clock and shared memory only.
+        team.fork("wakee", &fds, body).map_err(cannot)?;
     }
     let body = || i32::from(gate.pass().and_then(|()| board.wake_all_for_each_round()).is_err());
-    // SAFETY: as for the wakees.
-    unsafe { team.fork("waker", &[], body) }.map_err(cannot)?;
+    // In the child: as for the wakees.
+    team.fork("waker", &[], body).map_err(cannot)?;
     gate.wait_for(parameters.wakees + 1, &mut team)?;
     let start = gate.open()?;
     let exits = team.finish()?;

@@ -5,8 +5,6 @@
 //! shared memory and writes one byte to the caller, who sleeps in `poll` meanwhile. Between batches
 //! neither process runs, so that sessions can take turns without disturbing each other.
 
-#![allow(unsafe_code)]
-
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -209,9 +207,9 @@ impl Start<'_> {
         if self.parameters.primitive != Primitive::Memcpy {
             let mask = self.parameters.placement.server();
             let body = || report(self.region.u32(SERVER_ERRNO), self.serve(hop, &mut scratch, mask));
-            // SAFETY: `serve` and `report` only make system calls and touch shared memory and
+            // In the child: `serve` and `report` only make system calls and touch shared memory and
             // `scratch`; nothing is allocated and no lock is taken.
-            unsafe { team.fork("server", &hop.server_fds(), body) }?;
+            team.fork("server", &hop.server_fds(), body)?;
         }
         let mask = self.parameters.placement.client();
         let mut fds = hop.client_fds();
@@ -219,8 +217,8 @@ impl Start<'_> {
         fds.extend(self.watched.map(Watched::fd));
         let server = team.pids().first().copied().unwrap_or(0);
         let body = || report(self.region.u32(CLIENT_ERRNO), self.call(hop, &mut scratch, mask, server));
-        // SAFETY: as for `serve`.
-        unsafe { team.fork("client", &fds, body) }?;
+        // In the child: as for `serve`.
+        team.fork("client", &fds, body)?;
         Ok(team)
     }
 

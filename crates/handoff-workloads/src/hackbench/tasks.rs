@@ -1,7 +1,5 @@
 //! The tasks of hackbench, as processes or as threads.
 
-#![allow(unsafe_code)]
-
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
@@ -72,15 +70,15 @@ pub(super) fn processes(parameters: &Parameters, gate: Gate<'_>) -> Result<(Dura
         for channel in &channels {
             let messages = parameters.writers * parameters.loops;
             let body = || status(gate.pass().and_then(|()| read_all(channel, messages, &mut buffer)));
-            // SAFETY: system calls on its descriptor and copies into `buffer` only.
-            unsafe { team.fork("reader", &[channel.receive.as_raw_fd()], body) }.map_err(cannot)?;
+            // In the child: system calls on its descriptor and copies into `buffer` only.
+            team.fork("reader", &[channel.receive.as_raw_fd()], body).map_err(cannot)?;
         }
         let ends: Vec<RawFd> = channels.iter().map(|channel| channel.send.as_raw_fd()).collect();
         for _ in 0..parameters.writers {
             let body =
                 || status(gate.pass().and_then(|()| write_all_loops(&channels, parameters.loops, &buffer)));
-            // SAFETY: system calls on its descriptors only.
-            unsafe { team.fork("writer", &ends, body) }.map_err(cannot)?;
+            // In the child: system calls on its descriptors only.
+            team.fork("writer", &ends, body).map_err(cannot)?;
         }
         // Dropping the channels here leaves each end with the tasks that use it.
     }

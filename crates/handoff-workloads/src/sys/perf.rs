@@ -199,7 +199,8 @@ mod tests {
         let mut team = Team::new();
         for _ in 0..3 {
             // SAFETY: one system call.
-            unsafe { team.fork("sleeper", &[], || i32::from(libc::usleep(1000) != 0)) }.expect("fork");
+            let body = || i32::from(unsafe { libc::usleep(1000) } != 0);
+            team.fork("sleeper", &[], body).expect("fork");
         }
         while team.wait_first().expect("wait").is_some() {}
         let counters = counting.read();

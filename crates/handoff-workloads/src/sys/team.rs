@@ -6,7 +6,7 @@
 //! calls on pipes, sockets and words of shared memory. A fork hands them all of it as it is, takes
 //! 0.1 ms instead of 1 ms (hackbench makes hundreds), and works the same from the command line, from a
 //! test and from a benchmark, none of which has to know of a hidden argument. The price is that the
-//! body may do nothing that needs a lock of the parent; see [`Team::fork`].
+//! body should do nothing that needs a lock of the parent; see [`Team::fork`].
 //!
 //! What keeps them from being left behind: each asks to be killed when the thread that made it ends
 //! (`PR_SET_PDEATHSIG`), whatever it dies of; and [`Team`] kills and reaps on drop. `Team` is not
@@ -69,13 +69,14 @@ impl Team {
     /// Forks a child that closes every descriptor except 0, 1, 2 and `keep`, runs `body` and exits
     /// with what it returns. A panic in `body` ends the child with status 101.
     ///
-    /// # Safety
-    ///
-    /// This process may have threads, and the child has only this one: a lock that another thread
-    /// held stays locked in it for ever. `body` must not allocate or free, and must not take any lock
-    /// (so neither print nor panic in a path that is expected): system calls, its own buffers and
-    /// shared memory only.
-    pub(crate) unsafe fn fork(
+    /// This process may have threads, and the child has only this one: a lock that another thread held
+    /// stays locked in it for ever. So `body` should make system calls and use its own buffers and
+    /// shared memory only: it should not allocate, print or panic in a path that is expected. A body
+    /// that does may hang, which costs the workload its limit of time and nothing else: no lock that is
+    /// never released lets anybody see what it guards half-changed, the C library repairs its
+    /// allocator in a forked child, and the team kills whoever still runs. A descriptor that `body` uses
+    /// and that is not in `keep` is closed: its calls fail.
+    pub(crate) fn fork(
         &mut self,
         role: &'static str,
         keep: &[RawFd],
@@ -89,8 +90,9 @@ impl Team {
             self.group = 0;
         }
         let group = self.group;
-        // SAFETY: the child does nothing but what the caller vouches for, and `run_child`, which
-        // makes system calls only.
+        // SAFETY: the child has one thread, which goes on with memory of its own. It runs `body` and
+        // leaves by `_exit`, so that nothing which another thread owned is used or dropped; that locks
+        // may stay locked is said above.
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => Err(io::Error::last_os_error()),
@@ -311,8 +313,8 @@ mod tests {
             region.u32(0).store(42, Ordering::Release);
             7
         };
-        // SAFETY: one atomic store.
-        unsafe { team.fork("writer", &[], body) }.expect("fork");
+        // In the child: one atomic store.
+        team.fork("writer", &[], body).expect("fork");
         let exit = team.wait_first().expect("wait").expect("a member");
         assert_eq!((exit.role, exit.status), ("writer", 7));
         assert_eq!(exit.how(), "ended with status 7");
@@ -324,8 +326,8 @@ mod tests {
     fn a_dropped_team_leaves_no_process() {
         let mut team = Team::new();
         for _ in 0..3 {
-            // SAFETY: system calls only.
-            unsafe { team.fork("sleeper", &[], pause_for_ever) }.expect("fork");
+            // In the child: system calls only.
+            team.fork("sleeper", &[], pause_for_ever).expect("fork");
         }
         let pids = team.pids();
         assert!(pids.iter().all(|&pid| exists(pid)));
@@ -336,8 +338,8 @@ mod tests {
     #[test]
     fn a_killed_child_is_told_from_one_that_failed() {
         let mut team = Team::new();
-        // SAFETY: system calls only.
-        unsafe { team.fork("sleeper", &[], pause_for_ever) }.expect("fork");
+        // In the child: system calls only.
+        team.fork("sleeper", &[], pause_for_ever).expect("fork");
         assert!(team.try_wait().expect("wait").is_none());
         // SAFETY: our own child.
         unsafe { libc::kill(team.pids()[0], libc::SIGKILL) };
@@ -356,8 +358,8 @@ mod tests {
                     region.u32(4).store(1, Ordering::Release);
                     pause_for_ever()
                 };
-                // SAFETY: one atomic store and system calls.
-                unsafe { team.fork("sleeper", &[], body) }.expect("fork");
+                // In the child: one atomic store and system calls.
+                team.fork("sleeper", &[], body).expect("fork");
                 // No signal comes of a thread that ended before the child asked for one.
                 while region.u32(4).load(Ordering::Acquire) == 0 {
                     std::thread::sleep(Duration::from_millis(1));
@@ -387,8 +389,8 @@ mod tests {
                 unsafe { (libc::fcntl(kept_fd, libc::F_GETFD), libc::fcntl(closed_fd, libc::F_GETFD)) };
             i32::from(kept < 0) * 2 + i32::from(closed >= 0)
         };
-        // SAFETY: system calls only.
-        unsafe { team.fork("asker", &[kept_fd], body) }.expect("fork");
+        // In the child: system calls only.
+        team.fork("asker", &[kept_fd], body).expect("fork");
         assert_eq!(team.wait_first().expect("wait").expect("a member").status, 0);
     }
 }

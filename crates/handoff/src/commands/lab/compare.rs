@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::Path;
 
-use anyhow::Context as _;
 use handoff_lab::analyse::sets::{Comparison, compare, series_of};
 use handoff_lab::import::Series;
 use serde::Serialize;
@@ -56,8 +55,9 @@ impl Compare {
             let (title, series) = self.place.store()?.import(import)?;
             return Ok((format!("import {import}, {title}"), series));
         }
-        let imported =
-            read(Path::new(what)).with_context(|| format!("{what} is no run, no import and no file"))?;
+        let file = Path::new(what);
+        anyhow::ensure!(file.exists(), "{what} is no run, no import and no file");
+        let imported = read(file)?;
         Ok((what.to_owned(), imported.series))
     }
 }
