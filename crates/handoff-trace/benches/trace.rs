@@ -66,20 +66,17 @@ fn hackbench() -> u128 {
     start.elapsed().as_nanos()
 }
 
-/// The workload as a child of `command`, whose last line of output is its time. trace-cmd at times ends
-/// before it has begun, because a recorder of its own was not ready: then it is run again.
-fn timed(mut command: impl FnMut() -> Command) -> f64 {
-    const TRIES: usize = 5;
-    let mut said = String::new();
-    for _ in 0..TRIES {
-        let output = command().output().expect("it runs");
-        let text = String::from_utf8_lossy(&output.stdout);
-        if let Some(time) = text.lines().rev().find_map(|line| line.trim().parse::<f64>().ok()) {
-            return time;
-        }
-        said = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    }
-    panic!("{said}")
+/// The workload as a child of `command`, which prints its time on a line of its own; the error is what
+/// was said instead.
+fn run_timed(command: &mut Command) -> Result<f64, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().rev().find_map(|line| line.trim().parse::<f64>().ok());
+    line.ok_or_else(|| format!("{text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn timed(command: &mut Command) -> f64 {
+    run_timed(command).unwrap_or_else(|said| panic!("{said}"))
 }
 
 fn workload() -> Command {
@@ -93,7 +90,7 @@ fn record() -> (f64, RawTrace) {
     let keep = Keep::Stream { limit: 1 << 30 };
     let config = Config { events: scheduling_events(), buffer_kib: BUFFER_KIB, keep, ..Config::default() };
     let capture = Capture::start(&tracefs, &config).expect("run as root");
-    let time = timed(workload);
+    let time = timed(&mut workload());
     (time, capture.finish().expect("the buffers are read"))
 }
 
@@ -102,19 +99,16 @@ type Recorder = (&'static str, fn() -> Command);
 
 /// The recorders that can be compared with: those that are installed and work here.
 fn others() -> Vec<Recorder> {
-    let all: [Recorder; 3] = [
-        ("trace-cmd record", by_trace_cmd),
-        ("trace-cmd record", by_trace_cmd_without_functions),
-        ("perf record", by_perf),
-    ];
-    let works = |make: fn() -> Command| make().output().is_ok_and(|output| output.status.success());
-    let mut found: Vec<Recorder> = Vec::new();
-    for (name, make) in all {
-        if !found.iter().any(|(known, _)| *known == name) && works(make) {
-            found.push((name, make));
+    let all: [Recorder; 2] = [("trace-cmd record", by_trace_cmd), ("perf record", by_perf)];
+    let works = |(name, make): &Recorder| match run_timed(&mut make()) {
+        Ok(_) => true,
+        Err(said) => {
+            // trace-cmd touches the function tracer, which some kernels refuse.
+            eprintln!("not compared with {name}, which does not run the workload here: {}", said.trim());
+            false
         }
-    }
-    found
+    };
+    all.into_iter().filter(works).collect()
 }
 
 /// Adds the events and the workload to a recorder's command line.
@@ -128,62 +122,9 @@ fn with_workload(mut command: Command) -> Command {
 }
 
 fn by_trace_cmd() -> Command {
-    recorded_by_trace_cmd(Command::new("trace-cmd"))
-}
-
-/// The same where the kernel refuses to have its function tracer touched, which trace-cmd does though
-/// no functions are asked for: it finds ordinary files in those places, in a mount namespace of its own.
-fn by_trace_cmd_without_functions() -> Command {
-    const SCRIPT: &str = r#"
-        file=$(mktemp) && echo 1 >"$file" || exit
-        for place in /proc/sys/kernel/ftrace_enabled /sys/kernel/*tracing/set_ftrace_[fn]* \
-            /sys/kernel/debug/tracing/set_ftrace_[fn]*; do
-            [ ! -e "$place" ] || mount --bind "$file" "$place"
-        done
-        rm "$file"
-        exec trace-cmd "$@""#;
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", SCRIPT, "sh"]);
-    recorded_by_trace_cmd(command)
-}
-
-fn recorded_by_trace_cmd(mut command: Command) -> Command {
-    command.args(["record", "-q", "-C", "mono", "-b", &BUFFER_KIB.to_string(), "-o", "/dev/null"]);
+    let mut command = Command::new("trace-cmd");
+    command.args(["record", "-C", "mono", "-b", &BUFFER_KIB.to_string(), "-o", "/dev/null"]);
     with_workload(command)
-}
-
-/// What trace-cmd leaves changed of the system's trace: put back when this is dropped.
-struct SystemTrace {
-    root: std::path::PathBuf,
-    clock: Option<String>,
-    size: Option<String>,
-}
-
-impl SystemTrace {
-    fn now() -> Self {
-        let root = TraceFs::find().expect("run as root").root().to_owned();
-        let read = |name: &str| std::fs::read_to_string(root.join(name)).ok();
-        // `local [mono]` has the chosen one in brackets; `7 (expanded: 1408)` the size once it is used.
-        let clock =
-            read("trace_clock").and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0.to_owned()));
-        let number = |text: &str| {
-            text.split(|c: char| !c.is_ascii_digit()).rfind(|n| !n.is_empty()).map(str::to_owned)
-        };
-        let size = read("buffer_size_kb").and_then(|text| number(&text));
-        Self { clock, size, root }
-    }
-}
-
-impl Drop for SystemTrace {
-    fn drop(&mut self) {
-        for (name, value) in [("trace_clock", &self.clock), ("buffer_size_kb", &self.size)] {
-            if let Some(value) = value
-                && let Err(error) = std::fs::write(self.root.join(name), value)
-            {
-                eprintln!("warning: {name} of the system's trace is not put back to {value}: {error}");
-            }
-        }
-    }
 }
 
 fn by_perf() -> Command {
@@ -202,9 +143,7 @@ fn tracefs_mounts() -> Vec<String> {
 /// All figures; mounts are put back as they were.
 fn rows(rounds: usize) -> Vec<Value> {
     let mounted = tracefs_mounts();
-    let system = SystemTrace::now();
     let rows = measure(rounds);
-    drop(system);
     for place in tracefs_mounts().iter().filter(|place| !mounted.contains(place)) {
         // Busy: another program uses it by now, and may keep it.
         let _ = rustix::mount::unmount(place.as_str(), rustix::mount::UnmountFlags::empty());
@@ -218,13 +157,13 @@ fn measure(rounds: usize) -> Vec<Value> {
     let mut theirs = vec![Vec::new(); others.len()];
     let (mut decode, mut copy) = (Vec::new(), Vec::new());
     let (mut lost, mut events) = (0, 0);
-    timed(workload);
+    timed(&mut workload());
     for _ in 0..rounds {
-        plain.push(timed(workload));
+        plain.push(timed(&mut workload()));
         let (time, raw) = record();
         ours.push(time);
         for ((_, make), times) in others.iter().zip(&mut theirs) {
-            times.push(timed(make));
+            times.push(timed(&mut make()));
         }
 
         let start = Instant::now();
