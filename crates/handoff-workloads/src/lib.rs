@@ -7,6 +7,7 @@
 //! | module | measures |
 //! |---|---|
 //! | [`rpc`], [`throughput`] | whole calls, of one payload and of many |
+//! | [`transports`] | direct, oneway, queue and memory beside calls |
 //! | [`latency`], [`inversion`] | deadlines and priorities of calls |
 //! | [`add_ints`] | one small call after a pause |
 //! | [`phases`] | the points that a call passes, one by one |
@@ -45,6 +46,7 @@ mod sys;
 pub mod tcp_rr;
 pub mod tcp_stream;
 pub mod throughput;
+pub mod transports;
 pub mod wake_fanout;
 
 pub use catalog::Workload;

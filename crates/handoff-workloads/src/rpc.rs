@@ -6,7 +6,7 @@
 //!
 //! A program that uses this module calls [`crate::play_if_peer`] first in its `main`.
 
-mod host;
+pub(crate) mod host;
 pub(crate) mod role;
 pub(crate) mod service;
 mod session;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use handoff_ipc::engine::EngineKind;
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Domain, Runtime, shm};
+use handoff_ipc::{Binder, Domain, Proxy, Runtime, shm};
 use serde::{Deserialize, Serialize};
 
 use super::service::{Probe, ProbeProxy};
@@ -75,6 +75,16 @@ impl From<Context> for Domain {
 /// measurement neither needs nor disturbs the one of the machine.
 pub(super) fn serve(way: Way, threads: Option<usize>) -> Result<(Runtime, Address)> {
     let lateness = way.plant.map(Lateness::prepare).transpose()?.flatten();
+    let probe = Binder::new(Probe::new(way.inherit).with_lateness(lateness));
+    let (runtime, address) = offer(way, probe, "handoff.workloads.IProbe")?;
+    if let Some(threads) = threads {
+        runtime.set_max_threads(threads);
+    }
+    Ok((runtime, address))
+}
+
+/// Offers any object, as [`serve`] does.
+pub(super) fn offer(way: Way, binder: Binder, interface: &str) -> Result<(Runtime, Address)> {
     let runtime = match way.engine {
         Engine::Shm => Runtime::private(),
         // A driver has one manager for all: the first server of a measurement is it, if there is none.
@@ -82,17 +92,10 @@ pub(super) fn serve(way: Way, threads: Option<usize>) -> Result<(Runtime, Addres
         Engine::Local => Runtime::connect(&way.options()),
     }
     .map_err(|error| failed("cannot start the engine", error))?;
-    if let Some(threads) = threads {
-        runtime.set_max_threads(threads);
-    }
-    let name = format!("handoff.workloads.IProbe/{}", std::process::id());
+    let name = format!("{interface}/{}", std::process::id());
     runtime
         .services()
-        .add(
-            &name,
-            Binder::new(Probe::new(way.inherit).with_lateness(lateness)),
-            ServiceOptions::of(way.context.into()),
-        )
+        .add(&name, binder, ServiceOptions::of(way.context.into()))
         .map_err(|error| failed("cannot register the service", error))?;
     let socket = runtime.socket().map(PathBuf::from);
     Ok((runtime, Address { name, socket }))
@@ -101,18 +104,25 @@ pub(super) fn serve(way: Way, threads: Option<usize>) -> Result<(Runtime, Addres
 /// Connects to the [`Probe`] at `address`; without one, makes it in this process.
 pub(super) fn connect(way: Way, address: Option<&Address>, follow: bool) -> Result<(Runtime, ProbeProxy)> {
     shm::follow_callers(follow);
-    let (runtime, address) = match address {
-        None => serve(way, None)?,
-        Some(address) => {
-            let options = Options { socket: address.socket.clone(), ..way.options() };
-            let runtime = Runtime::connect(&options)
-                .map_err(|error| failed("cannot reach the service manager", error))?;
-            (runtime, address.clone())
+    match address {
+        None => {
+            let (runtime, address) = serve(way, None)?;
+            let probe = find(&runtime, &address)?;
+            Ok((runtime, probe))
         }
-    };
-    let probe = runtime
-        .services()
-        .find::<ProbeProxy>(&address.name)
-        .map_err(|error| failed("cannot find the service", error))?;
-    Ok((runtime, probe))
+        Some(address) => reach(way, address),
+    }
+}
+
+/// Connects to any object that was offered.
+pub(super) fn reach<P: Proxy>(way: Way, address: &Address) -> Result<(Runtime, P)> {
+    let options = Options { socket: address.socket.clone(), ..way.options() };
+    let runtime =
+        Runtime::connect(&options).map_err(|error| failed("cannot reach the service manager", error))?;
+    let object = find(&runtime, address)?;
+    Ok((runtime, object))
+}
+
+fn find<P: Proxy>(runtime: &Runtime, address: &Address) -> Result<P> {
+    runtime.services().find::<P>(&address.name).map_err(|error| failed("cannot find the service", error))
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use handoff_ipc::shm::phases as engine_phases;
+use handoff_ipc::{Binder, Proxy as _};
 use handoff_placement::Tid;
 use rustix::process::getpid;
 use rustix::thread::sched_setaffinity;
@@ -17,6 +18,8 @@ use crate::inversion;
 use crate::latency;
 use crate::peer::{Answer, Channel};
 use crate::place::{self, Placement};
+use crate::transports::receiver::{Receiver, ReceiverProxy};
+use crate::transports::sender::{AskSender, Sender};
 
 /// The role of a peer.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,6 +28,10 @@ pub(crate) enum Role {
     Server(Server),
     /// Makes calls.
     Client(Client),
+    /// Receives by every transport.
+    TransportReceiver(TransportReceiver),
+    /// Sends by every transport.
+    TransportSender(TransportSender),
 }
 
 impl Role {
@@ -32,6 +39,8 @@ impl Role {
         match self {
             Role::Server(_) => "server",
             Role::Client(_) => "client",
+            Role::TransportReceiver(_) => "receiver",
+            Role::TransportSender(_) => "sender",
         }
     }
 }
@@ -52,6 +61,20 @@ pub(crate) struct Client {
     pub(crate) address: Option<Address>,
     pub(crate) cpu: Option<usize>,
     pub(crate) follow: bool,
+}
+
+/// A process that receives by every transport until its parent ends it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TransportReceiver {
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) cpu: Option<usize>,
+}
+
+/// A process that sends by every transport when it is told to.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TransportSender {
+    pub(crate) addresses: Vec<(Engine, Address)>,
+    pub(crate) cpu: Option<usize>,
 }
 
 /// What a server is asked.
@@ -129,6 +152,8 @@ pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
                 }
             }
         }
+        Role::TransportReceiver(role) => receive(role, parent),
+        Role::TransportSender(role) => send(role, parent),
         Role::Client(client) => {
             let connect = |()| Ok((host::connect(client.way, client.address.as_ref(), client.follow)?, ()));
             let (connected, ready) = split(pin(client.cpu).and_then(connect));
@@ -139,6 +164,49 @@ pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
                 answer(&probe, asked, &mut parent)?;
             }
         }
+    }
+}
+
+/// How the transports' services are offered.
+fn way(engine: Engine) -> Way {
+    Way { engine, context: super::Context::Binder, inherit: true, inherit_user: false, plant: None }
+}
+
+/// Receives by every transport; its answer to the parent says on which engines.
+fn receive(role: TransportReceiver, mut parent: Channel) -> Result<()> {
+    pin(role.cpu)?;
+    let receiver = Receiver::default();
+    let (mut runtimes, mut offered) = (Vec::new(), Vec::new());
+    for engine in role.engines {
+        let name = ReceiverProxy::DESCRIPTOR;
+        let address = match host::offer(way(engine), Binder::new(receiver.clone()), name) {
+            Ok((runtime, address)) => {
+                runtimes.push(runtime);
+                Ok(address)
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        offered.push((engine, address));
+    }
+    say(&mut parent, Ok(offered))?;
+    match parent.receive::<AskServer>().map_err(lost)? {
+        AskServer::CpuTime => say(&mut parent, Ok(process_cpu_time())),
+    }
+}
+
+/// Sends by every transport.
+fn send(role: TransportSender, mut parent: Channel) -> Result<()> {
+    let connect = |(engine, address): (Engine, Address)| {
+        let (runtime, receiver) = host::reach::<ReceiverProxy>(way(engine), &address)?;
+        Ok((engine, runtime, receiver))
+    };
+    let connected = pin(role.cpu).and_then(|()| role.addresses.into_iter().map(connect).collect());
+    let (sender, ready) = split(connected.and_then(Sender::new).map(|sender| (sender, ())));
+    say(&mut parent, ready)?;
+    let Some(mut sender) = sender else { return Ok(()) };
+    loop {
+        let asked = parent.receive::<AskSender>().map_err(lost)?;
+        say(&mut parent, sender.turn(&asked))?;
     }
 }
 
@@ -213,6 +281,8 @@ fn payload_of(size: usize) -> Vec<u8> {
 }
 
 fn process_cpu_time() -> u64 {
+/// CPU time of this process, in nanoseconds.
+pub(crate) fn process_cpu_time() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }

@@ -1,0 +1,355 @@
+//! Transports: ways for a payload to get from one process to another, side by side.
+//!
+//! Each message is summed up by whoever receives it, byte by byte, as in the published comparison of
+//! direct, synchronous and oneway calls that this repeats. For each transport there is the time until
+//! the sender goes on, the time until the receiver is done (what a oneway call really takes), messages
+//! per second in a stream, and the CPU time that both processes spend on a message of it.
+//!
+//! A [`Lane`] is one transport that is ready to be measured; [`survey`] takes turns between lanes, so that
+//! what disturbs the machine for a while disturbs all alike. Lanes of other people's transports come from
+//! `handoff-peers`.
+
+mod advice;
+mod lanes;
+pub(crate) mod receiver;
+pub(crate) mod sender;
+
+pub use advice::{Advice, advise};
+pub use lanes::{Chosen, open};
+pub use receiver::sum;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::measurement::{Better, Clock, Measurement, Parameter, Summary, Unit};
+use crate::rpc::Engine;
+
+/// Largest payload, in bytes.
+pub const MAX_PAYLOAD: usize = 1 << 20;
+
+/// Bytes of the published comparison.
+pub const USUAL_PAYLOAD: usize = 1000;
+
+/// Most samples of a turn.
+pub const MAX_SAMPLES: u32 = 1 << 14;
+
+/// A way of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// A function call in one process.
+    Direct,
+    /// A message queue whose reader looks again and again.
+    FmqSpinning,
+    /// A message queue whose reader sleeps.
+    FmqBlocking,
+    /// A buffer that both have, and an event flag.
+    SharedMemory,
+    /// A call that waits for its reply.
+    Call(Engine),
+    /// A call that nobody waits for.
+    Oneway(Engine),
+}
+
+impl Transport {
+    /// Every one that uses no engine but to be set up.
+    pub const WITHOUT_ENGINE: [Transport; 4] =
+        [Transport::Direct, Transport::FmqSpinning, Transport::FmqBlocking, Transport::SharedMemory];
+
+    /// Largest message that it carries, in bytes.
+    pub fn largest(self) -> usize {
+        match self {
+            // Half of a ring of 2 MiB, less room for objects.
+            Transport::Oneway(Engine::Shm) => 960 << 10,
+            // The driver keeps half of a process's buffer of about 1 MiB for calls that wait.
+            Transport::Oneway(Engine::Binder) => 480 << 10,
+            Transport::Call(Engine::Binder) => 960 << 10,
+            _ => MAX_PAYLOAD,
+        }
+    }
+
+    /// True if the sender has the receiver's answer when it goes on.
+    pub fn answers(self) -> bool {
+        matches!(self, Transport::Direct | Transport::Call(_))
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Transport::Direct => f.pad("direct call"),
+            Transport::FmqSpinning => f.pad("FMQ, spinning"),
+            Transport::FmqBlocking => f.pad("FMQ, blocking"),
+            Transport::SharedMemory => f.pad("shared memory + event"),
+            Transport::Call(engine) => f.pad(&format!("{engine} call")),
+            Transport::Oneway(engine) => f.pad(&format!("{engine} oneway")),
+        }
+    }
+}
+
+/// One turn of a lane.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Nanoseconds until the sender went on, for each message sent alone.
+    pub caller: Vec<u64>,
+    /// Nanoseconds until the receiver had summed the message up; empty if only the answer is seen.
+    pub completion: Vec<u64>,
+    /// Messages of the stream.
+    pub messages: u32,
+    /// Nanoseconds from the first message of the stream to the end of the last.
+    pub elapsed: u64,
+    /// CPU nanoseconds of both sides meanwhile.
+    pub cpu: u64,
+}
+
+/// A transport that is ready to be measured.
+pub trait Lane {
+    /// Its name in tables.
+    fn name(&self) -> String;
+
+    /// The version of what it is made of, where that is not this program.
+    fn version(&self) -> Option<String> {
+        None
+    }
+
+    /// What the name stands for, if it is one of ours.
+    fn transport(&self) -> Option<Transport> {
+        None
+    }
+
+    /// True if the sender has the receiver's answer when it goes on.
+    fn answers(&self) -> bool {
+        true
+    }
+
+    /// Largest message that it carries, in bytes; larger ones are left out.
+    fn largest(&self) -> usize {
+        MAX_PAYLOAD
+    }
+
+    /// Sends `samples` messages alone and then a stream of `stream` messages.
+    ///
+    /// # Errors
+    ///
+    /// If a process dies or a message fails.
+    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Turn>;
+}
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Sizes of a message, in bytes.
+    pub payloads: Vec<usize>,
+    /// Turns that each lane gets with each payload.
+    pub rounds: u32,
+    /// Messages sent alone in a turn.
+    pub samples: u32,
+    /// Messages of a turn's stream.
+    pub stream: u32,
+}
+
+impl Plan {
+    /// Checks everything that can be known before it is measured.
+    ///
+    /// # Errors
+    ///
+    /// If a value is out of its range.
+    pub fn check(&self) -> Result<()> {
+        if self.payloads.is_empty() {
+            return Err(Error::parameter("payload", "none is given"));
+        }
+        if let Some(bad) = self.payloads.iter().find(|size| **size == 0 || **size > MAX_PAYLOAD) {
+            return Err(Error::parameter("payload", format!("{bad} bytes; 1 to {MAX_PAYLOAD} are sent")));
+        }
+        if self.samples == 0 || self.samples > MAX_SAMPLES || self.stream == 0 || self.stream > 2000 {
+            let problem = format!("{} alone and {} in a stream", self.samples, self.stream);
+            let problem = format!("{problem}; 1 to {MAX_SAMPLES} and 1 to 2000 are sent");
+            return Err(Error::parameter("messages", problem));
+        }
+        if self.rounds == 0 {
+            return Err(Error::parameter("rounds", "0; at least 1 is measured"));
+        }
+        Ok(())
+    }
+}
+
+/// What one lane showed with one payload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The lane's name.
+    pub name: String,
+    /// Its version, if it is not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Which of ours it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
+    /// True if the sender has the receiver's answer when it goes on.
+    pub answers: bool,
+    /// Bytes of a message.
+    pub payload: usize,
+    /// Nanoseconds until the sender goes on.
+    pub caller: Measurement,
+    /// Nanoseconds until the receiver is done. For a peer, whose answer alone is seen, the same as
+    /// `caller`.
+    pub completion: Measurement,
+    /// Messages per second in a stream, one value a turn.
+    pub rate: Measurement,
+    /// CPU nanoseconds of both sides for a message of the stream, one value a turn.
+    pub cpu: Measurement,
+}
+
+impl Row {
+    /// Nanoseconds until all is done, as the sender can know it: its own return from a call, the
+    /// receiver's end for what is only sent.
+    pub fn done(&self) -> &Summary {
+        if self.answers { self.caller.summary() } else { self.completion.summary() }
+    }
+}
+
+/// Measures lanes in turns. `progress` is called before each turn with its lane's name; it says false to
+/// stop early.
+///
+/// # Errors
+///
+/// As [`Lane::turn`], with the lane's name.
+pub fn survey(
+    lanes: &mut [Box<dyn Lane>],
+    plan: &Plan,
+    mut progress: impl FnMut(&str) -> bool,
+) -> Result<Vec<Row>> {
+    plan.check()?;
+    let count = lanes.len();
+    let mut turns = vec![Vec::new(); count * plan.payloads.len()];
+    'all: for _ in 0..plan.rounds {
+        for (which, payload) in plan.payloads.iter().enumerate() {
+            for (index, lane) in lanes.iter_mut().enumerate() {
+                if *payload > lane.largest() {
+                    continue;
+                }
+                if !progress(&lane.name()) {
+                    break 'all;
+                }
+                let stream = plan.stream.min(64 + (64 << 20) / (*payload as u32 + 1));
+                let turn = lane
+                    .turn(*payload, plan.samples, stream)
+                    .map_err(|error| Error::io(lane.name(), std::io::Error::other(error.to_string())))?;
+                turns[which * count + index].push(turn);
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for (which, payload) in plan.payloads.iter().enumerate() {
+        for (index, lane) in lanes.iter().enumerate() {
+            let turns = &turns[which * count + index];
+            if !turns.is_empty() {
+                rows.push(row(lane.as_ref(), *payload, turns)?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn row(lane: &dyn Lane, payload: usize, turns: &[Turn]) -> Result<Row> {
+    let map = BTreeMap::from([
+        ("transport".to_owned(), Parameter::from(lane.name())),
+        ("payload".to_owned(), payload.into()),
+    ]);
+    let times = |name: &str, pick: fn(&Turn) -> &[u64]| {
+        let values = turns.iter().flat_map(|turn| pick(turn)).map(|&ns| ns as f64).collect();
+        measurement(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values, &map)
+    };
+    let each = |value: fn(&Turn) -> f64| turns.iter().map(value).collect::<Vec<f64>>();
+    let caller = times("caller", |turn| &turn.caller)?;
+    let completion = match turns.iter().all(|turn| turn.completion.is_empty()) {
+        true => times("completion", |turn| &turn.caller)?,
+        false => times("completion", |turn| &turn.completion)?,
+    };
+    let rate = each(|turn| f64::from(turn.messages) * 1e9 / turn.elapsed.max(1) as f64);
+    let cpu = each(|turn| turn.cpu as f64 / f64::from(turn.messages.max(1)));
+    Ok(Row {
+        name: lane.name(),
+        version: lane.version(),
+        transport: lane.transport(),
+        answers: lane.answers(),
+        payload,
+        caller,
+        completion,
+        rate: measurement("rate", Unit::PerSecond, Clock::Monotonic, Better::Higher, rate, &map)?,
+        cpu: measurement("cpu", Unit::Nanoseconds, Clock::ProcessCpu, Better::Lower, cpu, &map)?,
+    })
+}
+
+fn measurement(
+    name: &str,
+    unit: Unit,
+    clock: Clock,
+    better: Better,
+    values: Vec<f64>,
+    map: &BTreeMap<String, Parameter>,
+) -> Result<Measurement> {
+    let name = format!("transports/{name}");
+    Ok(Measurement::from_samples(name, unit, clock, better, values)?.with_parameters(map))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Placement;
+
+    fn plan(payloads: &[usize]) -> Plan {
+        Plan { payloads: payloads.to_vec(), rounds: 2, samples: 10, stream: 20 }
+    }
+
+    #[test]
+    fn every_transport_delivers_every_payload() {
+        crate::rpc::play_here();
+        let mut opened = open(Placement::Unpinned, &[Engine::Shm]).expect("started");
+        assert_eq!(opened.lanes.len(), 6);
+        assert!(opened.missing.is_empty());
+        let mut turns = 0;
+        let rows = survey(&mut opened.lanes, &plan(&[1, 1000, MAX_PAYLOAD]), |_| {
+            turns += 1;
+            true
+        })
+        .expect("measured");
+        // A oneway call carries less than the largest.
+        assert_eq!((turns, rows.len()), (34, 17));
+        for row in &rows {
+            assert_eq!(row.caller.summary().count, 20, "{}", row.name);
+            assert!(row.completion.summary().min > 0.0 && row.rate.summary().min > 0.0, "{}", row.name);
+            // The receiver of a call is done before its caller knows it.
+            if row.answers {
+                assert!(row.completion.summary().p50 <= row.caller.summary().p50, "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_survey_can_be_stopped_between_turns() {
+        crate::rpc::play_here();
+        let mut opened = open(Placement::same_cpu().expect("a CPU"), &[Engine::Shm]).expect("started");
+        let mut left = 7;
+        let rows = survey(&mut opened.lanes, &plan(&[8]), |_| {
+            left -= 1;
+            left >= 0
+        });
+        let rows = rows.expect("measured");
+        assert_eq!(rows.len(), 6);
+        assert_eq!(rows[0].caller.summary().count, 20);
+        assert_eq!(rows[1].caller.summary().count, 10);
+    }
+
+    #[test]
+    fn impossible_plans_are_refused() {
+        let refused = |plan: Plan| plan.check().expect_err("refused").to_string();
+        assert!(refused(plan(&[])).contains("none"));
+        assert!(refused(plan(&[0])).contains("1 to 1048576"));
+        assert!(refused(plan(&[MAX_PAYLOAD + 1])).contains("1 to 1048576"));
+        assert!(refused(Plan { stream: 4000, ..plan(&[8]) }).contains("2000"));
+        assert!(refused(Plan { rounds: 0, ..plan(&[8]) }).contains("rounds"));
+    }
+}

@@ -1,0 +1,102 @@
+//! The transports of ours as lanes: two processes that serve all of them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::sender::AskSender;
+use super::{Lane, Transport, Turn};
+use crate::error::Result;
+use crate::peer::Peer;
+use crate::place::Placement;
+use crate::rpc::Engine;
+use crate::rpc::host::Address;
+use crate::rpc::role::{Role, TransportReceiver, TransportSender};
+use crate::rpc::service::CALL_LIMIT;
+
+/// The lanes that there are here, and what there is not.
+pub struct Chosen {
+    /// Ready to be measured, in the order of the table.
+    pub lanes: Vec<Box<dyn Lane>>,
+    /// Engines that were asked for, and why they are not here.
+    pub missing: Vec<(Engine, String)>,
+}
+
+impl std::fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Chosen({} lanes, {} missing)", self.lanes.len(), self.missing.len())
+    }
+}
+
+/// The two processes. They end when the last lane goes.
+struct Pair {
+    sender: Peer,
+    _receiver: Peer,
+}
+
+struct Ours {
+    pair: Rc<RefCell<Pair>>,
+    transport: Transport,
+}
+
+impl Lane for Ours {
+    fn name(&self) -> String {
+        self.transport.to_string()
+    }
+
+    fn transport(&self) -> Option<Transport> {
+        Some(self.transport)
+    }
+
+    fn largest(&self) -> usize {
+        self.transport.largest()
+    }
+
+    fn answers(&self) -> bool {
+        self.transport.answers()
+    }
+
+    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Turn> {
+        let asked = AskSender { transport: self.transport, payload, samples, stream };
+        self.pair.borrow_mut().sender.ask(&asked, CALL_LIMIT)
+    }
+}
+
+/// Starts the two processes and gives a lane for each transport on those of the engines that are here.
+///
+/// # Errors
+///
+/// If the placement is not possible, a process cannot be started, none of the engines is here, or this
+/// program has not called [`crate::play_if_peer`].
+pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
+    placement.check()?;
+    let (sender_cpu, receiver_cpu) = match placement {
+        Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
+        Placement::TwoCpus(sender, receiver) => (Some(sender), Some(receiver)),
+        Placement::Unpinned => (None, None),
+    };
+    let role = TransportReceiver { engines: engines.to_vec(), cpu: receiver_cpu };
+    let (receiver, offered) =
+        Peer::start::<Vec<(Engine, std::result::Result<Address, String>)>>(&Role::TransportReceiver(role))?;
+    let (mut here, mut missing) = (Vec::new(), Vec::new());
+    for (engine, address) in offered {
+        match address {
+            Ok(address) => here.push((engine, address)),
+            Err(why) => missing.push((engine, why)),
+        }
+    }
+    let present: Vec<Engine> = here.iter().map(|(engine, _)| *engine).collect();
+    let sockets: Vec<_> = here.iter().filter_map(|(_, address)| address.socket.clone()).collect();
+    let started =
+        Peer::start::<()>(&Role::TransportSender(TransportSender { addresses: here, cpu: sender_cpu }));
+    for socket in sockets {
+        drop(std::fs::remove_file(&socket));
+        drop(socket.parent().map(std::fs::remove_dir));
+    }
+    let pair = Rc::new(RefCell::new(Pair { sender: started?.0, _receiver: receiver }));
+    let mut transports = Transport::WITHOUT_ENGINE.to_vec();
+    for &engine in &present {
+        transports.extend([Transport::Call(engine), Transport::Oneway(engine)]);
+    }
+    let lane = |transport| Box::new(Ours { pair: Rc::clone(&pair), transport }) as Box<dyn Lane>;
+    Ok(Chosen { lanes: transports.into_iter().map(lane).collect(), missing })
+}

@@ -1,0 +1,349 @@
+//! The receiving process: sums up what arrives, and says when it was done.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use handoff_ipc::parcel::{Reader as ParcelReader, SharedBytes, Writer as ParcelWriter};
+use handoff_ipc::queue::{
+    Descriptor, EventFlag, MessageQueue, NOT_EMPTY, NOT_FULL, QueueError, Reader, Synchronized, Writer,
+};
+use handoff_ipc::{Binder, Call, Code, Error, ExceptionCode, Proxy, Result, Service, SharedMemory, Status};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::Transport;
+
+const ATTACH: Code = 1;
+const BEGIN: Code = 2;
+const SUM: Code = 3;
+const CPU_TIME: Code = 4;
+
+/// Bits of the event flag beside a buffer.
+pub(super) const FILLED: u32 = 1;
+/// The buffer may be filled again.
+pub(super) const EMPTIED: u32 = 2;
+
+/// A receiver that hears nothing for so long gives up.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// What the receiver says when it has summed a message up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Completion {
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    pub(super) at: u64,
+    /// The sum.
+    pub(super) sum: u32,
+}
+handoff_ipc::queue_item!(Completion { at: u64, sum: u32 });
+
+/// The sum of the bytes: what everybody does with a message.
+#[inline]
+pub fn sum(bytes: SharedBytes<'_>) -> u8 {
+    let mut total = 0_u8;
+    bytes.for_each_chunk::<1024>(|piece| {
+        total = total.wrapping_add(piece.iter().fold(0, |sum, byte| sum.wrapping_add(*byte)));
+    });
+    total
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+#[inline]
+pub(super) fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Receives by every transport.
+#[derive(Default, Clone)]
+pub(crate) struct Receiver {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    link: Option<Link>,
+    // Messages until the sender is told.
+    left: u64,
+    each: bool,
+    // The sender sleeps until it is told.
+    wake: bool,
+}
+
+/// What sender and receiver share.
+struct Link {
+    done: Writer<Completion, Synchronized>,
+    done_flag: EventFlag,
+    queue: MessageQueue<u8, Synchronized>,
+    memory: Arc<SharedMemory>,
+    flag: EventFlag,
+}
+
+impl State {
+    /// A message was summed up.
+    #[inline]
+    fn complete(&mut self, sum: u8) -> Result<()> {
+        self.left = self.left.saturating_sub(1);
+        if !self.each && self.left > 0 {
+            return Ok(());
+        }
+        let Some(link) = &mut self.link else { return Err(not_ready()) };
+        link.done.write(&[Completion { at: now(), sum: sum.into() }])?;
+        if self.wake {
+            link.done_flag.wake(NOT_EMPTY)?;
+        }
+        Ok(())
+    }
+}
+
+fn not_ready() -> Error {
+    Status::new(ExceptionCode::IllegalState, "nothing is attached yet").into()
+}
+
+impl Receiver {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attach(&self, data: &mut ParcelReader<'_>) -> Result<()> {
+        let done = MessageQueue::attach(data.read::<Descriptor<Completion, Synchronized>>()?)?;
+        let queue = MessageQueue::attach(data.read::<Descriptor<u8, Synchronized>>()?)?;
+        let memory = Arc::new(data.read::<SharedMemory>()?);
+        let flag = EventFlag::over(Arc::new(data.read::<SharedMemory>()?), 0)?;
+        let done_flag = done.event_flag().ok_or_else(not_ready)?;
+        self.state().link = Some(Link { done: done.writer()?, done_flag, queue, memory, flag });
+        Ok(())
+    }
+
+    /// Gets ready for messages by one transport.
+    fn begin(&self, way: &Begin) -> Result<()> {
+        let mut state = self.state();
+        (state.left, state.each, state.wake) = (way.messages, way.each, way.wake);
+        let Some(link) = &state.link else { return Err(not_ready()) };
+        let (messages, payload) = (way.messages, way.payload);
+        let shared = Arc::clone(&self.state);
+        let complete = move |sum| shared.lock().unwrap_or_else(PoisonError::into_inner).complete(sum).is_ok();
+        let run: Box<dyn FnOnce() + Send> = match way.way {
+            Way::Calls => return Ok(()),
+            Way::Memory => {
+                let (memory, flag) = (Arc::clone(&link.memory), link.flag.clone());
+                Box::new(move || from_memory(&memory, &flag, payload, messages, complete))
+            }
+            way => {
+                let mut reader = free_reader(&link.queue)?;
+                let flag = link.queue.event_flag().filter(|_| way == Way::QueueBlocking);
+                Box::new(move || from_queue(&mut reader, flag.as_ref(), payload, messages, complete))
+            }
+        };
+        thread::Builder::new()
+            .name("receiver".into())
+            .spawn(run)
+            .map(drop)
+            .map_err(|error| Error::io("cannot start a receiver", error))
+    }
+}
+
+/// The queue's reader, once the thread that had it before has ended.
+fn free_reader(queue: &MessageQueue<u8, Synchronized>) -> Result<Reader<u8, Synchronized>> {
+    for _ in 0..2000 {
+        match queue.reader() {
+            Err(QueueError::InUse(_)) => thread::sleep(Duration::from_micros(500)),
+            other => return Ok(other?),
+        }
+    }
+    Ok(queue.reader()?)
+}
+
+fn from_memory(
+    memory: &SharedMemory,
+    flag: &EventFlag,
+    payload: usize,
+    messages: u64,
+    complete: impl Fn(u8) -> bool,
+) {
+    for _ in 0..messages {
+        if flag.wait(FILLED, Some(SILENCE)).is_err() {
+            return;
+        }
+        let Some(message) = memory.bytes().slice(0, payload) else { return };
+        // The sender may fill the buffer again once this is known: last.
+        if !complete(sum(message)) || flag.wake(EMPTIED).is_err() {
+            return;
+        }
+    }
+}
+
+/// Sums messages up where they lie. With a flag it sleeps for them, without one it spins.
+fn from_queue(
+    reader: &mut Reader<u8, Synchronized>,
+    flag: Option<&EventFlag>,
+    payload: usize,
+    messages: u64,
+    complete: impl Fn(u8) -> bool,
+) {
+    for _ in 0..messages {
+        let mut idle = 0_u64;
+        let total = loop {
+            match reader.begin(payload) {
+                Ok(message) => {
+                    let [first, second] = message.span().runs();
+                    let total = sum(first).wrapping_add(sum(second));
+                    if message.commit(payload).is_err() {
+                        return;
+                    }
+                    break total;
+                }
+                Err(QueueError::Empty(_)) => match flag {
+                    Some(flag) => {
+                        if flag.wait(NOT_EMPTY, Some(SILENCE)).is_err() {
+                            return;
+                        }
+                    }
+                    None => {
+                        idle += 1;
+                        std::hint::spin_loop();
+                        // A sender that died leaves nobody spinning for ever.
+                        if idle > 20_000_000_000 {
+                            return;
+                        }
+                    }
+                },
+                Err(_) => return,
+            }
+        };
+        if !complete(total) {
+            return;
+        }
+        if let Some(flag) = flag
+            && flag.wake(NOT_FULL).is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// How messages are to be received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Calls,
+    QueueSpinning,
+    QueueBlocking,
+    Memory,
+}
+
+/// What a receiver gets ready for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begin {
+    way: Way,
+    messages: u64,
+    payload: usize,
+    each: bool,
+    wake: bool,
+}
+
+impl Begin {
+    /// So many messages; the sender is told of `each` or of the last.
+    pub(super) fn new(transport: Transport, messages: u64, payload: usize, each: bool) -> Self {
+        let way = match transport {
+            Transport::FmqSpinning => Way::QueueSpinning,
+            Transport::FmqBlocking => Way::QueueBlocking,
+            Transport::SharedMemory => Way::Memory,
+            Transport::Direct | Transport::Call(_) | Transport::Oneway(_) => Way::Calls,
+        };
+        Begin { way, messages, payload, each, wake: way != Way::QueueSpinning }
+    }
+}
+
+impl Service for Receiver {
+    fn descriptor(&self) -> &str {
+        ReceiverProxy::DESCRIPTOR
+    }
+
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        code: Code,
+        data: &mut ParcelReader<'_>,
+        reply: &mut ParcelWriter<'_>,
+    ) -> Result<()> {
+        match code {
+            SUM => {
+                let total = sum(data.read_bytes()?);
+                self.state().complete(total)?;
+                reply.write(&total)
+            }
+            ATTACH => self.attach(data),
+            BEGIN => {
+                let way = match data.read::<i32>()? {
+                    0 => Way::Calls,
+                    1 => Way::QueueSpinning,
+                    2 => Way::QueueBlocking,
+                    3 => Way::Memory,
+                    other => {
+                        let what = format!("{other} is no way to receive");
+                        return Err(Status::new(ExceptionCode::IllegalArgument, what).into());
+                    }
+                };
+                let (messages, payload): (u64, u64) = (data.read()?, data.read()?);
+                let (each, wake) = (data.read()?, data.read()?);
+                self.begin(&Begin { way, messages, payload: payload as usize, each, wake })
+            }
+            CPU_TIME => reply.write(&crate::rpc::role::process_cpu_time()),
+            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+        }
+    }
+}
+
+/// Talks to a [`Receiver`].
+#[derive(Debug, Clone)]
+pub(crate) struct ReceiverProxy(Binder);
+
+impl Proxy for ReceiverProxy {
+    const DESCRIPTOR: &'static str = "handoff.workloads.IReceiver";
+
+    fn wrap(binder: Binder) -> Self {
+        ReceiverProxy(binder)
+    }
+}
+
+impl ReceiverProxy {
+    pub(super) fn attach(
+        &self,
+        done: &Descriptor<Completion, Synchronized>,
+        queue: &Descriptor<u8, Synchronized>,
+        memory: &SharedMemory,
+        flag: &SharedMemory,
+    ) -> Result<()> {
+        let send = |to: &mut ParcelWriter<'_>| {
+            to.write(done)?;
+            to.write(queue)?;
+            to.write(memory)?;
+            to.write(flag)
+        };
+        self.0.call(ATTACH, send, |_| Ok(()))
+    }
+
+    pub(super) fn begin(&self, begin: &Begin) -> Result<()> {
+        let send = |to: &mut ParcelWriter<'_>| {
+            to.write(&(begin.way as i32))?;
+            to.write(&begin.messages)?;
+            to.write(&(begin.payload as u64))?;
+            to.write(&begin.each)?;
+            to.write(&begin.wake)
+        };
+        self.0.call(BEGIN, send, |_| Ok(()))
+    }
+
+    #[inline]
+    pub(super) fn sum(&self, payload: &[u8]) -> Result<u8> {
+        self.0.call(SUM, |to| to.write_bytes(payload), |from| from.read())
+    }
+
+    #[inline]
+    pub(super) fn sum_oneway(&self, payload: &[u8]) -> Result<()> {
+        self.0.oneway(SUM, |to| to.write_bytes(payload))
+    }
+
+    pub(super) fn cpu_time(&self) -> Result<u64> {
+        self.0.call(CPU_TIME, |_| Ok(()), |from| from.read())
+    }
+}
