@@ -49,7 +49,7 @@ pub fn queue_descriptor(bytes: &[u8]) -> Result<()> {
     };
     let grantors: Vec<Grantor> = grantors.iter().map(|bytes| Grantor::from_hidl(*bytes)).collect();
     let (region, file) = crate::shm::region::Region::create("handoff-fuzz", 4096)?;
-    let memory = crate::SharedMemory::adopt(file.try_clone().map_err(|e| Error::io("dup", e))?, 4096)?;
+    let memory = crate::SharedMemory::from_fd(file.try_clone().map_err(|e| Error::io("dup", e))?, 4096)?;
     drop(region);
     memory.write_at(0, &words[..words.len().min(4096)])?;
     if count & 8 == 0 {

@@ -52,7 +52,7 @@ unsafe impl Sync for ReadOnly {}
 
 impl Drop for ReadOnly {
     fn drop(&mut self) {
-        // SAFETY: mapped by `SharedMemory::adopt` with this length; nobody borrows it any longer.
+        // SAFETY: mapped by `SharedMemory::from_fd` with this length; nobody borrows it any longer.
         let _ = unsafe { munmap(self.start.cast_mut().cast(), self.len) };
     }
 }
@@ -70,8 +70,11 @@ impl SharedMemory {
         Ok(SharedMemory { file, mapping: Mapping::Writable(region) })
     }
 
-    /// Takes over memory of another process, as `len` bytes.
-    pub(crate) fn adopt(file: OwnedFd, len: usize) -> Result<Self> {
+    /// Takes over memory of another process, as `len` bytes: what came by some other way than a parcel.
+    ///
+    /// # Errors
+    /// If it is no memfd of just that size, or its size is not sealed.
+    pub fn from_fd(file: OwnedFd, len: usize) -> Result<Self> {
         let seals =
             fcntl_get_seals(&file).map_err(|_| Error::Protocol("memory that is not a memfd".into()))?;
         let mapping = if seals.contains(SealFlags::FUTURE_WRITE) || seals.contains(SealFlags::WRITE) {
@@ -93,7 +96,7 @@ impl SharedMemory {
     /// If the process has no descriptors or no addresses left.
     pub fn try_clone(&self) -> Result<Self> {
         let file = self.file.try_clone().map_err(|error| Error::io("cannot share memory", error))?;
-        SharedMemory::adopt(file, self.len())
+        SharedMemory::from_fd(file, self.len())
     }
 
     /// Number of bytes.
@@ -160,6 +163,13 @@ impl SharedMemory {
     }
 }
 
+/// To be handed over by some other way than a parcel.
+impl AsFd for SharedMemory {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 /// Its size, then its descriptor.
 impl Parcelable for SharedMemory {
     const LEAST_SIZE: usize = 8 + crate::parcel::FLAT_OBJECT_SIZE;
@@ -172,7 +182,7 @@ impl Parcelable for SharedMemory {
     fn read_from(from: &mut Reader<'_>) -> Result<Self> {
         let len: u64 = from.read()?;
         let len = usize::try_from(len).map_err(|_| from.bad("memory of an impossible size"))?;
-        SharedMemory::adopt(from.read_fd()?, len)
+        SharedMemory::from_fd(from.read_fd()?, len)
     }
 }
 
@@ -216,11 +226,11 @@ mod tests {
         let mine = SharedMemory::new(100).unwrap();
         let copy = || mine.file.try_clone().unwrap();
         for len in [0, 99, 101, usize::MAX] {
-            assert!(SharedMemory::adopt(copy(), len).is_err(), "{len}");
+            assert!(SharedMemory::from_fd(copy(), len).is_err(), "{len}");
         }
         assert!(SharedMemory::new(0).is_err());
         // No memfd at all.
         let file = OwnedFd::from(std::fs::File::open("/proc/self/status").unwrap());
-        assert!(SharedMemory::adopt(file, 100).is_err());
+        assert!(SharedMemory::from_fd(file, 100).is_err());
     }
 }

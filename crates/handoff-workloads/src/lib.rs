@@ -36,7 +36,7 @@ pub mod latency;
 pub mod measurement;
 mod net;
 mod outcome;
-mod peer;
+pub mod peer;
 pub mod phases;
 mod place;
 pub mod rpc;

@@ -39,15 +39,20 @@ const LONGEST: u32 = 256 << 20;
 /// Call it first in `main` of every program that runs [`crate::rpc`] workloads. They refuse to run
 /// otherwise, because a program that does not play would start its whole work again instead.
 pub fn play_if_peer() {
+    play(ROLE, role::play);
+}
+
+/// [`play_if_peer`] for roles of another crate, which stand in the environment as `name`.
+pub fn play<R: DeserializeOwned>(name: &str, play: impl FnOnce(R, Channel) -> Result<()>) {
     PLAYS.store(true, Ordering::Relaxed);
-    let Some(role) = std::env::var_os(ROLE) else { return };
+    let Some(role) = std::env::var_os(name) else { return };
     let played = role
         .into_string()
-        .map_err(|_| Error::parameter(ROLE, "is not text"))
+        .map_err(|_| Error::parameter("role", "is not text"))
         .and_then(|text| {
-            serde_json::from_str(&text).map_err(|error| Error::parameter(ROLE, error.to_string()))
+            serde_json::from_str(&text).map_err(|error| Error::parameter("role", error.to_string()))
         })
-        .and_then(|role: Role| role::play(role, Channel::to_parent()?));
+        .and_then(|role: R| play(role, Channel::to_parent()?));
     match played {
         Ok(()) => std::process::exit(0),
         Err(error) => {
@@ -67,7 +72,7 @@ pub fn play_in_test(test: &str) {
 
 /// One end of the talk between a peer and its parent.
 #[derive(Debug)]
-pub(crate) struct Channel(UnixStream);
+pub struct Channel(UnixStream);
 
 impl Channel {
     /// The parent's end, in a peer. Starts a thread that ends the process when the parent is gone.
@@ -87,6 +92,25 @@ impl Channel {
             .spawn(watch)
             .map_err(cannot)?;
         Ok(Channel(socket.into()))
+    }
+
+    /// Answers the parent: with what it asked for, or with why there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the parent is gone.
+    pub fn say<T: Serialize>(&mut self, result: Result<T>) -> Result<()> {
+        let answered = self.send(&Answer::from(result));
+        answered.map_err(|error| Error::io("cannot talk to the parent process", error))
+    }
+
+    /// The next question of the parent.
+    ///
+    /// # Errors
+    ///
+    /// If the parent is gone, or asks what this program does not know.
+    pub fn asked<T: DeserializeOwned>(&mut self) -> Result<T> {
+        self.receive().map_err(|error| Error::io("cannot talk to the parent process", error))
     }
 
     /// Sends one message.
@@ -114,7 +138,7 @@ impl Channel {
 
 /// What a peer answers: what was asked for, or why there is none.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer<T> {
+enum Answer<T> {
     Done(T),
     Failed(String),
 }
@@ -130,7 +154,7 @@ impl<T> From<Result<T>> for Answer<T> {
 
 /// A peer, seen from its parent. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub struct Peer {
     child: Child,
     channel: Channel,
     role: &'static str,
@@ -139,6 +163,19 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts a peer, waits until it is ready, and gives what it says then.
     pub(crate) fn start<A: DeserializeOwned>(role: &Role) -> Result<(Self, A)> {
+        Self::start_as(ROLE, role.name(), role)
+    }
+
+    /// Starts a peer of another crate, whose program calls [`play`] with the same `variable`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started or is not ready within a minute.
+    pub fn start_as<R: Serialize, A: DeserializeOwned>(
+        variable: &str,
+        name: &'static str,
+        role: &R,
+    ) -> Result<(Self, A)> {
         if !PLAYS.load(Ordering::Relaxed) {
             return Err(Error::NotSupported {
                 workload: "calls between processes",
@@ -146,14 +183,13 @@ impl Peer {
                     .into(),
             });
         }
-        let name = role.name();
         let cannot = |error: io::Error| Error::io(format!("cannot start the {name} process"), error);
         let (ours, theirs) = UnixStream::pair().map_err(cannot)?;
         let text = serde_json::to_string(role).map_err(|error| cannot(error.into()))?;
         let program = std::env::current_exe().map_err(cannot)?;
         let child = Command::new(program)
             .args(ARGUMENTS.get().into_iter().flatten())
-            .env(ROLE, text)
+            .env(variable, text)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .spawn()
@@ -164,22 +200,30 @@ impl Peer {
     }
 
     /// Asks for something and waits for the answer, at most `limit`.
-    pub(crate) fn ask<Q: Serialize, A: DeserializeOwned>(
-        &mut self,
-        question: &Q,
-        limit: Duration,
-    ) -> Result<A> {
+    ///
+    /// # Errors
+    ///
+    /// If it fails, dies or is late.
+    pub fn ask<Q: Serialize, A: DeserializeOwned>(&mut self, question: &Q, limit: Duration) -> Result<A> {
         self.tell(question)?;
         self.answer(limit)
     }
 
     /// Asks without waiting.
-    pub(crate) fn tell<Q: Serialize>(&mut self, question: &Q) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If it died.
+    pub fn tell<Q: Serialize>(&mut self, question: &Q) -> Result<()> {
         self.channel.send(question).map_err(|error| self.explain(error, Duration::ZERO))
     }
 
     /// Waits for the answer to what was asked.
-    pub(crate) fn answer<A: DeserializeOwned>(&mut self, limit: Duration) -> Result<A> {
+    ///
+    /// # Errors
+    ///
+    /// If it fails, dies or is late.
+    pub fn answer<A: DeserializeOwned>(&mut self, limit: Duration) -> Result<A> {
         self.channel
             .0
             .set_read_timeout(Some(limit))
@@ -194,8 +238,7 @@ impl Peer {
     }
 
     /// Its process id.
-    #[cfg(test)]
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 

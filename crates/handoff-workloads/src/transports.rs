@@ -259,7 +259,7 @@ fn row(lane: &dyn Lane, payload: usize, turns: &[Turn]) -> Result<Row> {
         ("payload".to_owned(), payload.into()),
     ]);
     let times = |name: &str, pick: fn(&Turn) -> &[u64]| {
-        let values = turns.iter().flat_map(|turn| pick(turn)).map(|&ns| ns as f64).collect();
+        let values = turns.iter().flat_map(pick).map(|&ns| ns as f64).collect();
         measurement(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values, &map)
     };
     let each = |value: fn(&Turn) -> f64| turns.iter().map(value).collect::<Vec<f64>>();

@@ -19,6 +19,8 @@ use clap::FromArgMatches as _;
 fn main() -> ExitCode {
     // The second process of a workload is this program, started again: it plays its role and ends here.
     handoff_workloads::play_if_peer();
+    #[cfg(feature = "peers")]
+    handoff_peers::play_if_peer();
     let args = legacy::rewrite(std::env::args_os());
     let matches = cli::command().get_matches_from(&args);
     let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -141,7 +141,7 @@ proptest! {
             .into_iter()
             .map(|(fd_index, offset, extent)| Grantor { fd_index, offset: offset as i32, extent })
             .collect();
-        let memory = crate::SharedMemory::adopt(file.try_clone().unwrap(), 4096).unwrap();
+        let memory = crate::SharedMemory::from_fd(file.try_clone().unwrap(), 4096).unwrap();
         for (index, word) in words.iter().enumerate() {
             memory.write_at(index * 64, &word.to_ne_bytes()).unwrap();
         }

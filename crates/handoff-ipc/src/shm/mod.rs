@@ -23,6 +23,8 @@ mod objects;
 #[cfg(not(loom))]
 mod oneway;
 #[cfg(not(loom))]
+mod patience;
+#[cfg(not(loom))]
 pub mod phases;
 #[cfg(not(loom))]
 mod place;

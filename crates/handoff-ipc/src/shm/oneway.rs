@@ -9,13 +9,15 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use handoff_placement::Priority;
+use handoff_placement::fast::current_cpu;
 
 use super::bell::{self, Rang};
 use super::link::Link;
 use super::objects::{self, Arrived};
+use super::patience::{Patience, SPIN};
 use super::remote::RemoteNode;
 use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
 use super::slot::{Entry, MAX_OBJECTS};
@@ -109,7 +111,8 @@ impl Sender {
         }
         let priority = Priority::current().map_or(0, Priority::pack);
         let (len, objects, size) = (len as u32, count as u32, size as u32);
-        let record = Record { len, code: call.code, node, priority, objects, size, spare: 0 };
+        let record =
+            Record { len, code: call.code, node, priority, objects, size, cpu: current_cpu().into() };
         // SAFETY: as above.
         unsafe { self.ring.put(self.written, record) };
         self.written = self.written.wrapping_add(size);
@@ -127,11 +130,21 @@ impl Sender {
     }
 }
 
+/// What the one thread that takes records out remembers.
+#[derive(Debug, Default)]
+struct Drained {
+    /// Bytes taken out so far.
+    at: u32,
+    /// Where the last record's sender ran.
+    cpu: u32,
+    patience: Patience,
+}
+
 /// The receiving end.
 pub(crate) struct Receiver {
     ring: Ring,
     // One thread at a time takes records out.
-    drained: Mutex<u32>,
+    drained: Mutex<Drained>,
     // Up to here every call is in its object's queue, which holds the object.
     queued: AtomicU32,
     // References given back after calls that are not: where the ring ended, object, count.
@@ -218,7 +231,7 @@ impl Receiver {
             if !to_run.is_empty() {
                 // Handlers may take long: the ring must not wait for them.
                 bell::leave(bell);
-                let more = self.ring.written() != *taken;
+                let more = self.ring.written() != taken.at;
                 drop(taken);
                 if more && bell::call_back(bell) == Rang::Tell {
                     self.rung(link);
@@ -230,6 +243,9 @@ impl Receiver {
                 }
                 continue;
             }
+            if self.look(&mut taken) {
+                continue;
+            }
             if !bell::may_sleep(bell) {
                 // The bell says what this side never wrote: the sender rang, look again.
                 if self.dead.load(Ordering::Acquire) {
@@ -237,7 +253,7 @@ impl Receiver {
                 }
                 continue;
             }
-            let empty = self.ring.written() == *taken;
+            let empty = self.ring.written() == taken.at;
             let idle = empty && !self.dead.load(Ordering::Acquire) && !pool::has_pending();
             if idle {
                 sync::wait(bell, bell::ASLEEP, Some(LINGER));
@@ -245,26 +261,44 @@ impl Receiver {
             let woken = bell::was_woken(bell) || !empty;
             if self.dead.load(Ordering::Acquire) || !woken {
                 bell::leave(bell);
-                if self.dead.load(Ordering::Acquire) || self.ring.written() == *taken {
+                if self.dead.load(Ordering::Acquire) || self.ring.written() == taken.at {
                     return;
                 }
             }
         }
     }
 
+    /// Looks for the next record for a while, where that is worth it. True if one is there.
+    fn look(&self, drained: &mut Drained) -> bool {
+        if !drained.patience.looks(drained.cpu, current_cpu().into()) {
+            return false;
+        }
+        let began = Instant::now();
+        let mut found = false;
+        while !found && began.elapsed() < SPIN && !self.dead.load(Ordering::Relaxed) && !pool::has_pending() {
+            for _ in 0..32 {
+                std::hint::spin_loop();
+            }
+            found = self.ring.written() != drained.at;
+        }
+        drained.patience.looked(found);
+        found
+    }
+
     /// Moves every record into its object's queue. Gives the objects whose queue needs a thread,
     /// which must be run whatever the outcome: their queues count on it.
-    fn drain(self: &Arc<Self>, link: &Arc<Link>, at: &mut u32) -> (Vec<Arc<LocalNode>>, Result<()>) {
+    fn drain(self: &Arc<Self>, link: &Arc<Link>, drained: &mut Drained) -> (Vec<Arc<LocalNode>>, Result<()>) {
         let mut to_run = Vec::new();
-        while self.ring.written() != *at {
-            let taken = match self.take(link, *at) {
+        while self.ring.written() != drained.at {
+            let taken = match self.take(link, drained.at) {
                 Ok(taken) => taken,
                 Err(error) => return (to_run, Err(error)),
             };
             let size = taken.as_ref().map_or_else(|size| *size, |taken| taken.record.size);
-            *at = at.wrapping_add(size);
-            self.ring.set_taken(*at);
+            drained.at = drained.at.wrapping_add(size);
+            self.ring.set_taken(drained.at);
             let Ok(taken) = taken else { continue };
+            drained.cpu = taken.record.cpu;
             // What the call refers to must be there when it is read, as the object itself is.
             let taken = Queued { held: objects::hold(link, &taken.entries), link: Arc::clone(link), taken };
             // An object that was given back meanwhile: its calls have nobody to go to.
@@ -275,7 +309,7 @@ impl Receiver {
                 to_run.push(node);
             }
         }
-        self.settle(link, *at);
+        self.settle(link, drained.at);
         (to_run, Ok(()))
     }
 

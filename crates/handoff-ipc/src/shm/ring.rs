@@ -41,7 +41,8 @@ pub(crate) struct Record {
     pub(crate) objects: u32,
     /// Bytes from this record to the next; a record with `SKIP` as its code only fills up the end.
     pub(crate) size: u32,
-    pub(crate) spare: u32,
+    /// Where the sender ran: a receiver beside it does not spin.
+    pub(crate) cpu: u32,
 }
 
 const SKIP: u32 = u32::MAX;
@@ -52,7 +53,7 @@ const _: () = assert!(RECORD == 32 && DATA.is_power_of_two());
 impl Record {
     /// Fills up `size` bytes before the end of the memory.
     pub(crate) fn filler(size: u32) -> Self {
-        Record { len: 0, code: SKIP, node: 0, priority: 0, objects: 0, size, spare: 0 }
+        Record { len: 0, code: SKIP, node: 0, priority: 0, objects: 0, size, cpu: 0 }
     }
 }
 
@@ -238,7 +239,7 @@ mod tests {
 
     fn record(len: usize, objects: usize) -> Record {
         let size = size_of_record(len, objects) as u32;
-        Record { len: len as u32, code: 9, node: 5, priority: 3, objects: objects as u32, size, spare: 0 }
+        Record { len: len as u32, code: 9, node: 5, priority: 3, objects: objects as u32, size, cpu: 0 }
     }
 
     #[test]

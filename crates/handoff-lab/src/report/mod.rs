@@ -1,8 +1,8 @@
 //! Reports: one HTML file each that opens offline, in light and in dark, on a desk and on a phone.
 //!
 //! [`page`] has what all reports share (style, template engine), [`chart`] draws SVG, and each kind of
-//! report is one file beside its template: [`suite`] for `handoff run`, [`experiment`] for `handoff lab`, [`mod@phases`]
-//! for `handoff phases`.
+//! report is one file beside its template: [`suite`] for `handoff run`, [`experiment`] for `handoff lab`,
+//! [`mod@phases`] for `handoff phases`, [`transports`] for `handoff transports`.
 
 pub mod chart;
 pub mod experiment;
@@ -10,6 +10,7 @@ pub mod page;
 pub mod phases;
 pub mod scale;
 pub mod suite;
+pub mod transports;
 mod waterfall;
 
 /// Why there is no report.

@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::host::{self, Address, Way};
 use super::service::{ProbeProxy, Stamps};
+use super::{Context, Engine};
 use crate::add_ints;
 use crate::error::{Error, Result};
 use crate::inversion;
 use crate::latency;
-use crate::peer::{Answer, Channel};
+use crate::peer::Channel;
 use crate::place::{self, Placement};
 use crate::transports::receiver::{Receiver, ReceiverProxy};
 use crate::transports::sender::{AskSender, Sender};
@@ -142,7 +143,7 @@ pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
             let (_runtime, ready) = split(started);
             say(&mut parent, ready)?;
             loop {
-                match parent.receive::<AskServer>().map_err(lost)? {
+                match parent.asked::<AskServer>()? {
                     AskServer::CpuTime => say(&mut parent, Ok(process_cpu_time()))?,
                     AskServer::StartPhases => {
                         engine_phases::start();
@@ -160,7 +161,7 @@ pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
             say(&mut parent, ready)?;
             let Some((_runtime, probe)) = connected else { return Ok(()) };
             loop {
-                let asked = parent.receive::<AskClient>().map_err(lost)?;
+                let asked = parent.asked::<AskClient>()?;
                 answer(&probe, asked, &mut parent)?;
             }
         }
@@ -169,7 +170,7 @@ pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
 
 /// How the transports' services are offered.
 fn way(engine: Engine) -> Way {
-    Way { engine, context: super::Context::Binder, inherit: true, inherit_user: false, plant: None }
+    Way { engine, context: Context::Binder, inherit: true, inherit_user: false, plant: None }
 }
 
 /// Receives by every transport; its answer to the parent says on which engines.
@@ -189,9 +190,8 @@ fn receive(role: TransportReceiver, mut parent: Channel) -> Result<()> {
         offered.push((engine, address));
     }
     say(&mut parent, Ok(offered))?;
-    match parent.receive::<AskServer>().map_err(lost)? {
-        AskServer::CpuTime => say(&mut parent, Ok(process_cpu_time())),
-    }
+    // It is asked nothing; this ends with the parent.
+    parent.asked::<serde::de::IgnoredAny>().map(drop)
 }
 
 /// Sends by every transport.
@@ -205,7 +205,7 @@ fn send(role: TransportSender, mut parent: Channel) -> Result<()> {
     say(&mut parent, ready)?;
     let Some(mut sender) = sender else { return Ok(()) };
     loop {
-        let asked = parent.receive::<AskSender>().map_err(lost)?;
+        let asked = parent.asked::<AskSender>()?;
         say(&mut parent, sender.turn(&asked))?;
     }
 }
@@ -237,11 +237,7 @@ fn split<T, U>(result: Result<(T, U)>) -> (Option<T>, Result<U>) {
 }
 
 fn say<T: Serialize>(parent: &mut Channel, result: Result<T>) -> Result<()> {
-    parent.send(&Answer::from(result)).map_err(lost)
-}
-
-fn lost(error: std::io::Error) -> Error {
-    Error::io("cannot talk to the parent process", error)
+    parent.say(result)
 }
 
 /// A call that failed, as an error of the workload.
@@ -280,7 +276,6 @@ fn payload_of(size: usize) -> Vec<u8> {
     (0..size).map(|i| (i % 251) as u8).collect()
 }
 
-fn process_cpu_time() -> u64 {
 /// CPU time of this process, in nanoseconds.
 pub(crate) fn process_cpu_time() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);

@@ -17,6 +17,7 @@ mod kernel;
 mod lab;
 mod latency;
 mod man;
+mod peers;
 mod phases;
 mod pin;
 mod placing;
@@ -29,6 +30,7 @@ mod servicemanager;
 mod target;
 mod throughput;
 mod trace;
+mod transports;
 mod workload;
 
 use clap::Subcommand;
@@ -83,6 +85,8 @@ pub(crate) enum Command {
     Throughput(throughput::Options),
     /// Export recordings (Perfetto, HTML), and put back what killed ones left behind
     Trace(trace::Options),
+    /// Compare the ways to another process: calls, oneway, queues, shared memory, and other people's
+    Transports(transports::Options),
     /// Run one workload once: hackbench, tcp-stream, tcp-rr, sched-pipe, wake-fanout, spin
     Workload(workload::Options),
 }
@@ -113,6 +117,7 @@ impl Command {
             Self::Target(options) => options.run(output),
             Self::Throughput(options) => options.run(output),
             Self::Trace(options) => options.run(output),
+            Self::Transports(options) => options.run(output),
             Self::Workload(options) => options.run(output),
         }
     }

@@ -1,0 +1,181 @@
+//! Other people's IPC beside ours, for comparison only.
+//!
+//! Each is used as its documentation recommends for a request that is answered: the client sends the
+//! payload, the server adds its bytes up with the same function as ours and answers with the sum, and
+//! the client waits. Client and server are two processes, placed as ours are, timed by the same clock.
+//!
+//! What the kernel has needs nothing. The libraries are behind the feature `libraries`, which nothing
+//! builds by default: they are much to compile.
+//!
+//! A program that uses this crate calls [`play_if_peer`] first in its `main`.
+
+mod kernel;
+#[cfg(feature = "libraries")]
+mod libraries;
+mod process;
+mod queues;
+mod stream;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use process::{Clients, PeerLane, open, play_if_peer};
+pub use queues::{QueueKind, queue_rates};
+
+/// One way of other people's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Two named pipes.
+    Pipe,
+    /// A Unix stream socket, each message behind its length.
+    UnixStream,
+    /// A Unix socket that keeps messages apart.
+    UnixSeqpacket,
+    /// TCP over loopback without Nagle's algorithm, each message behind its length.
+    Tcp,
+    /// POSIX message queues.
+    PosixMq,
+    /// A buffer that both have, and two eventfds.
+    EventFd,
+    /// iceoryx2: request and response, with events.
+    Iceoryx2,
+    /// D-Bus without a bus: `zbus`, peer to peer.
+    Zbus,
+    /// gRPC over a Unix socket: `tonic`, with raw bytes as messages, which is less than protobuf does.
+    Tonic,
+    /// Cap'n Proto RPC over a Unix socket: `capnp-rpc`.
+    Capnp,
+    /// `ipc-channel`, as Servo uses it: byte channels.
+    IpcChannel,
+    /// ZeroMQ: REQ and REP over a Unix socket.
+    ZeroMq,
+}
+
+impl Kind {
+    /// All of them, whether this build has them or not.
+    pub const ALL: [Kind; 12] = [
+        Kind::Pipe,
+        Kind::UnixStream,
+        Kind::UnixSeqpacket,
+        Kind::Tcp,
+        Kind::PosixMq,
+        Kind::EventFd,
+        Kind::Iceoryx2,
+        Kind::Zbus,
+        Kind::Tonic,
+        Kind::Capnp,
+        Kind::IpcChannel,
+        Kind::ZeroMq,
+    ];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Pipe => "pipe",
+            Kind::UnixStream => "Unix stream",
+            Kind::UnixSeqpacket => "Unix seqpacket",
+            Kind::Tcp => "TCP loopback",
+            Kind::PosixMq => "POSIX mq",
+            Kind::EventFd => "eventfd + memory",
+            Kind::Iceoryx2 => "iceoryx2",
+            Kind::Zbus => "zbus p2p",
+            Kind::Tonic => "tonic (gRPC)",
+            Kind::Capnp => "capnp-rpc",
+            Kind::IpcChannel => "ipc-channel",
+            Kind::ZeroMq => "ZeroMQ",
+        }
+    }
+
+    /// The version that this build has: of the kernel for what the kernel has.
+    pub fn version(self) -> String {
+        match self {
+            Kind::Iceoryx2 => locked("iceoryx2"),
+            Kind::Zbus => locked("zbus"),
+            Kind::Tonic => locked("tonic"),
+            Kind::Capnp => locked("capnp-rpc"),
+            Kind::IpcChannel => locked("ipc-channel"),
+            Kind::ZeroMq => locked("zmq"),
+            _ => format!("Linux {}", rustix::system::uname().release().to_string_lossy()),
+        }
+    }
+
+    /// Largest message, in bytes.
+    pub fn largest(self) -> usize {
+        match self {
+            // What the kernel allows without a privilege.
+            Kind::PosixMq => 8192,
+            // A message is one buffer, of which the kernel grants a socket about 200 KiB.
+            Kind::UnixSeqpacket => 128 << 10,
+            _ => handoff_workloads::transports::MAX_PAYLOAD,
+        }
+    }
+
+    /// How many clients one server takes.
+    pub fn many_clients(self) -> bool {
+        // One pair of pipes, of queues, or one buffer: those have one client.
+        !matches!(self, Kind::Pipe | Kind::PosixMq | Kind::EventFd)
+    }
+
+    /// Serves for ever at `address`; calls `ready` once clients can connect.
+    fn serve(self, address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
+        match self {
+            Kind::Pipe => kernel::pipe::serve(address, ready),
+            Kind::UnixStream => kernel::sockets::serve_unix(address, ready),
+            Kind::UnixSeqpacket => kernel::sockets::serve_seqpacket(address, ready),
+            Kind::Tcp => kernel::sockets::serve_tcp(address, ready),
+            Kind::PosixMq => kernel::mq::serve(address, ready),
+            Kind::EventFd => kernel::eventfd::serve(address, ready),
+            #[cfg(feature = "libraries")]
+            other => libraries::serve(other, address, ready),
+            #[cfg(not(feature = "libraries"))]
+            other => Err(not_built(other)),
+        }
+    }
+
+    /// Connects to `address`.
+    fn connect(self, address: &Path) -> io::Result<Ask> {
+        match self {
+            Kind::Pipe => kernel::pipe::connect(address),
+            Kind::UnixStream => kernel::sockets::connect_unix(address),
+            Kind::UnixSeqpacket => kernel::sockets::connect_seqpacket(address),
+            Kind::Tcp => kernel::sockets::connect_tcp(address),
+            Kind::PosixMq => kernel::mq::connect(address),
+            Kind::EventFd => kernel::eventfd::connect(address),
+            #[cfg(feature = "libraries")]
+            other => libraries::connect(other, address),
+            #[cfg(not(feature = "libraries"))]
+            other => Err(not_built(other)),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Sends a payload and gives the sum that the server answers with.
+type Ask = Box<dyn FnMut(&[u8]) -> io::Result<u8>>;
+
+#[cfg(not(feature = "libraries"))]
+fn not_built(kind: Kind) -> io::Error {
+    io::Error::other(format!("{kind} is not part of this build; build with the feature `libraries`"))
+}
+
+/// The version in the lock file that this program was built from.
+fn locked(package: &str) -> String {
+    let name = format!("name = \"{package}\"\nversion = \"");
+    let lock = include_str!("../../../Cargo.lock");
+    let version = lock.split_once(&name).and_then(|(_, rest)| rest.split_once('"'));
+    version.map_or_else(|| "unknown".to_owned(), |(version, _)| version.to_owned())
+}
+
+/// What every server does with a message.
+fn sum(message: &[u8]) -> u8 {
+    handoff_workloads::transports::sum(message.into())
+}

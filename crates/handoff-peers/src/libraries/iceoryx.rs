@@ -1,0 +1,89 @@
+//! iceoryx2: request and response, with an event each way so that both sides sleep.
+
+use std::io;
+use std::path::Path;
+
+use handoff_workloads::transports::MAX_PAYLOAD;
+use iceoryx2::port::listener::Listener;
+use iceoryx2::port::notifier::Notifier;
+use iceoryx2::prelude::*;
+
+use super::failed;
+use crate::Ask;
+
+type Requests =
+    iceoryx2::service::port_factory::request_response::PortFactory<ipc::Service, [u8], (), u8, ()>;
+
+/// Clients that a server takes.
+const CLIENTS: usize = 16;
+
+fn service(node: &Node<ipc::Service>, address: &Path) -> io::Result<Requests> {
+    let name = ServiceName::new(&format!("{}/sum", address.display())).map_err(failed)?;
+    node.service_builder(&name)
+        .request_response::<[u8], u8>()
+        .max_clients(CLIENTS)
+        .open_or_create()
+        .map_err(failed)
+}
+
+fn event(
+    node: &Node<ipc::Service>,
+    address: &Path,
+    which: &str,
+) -> io::Result<(Notifier<ipc::Service>, Listener<ipc::Service>)> {
+    let name = ServiceName::new(&format!("{}/{which}", address.display())).map_err(failed)?;
+    let service = node
+        .service_builder(&name)
+        .event()
+        .max_notifiers(2 * CLIENTS)
+        .max_listeners(2 * CLIENTS)
+        .open_or_create()
+        .map_err(failed)?;
+    Ok((
+        service.notifier_builder().create().map_err(failed)?,
+        service.listener_builder().create().map_err(failed)?,
+    ))
+}
+
+fn wait(listener: &Listener<ipc::Service>) -> io::Result<()> {
+    listener.blocking_wait(|_| ()).map(drop).map_err(failed)
+}
+
+pub(super) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
+    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
+    let server = service(&node, address)?.server_builder().create().map_err(failed)?;
+    let (_, asked) = event(&node, address, "asked")?;
+    let (answered, _) = event(&node, address, "answered")?;
+    ready();
+    loop {
+        wait(&asked)?;
+        while let Some(request) = server.receive().map_err(failed)? {
+            let sum = crate::sum(request.payload());
+            request.send_copy(sum).map_err(failed)?;
+            answered.notify().map_err(failed)?;
+        }
+    }
+}
+
+pub(super) fn connect(address: &Path) -> io::Result<Ask> {
+    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
+    let client = service(&node, address)?
+        .client_builder()
+        .initial_max_slice_len(MAX_PAYLOAD)
+        .create()
+        .map_err(failed)?;
+    let (asked, _) = event(&node, address, "asked")?;
+    let (_, answered) = event(&node, address, "answered")?;
+    Ok(Box::new(move |message| {
+        let _node = &node;
+        let request = client.loan_slice_uninit(message.len()).map_err(failed)?;
+        let pending = request.write_from_slice(message).send().map_err(failed)?;
+        asked.notify().map_err(failed)?;
+        loop {
+            if let Some(response) = pending.receive().map_err(failed)? {
+                return Ok(*response);
+            }
+            wait(&answered)?;
+        }
+    }))
+}

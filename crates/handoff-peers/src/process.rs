@@ -1,0 +1,309 @@
+//! The two processes of a peer: started, asked, ended.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use handoff_workloads::peer::{Channel, Peer, play};
+use handoff_workloads::transports::{Lane, Turn};
+use handoff_workloads::{Error, Placement, Result};
+use rustix::process::getpid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+use crate::Kind;
+
+/// In the environment of such a process: its role.
+const ROLE: &str = "HANDOFF_PEERS_ROLE";
+/// Nothing takes longer, unless a process hangs.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Requests before those that count.
+const WARM_UP: u32 = 20;
+
+/// What a process is.
+#[derive(Debug, Serialize, Deserialize)]
+struct Role {
+    kind: Kind,
+    address: PathBuf,
+    serves: bool,
+    cpu: Option<usize>,
+    /// For a client: whose CPU time counts, too.
+    server: u32,
+}
+
+/// What a client is asked.
+#[derive(Debug, Serialize, Deserialize)]
+enum Ask {
+    /// Requests alone, then in a row: a [`Turn`].
+    Turn { payload: usize, samples: u32, stream: u32 },
+    /// As many requests as fit into so many milliseconds: their number.
+    Run { payload: usize, millis: u64 },
+}
+
+/// Plays a role, and does not return, if this process was started as a peer's.
+pub fn play_if_peer() {
+    play(ROLE, run);
+}
+
+fn run(role: Role, mut parent: Channel) -> Result<()> {
+    if let Some(cpu) = role.cpu {
+        let mut mask = CpuSet::new();
+        mask.set(cpu);
+        // Its first thread, too: what the library starts runs where that one may.
+        let pinned = sched_setaffinity(None, &mask).and_then(|()| sched_setaffinity(Some(getpid()), &mask));
+        pinned.map_err(|error| Error::io(format!("cannot run on CPU {cpu}"), error))?;
+    }
+    let failed = |error| Error::io(role.kind.name(), error);
+    if role.serves {
+        let mut told = false;
+        let served = role.kind.serve(&role.address, &mut || {
+            told = true;
+            drop(parent.say(Ok(())));
+        });
+        if !told {
+            return parent.say::<()>(served.map_err(failed));
+        }
+        return served.map_err(failed);
+    }
+    let mut ask = match role.kind.connect(&role.address) {
+        Ok(ask) => ask,
+        Err(error) => return parent.say::<()>(Err(failed(error))),
+    };
+    parent.say(Ok(()))?;
+    loop {
+        match parent.asked::<Ask>()? {
+            Ask::Turn { payload, samples, stream } => {
+                let turn = turn(&mut ask, payload, samples, stream, role.server);
+                parent.say(turn.map_err(failed))?;
+            }
+            Ask::Run { payload, millis } => {
+                let count = run_for(&mut ask, payload, Duration::from_millis(millis));
+                parent.say(count.map_err(failed))?;
+            }
+        }
+    }
+}
+
+fn message(payload: usize) -> (Vec<u8>, u8) {
+    let message: Vec<u8> = (0..payload).map(|i| (i % 251) as u8).collect();
+    let sum = crate::sum(&message);
+    (message, sum)
+}
+
+fn checked(sum: u8, expected: u8) -> std::io::Result<()> {
+    if sum == expected {
+        Ok(())
+    } else {
+        Err(std::io::Error::other("the payload did not arrive as it was sent"))
+    }
+}
+
+fn turn(
+    ask: &mut crate::Ask,
+    payload: usize,
+    samples: u32,
+    stream: u32,
+    server: u32,
+) -> std::io::Result<Turn> {
+    let (message, expected) = message(payload);
+    let mut turn = Turn { messages: stream, ..Turn::default() };
+    for index in 0..WARM_UP + samples {
+        let began = Instant::now();
+        let sum = ask(&message)?;
+        let took = began.elapsed();
+        checked(sum, expected)?;
+        if index >= WARM_UP {
+            turn.caller.push(took.as_nanos() as u64);
+        }
+    }
+    let (cpu, began) = (cpu_time(server), Instant::now());
+    for _ in 0..stream {
+        checked(ask(&message)?, expected)?;
+    }
+    turn.elapsed = began.elapsed().as_nanos() as u64;
+    turn.cpu = cpu_time(server) - cpu;
+    Ok(turn)
+}
+
+fn run_for(ask: &mut crate::Ask, payload: usize, time: Duration) -> std::io::Result<u64> {
+    let (message, expected) = message(payload);
+    let began = Instant::now();
+    let mut count = 0;
+    while began.elapsed() < time {
+        checked(ask(&message)?, expected)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// CPU nanoseconds of this process and of another, of all threads that live.
+fn cpu_time(other: u32) -> u64 {
+    let of = |pid: u32| -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let ran = |path: PathBuf| {
+            let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        tasks.filter_map(|task| ran(task.path())).sum()
+    };
+    of(std::process::id()) + of(other)
+}
+
+/// A server of a peer and clients of it. They end when it is dropped, and leave no file.
+pub struct Clients {
+    clients: Vec<Peer>,
+    _server: Peer,
+    folder: PathBuf,
+}
+
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Clients({} of {})", self.clients.len(), self.folder.display())
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
+
+impl Clients {
+    /// Starts a server and so many clients of it.
+    ///
+    /// # Errors
+    ///
+    /// If this build has no such peer, it does not run here, or this program has not called
+    /// [`play_if_peer`].
+    pub fn start(kind: Kind, placement: Placement, clients: usize) -> Result<Self> {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        placement.check()?;
+        let (client_cpu, server_cpu) = match placement {
+            Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
+            Placement::TwoCpus(client, server) => (Some(client), Some(server)),
+            Placement::Unpinned => (None, None),
+        };
+        let unique = format!("handoff-peer-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(unique);
+        std::fs::create_dir(&folder).map_err(|error| Error::io("cannot make a folder", error))?;
+        let address = folder.join("peer");
+        let start = |serves, cpu, server| {
+            let role = Role { kind, address: address.clone(), serves, cpu, server };
+            Peer::start_as::<Role, ()>(ROLE, kind.name(), &role)
+        };
+        let started = start(true, server_cpu, 0).and_then(|(server, ())| {
+            let pid = server.pid();
+            let clients = (0..clients).map(|_| Ok(start(false, client_cpu, pid)?.0)).collect::<Result<_>>();
+            Ok((server, clients?))
+        });
+        match started {
+            Ok((server, clients)) => Ok(Clients { clients, _server: server, folder }),
+            Err(error) => {
+                drop(std::fs::remove_dir_all(&folder));
+                Err(error)
+            }
+        }
+    }
+
+    /// Requests that all clients together make in a second, each as many as it can.
+    ///
+    /// # Errors
+    ///
+    /// If a process dies or a request fails.
+    pub fn rate(&mut self, payload: usize, time: Duration) -> Result<f64> {
+        let asked = Ask::Run { payload, millis: time.as_millis() as u64 };
+        self.clients.iter_mut().try_for_each(|client| client.tell(&asked))?;
+        let mut total = 0;
+        for client in &mut self.clients {
+            total += client.answer::<u64>(LIMIT)?;
+        }
+        Ok(total as f64 / time.as_secs_f64())
+    }
+}
+
+/// A peer as a lane of `handoff transports`.
+#[derive(Debug)]
+pub struct PeerLane {
+    kind: Kind,
+    pair: Clients,
+}
+
+/// Starts a server and a client of a peer.
+///
+/// # Errors
+///
+/// As [`Clients::start`].
+pub fn open(kind: Kind, placement: Placement) -> Result<Box<dyn Lane>> {
+    Ok(Box::new(PeerLane { kind, pair: Clients::start(kind, placement, 1)? }))
+}
+
+impl Lane for PeerLane {
+    fn name(&self) -> String {
+        self.kind.name().to_owned()
+    }
+
+    fn version(&self) -> Option<String> {
+        Some(self.kind.version())
+    }
+
+    fn largest(&self) -> usize {
+        self.kind.largest()
+    }
+
+    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Turn> {
+        self.pair.clients[0].ask(&Ask::Turn { payload, samples, stream }, LIMIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use handoff_workloads::peer::play_in_test;
+
+    /// The function that peers of unit tests run.
+    #[test]
+    fn peer_main() {
+        play_if_peer();
+    }
+
+    /// Those that this build has.
+    fn built() -> Vec<Kind> {
+        let kernel = Kind::ALL.len() - 6;
+        if cfg!(feature = "libraries") { Kind::ALL.to_vec() } else { Kind::ALL[..kernel].to_vec() }
+    }
+
+    #[test]
+    fn every_peer_adds_up_every_payload() {
+        play_in_test("process::tests::peer_main");
+        for kind in built() {
+            let mut lane = open(kind, Placement::Unpinned).unwrap_or_else(|error| panic!("{kind}: {error}"));
+            assert!(lane.version().is_some_and(|version| version != "unknown"), "{kind}");
+            for payload in [1, 1000, lane.largest()] {
+                let turn = lane.turn(payload, 3, 5).unwrap_or_else(|error| panic!("{kind}: {error}"));
+                assert_eq!((turn.caller.len(), turn.messages), (3, 5), "{kind}");
+                assert!(turn.elapsed > 0, "{kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_takes_several_clients_where_it_can() {
+        play_in_test("process::tests::peer_main");
+        for kind in built().into_iter().filter(|kind| kind.many_clients()) {
+            let mut clients = Clients::start(kind, Placement::Unpinned, 3)
+                .unwrap_or_else(|error| panic!("{kind}: {error}"));
+            let rate = clients.rate(64, Duration::from_millis(50)).unwrap_or_else(|e| panic!("{kind}: {e}"));
+            assert!(rate > 0.0, "{kind}");
+            let folder = clients.folder.clone();
+            drop(clients);
+            assert!(!folder.exists(), "{kind} leaves nothing");
+        }
+    }
+
+    #[test]
+    fn a_placement_that_cannot_be_is_refused() {
+        play_in_test("process::tests::peer_main");
+        let refused = open(Kind::Pipe, Placement::SameCpu(4000)).err().expect("refused").to_string();
+        assert!(refused.contains("CPU 4000"), "{refused}");
+    }
+}

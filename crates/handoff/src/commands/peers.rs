@@ -1,0 +1,29 @@
+//! Other people's transports, where this program was built with them.
+
+use handoff_workloads::Placement;
+use handoff_workloads::transports::Lane;
+
+/// Adds a lane for each of them; what cannot run here goes to `missing`.
+#[cfg(not(feature = "peers"))]
+pub(super) fn add(_: &mut Vec<Box<dyn Lane>>, _: Placement, _: &mut Vec<String>) -> anyhow::Result<()> {
+    anyhow::bail!(
+        "this program was built without other people's transports: build it with \
+         `cargo build --release -p handoff --features peers`, or run `cargo xtask bench peers`"
+    )
+}
+
+/// Adds a lane for each of them; what cannot run here goes to `missing`.
+#[cfg(feature = "peers")]
+pub(super) fn add(
+    lanes: &mut Vec<Box<dyn Lane>>,
+    placement: Placement,
+    missing: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    for kind in handoff_peers::Kind::ALL {
+        match handoff_peers::open(kind, placement) {
+            Ok(lane) => lanes.push(lane),
+            Err(error) => missing.push(format!("{kind}: {error}")),
+        }
+    }
+    Ok(())
+}
