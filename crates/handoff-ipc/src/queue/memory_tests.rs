@@ -1,3 +1,5 @@
+//! Descriptors that a hostile peer could send, and the layouts of those that we make.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The counters against a model of a bounded queue, and scribbled over.
+
 use proptest::prelude::*;
 
 use super::*;
