@@ -91,6 +91,16 @@ impl Builder {
         self
     }
 
+    /// Compiles a frozen version, such as `aidl_api/sample/2`: services answer with its number and
+    /// its hash.
+    ///
+    /// # Errors
+    /// If the folder is no frozen version, or was changed since.
+    pub fn frozen(self, folder: impl Into<PathBuf>) -> Result<Self, BuildError> {
+        let frozen = crate::verify(&folder.into()).map_err(|error| BuildError::Invalid(error.to_string()))?;
+        Ok(self.version(frozen.version, frozen.hash).source(frozen.folder))
+    }
+
     /// Writes below this folder instead of `OUT_DIR`.
     #[must_use]
     pub fn out_dir(mut self, folder: impl Into<PathBuf>) -> Self {

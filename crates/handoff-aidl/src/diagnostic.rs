@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Patch, Renderer, Snippet};
 use serde::Serialize;
 
 use crate::source::{Sources, Span};
 
 /// Past so many diagnostics nobody reads on; the rest is counted.
 const MOST: usize = 200;
+
+/// Names among which the one that was meant is looked for.
+const MOST_CANDIDATES: usize = 2000;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -188,56 +191,103 @@ fn groups<'a>(diagnostic: &'a Diagnostic, sources: &'a Sources) -> Vec<Group<'a>
         Severity::Warning => Level::WARNING,
     };
     let title = level.primary_title(diagnostic.message.as_str());
-    let snippet = |span: Span, kind: AnnotationKind, label: &'a str| {
-        let file = sources.file(span.file);
-        let annotation = kind.span(visible(file.text(), span));
-        let annotation = if label.is_empty() { annotation } else { annotation.label(label) };
-        (file, annotation)
+    let help = |group: Group<'a>| match &diagnostic.help {
+        Some(help) => group.element(Level::HELP.message(help.as_str())),
+        None => group,
     };
-    let Some(span) = diagnostic.span else {
-        let group = Group::with_title(title);
-        return vec![match &diagnostic.help {
-            Some(help) => group.element(Level::HELP.message(help.as_str())),
-            None => group,
-        }];
+    let Some(span) = diagnostic.span else { return vec![help(Group::with_title(title))] };
+    let places: Vec<Span> =
+        std::iter::once(span).chain(diagnostic.related.iter().map(|(at, _)| *at)).collect();
+    let Some(window) = Window::over(span, &places, sources) else {
+        // A line that nobody could read anyway.
+        let Place { file, line, column, .. } = Place::of(span, sources);
+        let origin = Origin::path(file).line(line).char_column(column);
+        return vec![help(title.element(origin))];
     };
-    let (file, primary) = snippet(span, AnnotationKind::Primary, &diagnostic.label);
-    let mut source = Snippet::source(file.text()).path(file.path().to_string_lossy()).annotation(primary);
+    let mut source =
+        window.snippet(sources).annotation(window.mark(AnnotationKind::Primary, span, &diagnostic.label));
     let mut others = Vec::new();
     for (place, what) in &diagnostic.related {
-        let (other, annotation) = snippet(*place, AnnotationKind::Context, what);
-        if place.file == span.file {
-            source = source.annotation(annotation);
-        } else {
-            others.push(
-                Snippet::source(other.text()).path(other.path().to_string_lossy()).annotation(annotation),
-            );
+        if window.holds(*place) {
+            source = source.annotation(window.mark(AnnotationKind::Context, *place, what));
+        } else if let Some(window) = Window::over(*place, &[], sources) {
+            others.push(window.snippet(sources).annotation(window.mark(
+                AnnotationKind::Context,
+                *place,
+                what,
+            )));
         }
     }
     let mut group = title.element(source);
     for other in others {
         group = group.element(other);
     }
-    match (&diagnostic.fix, &diagnostic.help) {
-        (Some(fix), help) => {
-            let file = sources.file(fix.span.file);
-            let help = help.as_deref().unwrap_or("write");
-            let patch = Patch::new(fix.span.range(), fix.replacement.as_str());
-            vec![group, Level::HELP.secondary_title(help).element(Snippet::source(file.text()).patch(patch))]
+    match &diagnostic.fix {
+        Some(fix) if window.holds(fix.span) => {
+            let what = diagnostic.help.as_deref().unwrap_or("write");
+            let start = window.start;
+            let range = fix.span.range();
+            let patch = Patch::new(range.start - start..range.end - start, fix.replacement.as_str());
+            let file = sources.file(span.file);
+            let source = Snippet::source(&file.text()[window.start..window.end]).line_start(window.line);
+            vec![group, Level::HELP.secondary_title(what).element(source.patch(patch))]
         }
-        (None, Some(help)) => vec![group.element(Level::HELP.message(help.as_str()))],
-        (None, None) => vec![group],
+        _ => vec![help(group)],
     }
 }
 
-/// A span that has something to point at: the end of a file is its last character.
-fn visible(text: &str, span: Span) -> std::ops::Range<usize> {
-    let range = span.range();
-    if range.start < text.len() || text.is_empty() {
-        return range;
+/// The lines of a file that a diagnostic shows.
+struct Window {
+    file: crate::source::FileId,
+    start: usize,
+    end: usize,
+    /// Number of the first line.
+    line: usize,
+}
+
+/// Bytes of a line that can be shown.
+const LONGEST_LINE: usize = 1000;
+/// Bytes of a window: what is further away gets one of its own.
+const WIDEST: usize = 4000;
+
+impl Window {
+    /// The lines of a place, and of the others that are near. `None` if a line is too long to be shown.
+    fn over(main: Span, others: &[Span], sources: &Sources) -> Option<Self> {
+        let source = sources.file(main.file);
+        let text = source.text();
+        let lines = |span: Span| {
+            let from = text[..span.range().start.min(text.len())].rfind('\n').map_or(0, |end| end + 1);
+            let to = span.range().end.min(text.len());
+            (from, text[to..].find('\n').map_or(text.len(), |length| to + length))
+        };
+        let (mut start, mut end) = lines(main);
+        for other in others.iter().filter(|other| other.file == main.file) {
+            let (from, to) = lines(*other);
+            if end.max(to) - start.min(from) <= WIDEST {
+                (start, end) = (start.min(from), end.max(to));
+            }
+        }
+        let fits = text[start..end].split('\n').all(|line| line.len() <= LONGEST_LINE);
+        let line = source.line_and_column(start as u32).0;
+        fits.then_some(Window { file: main.file, start, end, line })
     }
-    let last = text.trim_end().len();
-    last..last
+
+    fn holds(&self, span: Span) -> bool {
+        span.file == self.file && span.range().start >= self.start && span.range().end <= self.end
+    }
+
+    fn snippet<'a>(&self, sources: &'a Sources) -> Snippet<'a, Annotation<'a>> {
+        let file = sources.file(self.file);
+        Snippet::source(&file.text()[self.start..self.end])
+            .line_start(self.line)
+            .path(file.path().to_string_lossy())
+    }
+
+    fn mark<'a>(&self, kind: AnnotationKind, span: Span, label: &'a str) -> Annotation<'a> {
+        let range = span.range();
+        let annotation = kind.span(range.start - self.start..range.end - self.start);
+        if label.is_empty() { annotation } else { annotation.label(label) }
+    }
 }
 
 /// A diagnostic for programs: places counted from 1, columns in characters.
@@ -324,9 +374,15 @@ impl Place {
 
 /// The one of `known` that was probably meant by `word`.
 pub(crate) fn similar<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // What is longer is no slip of the pen, and comparing takes the product of the lengths.
+    if word.len() > 64 {
+        return None;
+    }
     let limit = (word.chars().count() / 3).clamp(1, 3);
     known
         .into_iter()
+        .take(MOST_CANDIDATES)
+        .filter(|candidate| candidate.len().abs_diff(word.len()) <= 3)
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= limit && *candidate != word)
         .min()

@@ -4,16 +4,28 @@
 pub mod ast;
 mod builder;
 pub mod check;
+mod compat;
+mod convert;
+mod describe;
 pub mod diagnostic;
+mod format;
+mod freeze;
 pub mod lex;
 mod load;
 pub mod model;
 mod parse;
 mod prelude;
+mod print;
 mod rust;
 pub mod source;
 
 pub use builder::{BuildError, Builder};
+pub use compat::{Change, compare};
+pub use convert::{Converted, from_hidl};
+pub use describe::{Described, DescribedField, DescribedMethod, DescribedValue, describe};
+pub use format::format;
+pub use freeze::{FreezeError, Frozen, freeze, verify};
 pub use load::{Compilation, Options, compile};
 pub use parse::parse;
+pub use print::{Printed, Style, print};
 pub use rust::{RustOptions, generate};

@@ -208,7 +208,14 @@ impl Loader<'_> {
         for parsed in self.documents.iter().filter(|parsed| named.contains(&parsed.file)) {
             let path = self.sources.file(parsed.file).path();
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-            if parsed.document.language == Language::Hidl || parsed.document.items.is_empty() {
+            if parsed.document.language == Language::Hidl {
+                continue;
+            }
+            if parsed.document.items.is_empty() {
+                let span = Span { file: parsed.file, start: 0, end: 0 };
+                let diagnostic = Diagnostic::warning(span, "this file defines nothing")
+                    .help(format!("a file of AIDL defines one type, here `{stem}`"));
+                self.diagnostics.push(diagnostic);
                 continue;
             }
             if !parsed.document.items.iter().any(|item| item.name.text == stem) {

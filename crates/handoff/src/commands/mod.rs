@@ -7,6 +7,7 @@
 
 mod add_ints;
 mod affinity_study;
+mod aidl;
 mod completions;
 mod cores;
 mod doctor;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     AddInts(add_ints::Options),
     /// Time CPU-bound tasks as the kernel places them, on one slow core, and on a fast core each
     AffinityStudy(affinity_study::Options),
+    /// Compile interfaces (.aidl, .hal) to Rust; check, format, convert and freeze them
+    Aidl(aidl::Options),
     /// Print the completions for a shell
     Completions(completions::Options),
     /// Show the CPUs: classes, clusters, caches, siblings, and which may be used
@@ -97,6 +100,7 @@ impl Command {
         match self {
             Self::AddInts(options) => options.run(output),
             Self::AffinityStudy(options) => options.run(output),
+            Self::Aidl(options) => options.run(output),
             Self::Completions(options) => options.run(output),
             Self::Cores(options) => options.run(output),
             Self::Doctor(options) => options.run(output),

@@ -1,0 +1,7 @@
+package sample.everything;
+
+@FixedSize
+parcelable Point {
+    int x = -3;
+    int y;
+}

@@ -1,0 +1,412 @@
+//! `handoff aidl`: compile, check and convert interfaces.
+
+use std::fmt::{self, Display};
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use handoff_aidl::diagnostic::{Diagnostics, Record, Severity};
+use handoff_aidl::source::{Language, Sources};
+use handoff_aidl::{Change, Compilation, FreezeError, Options as Includes, RustOptions};
+use serde::Serialize;
+
+use crate::output::{Advice as _, Format, Output, Verdict};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff aidl check aidl/                       what is wrong with the files, with places
+  handoff aidl build aidl/ --out src/interfaces.rs
+  handoff aidl fmt aidl/ --check                 does every file look as it should?
+  handoff aidl from-hidl 1.0/ --out aidl/        a HIDL package as AIDL
+  handoff aidl compat aidl_api/sample/1 aidl/    may a client of version 1 call this?
+  handoff aidl freeze aidl/ --api aidl_api/sample";
+
+/// Compile interfaces (.aidl, .hal) to Rust; check, format, convert and freeze them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+    /// Look for imported files below this folder.
+    #[arg(short = 'I', long = "include", global = true, value_name = "FOLDER")]
+    includes: Vec<PathBuf>,
+    /// Where HIDL packages are that begin with a name, as for hidl-gen.
+    #[arg(short = 'r', long = "package-root", global = true, value_name = "NAME:FOLDER", value_parser = package_root)]
+    package_roots: Vec<(String, PathBuf)>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Write Rust traits, proxies and stubs
+    #[command(
+        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal"
+    )]
+    Build {
+        /// Files, or folders with files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The file to write; standard output without.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// A Rust type for a type of the files, such as a parcelable without fields.
+        #[arg(long = "map", value_name = "NAME=RUST_PATH", value_parser = mapping)]
+        types: Vec<(String, String)>,
+        /// What services answer to getInterfaceVersion.
+        #[arg(long, value_name = "N", requires = "hash")]
+        version: Option<u32>,
+        /// What services answer to getInterfaceHash.
+        #[arg(long, value_name = "HASH", requires = "version")]
+        hash: Option<String>,
+    },
+    /// Say what is wrong with files, and what to write instead
+    #[command(after_help = "Examples:\n  handoff aidl check aidl/\n  handoff aidl check aidl/ --format json")]
+    Check {
+        /// Files, or folders with files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Show what files mean: full names, transaction codes, values of constants
+    #[command(
+        after_help = "Examples:\n  handoff aidl dump aidl/IFoo.aidl\n  handoff aidl dump 1.0/ --format json"
+    )]
+    Dump {
+        /// Files, or folders with files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Lay files out as Android does; comments stay
+    #[command(after_help = "Examples:\n  handoff aidl fmt aidl/\n  handoff aidl fmt aidl/ --check")]
+    Fmt {
+        /// Files, or folders with files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Change nothing; exit status 1 if a file would change.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Convert a HIDL package to AIDL, queues and memory included
+    #[command(after_help = "Examples:\n  handoff aidl from-hidl vendor/sample/benchmark/1.0 --out aidl")]
+    FromHidl {
+        /// Files, or folders with files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The folder to write to; standard output without.
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
+    /// Say whether those who use an older version can go on with a newer one
+    #[command(after_help = "Examples:\n  handoff aidl compat aidl_api/sample/1 aidl/")]
+    Compat {
+        /// The older version: a file or a folder.
+        old: PathBuf,
+        /// The newer version.
+        new: PathBuf,
+    },
+    /// Keep the present interfaces as the next version, which never changes again
+    #[command(after_help = "Examples:\n  handoff aidl freeze aidl/ --api aidl_api/sample")]
+    Freeze {
+        /// Files, or folders with files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The folder of the versions.
+        #[arg(long, value_name = "FOLDER")]
+        api: PathBuf,
+    },
+}
+
+fn package_root(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, folder) = text.split_once(':').ok_or("write NAME:FOLDER, such as vendor.sample:hal")?;
+    Ok((name.to_owned(), folder.into()))
+}
+
+fn mapping(text: &str) -> Result<(String, String), String> {
+    let (name, path) = text.split_once('=').ok_or("write NAME=RUST_PATH, such as a.Foo=crate::Foo")?;
+    Ok((name.to_owned(), path.to_owned()))
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        match &self.what {
+            What::Build { files, out, types, version, hash } => {
+                let types = types.iter().cloned().collect();
+                let options = RustOptions { types, version: *version, hash: hash.clone() };
+                self.build(output, files, out.as_deref(), &options)
+            }
+            What::Check { files } => {
+                let compilation = self.compile(files);
+                let found = Found::of(&compilation, &compilation.diagnostics);
+                output.result(&found)?;
+                Ok(Verdict::of(found.errors == 0))
+            }
+            What::Dump { files } => match self.sound(output, files)? {
+                Some(compilation) => {
+                    output.result(&Dumped(handoff_aidl::describe(&compilation)))?;
+                    Ok(Verdict::Pass)
+                }
+                None => Ok(Verdict::Fail),
+            },
+            What::Fmt { files, check } => self.format(output, files, *check),
+            What::FromHidl { files, out } => self.from_hidl(output, files, out.as_deref()),
+            What::Compat { old, new } => self.compat(output, old, new),
+            What::Freeze { files, api } => self.freeze(output, files, api),
+        }
+    }
+
+    fn compile(&self, files: &[PathBuf]) -> Compilation {
+        let options = Includes {
+            includes: self.includes.clone(),
+            package_roots: self.package_roots.clone(),
+            ..Includes::default()
+        };
+        handoff_aidl::compile(&options, files)
+    }
+
+    /// What files mean, unless they have errors, which are printed.
+    fn sound(&self, output: &Output, files: &[PathBuf]) -> anyhow::Result<Option<Compilation>> {
+        let compilation = self.compile(files);
+        complain(output, &compilation, &compilation.diagnostics)?;
+        Ok((!compilation.diagnostics.has_errors()).then_some(compilation))
+    }
+
+    fn build(
+        &self,
+        output: &Output,
+        files: &[PathBuf],
+        out: Option<&Path>,
+        options: &RustOptions,
+    ) -> anyhow::Result<Verdict> {
+        let Some(compilation) = self.sound(output, files)? else { return Ok(Verdict::Fail) };
+        let code = match handoff_aidl::generate(&compilation, options) {
+            Ok(code) => code,
+            Err(wrong) => {
+                complain(output, &compilation, &wrong)?;
+                return Ok(Verdict::Fail);
+            }
+        };
+        match out {
+            Some(path) => write(path, &code)?,
+            None => output.bytes(code.as_bytes())?,
+        }
+        Ok(Verdict::Pass)
+    }
+
+    fn format(&self, output: &Output, files: &[PathBuf], check: bool) -> anyhow::Result<Verdict> {
+        let (mut good, mut changed) = (true, Vec::new());
+        for path in interface_files(files)? {
+            let text = read(&path)?;
+            let language =
+                Language::of(&path).with_context(|| format!("{} is no interface", path.display()))?;
+            let mut sources = Sources::new();
+            let file = sources.add(&path, text.clone(), language);
+            match handoff_aidl::format(&sources, file) {
+                Ok(new) if new == text => {}
+                Ok(new) => {
+                    if !check {
+                        write(&path, &new)?;
+                    }
+                    changed.push(path.display().to_string());
+                }
+                Err(wrong) => {
+                    good = false;
+                    print_notes(output, &wrong.render(&sources, colour()));
+                }
+            }
+        }
+        output.result(&Formatted { changed: changed.clone(), check })?;
+        Ok(Verdict::of(good && !(check && !changed.is_empty())))
+    }
+
+    fn from_hidl(&self, output: &Output, files: &[PathBuf], out: Option<&Path>) -> anyhow::Result<Verdict> {
+        let Some(compilation) = self.sound(output, files)? else { return Ok(Verdict::Fail) };
+        let Ok(converted) = handoff_aidl::from_hidl(&compilation) else { return Ok(Verdict::Fail) };
+        for file in &converted.files {
+            match out {
+                Some(folder) => write(&folder.join(&file.path), &file.text)?,
+                None => output.line(format_args!("// {}\n{}", file.path.display(), file.text))?,
+            }
+        }
+        if out.is_some() {
+            output.line(format_args!("{} files written", converted.files.len()))?;
+        }
+        converted.notes.iter().for_each(|note| output.note(format_args!("note: {note}")));
+        complain(output, &converted.compilation, &converted.compilation.diagnostics)?;
+        Ok(Verdict::of(!converted.compilation.diagnostics.has_errors()))
+    }
+
+    fn compat(&self, output: &Output, old: &Path, new: &Path) -> anyhow::Result<Verdict> {
+        let (old, new) = (&[old.to_owned()], &[new.to_owned()]);
+        let (Some(old), Some(new)) = (self.sound(output, old)?, self.sound(output, new)?) else {
+            return Ok(Verdict::Fail);
+        };
+        let changes = handoff_aidl::compare(&old, &new);
+        let broken = changes.iter().any(|change| change.severity == Severity::Error);
+        output.result(&Compared { compatible: !broken, changes })?;
+        Ok(Verdict::of(!broken))
+    }
+
+    fn freeze(&self, output: &Output, files: &[PathBuf], api: &Path) -> anyhow::Result<Verdict> {
+        let Some(compilation) = self.sound(output, files)? else { return Ok(Verdict::Fail) };
+        match handoff_aidl::freeze(&compilation, api) {
+            Ok(frozen) => {
+                let folder = frozen.folder.display().to_string();
+                output.result(&Kept { version: frozen.version, hash: frozen.hash, folder })?;
+                Ok(Verdict::Pass)
+            }
+            Err(FreezeError::Incompatible { version, changes }) => {
+                output.result(&Compared { compatible: false, changes })?;
+                output.note(format_args!("those who use version {version} would break: nothing was frozen"));
+                Ok(Verdict::Fail)
+            }
+            Err(error @ FreezeError::Touched { .. }) => {
+                Err(error).advise("take the change back: what is frozen was promised to others")
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn colour() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+fn print_notes(output: &Output, text: &str) {
+    if !text.trim().is_empty() {
+        output.note(text.trim_end());
+    }
+}
+
+/// Says what is wrong where results do not stand: on standard error, or as JSON where that was asked for.
+fn complain(output: &Output, compilation: &Compilation, wrong: &Diagnostics) -> anyhow::Result<()> {
+    match output.format() {
+        Format::Json if wrong.has_errors() => output.json(&Found::of(compilation, wrong)),
+        _ => {
+            print_notes(output, &wrong.render(&compilation.sources, colour()));
+            Ok(())
+        }
+    }
+}
+
+/// The interface files that arguments stand for.
+fn interface_files(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = Vec::new();
+    for path in arguments {
+        if path.is_dir() { folders.push(path.clone()) } else { found.push(path.clone()) }
+    }
+    while let Some(folder) = folders.pop() {
+        let entries =
+            std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        for entry in entries {
+            let path = entry.with_context(|| format!("cannot read {}", folder.display()))?.path();
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+            } else if Language::of(&path).is_some() {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        bail!("there is no .aidl or .hal file");
+    }
+    Ok(found)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What is wrong with files.
+#[derive(Serialize)]
+struct Found {
+    files: usize,
+    errors: usize,
+    warnings: usize,
+    diagnostics: Vec<Record>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Found {
+    fn of(compilation: &Compilation, wrong: &Diagnostics) -> Self {
+        let diagnostics = wrong.records(&compilation.sources);
+        Found {
+            files: compilation.inputs.len(),
+            errors: wrong.errors(),
+            warnings: diagnostics.iter().filter(|one| one.severity == Severity::Warning).count(),
+            diagnostics,
+            text: wrong.render(&compilation.sources, std::io::stdout().is_terminal()),
+        }
+    }
+}
+
+impl Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        write!(f, "{} files, {} errors, {} warnings", self.files, self.errors, self.warnings)
+    }
+}
+
+/// What files mean.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Dumped(Vec<handoff_aidl::Described>);
+
+impl Display for Dumped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join("\n\n"))
+    }
+}
+
+/// Which files were, or would be, laid out anew.
+#[derive(Serialize)]
+struct Formatted {
+    changed: Vec<String>,
+    #[serde(skip)]
+    check: bool,
+}
+
+impl Display for Formatted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.check { "would change" } else { "changed" };
+        self.changed.iter().try_for_each(|path| writeln!(f, "{path} {what}"))?;
+        write!(f, "{} files {what}", self.changed.len())
+    }
+}
+
+/// What changed between two versions.
+#[derive(Serialize)]
+struct Compared {
+    compatible: bool,
+    changes: Vec<Change>,
+}
+
+impl Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.changes.iter().try_for_each(|change| writeln!(f, "{change}\n"))?;
+        f.write_str(if self.compatible { "compatible" } else { "not compatible" })
+    }
+}
+
+/// A version that was frozen.
+#[derive(Serialize)]
+struct Kept {
+    version: u32,
+    hash: String,
+    folder: String,
+}
+
+impl Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {} is frozen in {}\nhash {}", self.version, self.folder, self.hash)
+    }
+}

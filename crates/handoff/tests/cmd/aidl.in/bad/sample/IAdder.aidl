@@ -1,0 +1,6 @@
+package sample;
+
+interface IAdder {
+    oneway void reset();
+    int add(int a, Strng b);
+}
