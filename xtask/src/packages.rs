@@ -40,6 +40,11 @@ const NEEDS: &[Need] = &[
         for_what: "comparing boot images with the reference tools'",
     },
     Need {
+        program: "unpack_bootimg",
+        package: "mkbootimg",
+        for_what: "comparing boot images with the reference tools'",
+    },
+    Need {
         program: "abootimg",
         package: "abootimg",
         for_what: "comparing boot images with the reference tools'",
@@ -51,6 +56,7 @@ const NEEDS: &[Need] = &[
     Need { program: "ip", package: "iproute2", for_what: "network namespaces" },
     Need { program: "tc", package: "iproute2", for_what: "queues that limit a rate" },
     Need { program: "perf", package: "linux-perf", for_what: "comparing traces with perf's reading of them" },
+    Need { program: "flock", package: "util-linux", for_what: "targets that are held by another run" },
     Need { program: "ssh", package: "openssh-client", for_what: "targets behind ssh" },
     Need { program: "sshd", package: "openssh-server", for_what: "targets behind ssh" },
     Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },

@@ -14,6 +14,11 @@ fn rust() -> Vec<Source> {
     sources().into_iter().filter(|source| source.has_extension("rs")).collect()
 }
 
+/// `tests.rs`, or `NAME_tests.rs` beside `NAME.rs`.
+fn is_tests(source: &Source) -> bool {
+    source.path.file_stem().is_some_and(|name| name == "tests" || name.to_string_lossy().ends_with("_tests"))
+}
+
 fn assert_none(wrong: &[String], rule: &str) {
     assert!(wrong.is_empty(), "{rule}:\n{}", wrong.join("\n"));
 }
@@ -31,7 +36,7 @@ fn a_file_is_one_idea() {
 #[test]
 fn a_file_begins_with_what_it_is_for() {
     let begins = |source: &Source| {
-        if source.path.ends_with("tests.rs") {
+        if is_tests(source) {
             return true; // Its name says it.
         }
         let first = source.text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
@@ -50,7 +55,7 @@ fn unsafe_code_is_where_the_book_says() {
     let attribute = concat!("allow(", "unsafe_code)");
     let found: BTreeSet<String> = rust()
         .iter()
-        .filter(|source| source.is_in("src") && !source.path.ends_with("tests.rs"))
+        .filter(|source| source.is_in("src") && !is_tests(source))
         .filter(|source| source.text.contains(attribute))
         .map(|source| source.path.display().to_string())
         .collect();

@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Bytes that travel each way.
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     payload: usize,
-    /// Where client and server run: same-cpu[:N], two-cpus[:N,M] or unpinned.
+    /// Where client and server run: `same-cpu[:N]`, `two-cpus[:N,M]` or `unpinned`.
     #[arg(long, default_value = "same-cpu", value_name = "WHERE")]
     placement: Placement,
     /// Also write a page with a waterfall chart.

@@ -73,7 +73,7 @@ impl List {
     after_help = "Examples:\n  handoff target check ssh://lab-7 adb://emulator-5554\n  handoff target check guest"
 )]
 struct Check {
-    /// The machines: local, guest, ssh://[user@]host[:port], adb://SERIAL.
+    /// The machines: `local`, `guest`, `ssh://[user@]host[:port]`, `adb://SERIAL`.
     #[arg(required = true, value_name = "ADDRESS")]
     addresses: Vec<Address>,
     /// Start this handoff there, built for that machine, not the one that runs here.
@@ -148,7 +148,7 @@ impl Check {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  handoff target doctor ssh://lab-7")]
 struct Doctor {
-    /// The machine: local, guest, ssh://[user@]host[:port], adb://SERIAL.
+    /// The machine: `local`, `guest`, `ssh://[user@]host[:port]`, `adb://SERIAL`.
     #[arg(value_name = "ADDRESS")]
     address: Address,
 }
