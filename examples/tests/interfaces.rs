@@ -6,7 +6,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use handoff_examples::interfaces::sample::base::v1_0 as base;
@@ -272,11 +272,16 @@ impl World {
     }
 }
 
+/// The driver has one place for a manager, which a process takes once: its tests share it.
+static ON_DRIVER: LazyLock<World> = LazyLock::new(World::new);
+
 /// Runs a test with the service in this process, then with that of another.
 fn on_each<P: Proxy>(name: &str, here: P, test: impl Fn(&P)) {
     test(&here);
-    let world = World::new();
-    test(&world.find(name));
+    match second_engine() {
+        EngineKind::Binder => test(&ON_DRIVER.find(name)),
+        _ => test(&World::new().find(name)),
+    }
 }
 
 // ---- the tests ------------------------------------------------------------------------------
