@@ -231,7 +231,7 @@ impl<T: Item + Copy, const N: usize> Item for [T; N] {
     }
 }
 
-/// Makes a struct an [`Item`](crate::queue::Item): its fields, in order, at the offsets that C gives
+/// Makes a struct an [`crate::queue::Item`]: its fields, in order, at the offsets that C gives
 /// them. Padding is written as zeros.
 #[macro_export]
 macro_rules! queue_item {

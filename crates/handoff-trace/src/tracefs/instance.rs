@@ -1,7 +1,7 @@
 //! A trace buffer of our own: nothing that others record is touched.
 //!
 //! An instance is a folder in `instances/`; its name says which process made it, so that one left
-//! behind by a kill can be told from one in use ([`super::restore`]). It needs no journal beside
+//! behind by a kill can be told from one in use ([`super::restore()`]). It needs no journal beside
 //! it: the folder appears in the same system call as the thing to be undone.
 
 use std::fs;
