@@ -46,7 +46,7 @@ fn find_among(domain: Domain, chosen: Option<OsString>, mounted: &[PathBuf]) -> 
         }
         _ if Binderfs::is_supported() => format!(
             "there is no Binder driver for the {domain} domain (/dev/{name}), but this kernel has binderfs: \
-             `handoff binder mount FOLDER` makes one"
+             `mount -t binder binder FOLDER` makes one, and ${FOLDER_VARIABLE} names the folder"
         ),
         _ => format!(
             "there is no Binder driver for the {domain} domain (/dev/{name}), and this kernel has no binderfs: \

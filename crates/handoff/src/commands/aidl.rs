@@ -147,7 +147,7 @@ impl Options {
                 None => Ok(Verdict::Fail),
             },
             What::Fmt { files, check } => self.format(output, files, *check),
-            What::FromHidl { files, out } => self.from_hidl(output, files, out.as_deref()),
+            What::FromHidl { files, out } => self.convert_hidl(output, files, out.as_deref()),
             What::Compat { old, new } => self.compat(output, old, new),
             What::Freeze { files, api } => self.freeze(output, files, api),
         }
@@ -214,10 +214,15 @@ impl Options {
             }
         }
         output.result(&Formatted { changed: changed.clone(), check })?;
-        Ok(Verdict::of(good && !(check && !changed.is_empty())))
+        Ok(Verdict::of(good && (!check || changed.is_empty())))
     }
 
-    fn from_hidl(&self, output: &Output, files: &[PathBuf], out: Option<&Path>) -> anyhow::Result<Verdict> {
+    fn convert_hidl(
+        &self,
+        output: &Output,
+        files: &[PathBuf],
+        out: Option<&Path>,
+    ) -> anyhow::Result<Verdict> {
         let Some(compilation) = self.sound(output, files)? else { return Ok(Verdict::Fail) };
         let Ok(converted) = handoff_aidl::from_hidl(&compilation) else { return Ok(Verdict::Fail) };
         for file in &converted.files {
