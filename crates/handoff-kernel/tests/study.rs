@@ -2,7 +2,7 @@
 //! kernel, so that it boots.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use handoff_kernel::document::Block;
 use handoff_kernel::guest::{Acceleration, Arch, Guest, Stopper};
@@ -104,6 +104,22 @@ impl Case {
             tell: &|_| {},
         };
         study::run(&study, &options, measure)
+    }
+}
+
+#[test]
+fn every_study_of_the_project_can_be_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let is_study = |path: &PathBuf| path.to_string_lossy().ends_with("-study.toml");
+    let files: Vec<_> = fs::read_dir(folder)
+        .expect("the folder")
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_study)
+        .collect();
+    assert!(files.len() >= 2, "{files:?}");
+    for file in files {
+        Study::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
 }
 

@@ -31,7 +31,10 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "handoff-targets",
         ],
     ),
-    ("handoff-benches", &["handoff-lab", "handoff-workloads", "handoff-ipc", "handoff-placement"]),
+    (
+        "handoff-benches",
+        &["handoff-kernel", "handoff-lab", "handoff-workloads", "handoff-ipc", "handoff-placement"],
+    ),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),
     ("handoff-java", &["handoff-ipc", "handoff-placement"]),
     ("handoff-python", &["handoff-ipc", "handoff-placement"]),

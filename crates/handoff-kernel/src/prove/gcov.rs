@@ -144,7 +144,7 @@ mod tests {
     fn what_gcov_writes_is_understood() {
         require!(require_tool("gcc").and_then(|_| require_tool("gcov")));
         let folder = tempfile::tempdir().expect("a folder");
-        let source = "static int half(int x)\n{\n\tif (x % 3 == 0)\n\t\treturn 0;\n\treturn x / 2;\n}\n\
+        let source = "static __attribute__((noinline)) int half(int x)\n{\n\tif (x % 3 == 0)\n\t\treturn 0;\n\treturn x / 2;\n}\n\
                       int main(void)\n{\n\tint sum = 0;\n\tfor (int i = 0; i < 9; i++)\n\t\tsum += half(i);\n\treturn sum == 0;\n}\n";
         std::fs::write(folder.path().join("x.c"), source).expect("written");
         let run = |program: &str, arguments: &[&str]| {

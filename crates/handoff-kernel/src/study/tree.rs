@@ -220,10 +220,11 @@ mod tests {
         study.restore().expect("restored");
         assert_eq!(read(), A);
 
-        let bad = parse(
-            FEATURE.replace("two(a)", "absent(a)").replace("uno(a)", "nowhere(a)").as_bytes(),
-            &Limits::default(),
-        );
+        let elsewhere = FEATURE
+            .replace("two(a)", "absent(a)")
+            .replace("uno(a)", "nowhere(a)")
+            .replace("return 0", "return gone");
+        let bad = parse(elsewhere.as_bytes(), &Limits::default());
         let error = study.bring_to(Stage::With, &[], &bad.expect("good"), None, "k").expect_err("a conflict");
         assert!(matches!(error, StudyError::Conflict { .. }), "{error}");
         assert_eq!(read(), A, "nothing was written");

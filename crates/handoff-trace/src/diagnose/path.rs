@@ -2,7 +2,8 @@
 //!
 //! It is followed back from the end. While the caller runs or waits for a CPU, that is what the
 //! transaction does. While it sleeps, the task that woke it was working towards that wake-up; so
-//! the sleep is replaced by what the waker did meanwhile, and so on down the chain.
+//! the sleep is replaced by what the waker did meanwhile, and so on down the chain. A caller that waits
+//! with a time limit, looks and waits on was waiting for the task that woke it in the end all along.
 
 use serde::Serialize;
 
@@ -12,6 +13,9 @@ use crate::model::timeline::{Since, State, Timeline};
 
 /// Chains of wakers are followed so deep; a longer one is a loop of tasks that wake each other.
 const MAX_DEPTH: usize = 24;
+
+/// A caller that runs for less than this between two sleeps has only looked whether its reply is there.
+const LOOK_NS: u64 = 1_000_000;
 
 /// A piece of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -78,13 +82,19 @@ impl Walk<'_> {
     fn follow(&mut self, tid: Tid, start: u64, end: u64, waited_for_by: Option<Tid>, depth: usize) {
         let intervals = self.timeline.tasks.get(&tid).map_or(&[][..], |line| line.between(start, end));
         let mut upto = end;
+        // Whose wake-up ended the wait that an earlier sleep of the caller may have been part of, and for
+        // how long the caller ran since.
+        let (mut awaits, mut ran) = (None, 0);
         for interval in intervals.iter().rev() {
             let (from, to) = (interval.start.max(start), interval.end.min(upto));
             if to < upto {
                 self.step(tid, to, upto, Doing::Unknown, waited_for_by);
             }
             match interval.state {
-                State::Running { cpu } => self.step(tid, from, to, Doing::Running { cpu }, waited_for_by),
+                State::Running { cpu } => {
+                    ran += to.saturating_sub(from);
+                    self.step(tid, from, to, Doing::Running { cpu }, waited_for_by);
+                }
                 State::Runnable { since, .. } => self.waits(tid, from, to, since, waited_for_by),
                 State::Blocked { .. } => {
                     let answers = interval.wake.is_some_and(|wake| self.timeline.answers(wake));
@@ -95,7 +105,12 @@ impl Walk<'_> {
                         Some(wake)
                             if (!wake.interrupt || answers) && wake.waker != 0 && depth < MAX_DEPTH =>
                         {
+                            (awaits, ran) = ((depth == 0).then_some(wake.waker), 0);
                             self.follow(wake.waker, from, to, Some(tid), depth + 1);
+                        }
+                        Some(_) if let Some(waker) = awaits.filter(|_| ran < LOOK_NS) => {
+                            ran = 0;
+                            self.follow(waker, from, to, Some(tid), depth + 1);
                         }
                         Some(_) => self.step(tid, from, to, Doing::Sleeping, waited_for_by),
                         None => self.step(tid, from, to, Doing::Unknown, waited_for_by),

@@ -189,6 +189,22 @@ fn a_real_time_task_behind_a_fair_one_is_throttled() {
 }
 
 #[test]
+fn a_caller_that_looks_and_waits_on_was_waiting_for_its_callee() {
+    // The callee is kept from its CPU; a timer ends the caller's first wait, which it begins again.
+    let between = vec![
+        blocks(90, 1, 0, OTHER),
+        Event { context: Context(8), ..waking(500, 0, OTHER, CALLER, 0) },
+        Event { context: Context(8), ..wakeup(501, 0, OTHER, CALLER, 0) },
+        blocks(510, 0, 0, CALLER),
+        blocks(520, 0, CALLER, 0),
+        preempts(800, 1, OTHER, CALLEE),
+    ];
+    let diagnosis = diagnose(call(between));
+    assert_eq!(main_cause(&diagnosis), (Kind::BusyCpu, CALLEE, Some(OTHER)));
+    assert!(!diagnosis.causes.iter().any(|cause| cause.kind == Kind::Slept), "{diagnosis}");
+}
+
+#[test]
 fn interrupts_are_taken_off_the_time_of_who_ran() {
     let between = vec![
         blocks(120, 1, 0, CALLEE),
