@@ -50,7 +50,7 @@ impl Server for Dispatch {
         let answered =
             params.get().and_then(|params| params.get_as::<capnp::data::Reader<'_>>()).and_then(|data| {
                 let sum = crate::sum(data);
-                results.get().set_as::<capnp::data::Reader<'_>>(&[sum])
+                results.get().set_as::<capnp::data::Owned>(&[sum][..])
             });
         let promise = match answered {
             Ok(()) => Promise::ok(()),
@@ -128,7 +128,7 @@ pub(super) fn connect(address: &Path) -> io::Result<Ask> {
                 0,
                 Some(capnp::MessageSize { word_count: message.len() as u64 / 8 + 8, cap_count: 0 }),
             );
-            request.get().set_as::<capnp::data::Reader<'_>>(message).map_err(failed)?;
+            request.get().set_as::<capnp::data::Owned>(message).map_err(failed)?;
             let response = request.send().promise.await.map_err(failed)?;
             let answer = response.get().and_then(|answer| answer.get_as::<capnp::data::Reader<'_>>());
             answer.map_err(failed)?.first().copied().ok_or_else(|| io::ErrorKind::InvalidData.into())

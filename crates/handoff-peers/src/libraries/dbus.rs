@@ -28,12 +28,10 @@ pub(super) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
         let mut connections = Vec::new();
         loop {
             let (stream, _) = listener.accept().await?;
-            let connection = Builder::unix_stream(stream)
+            let connection = Builder::unix_stream(stream.into_std()?)
                 .server(zbus::Guid::generate())
-                .map_err(failed)?
                 .p2p()
                 .serve_at(OBJECT, Sum)
-                .map_err(failed)?
                 .build()
                 .await
                 .map_err(failed)?;
@@ -46,7 +44,7 @@ pub(super) fn connect(address: &Path) -> io::Result<Ask> {
     let runtime = runtime()?;
     let connection = runtime.block_on(async {
         let stream = UnixStream::connect(address).await?;
-        Builder::unix_stream(stream).p2p().build().await.map_err(failed)
+        Builder::unix_stream(stream.into_std()?).p2p().build().await.map_err(failed)
     })?;
     Ok(Box::new(move |message| {
         let answer = runtime.block_on(connection.call_method(
