@@ -55,7 +55,7 @@ cd /sys/kernel/tracing
 echo 0 > tracing_on; echo > trace; echo 1 > events/sched/sched_switch/enable; echo 1 > tracing_on
 handoff exec --cpus big -- sh -c 'echo -n onbig > /proc/self/comm; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'
 echo 0 > tracing_on; echo 0 > events/sched/sched_switch/enable
-grep next_comm=onbig trace
+grep _comm=onbig trace
 "#;
 
 #[test]
