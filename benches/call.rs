@@ -4,14 +4,11 @@
 //! Every round takes one batch of every subject and floor, in an order of its own.
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use handoff_benches::subject;
+use handoff_benches::{Pair, subject, timed};
 use handoff_ipc::parcel::{Reader, Writer};
-use handoff_ipc::runtime::Options;
-use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, Code, Runtime, Service, SharedMemory};
+use handoff_ipc::{Call, Code, Service, SharedMemory};
 use handoff_lab::interleave::Subject;
 use handoff_workloads::floor::{self, Primitive};
 use handoff_workloads::{Placement, rpc};
@@ -98,26 +95,15 @@ impl Service for Look {
 /// A call that carries shared memory of `len` bytes, to an engine of this process's own: what is
 /// measured is the way of the handle, which is the same between two processes.
 fn handle(name: &str, len: usize) -> Result<Subject<'static>> {
-    let runtime = Runtime::private()?;
-    runtime.services().add("look", Binder::new(Look), ServiceOptions::default())?;
-    let socket = runtime.socket().context("a private manager has a socket")?;
-    let other = Runtime::connect(&Options::at(socket))?;
-    let look = other.services().get("look")?;
+    let look = Pair::start(Look)?;
     let memory = SharedMemory::new(len)?;
     memory.write_at(0, &[7])?;
     subject(name, move |samples, trips| {
-        // Both engines live as long as the call between them is measured.
-        let _alive = (&runtime, &other);
-        let mut times = Vec::with_capacity(samples as usize);
-        for _ in 0..samples {
-            let begin = Instant::now();
-            for _ in 0..trips {
-                let byte: i32 = look.call(1, |w| w.write(&memory), |r| r.read())?;
-                assert_eq!(byte, 7);
-            }
-            times.push(begin.elapsed().as_nanos() as f64 / f64::from(trips));
-        }
-        Ok(times)
+        Ok(timed(samples, trips, || {
+            let byte: i32 = look.proxy.call(1, |w| w.write(&memory), |r| r.read())?;
+            assert_eq!(byte, 7);
+            Ok(())
+        })?)
     })
 }
 

@@ -9,14 +9,11 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use handoff_benches::subject;
+use handoff_benches::{Pair, subject, timed};
 use handoff_ipc::parcel::{Reader, Writer};
-use handoff_ipc::runtime::Options;
-use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, Code, Runtime, Service};
+use handoff_ipc::{Call, Code, Service};
 use handoff_lab::interleave::Subject;
 use handoff_placement::fast::{current_cpu, pin_current};
 use handoff_placement::{CpuId, Priority, Tid};
@@ -91,38 +88,20 @@ impl Service for Echo {
 /// Whole calls, between two engines of this process, from a thread at the given priority. What
 /// serves them takes the priority over.
 fn call(name: &str, priority: Option<Priority>) -> Result<Subject<'static>> {
-    let runtime = Runtime::private()?;
-    runtime.services().add("echo", Binder::new(Echo), ServiceOptions::default())?;
-    let other = Runtime::connect(&Options::at(runtime.socket().context("a private manager has a socket")?))?;
-    let echo = other.services().get("echo")?;
+    let echo = Pair::start(Echo)?;
     subject(name, move |samples, trips| {
-        // Both engines live as long as the call between them is measured.
-        let _alive = (&runtime, &other);
         let caller = || -> Result<Vec<f64>> {
             if let Some(priority) = priority {
                 priority.apply(Tid::current()).context("this bench needs the right to run at FIFO")?;
             }
             timed(samples, trips, || {
-                let back: i64 = echo.call(1, |w| w.write(&7i64), |r| r.read())?;
+                let back: i64 = echo.proxy.call(1, |w| w.write(&7i64), |r| r.read())?;
                 assert_eq!(back, 7);
                 Ok(())
             })
         };
         Ok(on_a_thread(caller)?)
     })
-}
-
-/// Nanoseconds a trip of each sample.
-fn timed(samples: u32, trips: u32, mut trip: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
-    let mut times = Vec::with_capacity(samples as usize);
-    for _ in 0..samples {
-        let begin = Instant::now();
-        for _ in 0..trips {
-            trip()?;
-        }
-        times.push(begin.elapsed().as_nanos() as f64 / f64::from(trips));
-    }
-    Ok(times)
 }
 
 /// Runs something that changes its thread's priority or mask.
@@ -134,7 +113,7 @@ fn on_a_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
 }
 
 fn hand_off(name: &str, way: Way) -> Result<Subject<'static>> {
-    let pair = Pair::start(way)?;
+    let pair = Threads::start(way)?;
     subject(name, move |samples, trips| Ok(pair.batch(samples, trips)?))
 }
 
@@ -150,7 +129,7 @@ struct Shared {
     locks: [Word; 2],
 }
 
-struct Pair {
+struct Threads {
     way: Way,
     shared: Arc<Shared>,
     callee: Tid,
@@ -190,7 +169,7 @@ fn me() -> u32 {
     Tid::current().as_raw().unsigned_abs()
 }
 
-impl Pair {
+impl Threads {
     fn start(way: Way) -> Result<Self> {
         let cpu = current_cpu();
         let usual = Priority::current()?;
@@ -212,7 +191,7 @@ impl Pair {
             urgent.apply(callee).context("this bench needs the right to run at FIFO")?;
         }
         let calls = AtomicU32::new(0);
-        Ok(Pair { way, shared, callee, usual, urgent, cpu, thread: Some(thread), calls })
+        Ok(Threads { way, shared, callee, usual, urgent, cpu, thread: Some(thread), calls })
     }
 
     /// Nanoseconds a trip, on a thread of its own at FIFO.
@@ -283,7 +262,7 @@ fn serve(way: Way, shared: &Shared, usual: Priority, urgent: Priority) {
     }
 }
 
-impl Drop for Pair {
+impl Drop for Threads {
     fn drop(&mut self) {
         hand_over(&self.shared.turn.0, END);
         if let Some(thread) = self.thread.take() {

@@ -1,11 +1,14 @@
-//! What the benches of this folder share: the command line that `cargo xtask bench` calls, and a
-//! batch of measurements as one subject of an interleaved run.
+//! What the benches of this folder share: the command line that `cargo xtask bench` calls, a batch of
+//! measurements as one subject of an interleaved run, and a service behind an engine of its own.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use handoff_ipc::runtime::Options;
+use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{Binder, Runtime, Service};
 use handoff_lab::interleave::{Interleave, Subject, SubjectError};
 use handoff_lab::stats::describe::median;
 
@@ -86,4 +89,45 @@ pub fn subject(
     let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
     let samples = (BATCH.as_nanos() as f64 / (trip * trips)).clamp(20.0, 4096.0);
     Ok(Subject::new(name, move || Ok(median(&batch(samples as u32, trips as u32)?))))
+}
+
+/// Nanoseconds a trip of each sample.
+///
+/// # Errors
+/// Those of a trip.
+pub fn timed(samples: u32, trips: u32, mut trip: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+    let mut times = Vec::with_capacity(samples as usize);
+    for _ in 0..samples {
+        let begin = Instant::now();
+        for _ in 0..trips {
+            trip()?;
+        }
+        times.push(begin.elapsed().as_nanos() as f64 / f64::from(trips));
+    }
+    Ok(times)
+}
+
+/// A service behind one engine of this process and its proxy at another: what lies between is the same
+/// as between two processes.
+#[derive(Debug)]
+pub struct Pair {
+    /// The proxy.
+    pub proxy: Binder,
+    // Both engines live as long as calls go between them.
+    _engines: [Runtime; 2],
+}
+
+impl Pair {
+    /// Serves `service` to itself.
+    ///
+    /// # Errors
+    /// If an engine does not start.
+    pub fn start(service: impl Service + 'static) -> Result<Self> {
+        let callee = Runtime::private()?;
+        callee.services().add("subject", Binder::new(service), ServiceOptions::default())?;
+        let socket = callee.socket().context("a private manager has a socket")?;
+        let caller = Runtime::connect(&Options::at(socket))?;
+        let proxy = caller.services().get("subject")?;
+        Ok(Self { proxy, _engines: [callee, caller] })
+    }
 }
