@@ -116,10 +116,20 @@ impl Generator<'_> {
             [] => ("_", "_", "let value = Self::default();"),
             _ => ("to", "from", "let mut value = Self::default();"),
         };
+        self.travels(
+            name,
+            &format!("to.write_structured(|{to}| {writes})"),
+            &format!("from.read_structured(|{from}| {{ {value} {reads} Ok(value) }})"),
+        )
+    }
+
+    /// How the type `name` goes into a parcel and comes out of it, where it may be null: `write` and
+    /// `read` are the bodies.
+    fn travels(&self, name: &str, write: &str, read: &str) -> String {
         format!(
             "impl ::handoff_ipc::parcel::Parcelable for {name} {{\n\
              fn write_to(&self, to: &mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()> {{\n\
-             to.write_structured(|{to}| {writes})\n\
+             {write}\n\
              }}\n\
              fn read_from(from: &mut ::handoff_ipc::parcel::Reader<'_>) -> ::handoff_ipc::Result<Self> {{\n\
              <Self as ::handoff_ipc::parcel::Nullable>::read_nullable(from)?.ok_or_else(|| from.null())\n\
@@ -130,7 +140,7 @@ impl Generator<'_> {
              }}\n\
              fn read_nullable(from: &mut ::handoff_ipc::parcel::Reader<'_>) -> \
              ::handoff_ipc::Result<{option}<Self>> {{\n\
-             from.read_structured(|{from}| {{ {value} {reads} Ok(value) }})\n\
+             {read}\n\
              }} }}\n",
             option = self.std("Option"),
         )
@@ -174,27 +184,14 @@ impl Generator<'_> {
                 camel(&first.name)
             );
         }
-        let _ = write!(
-            code,
-            "impl ::handoff_ipc::parcel::Parcelable for {name} {{\n\
-             fn write_to(&self, to: &mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()> {{\n\
-             to.write_i32(1)?;\n\
-             match self {{ {writes} }}\n\
-             }}\n\
-             fn read_from(from: &mut ::handoff_ipc::parcel::Reader<'_>) -> ::handoff_ipc::Result<Self> {{\n\
-             <Self as ::handoff_ipc::parcel::Nullable>::read_nullable(from)?.ok_or_else(|| from.null())\n\
-             }} }}\n\
-             impl ::handoff_ipc::parcel::Nullable for {name} {{\n\
-             fn write_some(&self, to: &mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()> {{\n\
-             to.write(self)\n\
-             }}\n\
-             fn read_nullable(from: &mut ::handoff_ipc::parcel::Reader<'_>) -> \
-             ::handoff_ipc::Result<{option}<Self>> {{\n\
-             from.read_tagged(|tag, from| match tag {{ {reads}\n\
-             tag => Err(from.bad(format!(\"{name} has no field {{tag}}\"))) }})\n\
-             }} }}\n",
-            option = self.std("Option"),
-        );
+        code.push_str(&self.travels(
+            &name,
+            &format!("to.write_i32(1)?;\nmatch self {{ {writes} }}"),
+            &format!(
+                "from.read_tagged(|tag, from| match tag {{ {reads}\n\
+                 tag => Err(from.bad(format!(\"{name} has no field {{tag}}\"))) }})"
+            ),
+        ));
         code
     }
 }
