@@ -40,11 +40,6 @@ const NEEDS: &[Need] = &[
         for_what: "comparing boot images with the reference tools'",
     },
     Need {
-        program: "unpack_bootimg",
-        package: "mkbootimg",
-        for_what: "comparing boot images with the reference tools'",
-    },
-    Need {
         program: "abootimg",
         package: "abootimg",
         for_what: "comparing boot images with the reference tools'",
