@@ -148,7 +148,11 @@ impl Drop for Buffer {
     }
 }
 
+#[inline]
 fn received(objects: Vec<(u32, Object)>) -> Vec<(u32, Option<Object>)> {
+    if objects.is_empty() {
+        return Vec::new();
+    }
     objects.into_iter().map(|(at, object)| (at, Some(object))).collect()
 }
 

@@ -19,27 +19,32 @@ pub struct SharedBytes<'a> {
 impl<'a> SharedBytes<'a> {
     /// # Safety
     /// `start..start + len` must stay mapped and readable for `'a`. Others may write to it.
+    #[inline]
     pub(crate) unsafe fn new(start: *const u8, len: usize) -> Self {
         SharedBytes { start, len, owner: PhantomData }
     }
 
     /// Private memory as the same type.
+    #[inline]
     pub fn from_slice(bytes: &'a [u8]) -> Self {
         // SAFETY: a slice is mapped and readable for its lifetime.
         unsafe { SharedBytes::new(bytes.as_ptr(), bytes.len()) }
     }
 
     /// Number of bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// True if there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The sub-range `from..from + len`, or `None` where it reaches past the end.
+    #[inline]
     pub fn slice(&self, from: usize, len: usize) -> Option<SharedBytes<'a>> {
         if from.checked_add(len)? > self.len {
             return None;
@@ -50,6 +55,7 @@ impl<'a> SharedBytes<'a> {
 
     /// Copies the first `to.len()` bytes out. Returns how many were copied: less than asked where
     /// there are fewer.
+    #[inline]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let n = self.len.min(to.len());
         // SAFETY: `n` bytes are readable here (type invariant) and writable there; private and
@@ -72,6 +78,7 @@ impl<'a> SharedBytes<'a> {
     }
 
     /// One byte, or `None` past the end.
+    #[inline]
     pub fn get(&self, index: usize) -> Option<u8> {
         // SAFETY: the index is inside (type invariant); volatile, because a peer may write.
         (index < self.len).then(|| unsafe { self.start.add(index).read_volatile() })
@@ -110,11 +117,13 @@ impl<'a> SharedBytes<'a> {
     ///
     /// # Safety
     /// `self.len()` bytes from `to` must be writable and must not overlap this range.
+    #[inline]
     pub(crate) unsafe fn copy_to_raw(&self, to: *mut u8) {
         // SAFETY: by the caller for `to`, by the type's invariant for `start`.
         unsafe { std::ptr::copy_nonoverlapping(self.start, to, self.len) }
     }
 
+    #[inline]
     pub(crate) fn start(&self) -> *const u8 {
         self.start
     }

@@ -27,6 +27,7 @@ pub use types::{Nullable, Parcelable, Utf8};
 pub use writer::Writer;
 
 /// Bytes after `len` until the next multiple of four.
+#[inline]
 pub(crate) fn padded(len: usize) -> usize {
     len.wrapping_add(3) & !3
 }

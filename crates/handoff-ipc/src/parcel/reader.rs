@@ -120,17 +120,20 @@ impl<'a> Reader<'a> {
     }
 
     /// A count, checked against the bytes that so many items need at the least; `None` for null.
+    #[inline]
     pub fn read_count(&mut self, least_item_size: usize) -> Result<Option<usize>> {
         match self.read_i32()? {
             -1 => Ok(None),
             count => match usize::try_from(count) {
                 Ok(n) if n.checked_mul(least_item_size).is_some_and(|b| b <= self.remaining()) => Ok(Some(n)),
-                _ => {
-                    let left = self.remaining();
-                    Err(self.bad(format!("a count of {count} in front of {left} bytes")))
-                }
+                _ => Err(self.bad_count(count)),
             },
         }
+    }
+
+    #[cold]
+    fn bad_count(&self, count: i32) -> Error {
+        self.bad(format!("a count of {count} in front of {} bytes", self.remaining()))
     }
 
     /// A byte vector, borrowed where it arrived: no copy is made, whether it stands in the parcel or

@@ -163,7 +163,8 @@ impl<'a> Writer<'a> {
             self.unstage();
             return Ok(());
         }
-        let Some(buffer) = self.growable.as_deref_mut() else {
+        let possible = isize::try_from(needed).is_ok();
+        let Some(buffer) = self.growable.as_deref_mut().filter(|_| possible) else {
             let limit = self.spill.map_or(self.capacity, |(_, capacity)| capacity);
             return Err(Error::TooLarge { size: needed, limit });
         };
@@ -178,13 +179,28 @@ impl<'a> Writer<'a> {
     /// Space for `size` bytes, which the caller writes at once.
     #[inline]
     fn claim(&mut self, size: usize) -> Result<*mut u8> {
-        let end = self.len.checked_add(size).ok_or(Error::TooLarge { size, limit: self.capacity })?;
+        // Saturated, it is more than any capacity, and refused as such.
+        let end = self.len.saturating_add(size);
         if end > self.capacity {
             self.grow(end)?;
         }
         // SAFETY: `len <= capacity` of one allocation.
         let at = unsafe { self.start.add(self.len) };
         self.len = end;
+        Ok(at)
+    }
+
+    /// Space for `len` bytes, which the caller writes at once, and zeros up to a multiple of four.
+    #[inline]
+    fn claim_padded(&mut self, len: usize) -> Result<*mut u8> {
+        let size = padded(len).max(len);
+        let at = self.claim(size)?;
+        if size > len {
+            // The whole last word, before the bytes come: one store where the length of the padding
+            // would take a call.
+            // SAFETY: `size` bytes were just claimed, four at the least where any are wanted.
+            unsafe { at.add(size - 4).cast::<u32>().write_unaligned(0) };
+        }
         Ok(at)
     }
 
@@ -215,13 +231,10 @@ impl<'a> Writer<'a> {
     /// Bytes as they are, padded with zeros to a multiple of four, without a length.
     #[inline]
     pub fn write_raw(&mut self, bytes: &[u8]) -> Result<()> {
-        let at = self.claim(padded(bytes.len()).max(bytes.len()))?;
-        // SAFETY: `padded(len)` bytes were just claimed; `bytes` is borrowed, so it is not the
-        // claimed span, to which no reference exists.
-        unsafe {
-            at.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            at.add(bytes.len()).write_bytes(0, padded(bytes.len()) - bytes.len());
-        }
+        let at = self.claim_padded(bytes.len())?;
+        // SAFETY: `len` bytes were just claimed; `bytes` is borrowed, so it is not the claimed span, to
+        // which no reference exists.
+        unsafe { at.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
 
@@ -346,6 +359,7 @@ impl<'a> Writer<'a> {
 
     /// A received run of bytes: copied straight from where it arrived, or left there for an engine that
     /// gathers, where that lasts long enough (a reply of what the request brought).
+    #[inline]
     pub fn write_shared(&mut self, bytes: SharedBytes<'_>) -> Result<()> {
         let (first, end) = (bytes.start().addr(), bytes.start().addr() + bytes.len());
         if self.gathers && bytes.len() >= GATHER_FROM && self.kept.0 <= first && end <= self.kept.1 {
@@ -353,13 +367,10 @@ impl<'a> Writer<'a> {
             return self.write_gathered(unsafe { Gathered::borrowed(bytes.start(), bytes.len()) });
         }
         self.write_len(bytes.len())?;
-        let at = self.claim(padded(bytes.len()))?;
+        let at = self.claim_padded(bytes.len())?;
         // SAFETY: the span was just claimed; a request that is still borrowed never lies in the
         // span that its reply is written to (the engines keep them apart).
-        unsafe {
-            bytes.copy_to_raw(at);
-            at.add(bytes.len()).write_bytes(0, padded(bytes.len()) - bytes.len());
-        }
+        unsafe { bytes.copy_to_raw(at) };
         Ok(())
     }
 
