@@ -160,7 +160,7 @@ fn call_of(call: &OutCall) -> Call<'static> {
     Call {
         identity: CallingIdentity::own_cached(),
         engine: EngineKind::Local,
-        priority: None,
+        priority: 0,
         oneway: call.oneway,
         deadline: call.deadline.map(|wait| std::time::Instant::now() + wait),
         told: None,

@@ -140,7 +140,8 @@ impl CallingIdentity {
 pub struct Call<'a> {
     pub(crate) identity: CallingIdentity,
     pub(crate) engine: EngineKind,
-    pub(crate) priority: Option<Priority>,
+    // Packed, and looked into when somebody asks; 0 where the engine does not carry it.
+    pub(crate) priority: u32,
     pub(crate) oneway: bool,
     pub(crate) deadline: Option<Instant>,
     pub(crate) told: Option<Box<Told>>,
@@ -167,7 +168,7 @@ impl Call<'_> {
 
     /// The caller's own scheduling when it called; `None` where the engine does not carry it.
     pub fn caller_priority(&self) -> Option<Priority> {
-        self.priority
+        Priority::unpack(self.priority)
     }
 
     /// True if nobody waits for the result.

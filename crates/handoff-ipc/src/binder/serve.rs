@@ -116,7 +116,7 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
         let call = Call {
             identity: CallingIdentity { pid: sender, uid: data.sender_euid, gid: UNKNOWN_GID },
             engine: EngineKind::Binder,
-            priority: lent,
+            priority: lent.map_or(0, handoff_placement::Priority::pack),
             oneway,
             deadline: None,
             told: tells.then(|| Box::new(Told { work_source, security_context })),

@@ -340,7 +340,7 @@ impl Queued {
         let call = Call {
             identity: link.peer(),
             engine: EngineKind::Shm,
-            priority: Priority::unpack(self.taken.record.priority),
+            priority: self.taken.record.priority,
             oneway: true,
             deadline: None,
             told: None,

@@ -290,10 +290,7 @@ impl ServerSlot {
         // copied out before anything is written; a large one lies in the other area.
         let mut reply = unsafe { self.slot.writer(area, &mut stage) };
         let outcome = node.and_then(|node| {
-            let data = self
-                .slot
-                .payload(Area::A, header.len)
-                .ok_or(Error::TooLarge { size: header.len as usize, limit: super::slot::MAX_PAYLOAD })?;
+            let data = self.slot.payload(Area::A, header.len).ok_or_else(|| Self::too_large(header.len))?;
             let data = if small { scratch.copy(data) } else { data };
             let call = self.call(link, header);
             serving::inside(link, &self.slot, || {
@@ -325,6 +322,11 @@ impl ServerSlot {
     }
 
     #[cold]
+    fn too_large(len: u32) -> Error {
+        Error::TooLarge { size: len as usize, limit: super::slot::MAX_PAYLOAD }
+    }
+
+    #[cold]
     fn arrived<'a>(&self, link: &'a Arc<Link>) -> Result<Arrived<'a>> {
         let entries: Vec<Entry> = self
             .slot
@@ -343,7 +345,7 @@ impl ServerSlot {
         Call {
             identity: link.peer(),
             engine: EngineKind::Shm,
-            priority: Priority::unpack(header.priority),
+            priority: header.priority,
             oneway: false,
             deadline,
             told: None,
