@@ -2,7 +2,11 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "tokio")]
+use std::sync::Arc;
 
+#[cfg(feature = "tokio")]
+use crate::asynchronous::{AsyncService, Handling, Reply};
 use crate::object::{Call, CallingIdentity, Code, Service};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
@@ -48,7 +52,7 @@ pub(crate) fn serve(
     CALLER.set(outer);
     outcome.unwrap_or_else(|_| {
         reply.truncate(0);
-        write_status(reply, &Status::new(ExceptionCode::IllegalState, "the service panicked"))
+        write_status(reply, &panicked())
     })
 }
 
@@ -87,6 +91,60 @@ fn serve_system(
         }
         _ => Err(Error::UnknownTransaction { descriptor: service.descriptor().to_owned(), code }),
     }
+}
+
+/// Has an asynchronous service read one transaction; what the runtime answers itself is ready at once.
+#[cfg(feature = "tokio")]
+pub(crate) fn begin(
+    service: &Arc<dyn AsyncService>,
+    call: &Call<'_>,
+    code: Code,
+    data: &mut Reader<'_>,
+) -> Result<Handling> {
+    let outer = CALLER.replace(Some(call.identity));
+    let outcome = catch_unwind(AssertUnwindSafe(|| match code {
+        FIRST_CALL..=LAST_CALL => Arc::clone(service).on_transact(call, code, data),
+        PING => Ok(Handling::bare(|_| Ok(()))),
+        INTERFACE => {
+            let service = Arc::clone(service);
+            Ok(Handling::bare(move |reply| reply.write_string16(service.descriptor())))
+        }
+        DUMP => {
+            let args: Vec<String> = data.read()?;
+            let text = service.dump(&args);
+            Ok(Handling::bare(move |reply| reply.write_string16(&text)))
+        }
+        _ => Err(Error::UnknownTransaction { descriptor: service.descriptor().to_owned(), code }),
+    }));
+    CALLER.set(outer);
+    outcome.unwrap_or_else(|_| Err(panicked().into()))
+}
+
+/// Waits for a handler. One that panics costs its caller an error.
+#[cfg(feature = "tokio")]
+pub(crate) async fn finish(mut handling: Handling) -> Result<Reply> {
+    std::future::poll_fn(move |context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| handling.poll(context)));
+        polled.unwrap_or_else(|_| std::task::Poll::Ready(Err(panicked().into())))
+    })
+    .await
+}
+
+/// Puts what a handler came to into the reply, as [`serve`] does.
+#[cfg(feature = "tokio")]
+pub(crate) fn write_outcome(outcome: Result<Reply>, reply: &mut Writer<'_>) -> Result<()> {
+    let written = catch_unwind(AssertUnwindSafe(|| outcome?.write(reply)));
+    match written.unwrap_or_else(|_| Err(panicked().into())) {
+        Err(Error::Status(status)) => {
+            reply.truncate(0);
+            write_status(reply, &status)
+        }
+        other => other,
+    }
+}
+
+fn panicked() -> Status {
+    Status::new(ExceptionCode::IllegalState, "the service panicked")
 }
 
 /// An exception as `Status::writeToParcel` puts it: code, message, no remote stack trace, and the

@@ -6,9 +6,13 @@
 //! the peer's process ends.
 //!
 //! Where to begin reading: [`Service`] and [`Binder`] are the programming model, [`engine`] the seam
-//! below it, `shm/mod.rs` the way a call takes between two processes.
+//! below it, `shm/mod.rs` the way a call takes between two processes. With the feature `tokio`, calls,
+//! services and event flags have an asynchronous side that needs no thread for each call:
+//! `Binder::call_async`, `AsyncService`, `queue::EventFlag::wait_async`.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
+#[cfg(all(feature = "tokio", not(loom)))]
+mod asynchronous;
 #[cfg(not(loom))]
 pub mod binder;
 #[cfg(not(loom))]
@@ -48,6 +52,8 @@ mod stats;
 
 pub mod shm;
 
+#[cfg(all(feature = "tokio", not(loom)))]
+pub use asynchronous::{AsyncService, Handling, Reply};
 #[cfg(not(loom))]
 pub use dispatch::calling_identity;
 #[cfg(not(loom))]

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use handoff_placement::Priority;
 
+#[cfg(feature = "tokio")]
+use crate::asynchronous::Asynchronous;
 use crate::dispatch;
 use crate::domain::Domain;
 use crate::engine::{EngineKind, OutCall, ReadFn, WriteFn};
@@ -29,6 +31,9 @@ pub(crate) struct LocalNode {
     // Its descriptor as text of a parcel: what calls on the driver begin with.
     token: OnceLock<Box<[u8]>>,
     queue: Mutex<OnewayQueue>,
+    // What serves it without a thread.
+    #[cfg(feature = "tokio")]
+    asynchronous: Option<Asynchronous>,
 }
 
 #[derive(Default)]
@@ -39,15 +44,33 @@ struct OnewayQueue {
 
 impl LocalNode {
     pub(crate) fn new(service: Arc<dyn Service>) -> Arc<Self> {
+        Arc::new(LocalNode::of(service))
+    }
+
+    /// An object that tasks of a runtime serve. `blocking` is how a thread calls it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn with_tasks(blocking: Arc<dyn Service>, asynchronous: Asynchronous) -> Arc<Self> {
+        Arc::new(LocalNode { asynchronous: Some(asynchronous), ..LocalNode::of(blocking) })
+    }
+
+    /// How tasks serve it, if they do.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn asynchronous(&self) -> Option<&Asynchronous> {
+        self.asynchronous.as_ref()
+    }
+
+    fn of(service: Arc<dyn Service>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Arc::new(LocalNode {
+        LocalNode {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             scheduling: service.scheduling(),
             service,
             domain: AtomicU8::new(u8::MAX),
             token: OnceLock::new(),
             queue: Mutex::default(),
-        })
+            #[cfg(feature = "tokio")]
+            asynchronous: None,
+        }
     }
 
     /// A number that no other object of this process has or had.
@@ -149,14 +172,14 @@ impl Drop for Buffer {
 }
 
 #[inline]
-fn received(objects: Vec<(u32, Object)>) -> Vec<(u32, Option<Object>)> {
+pub(crate) fn received(objects: Vec<(u32, Object)>) -> Vec<(u32, Option<Object>)> {
     if objects.is_empty() {
         return Vec::new();
     }
     objects.into_iter().map(|(at, object)| (at, Some(object))).collect()
 }
 
-fn call_of(call: &OutCall) -> Call<'static> {
+pub(crate) fn call_of(call: &OutCall) -> Call<'static> {
     Call {
         identity: CallingIdentity::own_cached(),
         engine: EngineKind::Local,

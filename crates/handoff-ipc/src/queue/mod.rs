@@ -44,6 +44,8 @@ mod event_word;
 mod ring;
 mod sync;
 
+#[cfg(all(feature = "tokio", not(loom)))]
+mod asynchronous;
 #[cfg(not(loom))]
 mod blocking;
 #[cfg(not(loom))]
@@ -64,6 +66,8 @@ mod message_queue;
 mod reader;
 #[cfg(not(loom))]
 mod span;
+#[cfg(all(feature = "tokio", not(loom)))]
+mod watcher;
 #[cfg(not(loom))]
 mod writer;
 

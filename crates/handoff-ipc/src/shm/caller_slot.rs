@@ -9,7 +9,7 @@ use super::follow::Follow;
 use super::gate::{Closed, Gate};
 use super::link::Link;
 use super::slot::Slot;
-use super::{sync, word};
+use super::{client, sync, word};
 use crate::stats::Tally;
 use crate::{Error, Result};
 
@@ -90,8 +90,13 @@ impl CallerSlot {
 
     #[cold]
     fn settle(&self) -> bool {
-        let free = self.claim().is_ok_and(|mut claimed| word::is_free(claimed.parts().0.word()));
+        let Ok(mut claimed) = self.claim() else { return false };
+        let slot = claimed.parts().0;
+        let free = word::is_free(slot.word());
         if free {
+            if let Some(link) = self.link.upgrade() {
+                client::discard_reply(&link, self.id, slot, false);
+            }
             self.abandoned.store(false, Ordering::Release);
         }
         free

@@ -99,6 +99,11 @@ impl CallerSlots {
                 return Ok(free.swap_remove(at));
             }
         }
+        self.open(link, class)
+    }
+
+    /// A new slot, which the peer is told of.
+    pub(crate) fn open(&self, link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
         let (slot, file) = Slot::create()?;
         slot.set_watch(0, NO_CPU);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -268,7 +273,7 @@ pub(crate) fn transact(
 }
 
 #[cold]
-fn send_objects(
+pub(crate) fn send_objects(
     link: &Arc<Link>,
     shared: &CallerSlot,
     slot: &Slot,
@@ -457,7 +462,13 @@ impl Waiting<'_> {
 }
 
 #[inline]
-fn take_reply(link: &Arc<Link>, shared: &CallerSlot, slot: &Slot, code: u32, read: ReadFn<'_>) -> Result<()> {
+pub(crate) fn take_reply(
+    link: &Arc<Link>,
+    shared: &CallerSlot,
+    slot: &Slot,
+    code: u32,
+    read: ReadFn<'_>,
+) -> Result<()> {
     let (status, len, meta) = slot.read_reply();
     if status != 0 {
         return Err(Error::from_status_t(status, "the object", code));
@@ -475,4 +486,22 @@ fn take_reply(link: &Arc<Link>, shared: &CallerSlot, slot: &Slot, code: u32, rea
     let fds = link.take_fds(shared.id(), true, objects::fds_of(&entries))?;
     let mut arrived = Arrived::new(link, entries, fds);
     read(&mut Reader::with_objects(payload, &mut arrived))
+}
+
+/// Gives back what a reply brought that nobody will read. `arrived`: its descriptors are here already.
+#[cold]
+pub(crate) fn discard_reply(link: &Arc<Link>, id: u32, slot: &Slot, arrived: bool) {
+    let (status, _, meta) = slot.read_reply();
+    if status != 0 || !meta.has(Meta::OBJECTS) {
+        return;
+    }
+    let area = if meta.has(Meta::AREA_B) { Area::B } else { Area::A };
+    let Some(entries) = slot.read_entries(area) else { return };
+    if arrived {
+        link.drop_fds(id, true);
+    } else {
+        // Else a later reply would be given them. A peer that never sends them hurts itself only.
+        drop(link.take_fds(id, true, objects::fds_of(&entries)));
+    }
+    drop(Arrived::new(link, entries, Default::default()));
 }

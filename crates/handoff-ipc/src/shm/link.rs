@@ -14,6 +14,8 @@ use rustix::net::{Shutdown, shutdown};
 use super::client::CallerSlots;
 use super::core::{Core, Tallies};
 use super::oneway;
+#[cfg(feature = "tokio")]
+use super::outstanding::Outstanding;
 use super::remote::RemoteNode;
 use super::server::ServerSlot;
 use super::socket;
@@ -69,6 +71,8 @@ pub(crate) struct Link {
     exports_version: AtomicU32,
     proxies: Mutex<HashMap<u64, Weak<RemoteNode>>>,
     pub(crate) caller_slots: CallerSlots,
+    #[cfg(feature = "tokio")]
+    pub(crate) outstanding: Outstanding,
     server_slots: Mutex<HashMap<u32, Arc<ServerSlot>>>,
     inbox: Mutex<HashMap<(u32, bool), VecDeque<OwnedFd>>>,
     answers: Mutex<Answers>,
@@ -108,6 +112,8 @@ impl Link {
             exports_version: AtomicU32::new(0),
             proxies: Mutex::default(),
             caller_slots: CallerSlots::default(),
+            #[cfg(feature = "tokio")]
+            outstanding: Outstanding::default(),
             server_slots: Mutex::default(),
             inbox: Mutex::default(),
             answers: Mutex::default(),
@@ -431,6 +437,11 @@ impl Link {
                 Some(receiver) => receiver.rung(self),
                 None => return Err(Error::Protocol("a oneway call without a queue".into())),
             },
+            // Without the feature no call of this process waits for such news.
+            #[cfg(not(feature = "tokio"))]
+            Message::Done { .. } => {}
+            #[cfg(feature = "tokio")]
+            Message::Done { slot } => self.outstanding.done(self, slot),
             Message::Hello { .. } | Message::Welcome { .. } => {
                 return Err(Error::Protocol("a second greeting".into()));
             }
@@ -480,6 +491,8 @@ impl Link {
             return;
         }
         self.caller_slots.bury();
+        #[cfg(feature = "tokio")]
+        self.outstanding.bury();
         let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
         slots.iter().for_each(|slot| slot.bury());
         if let Some(receiver) = self.oneway_in.get() {

@@ -5,6 +5,7 @@
 //! Oneway calls go another way: `ring.rs` and `bell.rs`, and `oneway.rs` with both ends. Off the
 //! fast path, `core.rs` connects processes and reads their control messages (`wire.rs`,
 //! `socket.rs`), and `link.rs` holds what two processes share: objects, slots, descriptors, death.
+//! Calls and handlers without a thread (feature `tokio`) are in `outstanding.rs` and `tasks.rs`.
 
 mod bell;
 #[cfg(not(loom))]
@@ -22,6 +23,8 @@ mod link;
 mod objects;
 #[cfg(not(loom))]
 mod oneway;
+#[cfg(all(feature = "tokio", not(loom)))]
+pub(crate) mod outstanding;
 #[cfg(not(loom))]
 mod patience;
 #[cfg(not(loom))]

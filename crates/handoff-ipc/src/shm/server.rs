@@ -15,12 +15,13 @@ use super::place::{self, Place};
 use super::serving;
 use super::slot::{Area, Entry, Header, Meta, NO_CPU, STAGE, Slot};
 use super::sync;
-use super::word::{self, Request};
+use super::wire::Message;
+use super::word::{self, Owed, Request};
 use crate::claim::Claim;
 use crate::engine::EngineKind;
 use crate::local::LocalNode;
 use crate::object::Call;
-use crate::parcel::{Reader, SharedBytes};
+use crate::parcel::{Object, Reader, SharedBytes};
 use crate::pool::{self, Recall, Worker};
 use crate::stats::Tally;
 use crate::{Error, Result, dispatch};
@@ -94,6 +95,10 @@ impl ServerSlot {
         let Ok(AWAY) = self.presence.fetch_update(Ordering::AcqRel, Ordering::Acquire, arrived) else {
             return;
         };
+        #[cfg(feature = "tokio")]
+        if tasks::take_over(self, link) {
+            return;
+        }
         let priority = self.wanted_priority(link);
         let (slot, link) = (Arc::clone(self), Arc::clone(link));
         pool::submit(priority, Box::new(move |worker| attend(&slot, &link, worker)));
@@ -182,12 +187,18 @@ impl ServerSlot {
 
     /// Serves one request and waits for the next.
     #[inline]
-    fn round(&self, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut Known) -> Next {
+    fn round(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut Known) -> Next {
         pass(Point::Seen);
         let header = self.slot.read_request();
         // Taken out for the call: a reference to it would hold all of `known`.
         if let Some(called) = known.node_of(link, header.node) {
             let node = &called.2;
+            #[cfg(feature = "tokio")]
+            if node.asynchronous().is_some() {
+                self.recalled.store(false, Ordering::Relaxed);
+                tasks::begin(self, link, node);
+                return Next::Left;
+            }
             known.take_priority(link, worker, &header, node);
             if !node.scheduling().leaf {
                 known.place.home();
@@ -201,38 +212,46 @@ impl ServerSlot {
             self.answer(link, &header, Err(Error::UnknownObject(header.node)));
         }
         if self.recalled.load(Ordering::Relaxed) || pool::has_pending() {
-            self.finish(false, false);
+            self.finish(link, false, false);
             return self.left();
         }
         known.tell(self, worker);
         let meta = header.meta;
         if meta.has(Meta::SPIN) {
-            self.finish(true, false);
+            self.finish(link, true, false);
             if self.spin(meta.has(Meta::YIELD)) {
                 return Next::Serve;
             }
         } else if meta.has(Meta::BESIDE) {
-            self.finish(true, false);
+            self.finish(link, true, false);
             if known.place.beside(meta.cpu()) {
                 known.tell(self, worker);
             }
         } else {
             known.place.home();
-            self.finish(true, true);
+            self.finish(link, true, true);
         }
         self.sleep()
     }
 
     /// Hands the reply over.
     #[inline]
-    fn finish(&self, attend: bool, sleeps: bool) {
+    fn finish(&self, link: &Link, attend: bool, sleeps: bool) {
         self.served.add();
-        let wanted = word::post_reply(self.slot.word(), attend, sleeps);
+        let owed = word::post_reply(self.slot.word(), attend, sleeps);
         pass(Point::Replied);
-        if wanted {
-            sync::wake(self.slot.word());
+        match owed {
+            Owed::Nothing => {}
+            Owed::Wake => sync::wake(self.slot.word()),
+            Owed::Tell => self.tell(link),
         }
         pass(Point::WokenBack);
+    }
+
+    #[cold]
+    fn tell(&self, link: &Link) {
+        // A link that just broke needs no news: its burial tells the caller.
+        drop(link.send(Message::Done { slot: self.id }, Vec::new()));
     }
 
     fn spin(&self, yields: bool) -> bool {
@@ -309,16 +328,25 @@ impl ServerSlot {
             if !reply.has_objects() {
                 return Ok(flags);
             }
-            let (entries, fds) = objects::encode(link, reply.take_objects())?;
-            self.slot.write_entries(area, &entries);
-            link.send_fds(self.id, true, fds)?;
-            Ok(flags | Meta::OBJECTS)
+            Ok(flags | self.send_objects(link, area, reply.take_objects())?)
         });
         reply.unstage();
         match outcome {
             Ok(flags) => self.slot.write_reply(0, len, Meta(flags)),
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }
+    }
+
+    /// Puts a reply's objects beside it; gives the flag that tells of them.
+    #[cold]
+    fn send_objects(&self, link: &Arc<Link>, area: Area, objects: Vec<(u32, Object)>) -> Result<u32> {
+        if objects.is_empty() {
+            return Ok(0);
+        }
+        let (entries, fds) = objects::encode(link, objects)?;
+        self.slot.write_entries(area, &entries);
+        link.send_fds(self.id, true, fds)?;
+        Ok(Meta::OBJECTS)
     }
 
     #[cold]
@@ -364,7 +392,7 @@ pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) {
         let header = slot.slot.read_request();
         let node = link.exported(header.node);
         slot.answer(link, &header, node.as_ref().ok_or(Error::UnknownObject(header.node)));
-        slot.finish(false, false);
+        slot.finish(link, false, false);
     }
     if slot.presence.swap(AWAY, Ordering::AcqRel) == RUNG {
         slot.rung(link);
@@ -417,6 +445,10 @@ impl Known {
         }
     }
 }
+
+#[cfg(feature = "tokio")]
+#[path = "tasks.rs"]
+mod tasks;
 
 /// Room for a private copy of a small request.
 struct Scratch([std::mem::MaybeUninit<u8>; COPY]);

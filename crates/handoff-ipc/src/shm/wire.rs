@@ -8,7 +8,7 @@ use crate::{Error, Result};
 pub(crate) const MESSAGE_SIZE: usize = 48;
 
 /// Version of the protocol; peers of another one are turned away.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Most file descriptors that travel with one message (the kernel's `SCM_MAX_FD` is 253).
 pub(crate) const MAX_FDS: usize = 64;
@@ -45,6 +45,8 @@ pub(crate) enum Message {
     Ring,
     /// The queue holds something, and no thread of yours looks at it.
     Post,
+    /// The reply to the request in your slot is there, and no thread of yours waits for it.
+    Done { slot: u32 },
 }
 
 impl Message {
@@ -66,6 +68,7 @@ impl Message {
             Release { node, count } => (11, count, node, none, none),
             Ring => (12, 0, 0, none, none),
             Post => (13, 0, 0, none, none),
+            Done { slot } => (14, slot, 0, none, none),
         };
         let mut bytes = [0; MESSAGE_SIZE];
         bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
@@ -103,6 +106,7 @@ impl Message {
             11 => Release { node: b, count: a },
             12 => Ring,
             13 => Post,
+            14 => Done { slot: a },
             other => return Err(Error::Protocol(format!("a control message of unknown kind {other}"))),
         };
         Ok(message)
@@ -115,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_message() -> impl Strategy<Value = Message> {
-        (1u32..14, any::<u32>(), any::<u64>(), any::<Token>(), any::<Token>()).prop_map(
+        (1u32..15, any::<u32>(), any::<u64>(), any::<Token>(), any::<Token>()).prop_map(
             |(kind, a, b, t, u)| match kind {
                 1 => Message::Hello { endpoint: t, token: u },
                 2 => Message::Welcome { endpoint: t, node: b },
@@ -129,7 +133,8 @@ mod tests {
                 10 => Message::Redeemed { request: a, node: b },
                 11 => Message::Release { node: b, count: a },
                 12 => Message::Ring,
-                _ => Message::Post,
+                13 => Message::Post,
+                _ => Message::Done { slot: a },
             },
         )
     }

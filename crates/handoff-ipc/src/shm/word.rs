@@ -36,6 +36,19 @@ const ATTENDED: u32 = 0x10;
 const SERVER_SLEEPS: u32 = 0x20;
 /// The caller sleeps.
 const CALLER_SLEEPS: u32 = 0x40;
+/// No thread waits for the reply: the caller's process is told at its control socket.
+const CALLER_AWAY: u32 = 0x80;
+
+/// What a server that replied owes its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owed {
+    /// Nothing: the caller looks, or has gone.
+    Nothing,
+    /// Wake the thread that sleeps on the word.
+    Wake,
+    /// Tell the caller's process at the control socket.
+    Tell,
+}
 
 /// What a caller that posted must do for its request to be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +89,19 @@ pub(crate) enum Request {
 #[inline]
 pub(crate) fn post_request(word: &AtomicU32, sleeps: bool) -> Posted {
     let old = word.swap(REQUEST | if sleeps { CALLER_SLEEPS } else { 0 }, Ordering::AcqRel);
+    if old & ATTENDED == 0 {
+        Posted::Ring
+    } else if old & SERVER_SLEEPS != 0 {
+        Posted::Wake
+    } else {
+        Posted::Seen
+    }
+}
+
+/// Hands over a request that no thread will wait for.
+#[cfg(any(feature = "tokio", test))]
+pub(crate) fn post_away(word: &AtomicU32) -> Posted {
+    let old = word.swap(REQUEST | CALLER_AWAY, Ordering::AcqRel);
     if old & ATTENDED == 0 {
         Posted::Ring
     } else if old & SERVER_SLEEPS != 0 {
@@ -129,22 +155,43 @@ pub(crate) fn abandon(word: &AtomicU32) -> Reply {
     }
 }
 
+/// Gives up a request of [`post_away`]. The caller's process is told all the same when the server is done
+/// with it. As [`abandon`] otherwise.
+#[cfg(any(feature = "tokio", test))]
+pub(crate) fn abandon_away(word: &AtomicU32) -> Reply {
+    const ABANDONED_AWAY: u32 = ABANDONED | CALLER_AWAY;
+    match word.compare_exchange(REQUEST | CALLER_AWAY, ABANDONED_AWAY, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Reply::Pending,
+        Err(_) => match poll_reply(word) {
+            // A request that is not as it was posted: the peer wrote to the word.
+            Reply::Pending => Reply::Dead,
+            other => other,
+        },
+    }
+}
+
 /// True once the server is done with a request that was given up.
 pub(crate) fn is_free(word: &AtomicU32) -> bool {
     word.load(Ordering::Acquire) & PHASE == FREE
 }
 
 /// Hands the reply over. `attend`: this thread looks at the slot from now on; `sleeps`: it is about
-/// to sleep. True if the caller must be woken.
+/// to sleep.
 #[inline]
-pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> bool {
+pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> Owed {
     let new = match (attend, sleeps) {
         (false, _) => FREE,
         (true, false) => FREE | ATTENDED,
         (true, true) => FREE | ATTENDED | SERVER_SLEEPS,
     };
     let old = word.swap(new, Ordering::AcqRel);
-    old & CALLER_SLEEPS != 0
+    if old & (CALLER_SLEEPS | CALLER_AWAY) == 0 {
+        Owed::Nothing
+    } else if old & CALLER_SLEEPS != 0 {
+        Owed::Wake
+    } else {
+        Owed::Tell
+    }
 }
 
 /// Looks for a request.
@@ -209,10 +256,10 @@ mod tests {
         let word = AtomicU32::new(0);
         assert_eq!(post_request(&word, false), Posted::Ring);
         assert_eq!(poll_request(&word), Request::Ready);
-        assert!(!post_reply(&word, true, false));
+        assert_eq!(post_reply(&word, true, false), Owed::Nothing);
         assert_eq!(poll_reply(&word), Reply::Ready);
         assert_eq!(post_request(&word, true), Posted::Seen);
-        assert!(post_reply(&word, true, true), "a caller that sleeps is woken");
+        assert_eq!(post_reply(&word, true, true), Owed::Wake, "a caller that sleeps is woken");
         assert_eq!(post_request(&word, false), Posted::Wake);
     }
 
@@ -222,8 +269,26 @@ mod tests {
         post_request(&word, false);
         assert_eq!(abandon(&word), Reply::Pending);
         assert!(!is_free(&word));
-        assert!(!post_reply(&word, false, false), "nobody waits for a late reply");
+        assert_eq!(post_reply(&word, false, false), Owed::Nothing, "nobody waits for a late reply");
         assert!(is_free(&word));
+    }
+
+    #[test]
+    fn a_caller_without_a_thread_is_told_at_its_socket() {
+        let word = AtomicU32::new(0);
+        assert_eq!(post_away(&word), Posted::Ring);
+        assert_eq!(poll_request(&word), Request::Ready);
+        assert_eq!(nest(&word), None, "nobody there could serve a nested call");
+        assert_eq!(post_reply(&word, true, true), Owed::Tell);
+        assert_eq!(poll_reply(&word), Reply::Ready);
+        assert_eq!(post_away(&word), Posted::Wake);
+        // Given up, it is told as well: the slot is free only then.
+        assert_eq!(abandon_away(&word), Reply::Pending);
+        assert!(!is_free(&word));
+        assert_eq!(poll_request(&word), Request::Ready);
+        assert_eq!(post_reply(&word, false, false), Owed::Tell);
+        assert!(is_free(&word));
+        assert_eq!(abandon_away(&word), Reply::Ready, "too late to give up");
     }
 
     #[test]
@@ -342,8 +407,11 @@ mod loom_model {
     fn reply(slot: &Slot, attend: bool, sleeps: bool) {
         let value = slot.payload.load(Ordering::Relaxed);
         slot.payload.store(value + 100, Ordering::Relaxed);
-        if post_reply(&slot.word, attend, sleeps) {
-            sync::wake(&slot.word);
+        match post_reply(&slot.word, attend, sleeps) {
+            Owed::Nothing => {}
+            Owed::Wake => sync::wake(&slot.word),
+            // The bell stands for the caller's socket.
+            Owed::Tell => ring(slot),
         }
     }
 
@@ -434,6 +502,27 @@ mod loom_model {
             }
             server.join().unwrap();
         });
+    }
+
+    #[test]
+    fn a_call_without_a_thread_is_told_of_or_given_up_and_told_of() {
+        for gives_up in [false, true] {
+            loom::model(move || {
+                let slot = slot();
+                slot.payload.store(1, Ordering::Relaxed);
+                assert_eq!(post_away(&slot.word), Posted::Ring);
+                let server = {
+                    let slot = Arc::clone(&slot);
+                    thread::spawn(move || reply(&slot, false, false))
+                };
+                let answered = gives_up && abandon_away(&slot.word) == Reply::Ready;
+                await_bell(&slot);
+                assert_eq!(poll_reply(&slot.word), Reply::Ready);
+                assert!(is_free(&slot.word));
+                assert_eq!(slot.payload.load(Ordering::Relaxed), 101, "{answered}");
+                server.join().unwrap();
+            });
+        }
     }
 
     #[test]
