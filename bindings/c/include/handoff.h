@@ -1,17 +1,71 @@
-// Handoff: put threads where they should run, and how urgently.
+// Handoff: put threads where they should run, and call services of other processes.
 // Generated from bindings/c/src by cbindgen; a test keeps it up to date.
 
 #ifndef HANDOFF_H
 #define HANDOFF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 // What every function gives when it fails; [`handoff_last_error`] says why.
 #define HANDOFF_FAILED -1
 
+// What kind of failure the last one of a thread was: [`handoff_last_kind`].
+#define HANDOFF_KIND_OTHER 0
+
+// The process that serves the object has died.
+#define HANDOFF_KIND_DEAD 1
+
+// The reply did not come within the deadline.
+#define HANDOFF_KIND_DEADLINE 2
+
+// The service answered with an exception: [`handoff_last_exception`].
+#define HANDOFF_KIND_EXCEPTION 3
+
+// No service has this name.
+#define HANDOFF_KIND_NO_SERVICE 4
+
+// The object does not know this transaction.
+#define HANDOFF_KIND_UNKNOWN_TRANSACTION 5
+
+// A death recipient that is in place.
+typedef struct handoff_death handoff_death;
+
 // The calling thread on some CPUs, at some priority, until [`handoff_guard_end`].
 typedef struct handoff_guard handoff_guard;
+
+// A reference to an object of another process.
+typedef struct handoff_object handoff_object;
+
+// Plain data of a call or a reply. Values are read in the order in which they were written.
+typedef struct handoff_parcel handoff_parcel;
+
+// A connection to the service manager, and what was registered through it.
+typedef struct handoff_runtime handoff_runtime;
+
+// Hears that an object's process has ended.
+typedef void (*handoff_died)(void *context);
+
+// Who calls, as the kernel vouches for it.
+typedef struct handoff_caller {
+  // Its process; 0 where that is not visible here.
+  uint32_t pid;
+  // Its user.
+  uint32_t uid;
+  // Its group.
+  uint32_t gid;
+  // Whether nobody waits for a reply.
+  bool oneway;
+} handoff_caller;
+
+// Serves one call: reads `request`, writes `reply`, and gives 0. 1 says that there is no such transaction; anything
+// else that the call is refused, with what [`handoff_refuse`] was told. Neither parcel is used afterwards.
+typedef int (*handoff_handler)(void *context,
+                               const struct handoff_caller *caller,
+                               uint32_t code,
+                               struct handoff_parcel *request,
+                               struct handoff_parcel *reply);
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,6 +149,222 @@ int handoff_get_priority(int32_t thread, char *buffer, size_t size);
 
 // Tells the running policy that a process came to the foreground (1), or left it (0).
 int handoff_foreground(int32_t pid, int foreground);
+
+// What kind of failure the last one of this thread was, one of `HANDOFF_KIND_...`.
+int handoff_last_kind(void);
+
+// The exception that this thread's last call was answered with, as AIDL numbers them (-3 an illegal argument, -8 the
+// service's own number, which is put into `specific` if that is not null). 0 if its last failure was none.
+//
+// # Safety
+//
+// `specific` is null or has room for a number.
+int handoff_last_exception(int *specific);
+
+// Connects to the service manager at a socket; null is where `$HANDOFF_SOCKET` says, or the usual place.
+// Gives null on failure.
+//
+// # Safety
+//
+// `socket` is null or a string.
+struct handoff_runtime *handoff_connect(const char *socket);
+
+// Ends a connection: what was registered through it is gone. Null is ignored.
+//
+// # Safety
+//
+// `runtime` is null, or comes from [`handoff_connect`] and was not ended yet; its objects are used no longer.
+void handoff_disconnect(struct handoff_runtime *runtime);
+
+// Finds a service, waiting so many milliseconds for it to be registered. Gives null on failure.
+//
+// # Safety
+//
+// `runtime` is a connection, `name` a string.
+struct handoff_object *handoff_find(const struct handoff_runtime *runtime,
+                                    const char *name,
+                                    uint32_t timeout_ms);
+
+// Gives a reference back. Null is ignored.
+//
+// # Safety
+//
+// `object` is null, or comes from [`handoff_find`] and was not given back yet.
+void handoff_object_free(struct handoff_object *object);
+
+// Calls a transaction and waits for its reply, so many milliseconds at the most (0: for ever). What was in `reply`
+// is replaced. Gives 0; -1 on failure, of which [`handoff_last_kind`] tells the kind.
+//
+// # Safety
+//
+// `object` is a reference; `request` and `reply` are two parcels; null stands for none.
+int handoff_call(const struct handoff_object *object,
+                 uint32_t code,
+                 struct handoff_parcel *request,
+                 struct handoff_parcel *reply,
+                 uint32_t timeout_ms);
+
+// Queues a call whose result nobody waits for. Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `object` is a reference; `request` is a parcel or null for none.
+int handoff_call_oneway(const struct handoff_object *object,
+                        uint32_t code,
+                        struct handoff_parcel *request);
+
+// 1 unless the object's process is known to be gone; 0 then.
+//
+// # Safety
+//
+// `object` is a reference.
+int handoff_is_alive(const struct handoff_object *object);
+
+// Has `died` called once, on a thread of the runtime, when the object's process ends; at once if it has. Gives
+// null on failure. End it with [`handoff_death_free`]: one that runs at that moment may go on.
+//
+// # Safety
+//
+// `object` is a reference; any thread may call `died` with `context`, as long as the process lives.
+struct handoff_death *handoff_on_death(const struct handoff_object *object,
+                                       handoff_died died,
+                                       void *context);
+
+// Takes a death recipient back. Null is ignored.
+//
+// # Safety
+//
+// `death` is null, or comes from [`handoff_on_death`] and was not taken back yet.
+void handoff_death_free(struct handoff_death *death);
+
+// In a handler, before it gives -1: the exception that its caller gets. `exception` is AIDL's number; -8 has a number of
+// the service's own. Gives -1, so that a handler can end with it.
+//
+// # Safety
+//
+// `message` is null or a string.
+int handoff_refuse(int exception,
+                   int specific,
+                   const char *message);
+
+// Registers a service under a name; `serve` is called for each call, by several threads at once. Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `runtime` is a connection, `name` and `descriptor` are strings; any thread may call `serve` with `context`, as long as
+// the process lives.
+int handoff_serve(const struct handoff_runtime *runtime,
+                  const char *name,
+                  const char *descriptor,
+                  handoff_handler serve,
+                  void *context);
+
+// A parcel with nothing in it.
+struct handoff_parcel *handoff_parcel_new(void);
+
+// Frees a parcel. Null is ignored.
+//
+// # Safety
+//
+// `freed` is null, or comes from [`handoff_parcel_new`] and was not freed yet.
+void handoff_parcel_free(struct handoff_parcel *freed);
+
+// Bytes of the parcel that were not read yet.
+//
+// # Safety
+//
+// `from` is null or a parcel.
+size_t handoff_parcel_remaining(struct handoff_parcel *from);
+
+// Adds a `boolean`. Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `to` is a parcel.
+int handoff_write_bool(struct handoff_parcel *to, bool value);
+
+// Reads a `boolean`. Gives 0; -1 if the parcel holds none.
+//
+// # Safety
+//
+// `from` is a parcel, `value` has room for one.
+int handoff_read_bool(struct handoff_parcel *from, bool *value);
+
+// Adds an `int`. Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `to` is a parcel.
+int handoff_write_i32(struct handoff_parcel *to, int32_t value);
+
+// Reads an `int`. Gives 0; -1 if the parcel holds none.
+//
+// # Safety
+//
+// `from` is a parcel, `value` has room for one.
+int handoff_read_i32(struct handoff_parcel *from, int32_t *value);
+
+// Adds a `long`. Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `to` is a parcel.
+int handoff_write_i64(struct handoff_parcel *to, int64_t value);
+
+// Reads a `long`. Gives 0; -1 if the parcel holds none.
+//
+// # Safety
+//
+// `from` is a parcel, `value` has room for one.
+int handoff_read_i64(struct handoff_parcel *from, int64_t *value);
+
+// Adds a `double`. Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `to` is a parcel.
+int handoff_write_f64(struct handoff_parcel *to, double value);
+
+// Reads a `double`. Gives 0; -1 if the parcel holds none.
+//
+// # Safety
+//
+// `from` is a parcel, `value` has room for one.
+int handoff_read_f64(struct handoff_parcel *from, double *value);
+
+// Adds a `String`, which travels in UTF-16. Gives 0; -1 on failure, as if it is no UTF-8.
+//
+// # Safety
+//
+// `to` is a parcel, `value` a string.
+int handoff_write_string(struct handoff_parcel *to, const char *value);
+
+// Adds a `byte[]`. Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `to` is a parcel; `bytes` has `size` bytes, or is null with a size of 0.
+int handoff_write_bytes(struct handoff_parcel *to, const uint8_t *bytes, size_t size);
+
+// Reads a `String` as UTF-8, with a zero after it. Gives its length; -1 if the parcel holds none, or if it does not
+// fit: then it can be read again, into [`handoff_parcel_remaining`] times 3 and 1 bytes at the most.
+//
+// # Safety
+//
+// `from` is a parcel; `buffer` has room for `size` bytes.
+int handoff_read_string(struct handoff_parcel *from,
+                        char *buffer,
+                        size_t size);
+
+// Reads a `byte[]`. Gives its length; -1 if the parcel holds none, or if it does not fit: then it can be read
+// again, into [`handoff_parcel_remaining`] bytes at the most.
+//
+// # Safety
+//
+// `from` is a parcel; `buffer` has room for `size` bytes, or is null with a size of 0.
+int handoff_read_bytes(struct handoff_parcel *from,
+                       uint8_t *buffer,
+                       size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

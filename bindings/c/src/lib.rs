@@ -1,6 +1,6 @@
 //! Handoff for C and C++.
 //!
-//! A thin shell over `handoff-placement`: numbers and strings in, a count or a status out, and the reason
+//! A thin shell over `handoff-placement` and, in `calls.rs` and `parcel.rs`, over `handoff-ipc`: numbers and strings in, a count or a status out, and the reason
 //! of a failure in words from [`handoff_last_error`]. Nothing unwinds into C.
 #![allow(unsafe_code)]
 
@@ -12,6 +12,9 @@ use handoff_placement::{
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub mod calls;
+pub mod parcel;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
@@ -27,8 +30,14 @@ fn answer(body: impl FnOnce() -> Outcome<c_int>) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(body));
     let reason = match outcome {
         Ok(Ok(value)) => return value,
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "an internal error".to_owned(),
+        Ok(Err(error)) => {
+            calls::remember_kind(&*error);
+            error.to_string()
+        }
+        Err(_) => {
+            calls::forget_kind();
+            "an internal error".to_owned()
+        }
     };
     remember(reason);
     HANDOFF_FAILED

@@ -1,9 +1,16 @@
 //! The header is what the code says, and a C program that includes it is compiled, linked and run.
 
+use handoff_ipc::parcel::Parcel;
+use handoff_ipc::runtime::SOCKET_VARIABLE;
+use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{Binder, Error, ExceptionCode, PlainService, Runtime, Status};
 use handoff_testkit::{built_library, require, require_tool};
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -41,13 +48,13 @@ fn installed() -> tempfile::TempDir {
     folder
 }
 
-/// Compiles the example with more arguments; gives the program.
-fn compile(compiler: &Path, folder: &Path, name: &str, arguments: &[&str]) -> PathBuf {
+/// Compiles an example with more arguments; gives the program.
+fn compile(compiler: &Path, folder: &Path, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
     let program = folder.join(name);
     let output = Command::new(compiler)
         .args(["-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&program)
-        .arg(here().join("examples/place.c"))
+        .arg(here().join("examples").join(source))
         .args(arguments)
         .output()
         .unwrap();
@@ -70,7 +77,8 @@ fn a_c_program_links_the_shared_library() {
     let folder = installed();
     let (include, lib) = (folder.path().join("include"), folder.path().join("lib"));
     let flags = [format!("-I{}", include.display()), format!("-L{}", lib.display())];
-    let program = compile(&compiler, folder.path(), "shared", &[&flags[0], &flags[1], "-lhandoff_c"]);
+    let program =
+        compile(&compiler, folder.path(), "shared", "place.c", &[&flags[0], &flags[1], "-lhandoff_c"]);
     run_and_check(&program, &lib);
 }
 
@@ -89,8 +97,138 @@ fn a_c_program_links_the_static_library_by_pkg_config() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let flags = String::from_utf8(output.stdout).unwrap();
     let flags: Vec<&str> = flags.split_whitespace().collect();
-    let program = compile(&compiler, folder.path(), "static", &flags);
+    let program = compile(&compiler, folder.path(), "static", "place.c", &flags);
     run_and_check(&program, &lib);
+}
+
+/// A child that does not outlive its test; its standard input is open until then.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// The calls example, compiled against the shared library, and a manager that its processes find.
+struct Greeter {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+    manager: Runtime,
+}
+
+impl Greeter {
+    fn new(compiler: &Path) -> Self {
+        let folder = installed();
+        let (include, lib) = (folder.path().join("include"), folder.path().join("lib"));
+        let flags = [format!("-I{}", include.display()), format!("-L{}", lib.display())];
+        let arguments = [&*flags[0], &flags[1], "-lhandoff_c"];
+        let program = compile(compiler, folder.path(), "greeter", "greeter.c", &arguments);
+        Greeter { folder, program, manager: Runtime::private().unwrap() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments)
+            .env("LD_LIBRARY_PATH", self.folder.path().join("lib"))
+            .env(SOCKET_VARIABLE, self.manager.socket().unwrap());
+        command
+    }
+
+    /// Starts a process and waits for its first line.
+    fn start(&self, arguments: &[&str], says: &str) -> (Running, BufReader<ChildStdout>) {
+        let mut command = self.command(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let running = Running(child);
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), says);
+        (running, lines)
+    }
+
+    fn greet(&self, name: &str) -> (bool, String) {
+        let output = self.command(&["greet", name]).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    }
+}
+
+/// The service of the tutorial, by its bytes.
+fn rust_greeter(greeted: Arc<AtomicI32>) -> Binder {
+    Binder::new(PlainService::new("sample.IGreeter", move |_, code, mut request: Parcel| {
+        let mut reply = Parcel::new();
+        match code {
+            1 => {
+                let name: String = request.read(|from| from.read())?;
+                if name.is_empty() {
+                    return Err(Status::service_specific(7, "nobody has an empty name").into());
+                }
+                greeted.fetch_add(1, Ordering::Relaxed);
+                reply.write(|to| to.write(&format!("Hello {name} from Rust")))?;
+            }
+            2 => reply.write(|to| to.write(&greeted.load(Ordering::Relaxed)))?,
+            _ => return Ok(None),
+        }
+        Ok(Some(reply))
+    }))
+}
+
+#[test]
+fn a_c_client_calls_a_rust_service() {
+    let compiler = require!(require_tool("cc"));
+    let greeter = Greeter::new(&compiler);
+    let service = rust_greeter(Arc::default());
+    greeter.manager.services().add("sample.greeter", service, ServiceOptions::default()).unwrap();
+    let (ok, said) = greeter.greet("Ada Łovelace");
+    assert!(ok && said == "Hello Ada Łovelace from Rust\n1 greeted so far\n", "{said}");
+    let (ok, said) = greeter.greet("");
+    assert!(!ok && said.starts_with("kind 3, exception -8: service-specific error 7"), "{said}");
+}
+
+#[test]
+fn a_rust_client_calls_a_c_service() {
+    let compiler = require!(require_tool("cc"));
+    let greeter = Greeter::new(&compiler);
+    let (server, _lines) = greeter.start(&["serve"], "sample.greeter is there");
+    let service = greeter.manager.services().get("sample.greeter").unwrap();
+    assert_eq!(service.descriptor().unwrap(), "sample.IGreeter");
+    let hello = |name: &str| service.call(1, |w| w.write(&name.to_owned()), |r| r.read::<String>());
+    let calls: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || hello(&format!("number {n}")))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+    });
+    for (n, said) in calls.iter().enumerate() {
+        assert!(said.starts_with(&format!("Hello number {n} (user ")), "{said}");
+    }
+    assert_eq!(service.call(2, |_| Ok(()), |r| r.read::<i32>()).unwrap(), 8);
+    let refused = hello("").unwrap_err();
+    assert!(
+        matches!(&refused, Error::Status(status) if status.exception() == ExceptionCode::IllegalArgument
+            && status.message() == Some("nobody has an empty name")),
+        "{refused:?}"
+    );
+    let unknown = service.call(9, |_| Ok(()), |_| Ok(())).unwrap_err();
+    assert!(matches!(unknown, Error::UnknownTransaction { .. }), "{unknown:?}");
+    // An argument that is none is an exception, and nothing worse.
+    let bad = service.call(1, |w| w.write(&-5), |_| Ok(())).unwrap_err();
+    assert!(
+        matches!(&bad, Error::Status(status) if status.exception() == ExceptionCode::BadParcelable),
+        "{bad:?}"
+    );
+    // C calls C, and hears of its death.
+    assert!(greeter.greet("Ada").1.starts_with("Hello Ada (user "));
+    let (mut watcher, mut lines) = greeter.start(&["watch", "-"], "watching");
+    drop(server);
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert_eq!(line, "the service has died\n");
+    drop(watcher.0.stdin.take());
+    line.clear();
+    lines.read_to_string(&mut line).unwrap();
+    assert_eq!(line, "alive: 0\n");
 }
 
 #[test]

@@ -41,6 +41,8 @@ mod object;
 #[cfg(not(loom))]
 pub mod parcel;
 #[cfg(not(loom))]
+mod plain;
+#[cfg(not(loom))]
 mod pool;
 pub mod queue;
 #[cfg(not(loom))]
@@ -66,5 +68,7 @@ pub use memory::SharedMemory;
 pub use object::{
     Binder, Call, CallOptions, CallingIdentity, Code, Proxy, Scheduling, Service, is_user_code,
 };
+#[cfg(not(loom))]
+pub use plain::PlainService;
 #[cfg(not(loom))]
 pub use runtime::Runtime;

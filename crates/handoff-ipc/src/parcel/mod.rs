@@ -9,6 +9,7 @@
 mod bytes;
 mod gathered;
 mod object;
+mod owned;
 mod reader;
 mod structured;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub(crate) use gathered::NATIVE_HANDLE;
 pub use gathered::{Gathered, Handle};
 pub(crate) use object::{Bring, FDA_OBJECT_SIZE, PTR_OBJECT_SIZE, TYPE_FDA, TYPE_PTR, no_object, wrong_kind};
 pub use object::{FLAT_OBJECT_SIZE, Incoming, Object};
+pub use owned::Parcel;
 pub use reader::Reader;
 pub use structured::{BareFd, CharSequence};
 pub use types::{Nullable, Parcelable, Utf8};
