@@ -1,0 +1,266 @@
+//! Where lines go that are added without any being removed: what holds them from above and below.
+
+use super::super::outcome::Edit;
+use super::super::scope::ScopeKind;
+use super::super::wanted::Group;
+use super::{Anchors, Spot};
+
+/// An insertion's place and how well it is held.
+struct Held {
+    at: usize,
+    /// True if the lines on both sides are where the hunk expects them.
+    firm: bool,
+    /// True if other lines stand between those two.
+    parted: bool,
+    confidence: f64,
+    note: Option<String>,
+}
+
+impl Anchors<'_> {
+    /// Lines that are added without any being removed.
+    ///
+    /// A diff may show the same insertion shifted by lines that repeat; the variant whose
+    /// neighbours hold it best is taken.
+    pub(super) fn insertion(&self, group: &Group) -> Result<Spot, String> {
+        let variants: Vec<(Held, Vec<String>)> = self
+            .variants(group)
+            .into_iter()
+            .filter_map(|(at, added)| Some((self.held(at)?, added)))
+            .filter(|(held, added)| held.firm || is_whole(added))
+            .collect();
+        // A shifted variant may hide that other lines stand where lines are added.
+        let parted = variants.iter().any(|(held, _)| held.parted);
+        let mut best: Option<(Held, Vec<String>)> = None;
+        for (held, added) in variants.into_iter().filter(|(held, _)| held.parted || !parted) {
+            if best.as_ref().is_none_or(|(other, _)| held.confidence > other.confidence + 0.02) {
+                best = Some((held, added));
+            }
+        }
+        let Some((held, added)) = best else {
+            return Err(self.what_lacks(group));
+        };
+        let mut notes: Vec<String> = held.note.into_iter().collect();
+        let at = self.above_comment(held.at, &added);
+        let mut confidence = held.confidence;
+        let added = self.adapt(group, added, &mut notes, &mut confidence);
+        let support = self.around(group.at);
+        Ok(Spot { edit: Edit { line: at + 1, removed: 0, added }, confidence, support, notes })
+    }
+
+    /// What the trusted lines next to an insertion say, taken together.
+    fn around(&self, at: usize) -> f64 {
+        let side = |index: Option<usize>| {
+            index.filter(|&index| self.trusted(index)).map_or(0.0, |i| self.strength[i])
+        };
+        let above = (0..at).rev().find(|&index| !self.wanted.expected[index].line.is_blank());
+        let below = (at..self.map.len()).find(|&index| !self.wanted.expected[index].line.is_blank());
+        side(above).max(side(below))
+    }
+
+    /// The insertion and the same one shifted up and down over lines that repeat.
+    fn variants(&self, group: &Group) -> Vec<(usize, Vec<String>)> {
+        let mut out = vec![(group.at, group.added.clone())];
+        let is_free = |index: usize| {
+            !self.wanted.groups.iter().any(|other| {
+                other.at != group.at && index >= other.at && index < other.at + other.removed.max(1)
+            })
+        };
+        let (mut at, mut added) = (group.at, group.added.clone());
+        while at > 0
+            && out.len() < 200
+            && is_free(at - 1)
+            && added.last() == Some(&self.wanted.expected[at - 1].text)
+        {
+            added.rotate_right(1);
+            at -= 1;
+            out.push((at, added.clone()));
+        }
+        let (mut at, mut added) = (group.at, group.added.clone());
+        while at < self.wanted.expected.len()
+            && out.len() < 400
+            && is_free(at)
+            && added.first() == Some(&self.wanted.expected[at].text)
+        {
+            added.rotate_left(1);
+            at += 1;
+            out.push((at, added.clone()));
+        }
+        out
+    }
+
+    /// What holds an insertion in front of expected line `at`.
+    fn held(&self, at: usize) -> Option<Held> {
+        let count = self.wanted.expected.len();
+        let is_blank = |index: &usize| self.wanted.expected[*index].line.is_blank();
+        // Blank lines hold nothing, but how many there are says on which side of them lines go.
+        let blanks_above = (0..at).rev().take_while(is_blank).count();
+        let blanks_below = (at..count).take_while(is_blank).count();
+        let above = (at - blanks_above).checked_sub(1);
+        let below = (at + blanks_below < count).then_some(at + blanks_below);
+        let behind = |line: usize| {
+            let blanks = (line + 1..self.source.text.len()).take_while(|&l| self.source.lines[l].is_blank());
+            line + 1 + blanks.count().min(blanks_above)
+        };
+        let before = |line: usize| {
+            line - (0..line).rev().take_while(|&l| self.source.lines[l].is_blank()).count().min(blanks_below)
+        };
+        let strength = |index: Option<usize>| index.map_or(0.0, |index| self.strength[index]);
+        let alike = |index: Option<usize>| index.and_then(|index| self.map[index]).map_or(0.0, |pair| pair.1);
+        match (above.and_then(|index| self.line_of(index)), below.and_then(|index| self.line_of(index))) {
+            (Some(up), Some(down)) if up < down => {
+                let between = (up + 1..down).filter(|&line| !self.source.lines[line].is_blank()).count();
+                if between == 0 {
+                    let confidence = 0.9 + 0.08 * alike(above).min(alike(below));
+                    let place =
+                        if blanks_below == 0 && blanks_above > 0 { down } else { behind(up).min(down) };
+                    return Some(Held { at: place, firm: true, parted: false, confidence, note: None });
+                }
+                // What was added at the end of a definition belongs to its end.
+                let last = (at + blanks_below..count.min(at + blanks_below + 2))
+                    .any(|index| self.wanted.expected[index].text.starts_with('}'))
+                    && self
+                        .wanted
+                        .scopes
+                        .at(at.min(count - 1))
+                        .is_some_and(|scope| scope.kind != ScopeKind::Function);
+                let take_above = strength(above) >= strength(below) && !last;
+                let confidence = if between <= 3 {
+                    0.75
+                } else if between <= 12 {
+                    0.65
+                } else {
+                    0.55
+                };
+                Some(Held {
+                    at: if take_above { behind(up) } else { before(down) },
+                    firm: false,
+                    parted: true,
+                    confidence,
+                    note: Some(format!(
+                        "{between} lines more stand where lines are added; they were put {}",
+                        if take_above { "in front" } else { "behind" }
+                    )),
+                })
+            }
+            (Some(_), Some(_)) => None,
+            (Some(up), None) => self.one_side(above?, at, behind(up), true),
+            (None, Some(down)) => self.one_side(below?, at, before(down), false),
+            (None, None) => self.bracketed(at).or_else(|| self.beside(at)),
+        }
+    }
+
+    /// Lines that say little, but are neighbours there as here, close to one that can be trusted.
+    fn beside(&self, at: usize) -> Option<Held> {
+        const REACH: usize = 4;
+        let row = |index: usize| self.map.get(index).copied().flatten().map(|(row, _)| row);
+        let (above, below) = (row(at.checked_sub(1)?)?, row(at)?);
+        if below != above + 1 {
+            return None;
+        }
+        let near = |index: usize| {
+            self.line_of(index).is_some_and(|line| line.abs_diff(above) <= index.abs_diff(at) + REACH)
+        };
+        let range = at.saturating_sub(REACH)..(at + REACH).min(self.map.len());
+        range.into_iter().any(near).then(|| Held {
+            at: below,
+            firm: true,
+            parted: false,
+            confidence: 0.65,
+            note: Some("the lines next to the added ones say little".to_owned()),
+        })
+    }
+
+    /// Only the line on one side is where the hunk expects it.
+    fn one_side(&self, index: usize, at: usize, place: usize, above: bool) -> Option<Held> {
+        let strength = self.strength[index];
+        let alike = self.map[index].map_or(0.0, |pair| pair.1);
+        let side = if above { "below" } else { "above" };
+        // The other side may be held by a line further away, with nothing in between.
+        if let Some(held) = self.bracketed(at) {
+            return Some(Held { at: place, confidence: held.confidence.max(0.7), ..held });
+        }
+        let edge = if above { at == self.wanted.expected.len() } else { at == 0 };
+        let confidence = (0.45 + 0.3 * strength.min(1.0)) * alike + if edge { 0.05 } else { 0.0 };
+        Some(Held {
+            at: place,
+            firm: false,
+            parted: false,
+            confidence,
+            note: Some(format!("the line {side} the added lines is not here")),
+        })
+    }
+
+    /// Lines further away hold the place if nothing stands between them in the tree.
+    fn bracketed(&self, at: usize) -> Option<Held> {
+        // What holds lines inside a definition is inside of it, too.
+        let scope_of = |index: usize| self.wanted.scopes.of_line.get(index).copied().flatten();
+        let home = at.checked_sub(1).and_then(scope_of).filter(|&home| scope_of(at) == Some(home));
+        let holds = |&index: &usize| self.trusted(index) && (home.is_none() || scope_of(index) == home);
+        let above = self.line_of((0..at).rev().find(holds)?)?;
+        let end = self.wanted.to_end.then_some(self.source.text.len());
+        let below =
+            (at..self.wanted.expected.len()).find(holds).and_then(|index| self.line_of(index)).or(end)?;
+        if above >= below {
+            return None;
+        }
+        let between = (above + 1..below).filter(|&line| !self.source.lines[line].is_blank()).count();
+        (between == 0).then(|| Held {
+            at: above + 1,
+            firm: false,
+            parted: false,
+            confidence: 0.7,
+            note: Some("lines next to the added ones are not here".to_owned()),
+        })
+    }
+
+    /// An insertion in front of a definition belongs in front of its comment, too.
+    fn above_comment(&self, at: usize, added: &[String]) -> usize {
+        let starts = self.source.scopes.at(at).is_some_and(|scope| scope.start == at);
+        let own = added.iter().find(|line| !line.trim().is_empty());
+        let inside = own.is_none_or(|line| line.starts_with([' ', '\t']));
+        if !starts || at == 0 || inside {
+            return at;
+        }
+        if !self.source.text[at - 1].trim_end().ends_with("*/") {
+            return at;
+        }
+        let mut start = at - 1;
+        while start > 0 && !self.source.text[start].trim_start().starts_with("/*") {
+            start -= 1;
+        }
+        if self.source.text[start].starts_with("/*") { start } else { at }
+    }
+
+    /// What a person needs to know of an insertion that nothing holds.
+    fn what_lacks(&self, group: &Group) -> String {
+        let around = [group.at.checked_sub(1), Some(group.at)];
+        let lacking: Vec<String> = around
+            .into_iter()
+            .flatten()
+            .filter_map(|index| self.wanted.expected.get(index))
+            .filter(|line| !line.line.is_blank())
+            .map(|line| format!("`{}`", line.text.trim()))
+            .collect();
+        if lacking.is_empty() {
+            "nothing here holds the added lines in their place".to_owned()
+        } else {
+            format!("the added lines belong next to {}, which is not here", lacking.join(" and "))
+        }
+    }
+}
+
+/// True if the lines open the braces that they close, and close those that they open.
+fn is_whole(lines: &[String]) -> bool {
+    let mut depth = 0i32;
+    for c in lines.iter().flat_map(|line| line.chars()) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return false;
+        }
+    }
+    depth == 0
+}
