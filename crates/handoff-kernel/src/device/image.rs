@@ -338,7 +338,75 @@ mod tests {
         assert_eq!((image.part(Part::Kernel), image.to_bytes().len()), (&b"newer"[..], 6144));
     }
 
+    /// An image of any version with parts of these sizes, in the order of the version.
+    fn image_of(version: u32, page: usize, sizes: &[usize]) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let fields: &[usize] = match version {
+            0 => &[8, 16, 24],
+            1 => &[8, 16, 24, RECOVERY_SIZE],
+            2 => &[8, 16, 24, RECOVERY_SIZE, DTB_SIZE],
+            3 => &[8, 12],
+            _ => &[8, 12, SIGNATURE_SIZE],
+        };
+        let page = if version >= 3 { PAGE } else { page };
+        let mut bytes = vec![0; page];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[40..44].copy_from_slice(&version.to_le_bytes());
+        if version <= 2 {
+            bytes[36..40].copy_from_slice(&(page as u32).to_le_bytes());
+        }
+        let mut parts = Vec::new();
+        for (number, (&at, &size)) in fields.iter().zip(sizes).enumerate() {
+            let content: Vec<u8> = (0..size).map(|byte| (byte * 7 + number) as u8).collect();
+            bytes[at..at + 4].copy_from_slice(&(size as u32).to_le_bytes());
+            bytes.extend_from_slice(&content);
+            bytes.resize(bytes.len().next_multiple_of(page), 0);
+            parts.push(content);
+        }
+        (bytes, parts)
+    }
+
     proptest! {
+        #[test]
+        fn images_of_every_version_are_read_whole_and_written_as_they_were(
+            version in 0u32..=4,
+            page in prop_oneof![Just(2048usize), Just(4096), Just(16384)],
+            sizes in proptest::collection::vec(0usize..9000, 5),
+            kernel in 1usize..9000,
+        ) {
+            let (bytes, parts) = image_of(version, page, &sizes);
+            let mut image = BootImage::parse(&bytes).expect("an image");
+            prop_assert_eq!(image.version(), version);
+            prop_assert!(image.parts().map(|(_, content)| content).eq(parts.iter().map(Vec::as_slice)));
+            prop_assert_eq!(&image.to_bytes(), &bytes);
+            image.replace_kernel(vec![9; kernel]).expect("replaced");
+            let signed = version == 4 && sizes[2] > 0;
+            prop_assert_eq!(image.notes().len(), usize::from(signed));
+            let read = BootImage::parse(&image.to_bytes()).expect("an image");
+            prop_assert_eq!(read.part(Part::Kernel), &vec![9; kernel][..]);
+            for (index, (part, _)) in BootImage::parse(&bytes).expect("an image").parts().enumerate().skip(1) {
+                let wanted: &[u8] = if part == Part::Signature { &[] } else { &parts[index] };
+                prop_assert_eq!(read.part(part), wanted);
+            }
+        }
+
+        #[test]
+        fn a_cut_image_is_refused_or_read_within_its_bytes(
+            version in 0u32..=4,
+            sizes in proptest::collection::vec(1usize..5000, 5),
+            keep in 0.0f64..1.0,
+        ) {
+            let (mut bytes, _) = image_of(version, 2048, &sizes);
+            bytes.truncate((bytes.len() as f64 * keep) as usize);
+            match BootImage::parse(&bytes) {
+                // What is cut may be no more than what pads the last part.
+                Ok(image) => prop_assert!(image.to_bytes().starts_with(&bytes)),
+                Err(error) => {
+                    let refused = matches!(error, ImageError::Short { .. } | ImageError::Magic { .. });
+                    prop_assert!(refused, "{}", error);
+                }
+            }
+        }
+
         #[test]
         fn any_bytes_are_survived_and_images_stay_as_they_were(
             at in 8usize..1700,
