@@ -13,7 +13,7 @@ use crate::process::{cargo, root, run as run_command, succeeds, target_dir};
 /// What ends the name of a study's file.
 const END: &str = "-study.toml";
 
-/// Run the studies of kernel features: build, prove, measure, document (an hour).
+/// Run the studies of kernel features: build, prove, measure, document (an hour, most of it measuring).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -134,6 +134,11 @@ pub fn plain(text: &str) -> String {
     text.replace('`', "'").replace('<', "‹").replace('>', "›").replace("**", "*")
 }
 
+/// A number of things: `1 file`, `2 files`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Text of others as code.
 #[must_use]
 pub fn code(text: &str) -> String {

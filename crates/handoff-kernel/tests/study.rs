@@ -126,7 +126,7 @@ fn every_study_of_the_project_can_be_read() {
 fn measured(_: &Study, boots: [&Boot; 2]) -> Result<Measured, StudyError> {
     assert!(boots.iter().all(|boot| boot.image.is_file()) && boots[0].image != boots[1].image);
     let blocks = vec![Block::Text("the measurement says 42".to_owned())];
-    Ok(Measured { summary: "42".to_owned(), good: true, blocks })
+    Ok(Measured { summary: "42".to_owned(), good: true, finished: true, blocks })
 }
 
 fn never(_: &Study, _: [&Boot; 2]) -> Result<Measured, StudyError> {

@@ -5,7 +5,7 @@ use super::history::Relation;
 use super::interface::What;
 use super::key::Rule;
 use super::{Analysis, svg};
-use crate::document::{self, Block, code, plain};
+use crate::document::{self, Block, code, counted, plain};
 
 impl Analysis {
     /// The document as Markdown; the call graph stands in it as an SVG image.
@@ -168,7 +168,8 @@ impl Analysis {
         let tables = self.graph.edges.iter().filter(|edge| edge.through.is_some()).count();
         if tables > 0 {
             out.push(Block::Text(format!(
-                "{tables} calls go through a table of operations (dashed): which of its functions runs is decided at run time."
+                "{} through a table of operations (dashed): which of its functions runs is decided at run time.",
+                if tables == 1 { "1 call goes".to_owned() } else { format!("{tables} calls go") }
             )));
         }
         out.push(Block::Image(svg::draw(&self.graph)));
@@ -261,13 +262,17 @@ impl Analysis {
             self.stats.iter().fold((0, 0), |(a, r), stat| (a + stat.added, r + stat.removed));
         let of = |mark| self.functions.iter().filter(|function| function.mark == mark).count();
         out.push(Block::Text(format!(
-            "{} files, +{added} -{removed} lines; functions: {} added, {} changed, {} removed; {} interface changes. {}",
-            self.stats.len(),
+            "{}, +{added} -{removed} lines; functions: {} added, {} changed, {} removed; {}. {}",
+            counted(self.stats.len(), "file"),
             of(Mark::Added),
             of(Mark::Changed),
             of(Mark::Removed),
-            self.interfaces.len(),
-            if self.present { "The tree already holds the change." } else { "The tree does not hold the change." }
+            counted(self.interfaces.len(), "interface change"),
+            if self.present {
+                "The tree already holds the change."
+            } else {
+                "The tree does not hold the change."
+            }
         )));
         out.push(Block::Prompt(
             "whether the feature is worth having here, and what was measured.".to_owned(),

@@ -54,6 +54,8 @@ pub struct Measured {
     pub summary: String,
     /// Whether there is an answer to the question at all.
     pub good: bool,
+    /// Whether it is over: what a busy host cut short goes on in the next run.
+    pub finished: bool,
     /// Its part of the document.
     pub blocks: Vec<Block>,
 }
@@ -170,8 +172,9 @@ pub fn run(study: &Study, options: &Options<'_>, measure: &mut Measure<'_>) -> R
     let mut chain = steps::Chain::new(study, options, &work, &mut state)?;
     let result = chain.run(measure);
     let kept = chain.kept.clone();
+    let stopped = result.as_ref().err().zip(chain.at);
     let steps: Vec<(Step, Done)> = state.done.iter().map(|(step, done)| (*step, done.clone())).collect();
-    let blocks = blocks(study, &steps);
+    let blocks = blocks(study, &steps, stopped);
     let write = |name: &str, text: String| {
         let path = work.join(name);
         std::fs::write(&path, text).map_err(StudyError::io("write", &path)).map(|()| path)
@@ -198,8 +201,8 @@ fn alone(work: &Path) -> Result<std::fs::File, StudyError> {
     }
 }
 
-/// The document of the steps that are done.
-fn blocks(study: &Study, steps: &[(Step, Done)]) -> Vec<Block> {
+/// The document of the steps that are done, and of the one that stopped the study.
+fn blocks(study: &Study, steps: &[(Step, Done)], stopped: Option<(&StudyError, Step)>) -> Vec<Block> {
     let mut out = vec![Block::Heading(1, document::plain(&study.title))];
     if !study.question.is_empty() {
         out.push(Block::Text(format!("**Question:** {}", document::plain(&study.question))));
@@ -208,11 +211,19 @@ fn blocks(study: &Study, steps: &[(Step, Done)]) -> Vec<Block> {
         let done = steps.iter().find(|(done, _)| done == step).map(|(_, done)| done);
         vec![
             step.to_string(),
-            done.map_or_else(|| "not done".to_owned(), |done| document::plain(&done.summary)),
+            match (done, stopped) {
+                (Some(done), _) => document::plain(&done.summary),
+                (None, Some((_, at))) if at == *step => "**stopped**: see below".to_owned(),
+                _ => "not done".to_owned(),
+            },
             done.map_or_else(String::new, |done| format!("{:.1} s", done.seconds)),
         ]
     });
     out.push(Block::table(&["step", "what came of it", "took"], rows.collect()));
     out.extend(steps.iter().flat_map(|(_, done)| done.blocks.clone()));
+    if let Some((error, step)) = stopped {
+        out.push(Block::Heading(2, format!("Stopped at {step}")));
+        out.push(Block::Lines(error.to_string()));
+    }
     out
 }

@@ -89,8 +89,15 @@ pub struct Done {
     pub summary: String,
     /// Whether it is as it should be: a proof that fails ends no study, but is no success.
     pub good: bool,
+    /// Whether it is over; one that is not goes on in the next run.
+    #[serde(default = "yes")]
+    pub finished: bool,
     /// Its part of the document.
     pub blocks: Vec<Block>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The steps that are done.
@@ -146,6 +153,7 @@ mod tests {
             seconds: 1.0,
             summary: String::new(),
             good: true,
+            finished: true,
             blocks: vec![Block::Text("x".to_owned())],
         };
         let mut state = State::open(folder.path());

@@ -12,7 +12,7 @@ use super::tree::{Stage, StudyTree, copy_tree, read_series};
 use super::{Measure, Measured, Options, StudyError};
 use crate::analyse::{self, analyse};
 use crate::build::{Base, Built, KernelArch, KernelBuild, fetch_source, guest_fragment};
-use crate::document::{Block, code, lowered, plain};
+use crate::document::{Block, code, counted, lowered, plain};
 use crate::patch::Series;
 use crate::port::PortReport;
 use crate::prove::{Finding, Proof};
@@ -30,6 +30,8 @@ pub(super) struct Chain<'a> {
     keys: Vec<(Step, String)>,
     /// Steps that needed not be done again.
     pub(super) kept: Vec<Step>,
+    /// The step that is being done.
+    pub(super) at: Option<Step>,
 }
 
 impl<'a> Chain<'a> {
@@ -45,7 +47,7 @@ impl<'a> Chain<'a> {
         let fits =
             |step: &Step, done: &Done| keys.iter().any(|(known, key)| known == step && *key == done.key);
         state.done.retain(|step, done| fits(step, done));
-        Ok(Self { study, options, work, state, feature, keys, kept: Vec::new() })
+        Ok(Self { study, options, work, state, feature, keys, kept: Vec::new(), at: None })
     }
 
     pub(super) fn run(&mut self, measure: &mut Measure<'_>) -> Result<(), StudyError> {
@@ -54,18 +56,20 @@ impl<'a> Chain<'a> {
                 break;
             }
             let key = self.key(step).to_owned();
-            if self.state.done.get(&step).is_some_and(|done| done.key == key) && self.is_there(step) {
+            let is_done = |done: &Done| done.finished && done.key == key;
+            if self.state.done.get(&step).is_some_and(is_done) && self.is_there(step) {
                 (self.options.tell)(&format!("{step}: done before"));
                 self.kept.push(step);
                 continue;
             }
             self.state.done.remove(&step);
             (self.options.tell)(&format!("{step} ..."));
+            self.at = Some(step);
             let started = Instant::now();
-            let Measured { summary, good, blocks } = self.step(step, measure)?;
+            let Measured { summary, good, finished, blocks } = self.step(step, measure)?;
             let seconds = started.elapsed().as_secs_f64();
             (self.options.tell)(&format!("{step}: {summary} ({seconds:.1} s)"));
-            self.state.keep(step, Done { key, seconds, summary, good, blocks })?;
+            self.state.keep(step, Done { key, seconds, summary, good, finished, blocks })?;
         }
         Ok(())
     }
@@ -154,7 +158,7 @@ impl<'a> Chain<'a> {
             blocks.push(Block::Text("Patches that both of them have:".to_owned()));
             blocks.push(Block::List(names.collect()));
         }
-        Ok(Measured { summary: what, good: true, blocks })
+        Ok(Measured { summary: what, good: true, finished: true, blocks })
     }
 
     fn analyse(&self) -> Result<Measured, StudyError> {
@@ -163,14 +167,14 @@ impl<'a> Chain<'a> {
         let options = analyse::Options { cache: Some(cache), ..analyse::Options::default() };
         let analysis = analyse(&self.feature, &self.tree(), &options)?;
         let summary = format!(
-            "{} functions and {} interfaces change in {} files",
-            analysis.functions.len(),
-            analysis.interfaces.len(),
-            analysis.stats.len()
+            "{} and {} change in {}",
+            counted(analysis.functions.len(), "function"),
+            counted(analysis.interfaces.len(), "interface"),
+            counted(analysis.stats.len(), "file")
         );
         let mut blocks = vec![Block::Heading(2, "What the patches change".to_owned())];
         blocks.extend(lowered(analysis.blocks(), 2));
-        Ok(Measured { summary, good: true, blocks })
+        Ok(Measured { summary, good: true, finished: true, blocks })
     }
 
     fn port(&self) -> Result<Measured, StudyError> {
@@ -196,8 +200,8 @@ impl<'a> Chain<'a> {
         });
         let counts = report.counts;
         let summary = format!(
-            "{} hunks: {} applied, {} moved, {} there before, {} fuzzy",
-            counts.total(),
+            "{}: {} applied, {} moved, {} there before, {} fuzzy",
+            counted(counts.total(), "hunk"),
             counts.applied,
             counts.moved,
             counts.present,
@@ -214,7 +218,13 @@ impl<'a> Chain<'a> {
                     .to_owned(),
             ));
         }
-        Ok(Measured { summary, good: true, blocks })
+        let name = self.tree();
+        let name = name.file_name().unwrap_or_default().to_string_lossy();
+        blocks.push(Block::Text(format!(
+            "The tree with the patches is left in {} of the work folder; the files as they came are in `original`.",
+            code(&name)
+        )));
+        Ok(Measured { summary, good: true, finished: true, blocks })
     }
 
     fn build(&self, stage: Stage) -> Result<Measured, StudyError> {
@@ -250,12 +260,25 @@ impl<'a> Chain<'a> {
             Stage::With => "The kernel with the feature",
         };
         let ccache = if built.ccache { ", through ccache" } else { "" };
-        let compiled =
-            format!("{} files compiled in {:.1} s{ccache}", built.compiled, built.elapsed.as_secs_f64());
+        let (files, seconds) = (counted(built.compiled, "file"), built.elapsed.as_secs_f64());
+        let compiled = format!("{files} compiled in {seconds:.1} s{ccache}");
+        let plan = &self.study.build;
+        let asked = [format!("base {}", code(&plan.base))]
+            .into_iter()
+            .chain(plan.fragments.iter().map(|name| format!("fragment {}", code(name))))
+            .chain(plan.set.iter().map(|set| code(set)));
+        let compiler = fs::read_to_string(&built.config).ok();
+        let compiler = compiler.as_deref().and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("CONFIG_CC_VERSION_TEXT="))?;
+            Some(format!(", by {}", plain(line.trim_matches('"'))))
+        });
+        let folder = self.folder(stage);
+        let folder = folder.file_name().unwrap_or_default().to_string_lossy();
         let mut items = vec![
-            format!("release {}", code(&built.release)),
-            format!("image of {:.1} MB", size as f64 / 1e6),
-            compiled.clone(),
+            format!("release {}, an image of {:.1} MB", code(&built.release), size as f64 / 1e6),
+            format!("{compiled}{}", compiler.unwrap_or_default()),
+            format!("configuration: {}", asked.collect::<Vec<_>>().join(", ")),
+            format!("the image, its configuration and the log of its build are in {}", code(&folder)),
         ];
         for file in &self.study.build.visible {
             items.push(format!(
@@ -270,7 +293,7 @@ impl<'a> Chain<'a> {
             blocks.push(Block::Text(format!("The compiler warns {count} times, first:")));
             blocks.push(Block::Lines(first.to_string()));
         }
-        Measured { summary: format!("{}: {compiled}", built.release), good: true, blocks }
+        Measured { summary: format!("{}: {compiled}", built.release), good: true, finished: true, blocks }
     }
 
     fn build_folder(&self) -> PathBuf {
@@ -358,7 +381,7 @@ impl<'a> Chain<'a> {
             }
         }
         let summary = if good { "executed with the feature, and not without" } else { "NOT proved" };
-        Ok(Measured { summary: summary.to_owned(), good, blocks })
+        Ok(Measured { summary: summary.to_owned(), good, finished: true, blocks })
     }
 
     /// Boots one kernel under the probes; its console is kept whatever becomes of it.
@@ -397,25 +420,37 @@ fn row(finding: &Finding) -> Vec<String> {
 }
 
 /// What each step depends on: its own part of the file, and what the steps before it depend on.
+///
+/// Patches and fragments count by what they say, not by where they are: the same study from another
+/// clone goes on with what is there.
 fn keys(study: &Study, feature: &Series) -> Result<Vec<(Step, String)>, StudyError> {
-    let mut prepared = String::new();
-    for path in &study.source.prepare {
-        prepared.push_str(&fs::read_to_string(path).map_err(StudyError::io("read", path))?);
-    }
+    let read = |path: &Path| fs::read_to_string(path).map_err(StudyError::io("read", path));
+    let prepared: Vec<String> =
+        study.source.prepare.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let said = |name: &String, words: &[&str]| match words.contains(&name.as_str()) {
+        true => Ok(name.clone()),
+        false => read(Path::new(name)),
+    };
+    let build = &study.build;
+    let fragments: Vec<String> =
+        build.fragments.iter().map(|name| said(name, &["guest", "none"])).collect::<Result<_, _>>()?;
+    let build = super::file::Build { base: said(&build.base, &["tiny", "def"])?, fragments, ..build.clone() };
+    let patches: Vec<_> =
+        feature.patches.iter().map(|patch| (&patch.subject, &patch.message, &patch.files)).collect();
+    let patches = format!("{patches:?}");
     let mut keys = Vec::new();
     let mut digest = 0xcbf2_9ce4_8422_2325u64;
     for step in Step::ALL {
         let own = match step {
-            Step::Source => format!("{:?}{prepared}", study.source),
+            Step::Source => format!("{:?}{:?}{prepared:?}", study.source.package, study.source.tree),
             Step::Analyse | Step::BuildWith => String::new(),
-            Step::BuildWithout => format!("{:?}", study.build),
-            Step::Port => format!("{feature:?}{:?}", study.feature),
+            Step::BuildWithout => format!("{build:?}"),
+            Step::Port => format!("{patches}{:?}", study.feature.made_for),
             Step::Prove => format!("{:?}{:?}", study.guest, study.proof),
             Step::Measure => format!("{:?}{:?}", study.measure, study.quiet),
         };
         // The patches are what is analysed, but the first kernel does not have them.
-        let own_digest =
-            if step == Step::Analyse { fnv(digest, &format!("{feature:?}")) } else { fnv(digest, &own) };
+        let own_digest = fnv(digest, if step == Step::Analyse { &patches } else { &own });
         keys.push((step, format!("{own_digest:016x}")));
         if step != Step::Analyse {
             digest = own_digest;

@@ -302,6 +302,12 @@ impl Judgement {
     /// The verdict in one or two plain sentences, for a metric of this name.
     #[must_use]
     pub fn sentence(&self, metric: &str, question: &Question) -> String {
+        self.sentence_of("B against A", metric, question)
+    }
+
+    /// The same, with the two arms called otherwise than `B against A`.
+    #[must_use]
+    pub fn sentence_of(&self, pair: &str, metric: &str, question: &Question) -> String {
         let change = &self.change;
         let interval = change.interval;
         let span = format!(
@@ -314,10 +320,10 @@ impl Judgement {
         let margin = question.margin * 100.0;
         match self.verdict {
             Verdict::Improved | Verdict::Regressed => {
-                format!("{metric} {}: B against A is {span}.", self.verdict.word())
+                format!("{metric} {}: {pair} is {span}.", self.verdict.word())
             }
             Verdict::Equivalent => {
-                format!("{metric} is equivalent within {margin:.1}%: B against A is {span}.")
+                format!("{metric} is equivalent within {margin:.1}%: {pair} is {span}.")
             }
             Verdict::Inconclusive if !interval.is_bounded() => format!(
                 "{metric}: not enough evidence: {} rounds give no interval at this level.",
@@ -329,7 +335,7 @@ impl Judgement {
                     |rounds| format!("about {rounds} rounds would settle it"),
                 );
                 format!(
-                    "{metric}: not enough evidence: B against A is {span}. These rounds could have seen \
+                    "{metric}: not enough evidence: {pair} is {span}. These rounds could have seen \
                      {:.1}% or more; {settle}.",
                     self.smallest_effect * 100.0
                 )

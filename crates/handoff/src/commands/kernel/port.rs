@@ -134,7 +134,10 @@ impl Options {
             if !clean {
                 break;
             }
-            eprintln!("{}", style::paint(style::DIM, format_args!("building after `{}`", patch.subject)));
+            anstream::eprintln!(
+                "{}",
+                style::paint(style::DIM, format_args!("building after `{}`", patch.subject))
+            );
             let built = until_interrupted(&stopper, || Ok(build.run()));
             match built? {
                 Ok(built) => all.builds.push(EachBuild {

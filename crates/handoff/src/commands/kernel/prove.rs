@@ -106,7 +106,7 @@ impl Options {
             GuestCommand::new("/bin/handoff").args(&self.command)
         };
         let load = load.timeout(Duration::from_secs(self.timeout));
-        let builder = builder.on_progress(|what| eprintln!("{}", style::paint(style::DIM, what)));
+        let builder = builder.on_progress(|what| anstream::eprintln!("{}", style::paint(style::DIM, what)));
         let mut guest = builder.boot().map_err(explained)?;
         let build = self.kernel.is_dir().then_some(self.kernel.as_path());
         Ok(prove(&mut guest, &load, &self.probe, build)?)

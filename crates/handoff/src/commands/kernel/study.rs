@@ -111,7 +111,7 @@ impl Options {
             until: self.until,
             again: self.again,
             jobs: self.jobs,
-            tell: &|what| eprintln!("{}", style::paint(style::DIM, what)),
+            tell: &|what| anstream::eprintln!("{}", style::paint(style::DIM, what)),
         };
         let outcome = until_interrupted(&stopper, || {
             Ok(study::run(&study, &options, &mut |study, boots| measure::measure(study, boots, &work))?)

@@ -2,23 +2,29 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use handoff_kernel::document::{Block, code, plain};
 use handoff_kernel::prove::{Expectation, Probe};
 use handoff_kernel::study::{Boot, Measured, Study, StudyError};
+use handoff_lab::experiment::ArmId;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::journal::state_folder;
 use handoff_lab::experiment::result::{ExperimentResult, MetricResult};
-use handoff_lab::experiment::runner::{self, Event};
-use handoff_lab::experiment::target::Here;
-use handoff_lab::stats::judge::Verdict;
+use handoff_lab::experiment::runner::{self, Event, RunError};
+use handoff_lab::experiment::target::{Here, Order, Replicate, Target, TargetError};
+use handoff_lab::stats::judge::{Caveat, Estimate, Verdict};
 use handoff_lab::store::Store;
+use handoff_workloads::measurement::Unit;
 
 use super::trial::{Booted, Plan, counter_name, read_record};
+use crate::figures::human;
 use crate::interrupt;
 
 const ARMS: [&str; 2] = ["without the feature", "with the feature"];
+/// How the two are called in the verdict.
+const PAIR: &str = "the kernel with the feature against the one without";
 const REPORT: &str = "measurement.html";
 
 /// Compares both kernels; goes on with rounds of an earlier run.
@@ -40,16 +46,14 @@ fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Meas
         fs::remove_file(&record).context("cannot begin a new record of boots")?;
     }
     let (mut id, resume) = unfinished.map_or((None, Vec::new()), |(id, rounds)| (Some(id), rounds));
-    let options = runner::Options {
-        command: format!("handoff lab run {}", file.display()),
-        stop: Some(interrupt::flag()),
-        resume,
-    };
     let program = std::env::current_exe().context("cannot tell where this program is")?;
-    let stop = Some(interrupt::flag());
+    let stop = AtomicBool::new(false);
     // The guests are booted by what stands in front of the workload: see `trial`.
-    let mut target = Here::new(program, &state_folder(), stop)?;
-    let result = runner::run(&experiment, options, &mut target, &mut |event| {
+    let here = Here::new(program, &state_folder(), Some(interrupt::flag()))?;
+    let mut target = Patient { here, record: &record, stop: &stop, gave_up: None };
+    let options =
+        runner::Options { command: format!("handoff lab run {}", file.display()), stop: Some(&stop), resume };
+    let outcome = runner::run(&experiment, options, &mut target, &mut |event| {
         match event {
             Event::Started(header) if id.is_none() => id = Some(store.begin(header)?),
             Event::Round { record, most, .. } => {
@@ -61,19 +65,87 @@ fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Meas
             _ => {}
         }
         Ok(())
-    })?;
-    if result.ending == handoff_lab::experiment::result::Ending::Interrupted {
-        anyhow::bail!(
-            "interrupted after {} rounds, which are kept: the same command goes on",
-            result.rounds.len()
-        );
+    });
+    let gave_up = target.gave_up;
+    let result = match outcome {
+        Err(RunError::Nothing) if gave_up.is_some() => None,
+        other => Some(other?),
+    };
+    let rounds = result.as_ref().map_or(0, |result| result.rounds.len());
+    if interrupt::interrupted() {
+        anyhow::bail!("interrupted after {rounds} rounds, which are kept: the same command goes on");
     }
-    if let Some(id) = id {
+    let boots = read_record(&record);
+    let Some(result) = result else {
+        return Ok(nothing(gave_up.as_ref(), &boots));
+    };
+    // What others cut short goes on in the next run.
+    if let (Some(id), None) = (id, &gave_up) {
         store.finish(id, &result)?;
     }
     fs::write(work.join(REPORT), handoff_lab::report::experiment::html(&result)?)
         .context("cannot write the lab's report")?;
-    Ok(measured(&result, &read_record(&record)))
+    Ok(measured(&result, &boots, gave_up.as_ref()))
+}
+
+/// This machine, where a boot that the host or the guest spoiled ends the rounds, and not the study.
+struct Patient<'a> {
+    here: Here<'static>,
+    record: &'a Path,
+    /// Ends the rounds.
+    stop: &'a AtomicBool,
+    /// The boot that ended them.
+    gave_up: Option<Booted>,
+}
+
+impl Target for Patient<'_> {
+    fn prepare(&mut self) -> Result<String, TargetError> {
+        self.here.prepare()
+    }
+
+    fn program(&self) -> &Path {
+        self.here.program()
+    }
+
+    fn carry_out(&mut self, arm: ArmId, order: &Order) -> Result<Replicate, TargetError> {
+        let before = read_record(self.record).len();
+        let result = self.here.carry_out(arm, order);
+        if result.is_err() {
+            // Without a boot that was written down it is no matter of the boots, and an error.
+            self.gave_up = read_record(self.record).split_off(before).pop();
+        }
+        if interrupt::interrupted() || self.gave_up.is_some() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn caveats(&self) -> Vec<Caveat> {
+        self.here.caveats()
+    }
+}
+
+/// Why the rounds ended before their time, in a sentence.
+fn cut_short(booted: &Booted, rounds: usize) -> String {
+    let reason = plain(booted.rejected.as_deref().unwrap_or("a boot failed"));
+    let which = plain(&booted.arm);
+    format!(
+        "The rounds ended after {rounds}, at a boot of the kernel {which}: {}. What was measured is kept; the same \
+         command goes on.",
+        reason.trim_end_matches('.')
+    )
+}
+
+/// What is said without a single round.
+fn nothing(gave_up: Option<&Booted>, boots: &[Booted]) -> Measured {
+    let why = gave_up.map_or_else(String::new, |booted| cut_short(booted, 0));
+    let blocks = vec![
+        Block::Heading(2, "Measurement".to_owned()),
+        Block::Text(format!("**{}**: no round is complete. {why}", Verdict::Inconclusive.word())),
+        Block::List(kinds(boots)),
+    ];
+    let summary = format!("{}: no round is complete. {why}", Verdict::Inconclusive.word());
+    Measured { summary, good: false, finished: false, blocks }
 }
 
 /// The experiment: what the study says, with a boot of each kernel in front of the workload.
@@ -110,23 +182,18 @@ fn proof(probe: &Probe) -> toml::Table {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
-fn measured(result: &ExperimentResult, boots: &[Booted]) -> Measured {
+fn measured(result: &ExperimentResult, boots: &[Booted], gave_up: Option<&Booted>) -> Measured {
     let answer = result.verdict();
+    let primary = &result.primary;
+    let sentence = primary.judgement.sentence_of(PAIR, &primary.name, &primary.question);
     let mut blocks = vec![
         Block::Heading(2, "Measurement".to_owned()),
-        Block::Text(format!("**{}**: {}", answer.word(), plain(&result.primary.sentence))),
+        Block::Text(format!("**{}**: {}", answer.word(), plain(&sentence))),
     ];
+    blocks.extend(gave_up.map(|booted| Block::Text(cut_short(booted, result.rounds.len()))));
     let metrics = std::iter::once(&result.primary).chain(&result.secondary);
     blocks.push(Block::table(
-        &[
-            "metric",
-            "without",
-            "without, again",
-            "with",
-            "with / without, 95%",
-            "again / without, 95%",
-            "verdict",
-        ],
+        &["metric", "without", "without, again", "with", "with / without", "again / without", "verdict"],
         metrics.map(row).collect(),
     ));
     let mut notes = vec![format!(
@@ -134,7 +201,7 @@ fn measured(result: &ExperimentResult, boots: &[Booted]) -> Measured {
          order dealt anew (seed {}); {}",
         result.rounds.len(),
         result.header.seed,
-        result.ending.describe()
+        if gave_up.is_some() { "cut short" } else { result.ending.describe() }
     )];
     notes.extend(result.primary.judgement.caveats.iter().map(|caveat| plain(&caveat.text)));
     notes.extend(result.unusable.iter().map(|text| plain(text)));
@@ -156,15 +223,13 @@ fn measured(result: &ExperimentResult, boots: &[Booted]) -> Measured {
     }
     blocks.push(Block::Text(format!("All rounds and the state of the host are in {}.", code(REPORT))));
     let good = !matches!(answer, Verdict::NotActive | Verdict::Withheld);
-    Measured { summary: format!("{}: {}", answer.word(), result.primary.sentence), good, blocks }
+    Measured { summary: sentence, good: good && gave_up.is_none(), finished: gave_up.is_none(), blocks }
 }
 
 fn row(metric: &MetricResult) -> Vec<String> {
-    let [without, again, with] = metric.medians.map(|median| format!("{median:.5} {}", metric.unit));
+    let unit = Unit::from(metric.unit.clone());
+    let [without, again, with] = metric.medians.map(|median| human(median, &unit));
     let judgement = &metric.judgement;
-    let ratio = |estimate: &handoff_lab::stats::judge::Estimate| {
-        format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.interval.low, estimate.interval.high)
-    };
     vec![
         code(&metric.name),
         without,
@@ -176,20 +241,30 @@ fn row(metric: &MetricResult) -> Vec<String> {
     ]
 }
 
+fn ratio(estimate: &Estimate) -> String {
+    let interval = estimate.interval;
+    if interval.is_bounded() {
+        format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, interval.low, interval.high)
+    } else {
+        format!("{:.3}, no interval from {} rounds", estimate.ratio, estimate.rounds)
+    }
+}
+
 /// What is to be said of the boots themselves.
 fn kinds(boots: &[Booted]) -> Vec<String> {
     let mut notes = Vec::new();
-    let rejected: Vec<&str> = boots.iter().filter_map(|boot| boot.rejected.as_deref()).collect();
-    let others =
-        boots.iter().filter(|boot| boot.rejected.is_none()).map(|boot| boot.others).fold(0.0, f64::max);
+    let counts = boots.iter().filter(|boot| boot.rejected.is_none());
+    let others = counts.clone().map(|boot| boot.others).fold(0.0, f64::max);
     notes.push(format!(
-        "{} boots count, during which others used {:.0}% of the host's CPUs at most; {} were rejected{}{}",
-        boots.len() - rejected.len(),
-        others * 100.0,
-        rejected.len(),
-        if rejected.is_empty() { "" } else { ": " },
-        rejected.iter().take(5).copied().collect::<Vec<_>>().join("; ")
+        "{} boots count (warm-up included), during which others used {:.0}% of the host's CPUs at most",
+        counts.count(),
+        others * 100.0
     ));
+    notes.extend(refused(boots, false, "rejected because the host was busy"));
+    for arm in ARMS {
+        let of_arm: Vec<Booted> = boots.iter().filter(|boot| boot.arm == arm).cloned().collect();
+        notes.extend(refused(&of_arm, true, &format!("of the kernel {arm} failed, and began anew")));
+    }
     if boots.iter().any(|boot| boot.kvm == Some(false)) {
         notes.push(
             "the guests were translated (TCG), which has no caches and schedules virtual CPUs as threads: the \
@@ -200,25 +275,65 @@ fn kinds(boots: &[Booted]) -> Vec<String> {
     notes
 }
 
+/// Boots that do not count for one kind of reason, with the first reasons.
+fn refused(boots: &[Booted], failed: bool, what: &str) -> Option<String> {
+    let of_kind = boots.iter().filter(|boot| boot.failed == failed);
+    let reasons: Vec<String> = of_kind.filter_map(|boot| boot.rejected.as_deref()).map(plain).collect();
+    let (shown, count) = (reasons.len().min(5), reasons.len());
+    let more = if count > shown { format!("; and {} more", count - shown) } else { String::new() };
+    let word = if count == 1 { "boot" } else { "boots" };
+    (count > 0).then(|| format!("{count} {word} {what}: {}{more}", reasons[..shown].join("; ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn rejected_boots_are_told_with_the_reason() {
-        let boot = |rejected: Option<&str>, others| Booted {
-            arm: "a".to_owned(),
+        let boot = |rejected: Option<&str>, others, failed| Booted {
+            arm: ARMS[1].to_owned(),
             rejected: rejected.map(str::to_owned),
+            failed,
             others,
             boot_seconds: Some(2.0),
             kvm: Some(false),
         };
-        let notes = kinds(&[boot(None, 0.04), boot(Some("others used 60%"), 0.6), boot(None, 0.02)]);
+        let busy = boot(Some("others used 60%"), 0.6, false);
+        let notes = kinds(&[boot(None, 0.04, false), busy.clone(), boot(None, 0.02, false)]);
         assert!(notes[0].contains("2 boots count") && notes[0].contains("used 4%"), "{notes:?}");
+        assert_eq!(notes[1], "1 boot rejected because the host was busy: others used 60%");
+        assert!(notes[2].contains("TCG"), "{notes:?}");
+        let lost = boot(Some("the guest did not boot"), 0.0, true);
+        let notes = kinds(&[lost.clone(), lost]);
         assert!(
-            notes[0].contains("1 were rejected: others used 60%") && notes[1].contains("TCG"),
+            notes[1].starts_with("2 boots of the kernel with the feature failed, and began anew: the guest"),
             "{notes:?}"
         );
+    }
+
+    #[test]
+    fn a_busy_host_leaves_an_honest_document() {
+        let busy = Booted {
+            arm: ARMS[0].to_owned(),
+            rejected: Some("not booted: others used 60% of the host's CPUs.".to_owned()),
+            failed: false,
+            others: 0.6,
+            boot_seconds: None,
+            kvm: None,
+        };
+        let measured = nothing(Some(&busy), std::slice::from_ref(&busy));
+        assert!(!measured.good && !measured.finished);
+        assert!(measured.summary.starts_with("not enough evidence: no round is complete."), "{measured:?}");
+        assert!(measured.summary.contains("others used 60% of the host's CPUs. What"), "{measured:?}");
+    }
+
+    #[test]
+    fn a_ratio_without_an_interval_says_so() {
+        let few = Estimate::of(&[0.1, 0.2, 0.15], 0.99);
+        assert_eq!(ratio(&few), "1.162, no interval from 3 rounds");
+        let many: Vec<f64> = (0..20).map(|n| 0.1 + f64::from(n) / 1000.0).collect();
+        assert!(ratio(&Estimate::of(&many, 0.95)).contains(" ["));
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub(super) struct Booted {
     pub(super) arm: String,
     /// Why it does not count.
     pub(super) rejected: Option<String>,
+    /// What was wrong was wrong in the guest, and not that the host was busy.
+    #[serde(default)]
+    pub(super) failed: bool,
     /// The share of the host's CPU time that others used meanwhile.
     pub(super) others: f64,
     pub(super) boot_seconds: Option<f64>,
@@ -71,25 +74,48 @@ impl Options {
         Ok(Verdict::Pass)
     }
 
-    /// Boots until one boot counts.
+    /// Boots until one boot counts, or patience is at its end.
     fn figure(&self, plan: &Plan, stdin: &[u8], stopper: &Stopper) -> anyhow::Result<Outcome> {
         let mut reasons = Vec::new();
+        let mut patience = Duration::from_secs(plan.quiet.patience_seconds);
+        let mut failures = 0;
         for _ in 0..plan.quiet.attempts {
-            if let Err(others) = wait_for_quiet(plan.quiet) {
+            let waiting = Instant::now();
+            if let Err(others) = wait_for_quiet(plan.quiet.share, patience, stopper) {
                 let reason = format!(
-                    "not booted: others used {:.0}% of the host's CPUs for {} s",
+                    "not booted: others used {:.0}% of the host's CPUs, and a quiet moment was waited for {} s",
                     others * 100.0,
                     plan.quiet.patience_seconds
                 );
-                keep(plan, Some(reason.clone()), others, None)?;
+                keep(plan, Booted::rejected(&plan.arm, &reason, others))?;
                 bail!("{reason}; go on when the host is quiet, or raise `share` in [quiet]");
             }
+            patience = patience.saturating_sub(waiting.elapsed());
             let watch = Watch::start()?;
-            let (outcome, facts) = self.boot(plan, stdin, stopper)?;
+            let booted = self.boot(plan, stdin, stopper);
             let others = watch.others()?;
+            ensure!(!stopper.is_stopped(), "stopped");
+            let (outcome, (boot_seconds, kvm)) = match booted {
+                Ok(booted) => booted,
+                Err(error) => {
+                    let reason = format!("the guest failed: {error:#}");
+                    keep(plan, Booted { failed: true, ..Booted::rejected(&plan.arm, &reason, others) })?;
+                    failures += 1;
+                    // Once may be the host's fault; whether it was is told, with the reason.
+                    if failures > 1 {
+                        return Err(error);
+                    }
+                    continue;
+                }
+            };
             let rejected = (others > plan.quiet.share)
                 .then(|| format!("others used {:.0}% of the host's CPUs meanwhile", others * 100.0));
-            keep(plan, rejected.clone(), others, Some(facts))?;
+            let booted = Booted {
+                boot_seconds: Some(boot_seconds),
+                kvm: Some(kvm),
+                ..Booted::counts(&plan.arm, others)
+            };
+            keep(plan, Booted { rejected: rejected.clone(), ..booted })?;
             match rejected {
                 None => return Ok(outcome),
                 Some(reason) => reasons.push(reason),
@@ -151,19 +177,17 @@ pub(super) fn counter_name(probe: &handoff_kernel::prove::Probe) -> String {
     }
 }
 
-fn keep(
-    plan: &Plan,
-    rejected: Option<String>,
-    others: f64,
-    facts: Option<(f64, bool)>,
-) -> anyhow::Result<()> {
-    let booted = Booted {
-        arm: plan.arm.clone(),
-        rejected,
-        others,
-        boot_seconds: facts.map(|(seconds, _)| seconds),
-        kvm: facts.map(|(_, kvm)| kvm),
-    };
+impl Booted {
+    fn counts(arm: &str, others: f64) -> Self {
+        Self { arm: arm.to_owned(), rejected: None, failed: false, others, boot_seconds: None, kvm: None }
+    }
+
+    fn rejected(arm: &str, reason: &str, others: f64) -> Self {
+        Self { rejected: Some(reason.to_owned()), ..Self::counts(arm, others) }
+    }
+}
+
+fn keep(plan: &Plan, booted: Booted) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(&booted)?;
     line.push(b'\n');
     let file = fs::File::options().create(true).append(true).open(&plan.record);
@@ -172,8 +196,8 @@ fn keep(
 }
 
 /// Waits until others use no more of the CPUs than they may; the last share if they do not.
-fn wait_for_quiet(quiet: Quiet) -> Result<(), f64> {
-    if quiet.share >= 1.0 {
+fn wait_for_quiet(share: f64, patience: Duration, stopper: &Stopper) -> Result<(), f64> {
+    if share >= 1.0 {
         return Ok(());
     }
     let (root, started) = (Root::new("/"), Instant::now());
@@ -181,10 +205,10 @@ fn wait_for_quiet(quiet: Quiet) -> Result<(), f64> {
         let before = Pulse::read(&root);
         std::thread::sleep(GLANCE);
         let busy = Pulse::read(&root).since(&before).busy;
-        if busy <= quiet.share {
+        if busy <= share {
             return Ok(());
         }
-        if started.elapsed() >= Duration::from_secs(quiet.patience_seconds) {
+        if started.elapsed() >= patience || stopper.is_stopped() {
             return Err(busy);
         }
     }
@@ -265,17 +289,17 @@ mod tests {
 
     #[test]
     fn a_busy_host_is_noticed() {
-        let never = Quiet { share: 0.0, patience_seconds: 0, attempts: 1 };
+        let stopper = Stopper::new();
         let busy = std::thread::spawn(|| {
             let spin = Instant::now();
             while spin.elapsed() < Duration::from_secs(2) {
                 std::hint::black_box(0);
             }
         });
-        let share = wait_for_quiet(never).expect_err("somebody spins");
+        let share = wait_for_quiet(0.0, Duration::ZERO, &stopper).expect_err("somebody spins");
         assert!(share > 0.0);
         busy.join().expect("it ends");
-        assert_eq!(wait_for_quiet(Quiet { share: 1.0, ..never }), Ok(()));
+        assert_eq!(wait_for_quiet(1.0, Duration::ZERO, &stopper), Ok(()));
     }
 
     #[test]
