@@ -25,6 +25,8 @@ mod domain;
 pub mod engine;
 #[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
+pub mod frames;
 #[cfg(all(feature = "fuzzing", not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing;

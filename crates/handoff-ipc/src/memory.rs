@@ -70,6 +70,21 @@ impl SharedMemory {
         Ok(SharedMemory { file, mapping: Mapping::Writable(region) })
     }
 
+    /// At least `len` bytes of zeros in huge pages: as many whole ones as it takes, so that large frames cost
+    /// few entries of the processor's address cache. Others can get it only once it is frozen
+    /// ([`SharedMemory::freeze`]).
+    ///
+    /// # Errors
+    /// If the kernel has no huge pages, or too few are free: the message says how many are needed and where to
+    /// ask for them.
+    pub fn with_huge_pages(len: usize) -> Result<Self> {
+        if len == 0 {
+            return Err(Error::BadParcel { at: 0, what: "shared memory of no bytes".into() });
+        }
+        let (region, file) = Region::create_huge("handoff-memory", len)?;
+        Ok(SharedMemory { file, mapping: Mapping::Writable(region) })
+    }
+
     /// Takes over memory of another process, as `len` bytes: what came by some other way than a parcel.
     ///
     /// # Errors
@@ -77,7 +92,12 @@ impl SharedMemory {
     pub fn from_fd(file: OwnedFd, len: usize) -> Result<Self> {
         let seals =
             fcntl_get_seals(&file).map_err(|_| Error::Protocol("memory that is not a memfd".into()))?;
-        let mapping = if seals.contains(SealFlags::FUTURE_WRITE) || seals.contains(SealFlags::WRITE) {
+        let frozen = seals.contains(SealFlags::FUTURE_WRITE) || seals.contains(SealFlags::WRITE);
+        // Whoever may write could give a huge page back to the kernel, which may then have none left for a reader.
+        if !frozen && Region::is_huge(file.as_fd())? {
+            return Err(Error::Protocol("memory of huge pages that is not frozen".into()));
+        }
+        let mapping = if frozen {
             Region::check(file.as_fd(), len)?;
             // SAFETY: a fresh mapping at an address of the kernel's choice.
             let start =
@@ -219,6 +239,42 @@ mod tests {
         assert!(theirs.write_at(0, b"x").is_err());
         mine.write_at(0, b"x").unwrap();
         assert_eq!(theirs.bytes().get(0), Some(b'x'));
+    }
+
+    /// Puts the number of huge pages back.
+    struct HugePages(String);
+
+    const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+    impl Drop for HugePages {
+        fn drop(&mut self) {
+            std::fs::write(HUGE_PAGES, &self.0).unwrap();
+        }
+    }
+
+    #[test]
+    fn huge_pages_come_or_the_error_says_how_to_get_them() {
+        let too_many = SharedMemory::with_huge_pages(1 << 45).unwrap_err().to_string();
+        assert!(too_many.contains("huge pages"), "{too_many}");
+        let supported = std::fs::read_to_string(HUGE_PAGES);
+        if let Ok(before) = &supported {
+            assert!(too_many.contains(HUGE_PAGES), "{too_many}");
+            let before: usize = before.trim().parse().unwrap();
+            let _back = HugePages(before.to_string());
+            if std::fs::write(HUGE_PAGES, (before + 2).to_string()).is_ok()
+                && std::fs::read_to_string(HUGE_PAGES).unwrap().trim() == (before + 2).to_string()
+            {
+                let mine = SharedMemory::with_huge_pages(1_000_000).unwrap();
+                assert!(mine.len() >= 2 << 20 && mine.len().is_multiple_of(1 << 20), "{}", mine.len());
+                mine.write_at(mine.len() - 5, b"hello").unwrap();
+                let copy = || mine.file.try_clone().unwrap();
+                let open = SharedMemory::from_fd(copy(), mine.len()).unwrap_err();
+                assert!(open.to_string().contains("not frozen"), "{open}");
+                mine.freeze().unwrap();
+                let theirs = send(&mine).unwrap();
+                assert_eq!(theirs.bytes().slice(mine.len() - 5, 5).unwrap().to_vec(), b"hello");
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::{Error, Result};
@@ -44,6 +46,52 @@ impl Region {
         ftruncate(&file, len as u64).map_err(|error| Error::io("cannot size shared memory", error))?;
         fcntl_add_seals(&file, SIZE_SEALS).map_err(|error| Error::io("cannot seal shared memory", error))?;
         Ok((Self::map(file.as_fd(), len)?, file))
+    }
+
+    /// [`Region::create_open`] in huge pages of the machine's usual size, as many as `len` takes.
+    pub(crate) fn create_huge(name: &str, len: usize) -> Result<(Self, OwnedFd)> {
+        const FAILED: &str = "cannot have huge pages";
+        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let told = |key: &str| -> Option<usize> {
+            let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
+            line.trim().trim_end_matches("kB").trim().parse().ok()
+        };
+        let Some(page) = told("Hugepagesize:").and_then(|kb| kb.checked_mul(1024)).filter(|page| *page > 0)
+        else {
+            return Err(Error::io(
+                format!("{FAILED}: this kernel was built without them (CONFIG_HUGETLBFS)"),
+                std::io::Error::from(std::io::ErrorKind::Unsupported),
+            ));
+        };
+        let pages = len.div_ceil(page);
+        let free = told("HugePages_Free:").unwrap_or(0);
+        let too_few = || {
+            format!(
+                "{FAILED}: {pages} of {} KiB are needed and {free} are free; \
+                 write the number you need to /proc/sys/vm/nr_hugepages",
+                page / 1024
+            )
+        };
+        let len = pages
+            .checked_mul(page)
+            .ok_or_else(|| Error::io(too_few(), std::io::Error::from(std::io::ErrorKind::OutOfMemory)))?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        let file = memfd_create(name, flags).map_err(|error| Error::io(FAILED, error))?;
+        ftruncate(&file, len as u64).map_err(|error| Error::io(too_few(), error))?;
+        fcntl_add_seals(&file, SIZE_SEALS).map_err(|error| Error::io("cannot seal huge pages", error))?;
+        // Here the kernel sets the pages aside: later it cannot run out of them.
+        let start = Self::map(file.as_fd(), len).map_err(|error| match error {
+            Error::Io { source, .. } => Error::Io { what: too_few(), source },
+            other => other,
+        })?;
+        Ok((start, file))
+    }
+
+    /// Whether a file is of huge pages.
+    pub(crate) fn is_huge(file: BorrowedFd<'_>) -> Result<bool> {
+        const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
+        let system = fstatfs(file).map_err(|error| Error::io("cannot look at a region", error))?;
+        Ok(system.f_type as u64 & 0xffff_ffff == HUGETLBFS_MAGIC)
     }
 
     /// Maps a region that a peer made, once its size and its seals are known to be right.
