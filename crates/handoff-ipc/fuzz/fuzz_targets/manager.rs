@@ -9,6 +9,13 @@ use handoff_ipc::servicemanager::{Manager, Policy};
 use handoff_ipc::{Binder, Call, Code, Result, Service};
 use libfuzzer_sys::fuzz_target;
 
+// `IServiceManager` of Android 16.
+const GET: Code = 1;
+const ADD: Code = 5;
+const REMOVE: Code = 15;
+/// One past the last of Android's own.
+const END: u8 = 17;
+
 struct Nothing;
 
 impl Service for Nothing {
@@ -30,12 +37,12 @@ fuzz_target!(|input: &[u8]| {
         to.write_i32(0)?;
         to.write_i32(8)
     };
-    binder.call(3, add, |_| Ok(())).expect("a name for the first object");
+    binder.call(ADD, add, |_| Ok(())).expect("a name for the first object");
     let mut rest = input;
     while let Some(([code, form, len], more)) = rest.split_first_chunk::<3>() {
         let (bytes, more) = more.split_at(usize::from(*len).min(more.len()));
         rest = more;
-        let code = if *code < 16 { u32::from(*code) } else { 96 + u32::from(*code % 16) };
+        let code = if *code < END { u32::from(*code) } else { 96 + u32::from(*code % 16) };
         let write = |to: &mut Writer<'_>| {
             if form & 1 != 0 {
                 to.write_string16(&String::from_utf8_lossy(bytes))?;
@@ -49,13 +56,13 @@ fuzz_target!(|input: &[u8]| {
             if form & 16 != 0 { to.write_raw(bytes) } else { Ok(()) }
         };
         // Taking the name back is the one request that may change it.
-        let takes_back = code == 13 && bytes == b"kept";
+        let takes_back = code == REMOVE && bytes == b"kept";
         if !takes_back {
             // An error is an answer; the target fails by a panic only.
             let _ = binder.call(code, write, |_| Ok(()));
         }
     }
     let found: Option<Binder> =
-        binder.call(2, |to| to.write_string16("kept"), |reply| reply.read()).expect("an answer");
+        binder.call(GET, |to| to.write_string16("kept"), |reply| reply.read()).expect("an answer");
     assert!(found.is_some(), "the first name is still there");
 });
