@@ -33,6 +33,7 @@ const NEEDS: &[Need] = &[
     Need { program: "git", package: "git", for_what: "porting patches" },
     Need { program: "patch", package: "patch", for_what: "comparing ports with patch's" },
     Need { program: "wiggle", package: "wiggle", for_what: "comparing ports with wiggle's" },
+    Need { program: "unpack_bootimg", package: "mkbootimg", for_what: "taking Android boot images apart" },
     Need {
         program: "mkbootimg",
         package: "mkbootimg",
