@@ -9,25 +9,13 @@ use std::time::Duration;
 use handoff_kernel::guest::{
     Acceleration, Arch, Builder, Guest, GuestCommand, GuestError, IncidentKind, Kernel, Stopper,
 };
-use handoff_testkit::{require, require_tool};
+use handoff_testkit::{require, require_guest, require_guest_of};
 
 /// A limit that no healthy guest reaches on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(120);
 
 fn builder() -> Builder {
     Guest::builder().memory_mib(512).acceleration(Acceleration::Tcg)
-}
-
-/// What every boot here needs, or the reason why it cannot be.
-fn needs(arch: Arch) -> Result<(), String> {
-    require_tool("apt-get")?;
-    require_tool("dpkg-deb")?;
-    require_tool(arch.qemu()).map(drop)
-}
-
-fn host_arch() -> Result<Arch, String> {
-    let arch = Arch::host().ok_or("needs a machine of an architecture that guests can have")?;
-    needs(arch).map(|()| arch)
 }
 
 /// The guest that the tests share.
@@ -47,7 +35,7 @@ fn sh(script: &str) -> GuestCommand {
 
 #[test]
 fn a_command_runs_with_its_streams_and_status_apart() {
-    require!(host_arch());
+    require!(require_guest());
     let mut guest = shared();
     let output = guest.run(&sh("echo out; echo err >&2; exit 7")).expect("run");
     assert_eq!((output.stdout_text().as_str(), output.stderr_text().as_str()), ("out\n", "err\n"));
@@ -62,7 +50,7 @@ fn a_command_runs_with_its_streams_and_status_apart() {
 
 #[test]
 fn words_arrive_as_they_were() {
-    require!(host_arch());
+    require!(require_guest());
     let words = ["it's", "$HOME", "a\nb", "\u{1}\u{1e}\u{7f}", "ü€", "", "*", "-n", "a\\b", " x "];
     let mut guest = shared();
     let command = GuestCommand::new("printf").arg("%s\\0").args(words).env("K-1", "v'w").current_dir("/tmp");
@@ -87,7 +75,7 @@ fn command_env() -> GuestCommand {
 
 #[test]
 fn devices_and_file_systems_are_as_programs_expect_them() {
-    require!(host_arch());
+    require!(require_guest());
     let mut guest = shared();
     assert_eq!(guest.facts().faults, Vec::<String>::new());
     assert_eq!(guest.facts().cpus, 2);
@@ -108,7 +96,7 @@ fn devices_and_file_systems_are_as_programs_expect_them() {
 
 #[test]
 fn large_input_and_output_pass_whole() {
-    require!(host_arch());
+    require!(require_guest());
     let mut guest = shared();
     let data: Vec<u8> = (0..1_500_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let output = guest.run(&GuestCommand::new("cat").stdin(data.clone()).timeout(GENEROUS)).expect("run");
@@ -122,7 +110,7 @@ fn large_input_and_output_pass_whole() {
 
 #[test]
 fn what_a_left_over_process_writes_is_nobodys() {
-    require!(host_arch());
+    require!(require_guest());
     let mut guest = shared();
     let output = guest.run(&sh("(sleep 0.3; echo late) & echo early")).expect("run");
     assert_eq!(output.stdout_text(), "early\n");
@@ -133,7 +121,7 @@ fn what_a_left_over_process_writes_is_nobodys() {
 
 #[test]
 fn files_go_there_and_come_back() {
-    require!(host_arch());
+    require!(require_guest());
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("source");
     std::fs::create_dir_all(source.join("sub")).expect("made");
@@ -162,7 +150,7 @@ fn inside_marker() {
 
 #[test]
 fn a_program_of_the_host_runs_there_with_its_libraries() {
-    require!(host_arch());
+    require!(require_guest());
     let mut guest = shared();
     let command = GuestCommand::new("/bin/test-program").args(["--exact", "inside_marker"]).timeout(GENEROUS);
     let output = guest.run(&command).expect("run");
@@ -171,7 +159,7 @@ fn a_program_of_the_host_runs_there_with_its_libraries() {
 
 #[test]
 fn a_command_over_its_time_is_killed_and_the_guest_goes_on() {
-    require!(host_arch());
+    require!(require_guest());
     let mut guest = shared();
     let slow = GuestCommand::shell("echo begun; sleep 1234 & sleep 1235").timeout(Duration::from_secs(2));
     let error = guest.run(&slow).expect_err("too slow");
@@ -184,7 +172,7 @@ fn a_command_over_its_time_is_killed_and_the_guest_goes_on() {
 
 #[test]
 fn a_warning_of_the_kernel_is_reported_with_the_command() {
-    require!(host_arch());
+    require!(require_guest());
     let mut guest = shared();
     let message = "<1>INFO: task test:1 blocked for more than 120 seconds.";
     let output = guest.run(&sh(&format!("echo '{message}' >/dev/kmsg; sleep 0.5"))).expect("run");
@@ -195,7 +183,7 @@ fn a_warning_of_the_kernel_is_reported_with_the_command() {
 
 #[test]
 fn a_panic_is_an_error_that_says_where() {
-    require!(host_arch());
+    require!(require_guest());
     let mut guest = builder().smp("1".parse().expect("one")).boot().expect("a guest");
     let error = guest.run(&sh("echo c >/proc/sysrq-trigger")).expect_err("it crashed");
     let GuestError::Panic(panic) = &error else { panic!("{error}") };
@@ -206,7 +194,7 @@ fn a_panic_is_an_error_that_says_where() {
 
 #[test]
 fn a_guest_that_answers_nothing_hangs() {
-    require!(host_arch());
+    require!(require_guest());
     let builder = builder().smp("1".parse().expect("one")).answer_limit(Duration::from_secs(5));
     let mut guest = builder.boot().expect("a guest");
     let command = GuestCommand::shell("kill -STOP -1; sleep 1234").timeout(Duration::from_secs(2));
@@ -217,7 +205,7 @@ fn a_guest_that_answers_nothing_hangs() {
 
 #[test]
 fn a_guest_is_stopped_while_a_command_runs() {
-    require!(host_arch());
+    require!(require_guest());
     let stopper = Stopper::new();
     let mut guest = builder().smp("1".parse().expect("one")).stopper(&stopper).boot().expect("a guest");
     let mut told = false;
@@ -231,7 +219,8 @@ fn a_guest_is_stopped_while_a_command_runs() {
 
 #[test]
 fn a_kernel_image_that_is_none_is_told_from_one_that_hangs() {
-    let arch = require!(host_arch());
+    require!(require_guest());
+    let arch = Arch::host().expect("QEMU is there for it");
     let prepared = builder().prepare().expect("fetched");
     let folder = tempfile::tempdir().expect("a folder");
     let image = folder.path().join("bzImage");
@@ -248,7 +237,7 @@ fn a_kernel_image_that_is_none_is_told_from_one_that_hangs() {
 
 #[test]
 fn an_arm64_guest_has_the_capacities_it_was_given() {
-    require!(needs(Arch::Arm64));
+    require!(require_guest_of("aarch64"));
     let capacities = [446, 446, 446, 446, 871, 871, 871, 1024];
     let mut guest = builder().arch(Arch::Arm64).cpu_capacities(capacities).boot().expect("a guest");
     assert_eq!(guest.facts().cpus, 8);

@@ -2,14 +2,9 @@
 
 use std::path::Path;
 
-use handoff_kernel::guest::{Acceleration, Arch, Guest, GuestCommand};
+use handoff_kernel::guest::{Acceleration, Guest, GuestCommand};
 use handoff_kernel::prove::{Finding, Probe, Proof, prove};
-use handoff_testkit::{require, require_tool};
-
-fn needs() -> Result<(), String> {
-    let arch = Arch::host().ok_or("needs a machine of an architecture that guests can have")?;
-    ["apt-get", "dpkg-deb", arch.qemu()].iter().try_for_each(|tool| require_tool(tool).map(drop))
-}
+use handoff_testkit::{require, require_guest};
 
 fn probes(texts: &[&str]) -> Vec<Probe> {
     texts.iter().map(|text| text.parse().expect(text)).collect()
@@ -22,7 +17,7 @@ fn finding<'a>(proof: &'a Proof, what: &str) -> &'a Finding {
 
 #[test]
 fn calls_effects_and_what_is_not_there_are_told_apart() {
-    require!(needs());
+    require!(require_guest());
     let mut guest =
         Guest::builder().memory_mib(512).acceleration(Acceleration::Tcg).boot().expect("a guest boots");
     let load = GuestCommand::shell(

@@ -5,20 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use handoff_kernel::document::Block;
-use handoff_kernel::guest::{Acceleration, Arch, Guest, Stopper};
+use handoff_kernel::guest::{Acceleration, Guest, Stopper};
 use handoff_kernel::study::{self, Boot, Measured, Options, Outcome, Step, Study, StudyError};
-use handoff_testkit::{require, require_tool};
+use handoff_testkit::{require, require_guest};
 
 #[path = "tiny/mod.rs"]
 mod tiny;
 
 use tiny::{MAKEFILE, Tree, tools};
-
-fn needs() -> Result<(), String> {
-    tools()?;
-    let arch = Arch::host().ok_or("needs a machine of an architecture that guests can have")?;
-    ["apt-get", "dpkg-deb", arch.qemu()].iter().try_for_each(|tool| require_tool(tool).map(drop))
-}
 
 const PREPARE: &str = "Subject: [PATCH] take the rule out\n\n---\n--- a/kernel/sched/fair.c\n+++ b/kernel/sched/fair.c\n\
     @@ -1,2 +1,2 @@\n static int wake_wide(int x) { return x * 3; }\n\
@@ -135,7 +129,8 @@ fn never(_: &Study, _: [&Boot; 2]) -> Result<Measured, StudyError> {
 
 #[test]
 fn a_study_goes_from_patches_to_a_document_and_on_where_it_stopped() {
-    require!(needs());
+    require!(tools());
+    require!(require_guest());
     let case = Case::new();
     let first = case.run(Step::Port, &mut never).expect("the first steps");
     assert_eq!(first.steps.len(), 4);

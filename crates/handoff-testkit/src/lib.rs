@@ -30,7 +30,8 @@ pub mod sshd;
 
 pub use library::built_library;
 pub use need::{
-    require_cpus, require_file, require_realtime, require_root, require_tool, require_user_namespaces,
+    require_cpus, require_file, require_guest, require_guest_of, require_realtime, require_root,
+    require_tool, require_user_namespaces,
 };
 
 pub use program::require_static_handoff;

@@ -28,6 +28,27 @@ pub fn require_tool(name: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("needs `{name}`, which is not installed"))
 }
 
+/// What it takes to boot a guest of this machine's architecture: QEMU, and the tools that fetch and
+/// unpack the distribution's kernel.
+///
+/// # Errors
+///
+/// The reason for a skip, with the tool that was looked for.
+pub fn require_guest() -> Result<(), String> {
+    require_guest_of(std::env::consts::ARCH)
+}
+
+/// As [`require_guest`], of an architecture as Rust names it: `x86_64` or `aarch64`.
+///
+/// # Errors
+///
+/// The reason for a skip, with the tool that was looked for.
+pub fn require_guest_of(arch: &str) -> Result<(), String> {
+    ["apt-get", "dpkg-deb", &format!("qemu-system-{arch}")]
+        .iter()
+        .try_for_each(|tool| require_tool(tool).map(drop))
+}
+
 /// A file, folder or device exists; gives its path.
 ///
 /// # Errors
@@ -146,6 +167,7 @@ mod tests {
         assert!(require_file("/no/such/file").is_err_and(|reason| reason.contains("/no/such/file")));
         assert!(require_cpus(usize::MAX).is_err_and(|reason| reason.starts_with("needs ")));
         assert!(require_tool("no-such-tool-as-this").is_err_and(|r| r.contains("no-such-tool")));
+        assert!(require_guest_of("pdp11").is_err_and(|reason| reason.starts_with("needs `")));
         assert_eq!(require_cpus(1), Ok(()));
     }
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use handoff_ipc::Domain;
-use handoff_kernel::guest::{Acceleration, Arch, Builder, Guest, GuestCommand, Kernel};
-use handoff_testkit::{require, require_file, require_tool};
+use handoff_kernel::guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
+use handoff_testkit::{require, require_guest};
 
 /// Tests of `handoff-ipc` as static programs, which run in a guest with nothing but busybox.
 fn static_tests<const N: usize>(names: [&str; N]) -> [PathBuf; N] {
@@ -37,12 +37,8 @@ fn static_tests<const N: usize>(names: [&str; N]) -> [PathBuf; N] {
 }
 
 /// A guest with the driver.
-fn guest() -> Result<Builder, String> {
-    let arch = Arch::host().ok_or("needs an architecture that guests can have")?;
-    require_tool(arch.qemu())?;
-    require_tool("apt-get")?;
-    require_file("/usr/bin/dpkg-deb")?;
-    Ok(Guest::builder().memory_mib(1024).acceleration(Acceleration::Tcg))
+fn guest() -> Builder {
+    Guest::builder().memory_mib(1024).acceleration(Acceleration::Tcg)
 }
 
 /// Runs a program of tests. One manager at a time has a driver's one place, so that they run in turns.
@@ -62,10 +58,10 @@ fn passes(guest: &mut Guest, program: &str, domain: Domain, arguments: &[&str]) 
 
 #[test]
 fn calls_work_on_the_real_driver() {
-    let guest = require!(guest());
+    require!(require_guest());
     let [calls, driver] = static_tests(["calls", "driver"]);
     // With a security module that the driver can ask for its callers' contexts.
-    let mut guest = guest
+    let mut guest = guest()
         .append("security=selinux")
         .program(calls, "/bin/calls")
         .program(driver, "/bin/driver")
@@ -98,9 +94,9 @@ fn foreign_program() -> PathBuf {
 
 #[test]
 fn rsbinder_and_the_runtime_call_each_other() {
-    let guest = require!(guest());
+    require!(require_guest());
     let [interop] = static_tests(["interop"]);
-    let mut guest = guest
+    let mut guest = guest()
         .program(interop, "/bin/interop")
         .program(foreign_program(), "/bin/theirs")
         .boot()
@@ -111,12 +107,12 @@ fn rsbinder_and_the_runtime_call_each_other() {
 
 #[test]
 fn what_newer_kernels_have_works_too() {
-    let guest = require!(guest());
+    require!(require_guest());
     let [driver] = static_tests(["driver"]);
     // The distribution's next kernel: the driver tells of freezing since 6.12.
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
     let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
-    let mut guest = guest.kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
+    let mut guest = guest().kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
     passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
     guest.shutdown();
 }

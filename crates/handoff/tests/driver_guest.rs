@@ -3,16 +3,9 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use handoff_kernel::guest::{Acceleration, Arch, Guest, GuestCommand, GuestOutput};
-use handoff_testkit::{require, require_tool};
+use handoff_kernel::guest::{Acceleration, Guest, GuestCommand, GuestOutput};
+use handoff_testkit::{require, require_guest};
 use serde_json::Value;
-
-fn needs() -> Result<(), String> {
-    let arch = Arch::host().ok_or("needs an architecture that guests can have")?;
-    require_tool("apt-get")?;
-    require_tool("dpkg-deb")?;
-    require_tool(arch.qemu()).map(drop)
-}
 
 fn guest() -> MutexGuard<'static, Guest> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
@@ -38,7 +31,7 @@ fn json(guest: &mut Guest, arguments: &str) -> (Value, i32) {
 
 #[test]
 fn a_transaction_passes_fifteen_points() {
-    require!(needs());
+    require!(require_guest());
     let mut guest = guest();
     let output = handoff(&mut guest, "phases -n 3 --report /tmp/phases.html");
     let text = output.stdout_text();
@@ -74,7 +67,7 @@ fn latency(guest: &mut Guest, options: &str) -> (Value, i32, String) {
 
 #[test]
 fn the_driver_lends_the_nice_value_and_the_runtime_the_rest() {
-    require!(needs());
+    require!(require_guest());
     let mut guest = guest();
     for context in ["binder", "hwbinder", "vndbinder"] {
         let (report, status, said) = latency(&mut guest, &format!("--context {context}"));
@@ -91,7 +84,7 @@ fn the_driver_lends_the_nice_value_and_the_runtime_the_rest() {
 
 #[test]
 fn workloads_run_on_every_context() {
-    require!(needs());
+    require!(require_guest());
     let mut guest = guest();
     for context in ["hwbinder", "vndbinder"] {
         let output = handoff(&mut guest, &format!("add-ints --engine binder --context {context} -n 20"));
@@ -108,7 +101,7 @@ fn workloads_run_on_every_context() {
 
 #[test]
 fn one_table_has_both_engines() {
-    require!(needs());
+    require!(require_guest());
     let mut guest = guest();
     let (result, status) = json(&mut guest, "run --quick --engine binder,shm --output /tmp/results");
     assert_eq!(status, 0);

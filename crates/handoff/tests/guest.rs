@@ -3,13 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use handoff_testkit::{require, require_tool};
-
-fn qemu() -> Result<(), String> {
-    require_tool("apt-get")?;
-    require_tool("dpkg-deb")?;
-    require_tool(&format!("qemu-system-{}", std::env::consts::ARCH)).map(drop)
-}
+use handoff_testkit::{require, require_guest};
 
 /// Always translated: trying KVM takes a while where it does not work, and is not what is tested.
 fn guest_run() -> Command {
@@ -24,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_command_of_handoff_runs_there() {
-    require!(qemu());
+    require!(require_guest());
     let folder = tempfile::tempdir().expect("a folder");
     let given = folder.path().join("given");
     std::fs::write(&given, "from the host").expect("written");
@@ -49,7 +43,7 @@ fn a_command_of_handoff_runs_there() {
 
 #[test]
 fn an_interrupt_ends_the_guest_and_leaves_nothing() {
-    require!(qemu());
+    require!(require_guest());
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = guest_run();
     command.args(["--raw", "--", "sh", "-c", "echo begun; sleep 1234"]);

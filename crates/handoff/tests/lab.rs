@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use handoff_testkit::{require, require_root, require_tool};
+use handoff_testkit::{require, require_guest, require_root, require_tool};
 use serde_json::Value;
 
 /// A sysctl that matters to nobody for the moment of a test, and that no other test changes.
@@ -258,9 +258,7 @@ fn every_ready_experiment_can_be_read() {
 
 #[test]
 fn wake_affine_is_active_in_a_guest_with_two_cache_domains() {
-    require!(require_tool("apt-get"));
-    require!(require_tool("dpkg-deb"));
-    require!(require_tool(&format!("qemu-system-{}", std::env::consts::ARCH)));
+    require!(require_guest());
     let lab = Lab::new();
     let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/wake-affine.toml");
     let ready = std::fs::read_to_string(ready).expect("the file");

@@ -3,7 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 use handoff_testkit::sshd::Sshd;
-use handoff_testkit::{require, require_file, require_realtime, require_root, require_tool};
+use handoff_testkit::{require, require_file, require_guest, require_realtime, require_root, require_tool};
 use serde_json::Value;
 
 fn handoff() -> Command {
@@ -66,8 +66,7 @@ fn ssh_prints_the_table_that_is_printed_here() {
 fn a_guest_prints_the_table_that_is_printed_here() {
     require!(require_root());
     require!(require_realtime());
-    require!(require_tool("apt-get"));
-    require!(require_tool(&format!("qemu-system-{}", std::env::consts::ARCH)));
+    require!(require_guest());
     let here = handoff().args(LATENCY).output().expect("handoff runs");
     let there = handoff().args(LATENCY).args(["--target", "guest"]).output().expect("handoff runs");
     assert_eq!(layout(&there), layout(&here));

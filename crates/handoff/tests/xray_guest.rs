@@ -2,14 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use handoff_testkit::{require, require_tool};
+use handoff_testkit::{require, require_guest};
 use serde_json::Value;
-
-fn qemu() -> Result<(), String> {
-    require_tool("apt-get")?;
-    require_tool("dpkg-deb")?;
-    require_tool(&format!("qemu-system-{}", std::env::consts::ARCH)).map(drop)
-}
 
 /// Real-time tasks may run for a tenth of each second, and the callee wants to compute for 300 ms. Then
 /// calls over the driver are recorded.
@@ -26,7 +20,7 @@ true
 
 #[test]
 fn throttling_is_named_and_binders_transactions_are_joined() {
-    require!(qemu());
+    require!(require_guest());
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
     command.args(["guest", "run", "--accel", "tcg", "--smp", "2", "--memory", "1024"]).stdin(Stdio::null());
