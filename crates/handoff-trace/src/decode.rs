@@ -6,13 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Result, TraceError};
-use crate::event::{Context, Cpu, Event, LeftAs, Tid, Wakee, What};
+use crate::event::{Context, Cpu, Event, LeftAs, TF_ONE_WAY, Tid, Wakee, What};
 use crate::format::{EventFormat, FieldKind, Place};
 use crate::names::Names;
 use crate::ring::Record;
-
-/// A flag of a Binder transaction, `enum transaction_flags` of the driver's UAPI.
-const TF_ONE_WAY: i64 = 1;
 
 /// Knows every event of a session.
 #[derive(Debug)]

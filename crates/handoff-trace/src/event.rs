@@ -8,6 +8,12 @@ pub type Tid = i32;
 /// A CPU, as the kernel numbers them.
 pub type Cpu = u16;
 
+/// More than any machine has: what a file says beyond is damage.
+pub(crate) const MAX_CPUS: Cpu = 8192;
+
+/// A flag of a Binder transaction, `enum transaction_flags` of the driver's UAPI.
+pub(crate) const TF_ONE_WAY: i64 = 1;
+
 /// One event of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {

@@ -24,7 +24,8 @@
 //! | module | what for |
 //! |---|---|
 //! | [`capture`], [`mod@record`] | recording: a stream, a flight recorder, or while a command runs |
-//! | [`dat`], [`perfetto`], [`render`] | `trace.dat` files, Perfetto files, DOT, SVG and HTML |
+//! | [`dat`], [`perfetto`], [`systrace`] | `trace.dat` files, Perfetto files, traces as text |
+//! | [`mod@file`], [`render`] | any of these by what is in it; DOT, SVG and HTML |
 //! | [`model`] | states of tasks, turns of CPUs, wake-ups, the wake graph, the wake-wide rules |
 //! | [`mod@diagnose`] | why one transaction was slow, in plain words |
 
@@ -34,6 +35,7 @@ mod decode;
 pub mod diagnose;
 pub mod error;
 pub mod event;
+pub mod file;
 pub mod format;
 #[cfg(test)]
 mod hostile_tests;
@@ -44,6 +46,7 @@ pub mod record;
 pub mod render;
 pub mod ring;
 mod surroundings;
+pub mod systrace;
 #[cfg(test)]
 mod testing;
 pub mod trace;

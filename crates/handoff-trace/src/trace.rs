@@ -118,6 +118,60 @@ pub struct Trace {
     surroundings: Surroundings,
 }
 
+/// What a reader of another format found, in any order.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) events: Vec<Event>,
+    pub(crate) names: Names,
+    pub(crate) texts: Vec<String>,
+    pub(crate) processes: HashMap<Tid, Tid>,
+    pub(crate) slices: Vec<Slice>,
+    /// At least so many CPUs.
+    pub(crate) cpus: usize,
+    /// Events lost, by CPU.
+    pub(crate) lost: HashMap<Cpu, u64>,
+    /// When events of that CPU had been lost.
+    pub(crate) gaps: Vec<(u64, Cpu)>,
+    /// From when on a CPU's events are there, where that is later than from the beginning.
+    pub(crate) from: HashMap<Cpu, u64>,
+    pub(crate) unknown: u64,
+    pub(crate) clock: String,
+}
+
+impl Parts {
+    pub(crate) fn into_trace(mut self) -> Trace {
+        self.events.sort_by_key(|event| event.time);
+        self.gaps.sort_unstable();
+        let known = self.events.iter().map(|event| event.cpu).chain(self.lost.keys().copied());
+        let cpus = known.map(|cpu| usize::from(cpu) + 1).max().unwrap_or(0).max(self.cpus);
+        let mut coverage = vec![Coverage::default(); cpus];
+        for event in &self.events {
+            coverage[usize::from(event.cpu)].events += 1;
+        }
+        for (cpu, lost) in self.lost {
+            coverage[usize::from(cpu)].lost = lost;
+        }
+        for (cpu, from) in self.from {
+            if let Some(coverage) = coverage.get_mut(usize::from(cpu)) {
+                coverage.from = from;
+            }
+        }
+        let mut trace = Trace {
+            events: self.events,
+            names: self.names,
+            texts: self.texts,
+            coverage,
+            gaps: self.gaps,
+            unknown: self.unknown,
+            clock: self.clock,
+            processes: self.processes,
+            ..Trace::default()
+        };
+        trace.add_slices(self.slices);
+        trace
+    }
+}
+
 impl RawTrace {
     /// How many bytes of pages it holds.
     #[must_use]
@@ -213,24 +267,15 @@ impl Trace {
     /// Makes a trace of events from elsewhere (another format, a test). They are sorted by time.
     #[must_use]
     pub fn from_events(
-        mut events: Vec<Event>,
+        events: Vec<Event>,
         names: impl IntoIterator<Item = (Tid, String)>,
         cpus: usize,
     ) -> Self {
-        events.sort_by_key(|event| event.time);
-        let mut coverage = vec![Coverage::default(); cpus];
-        for event in &events {
-            let cpu = usize::from(event.cpu);
-            if coverage.len() <= cpu {
-                coverage.resize(cpu + 1, Coverage::default());
-            }
-            coverage[cpu].events += 1;
-        }
         let mut all = Names::default();
         for (tid, name) in names {
             all.add_if_missing(tid, &name);
         }
-        Self { events, names: all, coverage, clock: "mono".to_owned(), ..Self::default() }
+        Parts { events, names: all, cpus, clock: "mono".to_owned(), ..Parts::default() }.into_trace()
     }
 
     /// All events, in the order of time.
@@ -333,6 +378,11 @@ impl Trace {
         let gap = self.gaps.get(after).is_some_and(|(time, _)| *time <= end);
         gap || self.covered_from() > start
             || self.span().is_none_or(|(first, last)| first > end || last < start)
+    }
+
+    /// Whether events were lost on a CPU just before the one at that moment.
+    pub(crate) fn is_gap(&self, time: u64, cpu: Cpu) -> bool {
+        self.gaps.binary_search(&(time, cpu)).is_ok()
     }
 
     /// The clock of the time stamps.

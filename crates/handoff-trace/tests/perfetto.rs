@@ -4,13 +4,13 @@
 //! The definitions are those of the Python package that Perfetto publishes: as a crate they take minutes
 //! to compile.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use handoff_testkit::{require, require_root, require_tool};
 use handoff_trace::capture::diagnosis_events;
-use handoff_trace::perfetto::{Options, to_bytes};
-use handoff_trace::{Capture, Config, Slice, Timeline, Trace, TraceFs, What};
+use handoff_trace::perfetto::{Options, from_bytes, to_bytes};
+use handoff_trace::{Capture, Config, Context, Event, Slice, Timeline, Trace, TraceFs, What};
 use serde_json::{Value, json};
 
 const PACKAGES: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
@@ -66,6 +66,93 @@ fn recorded() -> Trace {
     trace
 }
 
+/// Calls and a oneway call of Binder, as its driver's events have them.
+fn binder() -> Trace {
+    let event = |time, tid, what| Event { time, tid, cpu: 0, context: Context(0), what };
+    let sends = |time, tid, debug_id, reply, oneway| {
+        event(time, tid, What::BinderTransaction { debug_id, reply, oneway })
+    };
+    let takes = |time, tid, debug_id| event(time, tid, What::BinderReceived { debug_id });
+    let events = vec![
+        sends(10, 1, 7, false, false),
+        takes(20, 2, 7),
+        // Two calls a third while it serves, and tells a fourth.
+        sends(30, 2, 9, false, false),
+        takes(40, 3, 9),
+        sends(45, 2, 10, false, true),
+        sends(50, 3, 11, true, false),
+        takes(60, 2, 11),
+        takes(65, 4, 10),
+        sends(70, 2, 12, true, false),
+        takes(80, 1, 12),
+    ];
+    Trace::from_events(events, (1..5).map(|tid| (tid, format!("task-{tid}"))), 1)
+}
+
+/// What Perfetto's definitions read in a file of these bytes.
+fn read_by_perfetto(definitions: &Path, bytes: &[u8]) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.pftrace");
+    std::fs::write(&file, bytes).expect("written");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto_read.py");
+    let output = Command::new("python3").arg(script).arg(&file).env("PYTHONPATH", definitions).output();
+    let output = output.expect("python3 runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn transactions_are_slices_with_arrows() {
+    let definitions = require!(definitions());
+    let trace = binder();
+    let bytes = to_bytes(&trace, &Timeline::of(&trace), Options { arrows: false, waiting: false });
+    let read = read_by_perfetto(&definitions, &bytes);
+    assert_eq!((&read["unknown"], &read["without_track"]), (&json!(0), &json!(0)));
+    let expected = json!([
+        ["task-1 binder", 10, 80, "calls task-2 2"],
+        ["task-2 binder", 20, 70, "serves task-1 1"],
+        ["task-2 binder", 30, 60, "calls task-3 3"],
+        ["task-3 binder", 40, 50, "serves task-2 2"],
+    ]);
+    assert_eq!(read["slices"], expected);
+    // Two calls and the oneway call, each an arrow with both ends.
+    assert_eq!((&read["flows"], &read["flows_without_end"]), (&json!(3), &json!(0)));
+}
+
+#[test]
+fn what_perfetto_writes_is_read() {
+    let definitions = require!(definitions());
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("theirs.pftrace");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto_write.py");
+    let output = Command::new("python3").arg(script).arg(&file).env("PYTHONPATH", definitions).output();
+    let output = output.expect("python3 runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let trace = handoff_trace::file::load(&file).expect("it is known by what is in it");
+
+    let count = |is: Is| trace.events().iter().filter(|event| is(&event.what)).count();
+    // Who left at the first switch is not known.
+    assert_eq!(count(|what| matches!(what, What::Switch { .. })), 999);
+    assert_eq!(count(|what| matches!(what, What::Waking(wakee) if wakee.tid == 71 && wakee.prio == 97)), 500);
+    let switch = trace.events().iter().find_map(|event| match event.what {
+        What::Switch { prev, next, prev_prio, next_prio, .. } => {
+            Some((event.time, event.cpu, prev, next, prev_prio, next_prio))
+        }
+        _ => None,
+    });
+    assert_eq!(switch, Some((1_000_001_000, 3, 0, 71, 120, 97)));
+    let inherits = |what: &What| matches!(what, What::PriorityInherited { tid: 71, old: 120, new: -1 });
+    assert_eq!(count(inherits), 1);
+    assert_eq!(count(|what| matches!(what, What::BinderTransaction { debug_id: 5, oneway: false, .. })), 1);
+    assert_eq!((trace.lost(), trace.unknown(), trace.coverage().len()), (1, 0, 4));
+    assert!(trace.incomplete(1_000_050_000, 1_000_150_000), "something was lost before the transaction");
+    assert_eq!((trace.name(71, 2_000_000_000), trace.process(71)), ("worker".to_owned(), Some(70)));
+    assert_eq!(trace.last_name(70), "client");
+    let slices: Vec<_> =
+        trace.slices().iter().map(|slice| (slice.name.as_str(), slice.end - slice.start)).collect();
+    assert_eq!(slices, [("outer", 30), ("inner", 10)]);
+}
+
 /// Tells one kind of event from the others.
 type Is = fn(&What) -> bool;
 
@@ -75,14 +162,8 @@ fn perfetto_reads_what_we_write() {
     let definitions = require!(definitions());
     let trace = recorded();
     let timeline = Timeline::of(&trace);
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("trace.pftrace");
-    std::fs::write(&file, to_bytes(&trace, &timeline, Options::default())).expect("written");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto_read.py");
-    let output = Command::new("python3").arg(script).arg(&file).env("PYTHONPATH", definitions).output();
-    let output = output.expect("python3 runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let read: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let bytes = to_bytes(&trace, &timeline, Options::default());
+    let read = read_by_perfetto(&definitions, &bytes);
 
     assert_eq!(read["unknown"], 0, "fields that Perfetto does not know");
     assert_eq!((&read["without_track"], &read["out_of_order"]), (&json!(0), &json!(0)));
@@ -116,6 +197,27 @@ fn perfetto_reads_what_we_write() {
     assert_eq!(read["begins"], json!(["call", "inner", "other"]));
     assert_eq!(read["ends"], 3);
     assert!(read["counters"].as_u64() > Some(0));
+    // And what we read of it again is what we had.
+    let again = from_bytes(&bytes, Path::new("ours")).expect("our own");
+    let kept = |trace: &Trace| -> Vec<Event> {
+        let keeps = |event: &&Event| !matches!(event.what, What::Exec { .. } | What::Exit { .. });
+        trace.events().iter().filter(keeps).copied().collect()
+    };
+    let ours = kept(&trace);
+    assert_eq!(again.events().len(), ours.len());
+    // Events of one moment on two CPUs may change places.
+    let by_cpu = |mut events: Vec<Event>| {
+        events.sort_by_key(|event| (event.cpu, event.time));
+        events
+    };
+    let same = |(one, other): (&Event, &Event)| match (one.what, other.what) {
+        (What::Marker(one), What::Marker(other)) => trace.text(one) == again.text(other),
+        _ => one == other,
+    };
+    let differs = by_cpu(kept(&again)).into_iter().zip(by_cpu(ours)).find(|(one, other)| !same((one, other)));
+    assert_eq!(differs, None);
+    assert_eq!((again.slices(), again.clock()), (trace.slices(), "mono"));
+
     let arrows =
         timeline.wakes.iter().filter(|w| w.ran.is_some() && !w.interrupt && !w.early && w.waker != 0);
     assert_eq!(read["flows"].as_u64(), Some(arrows.count() as u64));

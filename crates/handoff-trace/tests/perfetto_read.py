@@ -16,12 +16,15 @@ with open(sys.argv[1], "rb") as file:
 
 kinds = collections.Counter()
 unknown = len(UnknownFieldSet(trace))
-switches, begins, flows, ended, tracks = [], [], set(), set(), set()
+switches, begins, flows, ended, tracks = [], [], set(), set(), {}
+opened, slices = collections.defaultdict(list), []
 ends = counters = without_track = out_of_order = 0
 for packet in trace.packet:
     unknown += len(UnknownFieldSet(packet))
     if packet.HasField("track_descriptor"):
-        tracks.add(packet.track_descriptor.uuid)
+        descriptor = packet.track_descriptor
+        name = tracks.get(descriptor.parent_uuid, "") + " " + (descriptor.name or descriptor.thread.thread_name)
+        tracks[descriptor.uuid] = name.strip()
         unknown += len(UnknownFieldSet(packet.track_descriptor))
     if packet.HasField("track_event"):
         event = packet.track_event
@@ -29,6 +32,10 @@ for packet in trace.packet:
         without_track += event.track_uuid not in tracks
         if event.type == pb.TrackEvent.TYPE_SLICE_BEGIN:
             begins.append(event.name)
+            opened[event.track_uuid].append((packet.timestamp, event.name))
+        if event.type == pb.TrackEvent.TYPE_SLICE_END:
+            start, name = opened[event.track_uuid].pop()
+            slices.append([tracks.get(event.track_uuid), start, packet.timestamp, name])
         ends += event.type == pb.TrackEvent.TYPE_SLICE_END
         counters += event.type == pb.TrackEvent.TYPE_COUNTER
         flows.update(event.flow_ids)
@@ -53,6 +60,7 @@ json.dump({
     "switches": switches,
     "begins": begins,
     "ends": ends,
+    "slices": sorted(slices, key=lambda slice: slice[1]),
     "counters": counters,
     "without_track": without_track,
     "out_of_order": out_of_order,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Tid;
 use crate::trace::{BufferStats, Surroundings};
 
-const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 const VERSION: &[u8] = b"6\0";
 
 /// Option numbers of the file.

@@ -4,11 +4,9 @@ use std::path::Path;
 
 use super::{Extra, FOOTER, MAGIC, OPTION_CLOCK, OPTION_DONE, VERSION};
 use crate::error::{Result, TraceError};
+use crate::event::MAX_CPUS;
 use crate::ring::PageLayout;
 use crate::trace::RawTrace;
-
-/// More than any machine has.
-const MAX_CPUS: u32 = 8192;
 
 /// Reads a trace from a file.
 ///
@@ -57,7 +55,7 @@ impl<'a> File<'a> {
         self.sized32()?;
         let names = self.text64()?;
         let cpus = self.u32()?;
-        if cpus > MAX_CPUS {
+        if cpus > MAX_CPUS.into() {
             return Err(format!("it claims {cpus} CPUs"));
         }
         let clock = self.options()?;

@@ -39,6 +39,8 @@ pub struct Request {
     pub start: u64,
     /// When its caller had the reply.
     pub end: u64,
+    /// From when the callee took it until it sent the reply, where the carrier's events say so.
+    pub served: Option<(u64, u64)>,
 }
 
 impl Request {
@@ -77,8 +79,8 @@ pub fn requests(trace: &Trace, timeline: &Timeline) -> Vec<Request> {
 fn of_binder(trace: &Trace) -> Vec<Request> {
     let mut sent: HashMap<i32, (Tid, u64)> = HashMap::new();
     // Those that a task is serving, the innermost last: calls can be nested.
-    let mut serving: HashMap<Tid, Vec<(Tid, u64)>> = HashMap::new();
-    let mut replied: HashMap<i32, (Tid, u64, Tid)> = HashMap::new();
+    let mut serving: HashMap<Tid, Vec<(Tid, u64, u64)>> = HashMap::new();
+    let mut replied: HashMap<i32, Request> = HashMap::new();
     let mut all = Vec::new();
     for event in trace.events() {
         match event.what {
@@ -86,16 +88,17 @@ fn of_binder(trace: &Trace) -> Vec<Request> {
                 sent.insert(debug_id, (event.tid, event.time));
             }
             What::BinderTransaction { debug_id, reply: true, .. } => {
-                if let Some((caller, start)) = serving.get_mut(&event.tid).and_then(Vec::pop) {
-                    replied.insert(debug_id, (caller, start, event.tid));
+                if let Some((caller, start, taken)) = serving.get_mut(&event.tid).and_then(Vec::pop) {
+                    let (carrier, callee, end) = (Carrier::Binder, event.tid, event.time);
+                    let served = Some((taken, end));
+                    replied.insert(debug_id, Request { carrier, caller, callee, start, end, served });
                 }
             }
             What::BinderReceived { debug_id } => {
-                if let Some(transaction) = sent.remove(&debug_id) {
-                    serving.entry(event.tid).or_default().push(transaction);
-                } else if let Some((caller, start, callee)) = replied.remove(&debug_id) {
-                    let (carrier, end) = (Carrier::Binder, event.time);
-                    all.push(Request { carrier, caller, callee, start, end });
+                if let Some((caller, start)) = sent.remove(&debug_id) {
+                    serving.entry(event.tid).or_default().push((caller, start, event.time));
+                } else if let Some(request) = replied.remove(&debug_id) {
+                    all.push(Request { end: event.time, ..request });
                 }
             }
             What::Exit { tid } => drop(serving.remove(&tid)),
@@ -118,7 +121,8 @@ fn of_wakes(timeline: &Timeline) -> Vec<Request> {
         match (asked, wake.ran.filter(|_| !wake.early)) {
             (Some(start), Some((end, _))) if slept_since(timeline, wakee, start, wake.time) => {
                 open.remove(&(wakee, waker));
-                all.push(Request { carrier: Carrier::Wakes, caller: wakee, callee: waker, start, end });
+                let (carrier, caller, callee) = (Carrier::Wakes, wakee, waker);
+                all.push(Request { carrier, caller, callee, start, end, served: None });
             }
             // The newest wake-up is the one that the reply is for.
             _ if !wake.early => drop(open.insert((waker, wakee), wake.time)),
@@ -258,6 +262,7 @@ mod tests {
             callee: 2,
             start,
             end: start + 200,
+            served: None,
         });
         assert_eq!(found, expected);
 
@@ -323,5 +328,7 @@ mod tests {
             found.iter().map(|of| (of.carrier, of.caller, of.callee, of.start, of.end)).collect();
         let expected = [(Carrier::Binder, 1, 2, 990, 1201), (Carrier::Binder, 2, 3, 1030, 1060)];
         assert_eq!(told, expected, "and not once more by the wake-ups");
+        let served: Vec<_> = found.iter().map(|of| of.served).collect();
+        assert_eq!(served, [Some((1021, 1099)), Some((1040, 1050))]);
     }
 }

@@ -1,17 +1,24 @@
 //! Perfetto trace files, which ui.perfetto.dev and `trace_processor` open.
 //!
 //! Scheduling events go in as ftrace bundles, one for each CPU and slice of time, so that the viewer
-//! makes its CPU and thread tracks of them; what programs noted of themselves, and the wake-ups with
-//! arrows from waker to woken, go in as track events. Time stamps stay those of the trace.
+//! makes its CPU and thread tracks of them; what programs noted of themselves, Binder's transactions with
+//! arrows from caller to callee, and the wake-ups with arrows from waker to woken, go in as track events.
+//! Time stamps stay those of the trace.
+//!
+//! [`from_bytes`] reads such files, whoever wrote them.
 //!
 //! Reference: `protos/perfetto/trace` of Perfetto; the field numbers are those of
 //! `trace_packet.proto`, `ftrace/*.proto` and `track_event/*.proto`.
 
+mod binder;
+mod read;
 mod wire;
+
+pub use read::from_bytes;
 
 use std::collections::BTreeMap;
 
-use crate::event::{Event, Tid, Wakee, What};
+use crate::event::{Cpu, Event, Tid, Wakee, What};
 use crate::model::timeline::{State, Timeline};
 use crate::trace::Trace;
 use wire::Message;
@@ -26,6 +33,13 @@ const BUNDLE: usize = 512;
 const SLICES: u64 = 1 << 32;
 const WAKES: u64 = 2 << 32;
 const WAITING: u64 = 3 << 32;
+const BINDER: u64 = 4 << 32;
+
+/// Kinds of track events.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const INSTANT: u64 = 3;
+const COUNTER: u64 = 4;
 
 /// What goes into the file beside the scheduling events and the slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +64,7 @@ pub fn to_bytes(trace: &Trace, timeline: &Timeline, options: Options) -> Vec<u8>
     file.processes();
     file.scheduling();
     file.slices();
+    file.binder(timeline);
     if options.arrows {
         file.arrows(timeline);
     }
@@ -125,18 +140,20 @@ impl File<'_> {
     /// The events of each CPU as `FtraceEventBundle`s.
     fn scheduling(&mut self) {
         let trace = self.trace;
-        for cpu in 0..trace.coverage().len() {
-            let events: Vec<_> = trace
-                .events()
-                .iter()
-                .filter(|event| usize::from(event.cpu) == cpu)
-                .filter(|event| !not_written(event.what))
-                .collect();
-            for events in events.chunks(BUNDLE) {
+        let mut by_cpu: BTreeMap<Cpu, Vec<&Event>> = BTreeMap::new();
+        for event in trace.events().iter().filter(|event| !not_written(event.what)) {
+            by_cpu.entry(event.cpu).or_default().push(event);
+        }
+        for (cpu, events) in by_cpu {
+            let lost_before = |event: &Event| trace.is_gap(event.time, cpu);
+            for events in events.chunk_by(|_, next| !lost_before(next)).flat_map(|part| part.chunks(BUNDLE)) {
                 self.packet(None, |packet| {
                     packet.message(1, |bundle| {
-                        bundle.number(1, cpu as u64);
+                        bundle.number(1, cpu.into());
                         events.iter().for_each(|event| ftrace_event(trace, event, bundle));
+                        if events.first().is_some_and(|first| lost_before(first)) {
+                            bundle.number(3, 1);
+                        }
                     });
                 });
             }
@@ -145,8 +162,6 @@ impl File<'_> {
 
     /// What programs noted of themselves, on a track of each thread.
     fn slices(&mut self) {
-        const BEGIN: u64 = 1;
-        const END: u64 = 2;
         let trace = self.trace;
         let mut last = None;
         for slice in trace.slices() {
@@ -172,7 +187,6 @@ impl File<'_> {
 
     /// An arrow for each wake-up: an instant where it was made, and one where the woken ran.
     fn arrows(&mut self, timeline: &Timeline) {
-        const INSTANT: u64 = 3;
         let trace = self.trace;
         let mut known = std::collections::HashSet::new();
         for (index, wake) in timeline.wakes.iter().enumerate() {
@@ -193,7 +207,7 @@ impl File<'_> {
             for (time, tid, flow_field, name) in ends {
                 let track = WAKES | u64::from(tid.unsigned_abs());
                 if known.insert(tid) {
-                    self.named_track(track, SLICES | u64::from(tid.unsigned_abs()), tid);
+                    self.named_track(track, tid, "wake-ups");
                 }
                 self.packet(Some(time), |packet| {
                     packet.message(11, |event| {
@@ -210,7 +224,6 @@ impl File<'_> {
 
     /// How many tasks wait for a CPU, as a counter.
     fn waiting(&mut self, timeline: &Timeline) {
-        const COUNTER: u64 = 4;
         let mut changes: Vec<(u64, i64)> = timeline
             .tasks
             .values()
@@ -259,12 +272,13 @@ impl File<'_> {
     }
 
     /// A track below that of a thread.
-    fn named_track(&mut self, track: u64, parent: u64, tid: Tid) {
+    fn named_track(&mut self, track: u64, tid: Tid, name: &str) {
+        let parent = SLICES | u64::from(tid.unsigned_abs());
         self.thread_track(parent, tid);
         self.packet(None, |packet| {
             packet.message(60, |descriptor| {
                 descriptor.number(1, track);
-                descriptor.text(2, "wake-ups");
+                descriptor.text(2, name);
                 descriptor.number(5, parent);
             });
         });
@@ -329,7 +343,13 @@ fn ftrace_event(trace: &Trace, event: &Event, bundle: &mut Message) {
             What::Marker(index) => out.message(3, |message| {
                 message.text(2, trace.text(index).unwrap_or_default());
             }),
-            What::Fork { .. } | What::Exec { .. } | What::Exit { .. } => {}
+            What::Fork { parent, child } => out.message(239, |message| {
+                message.text(1, &name(parent));
+                message.signed(2, parent.into());
+                message.text(3, &name(child));
+                message.signed(4, child.into());
+            }),
+            What::Exec { .. } | What::Exit { .. } => {}
             What::BinderTransaction { .. } | What::BinderReceived { .. } | What::Other(_) => {}
         }
     });
@@ -338,7 +358,7 @@ fn ftrace_event(trace: &Trace, event: &Event, bundle: &mut Message) {
 /// Events of which too little is kept to write them as Perfetto has them.
 fn not_written(what: What) -> bool {
     let of_binder = matches!(what, What::BinderTransaction { .. } | What::BinderReceived { .. });
-    of_binder || matches!(what, What::Fork { .. } | What::Exec { .. } | What::Exit { .. } | What::Other(_))
+    of_binder || matches!(what, What::Exec { .. } | What::Exit { .. } | What::Other(_))
 }
 
 #[cfg(test)]
@@ -353,11 +373,11 @@ mod tests {
         let bytes = to_bytes(&trace, &Timeline::of(&trace), Options::default());
         let few = Options { arrows: false, waiting: false };
         let fewer = to_bytes(&trace, &Timeline::of(&trace), few);
-        let packets = wire::top_level(&bytes).expect("whole packets");
+        let packets: Vec<_> = wire::Fields(&bytes).collect::<Result<_, _>>().expect("whole packets");
         assert!(packets.iter().all(|(field, _)| *field == 1));
         // Clocks, processes, a bundle for each of two CPUs, a track and two ends of the slice; then
         // two ends of an arrow with two tracks each, and the counter with its two changes.
-        assert_eq!(wire::top_level(&fewer).expect("whole packets").len(), 7);
+        assert_eq!(wire::Fields(&fewer).filter(Result::is_ok).count(), 7);
         assert_eq!(packets.len(), 7 + 6 + 3);
     }
 }

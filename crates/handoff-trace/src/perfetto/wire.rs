@@ -1,10 +1,11 @@
-//! The wire format of protocol buffers, as much of it as writing needs.
+//! The wire format of protocol buffers, as much of it as our messages need.
 //!
 //! Reference: <https://protobuf.dev/programming-guides/encoding/>.
 
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 const BYTES: u64 = 2;
+const FIXED32: u64 = 5;
 
 /// A message that grows field by field.
 #[derive(Debug, Default)]
@@ -63,30 +64,76 @@ impl Message {
     }
 }
 
-/// The length-delimited fields of a message, for tests.
-#[cfg(test)]
-pub(super) fn top_level(mut bytes: &[u8]) -> Option<Vec<(u64, &[u8])>> {
-    fn varint(bytes: &mut &[u8]) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let (first, rest) = bytes.split_first()?;
-            *bytes = rest;
-            value |= u64::from(first & 0x7f) << shift;
-            if first & 0x80 == 0 {
-                return Some(value);
+/// What a field holds, as far as the wire says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    /// A varint or a fixed number.
+    Number(u64),
+    /// A string, a message, or packed numbers.
+    Bytes(&'a [u8]),
+}
+
+/// Why bytes are no message.
+pub(super) type Why<T> = Result<T, &'static str>;
+
+/// The fields of a message, in their order.
+#[derive(Debug, Clone)]
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn field(&mut self) -> Why<(u64, Value<'a>)> {
+        let key = varint(&mut self.0)?;
+        let value = match key & 7 {
+            VARINT => Value::Number(varint(&mut self.0)?),
+            FIXED64 => Value::Number(u64::from_le_bytes(self.array()?)),
+            FIXED32 => Value::Number(u32::from_le_bytes(self.array()?).into()),
+            BYTES => {
+                let length = usize::try_from(varint(&mut self.0)?).map_err(|_| CUT)?;
+                let (bytes, rest) = self.0.split_at_checked(length).ok_or(CUT)?;
+                self.0 = rest;
+                Value::Bytes(bytes)
             }
+            _ => return Err("a field is of a kind that Perfetto does not use"),
+        };
+        Ok((key >> 3, value))
+    }
+
+    fn array<const N: usize>(&mut self) -> Why<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(CUT)?;
+        self.0 = rest;
+        Ok(*bytes)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Why<(u64, Value<'a>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
         }
-        None
+        let field = self.field();
+        if field.is_err() {
+            self.0 = &[];
+        }
+        Some(field)
     }
-    let mut fields = Vec::new();
-    while !bytes.is_empty() {
-        let key = varint(&mut bytes)?;
-        let length = usize::try_from(varint(&mut bytes)?).ok()?;
-        let (field, rest) = bytes.split_at_checked(length)?;
-        fields.push((key >> 3, field));
-        bytes = rest;
+}
+
+const CUT: &str = "it ends within a packet: it was cut short";
+
+/// Takes one varint off the front.
+pub(super) fn varint(bytes: &mut &[u8]) -> Why<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first().ok_or(CUT)?;
+        *bytes = rest;
+        value |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return Ok(value);
+        }
     }
-    Some(fields)
+    Err("a number in it has no end")
 }
 
 #[cfg(test)]
@@ -109,6 +156,24 @@ mod tests {
             &[0x29, 1, 0, 0, 0, 0, 0, 0, 0],
         ]
         .concat();
-        assert_eq!(message.into_bytes(), expected);
+        let bytes = message.into_bytes();
+        assert_eq!(bytes, expected);
+        let read: Why<Vec<_>> = Fields(&bytes).collect();
+        let expected = [
+            (1, Value::Number(150)),
+            (2, Value::Bytes(b"testing")),
+            (3, Value::Bytes(&[0x08, 0x96, 0x01])),
+            (4, Value::Number(-2_i64 as u64)),
+            (5, Value::Number(1)),
+        ];
+        assert_eq!(read, Ok(expected.to_vec()));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for bytes in [&[0x08][..], &[0x12, 5, 1], &[0x0b], &[0x29, 1], &[0x12, 0xff, 0xff], &[0xff; 12]] {
+            assert!(Fields(bytes).any(|field| field.is_err()), "{bytes:x?}");
+            assert!(Fields(bytes).count() <= bytes.len());
+        }
     }
 }

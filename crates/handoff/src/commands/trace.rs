@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use handoff_trace::render::html::{View, html};
 use handoff_trace::tracefs::{leftovers, restore};
-use handoff_trace::{Tid, Timeline, TraceFs, dat, perfetto};
+use handoff_trace::{Tid, Timeline, TraceFs, file, perfetto};
 use serde::Serialize;
 
 use crate::output::{Output, Verdict};
@@ -39,9 +39,11 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   handoff trace export trace.dat --perfetto trace.pftrace   for ui.perfetto.dev and trace_processor
   handoff trace export trace.dat --html timeline.html       to look at, zoom and search, offline
+  handoff trace export systrace.html --html timeline.html   of Android, as text or as a Perfetto file
   handoff trace export trace.dat --html t.html --task 1240 --task 1250 --from 8812345678 --to 8813345678";
 
-/// Turn a recording (of `handoff sched record` or `trace-cmd record`, version 6) into other formats.
+/// Turn a recording into other formats: one of `handoff sched record`, `trace-cmd record` (version 6),
+/// Perfetto or Android, or a trace as text (`atrace`, systrace, `trace-cmd report`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub(crate) struct Export {
@@ -85,7 +87,7 @@ impl fmt::Display for Exported {
 
 impl Export {
     fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let trace = dat::load(&self.input)?.decode()?;
+        let trace = file::load(&self.input)?;
         let timeline = Timeline::of(&trace);
         let mut files = Vec::new();
         let mut write = |path: &Path, bytes: &[u8]| {

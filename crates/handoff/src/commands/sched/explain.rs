@@ -15,6 +15,7 @@ Examples:
   handoff sched explain -- my-service --once         the slowest wake-ups of a command
   handoff sched explain -i trace.dat -p 1234 -n 1    the slowest one of a process in a recording
   handoff sched explain -i trace.dat -n 1 --html slow.html
+  handoff sched explain -i device.pftrace            what Perfetto recorded on an Android device
   handoff sched explain -i trace.dat --caller 1240 --callee 1250 --from 88123456789 --to 88126456789";
 
 /// Say in words why the slowest wake-ups of the recorded tasks took so long, or where the time of one

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use handoff_trace::capture::diagnosis_events;
 use handoff_trace::model::tree::family;
-use handoff_trace::{Config, Keep, RawTrace, Tid, Trace, dat, record};
+use handoff_trace::{Config, Keep, RawTrace, Tid, Trace, file, record};
 
 use crate::interrupt;
 use crate::output::Output;
@@ -79,7 +79,8 @@ impl Recording {
 /// A recording, made now or read from a file.
 #[derive(Debug, clap::Args)]
 pub(super) struct Source {
-    /// Read this recording (of `handoff sched record` or `trace-cmd record`, version 6) instead.
+    /// Read this recording instead: of `handoff sched record`, `trace-cmd record` (version 6), Perfetto or
+    /// Android, or a trace as text.
     #[arg(long, short, value_name = "FILE", conflicts_with_all = ["seconds", "only", "command"])]
     input: Option<PathBuf>,
     #[command(flatten)]
@@ -102,11 +103,13 @@ impl Found {
 
 impl Source {
     pub(super) fn get(&self, output: &Output) -> anyhow::Result<Found> {
-        let (raw, roots) = match &self.input {
-            Some(path) => (dat::load(path)?, self.recording.pid.clone()),
-            None => self.recording.record(output)?,
+        let (trace, roots) = match &self.input {
+            Some(path) => (file::load(path)?, self.recording.pid.clone()),
+            None => {
+                let (raw, roots) = self.recording.record(output)?;
+                (raw.decode()?, roots)
+            }
         };
-        let trace = raw.decode()?;
         warn_of_loss(output, &trace);
         let family = (!roots.is_empty()).then(|| family(&trace, &roots));
         Ok(Found { trace, family })
