@@ -53,16 +53,17 @@ pub fn set_affinity(tid: Tid, wanted: &CpuSet) -> Result<CpuSet> {
         match sys::sched_setaffinity(tid.as_raw(), wanted.words()) {
             Ok(()) => {
                 let granted = affinity(tid)?;
+                // While the last of them goes offline the kernel still takes it, and no longer tells it.
+                if granted.is_empty() {
+                    return Err(refused(tid, wanted, io::Error::from_raw_os_error(libc::EINVAL)));
+                }
                 // The kernel only narrows: anything else was set by somebody between the two calls.
                 if granted.is_subset(wanted) {
                     return Ok(granted);
                 }
             }
             Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Err(Error::NoSuchThread(tid)),
-            Err(source) => {
-                let hint = hint(tid, wanted, &source);
-                return Err(Error::Affinity { tid, wanted: wanted.clone(), hint, source });
-            }
+            Err(source) => return Err(refused(tid, wanted, source)),
         }
     }
     let hint = "another program sets its mask at the same time".to_owned();
@@ -72,6 +73,11 @@ pub fn set_affinity(tid: Tid, wanted: &CpuSet) -> Result<CpuSet> {
         hint,
         source: io::Error::from_raw_os_error(libc::EBUSY),
     })
+}
+
+fn refused(tid: Tid, wanted: &CpuSet, source: io::Error) -> Error {
+    let hint = hint(tid, wanted, &source);
+    Error::Affinity { tid, wanted: wanted.clone(), hint, source }
 }
 
 fn hint(tid: Tid, wanted: &CpuSet, source: &io::Error) -> String {
