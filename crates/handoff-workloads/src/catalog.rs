@@ -4,7 +4,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Result;
 use crate::outcome::Outcome;
-use crate::{add_ints, floor, hackbench, latency, rpc, sched_pipe, spin, tcp_rr, tcp_stream, wake_fanout};
+use crate::{
+    add_ints, floor, hackbench, latency, rpc, sched_pipe, spin, tcp_rr, tcp_stream, transports, wake_fanout,
+};
 
 /// One workload with its parameters.
 ///
@@ -42,13 +44,15 @@ pub enum Workload {
     TcpRr(tcp_rr::Parameters),
     /// Small messages over TCP: [`tcp_stream`].
     TcpStream(tcp_stream::Parameters),
+    /// One way for a payload to reach another process: [`transports`].
+    Transports(transports::Parameters),
     /// One waker, many wakees: [`wake_fanout`].
     WakeFanout(wake_fanout::Parameters),
 }
 
 impl Workload {
     /// The names by which [`Workload::parse`] knows them.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "add-ints",
         "call",
         "floor",
@@ -58,6 +62,7 @@ impl Workload {
         "spin",
         "tcp-rr",
         "tcp-stream",
+        "transports",
         "wake-fanout",
     ];
 
@@ -79,6 +84,7 @@ impl Workload {
             "spin" => Workload::Spin(Deserialize::deserialize(parameters)?),
             "tcp-rr" => Workload::TcpRr(Deserialize::deserialize(parameters)?),
             "tcp-stream" => Workload::TcpStream(Deserialize::deserialize(parameters)?),
+            "transports" => Workload::Transports(Deserialize::deserialize(parameters)?),
             "wake-fanout" => Workload::WakeFanout(Deserialize::deserialize(parameters)?),
             _ => {
                 let names = Self::NAMES.join(", ");
@@ -99,6 +105,7 @@ impl Workload {
             Workload::Spin(_) => "spin",
             Workload::TcpRr(_) => "tcp-rr",
             Workload::TcpStream(_) => "tcp-stream",
+            Workload::Transports(_) => "transports",
             Workload::WakeFanout(_) => "wake-fanout",
         }
     }
@@ -119,6 +126,7 @@ impl Workload {
             Workload::Spin(parameters) => parameters.check(),
             Workload::TcpRr(parameters) => parameters.check(),
             Workload::TcpStream(parameters) => parameters.check(),
+            Workload::Transports(parameters) => parameters.check(),
             Workload::WakeFanout(parameters) => parameters.check(),
         }
     }
@@ -139,6 +147,7 @@ impl Workload {
             Workload::Spin(parameters) => spin::run(parameters),
             Workload::TcpRr(parameters) => tcp_rr::run(parameters),
             Workload::TcpStream(parameters) => tcp_stream::run(parameters),
+            Workload::Transports(parameters) => transports::run(parameters),
             Workload::WakeFanout(parameters) => wake_fanout::run(parameters),
         }
     }

@@ -13,10 +13,12 @@ mod advice;
 mod lanes;
 pub(crate) mod receiver;
 pub(crate) mod sender;
+mod workload;
 
 pub use advice::{Advice, advise};
 pub use lanes::{Chosen, open};
 pub use receiver::sum;
+pub use workload::{Parameters, run};
 
 use std::collections::BTreeMap;
 use std::fmt;
