@@ -165,8 +165,24 @@ impl Session {
     /// [`TargetError::Rebooted`] if the machine was booted anew meanwhile, [`TargetError::Lost`] if the
     /// link was lost, [`TargetError::Deadline`] if the command's deadline passed.
     pub fn run(&mut self, command: &Command, sink: &mut Sink<'_>) -> Result<Done> {
+        self.start(command, None, sink)
+    }
+
+    /// [`Session::run`] with these bytes as the command's standard input.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run`], and [`TargetError::Io`] if they cannot be kept for it.
+    pub fn run_fed(&mut self, command: &Command, input: &[u8], sink: &mut Sink<'_>) -> Result<Done> {
+        let cannot = |error| TargetError::io("keep a command's input", error);
+        let mut file = tempfile::tempfile().map_err(cannot)?;
+        file.write_all(input).and_then(|()| file.rewind()).map_err(cannot)?;
+        self.start(command, Some(&mut file), sink)
+    }
+
+    fn start(&mut self, command: &Command, input: Option<&mut File>, sink: &mut Sink<'_>) -> Result<Done> {
         let start = Instant::now();
-        match self.target.shell(&command.script(), None, command.deadline, sink) {
+        match self.target.shell(&command.script(), input, command.deadline, sink) {
             Ok(status) => Ok(Done { status, elapsed: start.elapsed() }),
             Err(error) if error.is_link() => Err(self.why_lost(error)),
             Err(error) => Err(error),

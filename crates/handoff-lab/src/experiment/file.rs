@@ -23,7 +23,8 @@ use crate::stats::sequential::Stopping;
 use form::{FileForm, WorkloadForm};
 use handoff_placement::CpuSet;
 use handoff_workloads::Workload;
-use reader::{Reader, Where};
+use reader::Reader;
+pub use reader::Where;
 use toml::Spanned;
 
 /// A mistake in an experiment file.
@@ -151,6 +152,15 @@ impl Experiment {
     ///
     /// If it cannot be read (then the place is its first line), or has a mistake.
     pub fn read(path: &Path) -> Result<Vec<Self>, FileError> {
+        Self::read_for(path, Where::Here)
+    }
+
+    /// [`Experiment::read`] for arms that run `there`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Experiment::read`].
+    pub fn read_for(path: &Path, there: Where) -> Result<Vec<Self>, FileError> {
         let text = std::fs::read_to_string(path).map_err(|error| FileError {
             file: path.to_owned(),
             line: 1,
@@ -158,7 +168,7 @@ impl Experiment {
             message: format!("cannot read the file: {error}"),
             excerpt: String::new(),
         })?;
-        Self::parse(path, &text)
+        Self::parse_for(path, &text, there)
     }
 
     /// Checks the text of a file; `path` is for its errors. Never empty.
@@ -167,13 +177,19 @@ impl Experiment {
     ///
     /// If it has a mistake.
     pub fn parse(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
+        Self::parse_for(path, text, Where::Here)
+    }
+
+    fn parse_for(path: &Path, text: &str, there: Where) -> Result<Vec<Self>, FileError> {
         let reader = Reader { file: path, text };
         let form: FileForm = toml::from_str(text)
             .map_err(|error| reader.error(error.span().unwrap_or(0..0), error.message()))?;
-        let Some(sweep) = &form.sweep else { return Ok(vec![Self::of(&reader, &form, &form.workload)?]) };
+        let Some(sweep) = &form.sweep else {
+            return Ok(vec![Self::of(&reader, &form, &form.workload, there)?]);
+        };
         let points = reader.sweep(sweep, &form.workload)?;
         let experiment = |(point, workload)| {
-            let mut experiment = Self::of(&reader, &form, &workload)?;
+            let mut experiment = Self::of(&reader, &form, &workload, there)?;
             experiment.title += &format!(", {point}");
             // What is resumed is told by the text.
             experiment.text += &format!("\n# This run: {point}\n");
@@ -182,9 +198,14 @@ impl Experiment {
         points.into_iter().map(experiment).collect()
     }
 
-    fn of(reader: &Reader<'_>, form: &FileForm, workload: &Spanned<WorkloadForm>) -> Result<Self, FileError> {
+    fn of(
+        reader: &Reader<'_>,
+        form: &FileForm,
+        workload: &Spanned<WorkloadForm>,
+        there: Where,
+    ) -> Result<Self, FileError> {
         let guests = reader.guests(form.guest.as_ref(), [&form.baseline, &form.change])?;
-        let there = if guests.is_some() { Where::Guest } else { Where::Here };
+        let there = if guests.is_some() { Where::Elsewhere } else { there };
         let arms = [reader.arm(workload, &form.baseline, there)?, reader.arm(workload, &form.change, there)?];
         if form.baseline.get_ref().name == form.change.get_ref().name {
             return Err(reader.error(form.change.span(), "both arms have the same name"));

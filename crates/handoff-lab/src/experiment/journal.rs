@@ -170,7 +170,7 @@ fn describe(error: &SettingError) -> String {
 }
 
 /// What [`restore`] did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     /// Files and the values that were written back.
     pub written: Vec<Undo>,

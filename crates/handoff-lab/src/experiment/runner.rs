@@ -11,7 +11,7 @@ use super::sys;
 use super::target::{Order, Target, TargetError};
 use super::task::{Meaning, Run};
 use crate::clock::timestamp;
-use crate::doctor::Machine;
+use crate::doctor::Diagnosis;
 use crate::stats::judge::{Round, log_ratios};
 use crate::stats::random::Random;
 
@@ -107,8 +107,8 @@ pub fn run(
 ) -> Result<ExperimentResult, RunError> {
     let clock = Instant::now();
     let place = target.prepare().map_err(RunError::Target)?;
-    let machine = Machine::here();
-    let header = header(experiment, &options, &machine, place);
+    let before = target.diagnose().map_err(RunError::Target)?;
+    let header = header(experiment, &options, before, place);
     listener(Event::Started(&header)).map_err(RunError::Keep)?;
     let own_before = sys::own_cpu_time();
     let mut session = Session::new(experiment, target, options.stop);
@@ -117,7 +117,7 @@ pub fn run(
     if rounds.is_empty() {
         return Err(RunError::Nothing);
     }
-    let after = machine.diagnose();
+    let after = session.target.diagnose().map_err(RunError::Target)?;
     let ground = Ground {
         stopping: &experiment.rounds.stopping,
         meanings: &session.meanings,
@@ -148,7 +148,7 @@ fn asked(metric: &Metric) -> Asked {
     Asked { name: metric.name.clone(), better: metric.better, margin: metric.margin }
 }
 
-fn header(experiment: &Experiment, options: &Options<'_>, machine: &Machine, place: String) -> Header {
+fn header(experiment: &Experiment, options: &Options<'_>, before: Diagnosis, place: String) -> Header {
     let arms = &experiment.arms;
     Header {
         schema: ExperimentResult::SCHEMA,
@@ -162,7 +162,7 @@ fn header(experiment: &Experiment, options: &Options<'_>, machine: &Machine, pla
         command: options.command.clone(),
         seed: experiment.rounds.seed,
         file: experiment.text.clone(),
-        before: machine.diagnose(),
+        before,
     }
 }
 

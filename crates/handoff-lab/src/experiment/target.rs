@@ -2,7 +2,7 @@
 //!
 //! A [`Target`] carries out one [`Order`] at a time: set what the arm changes, count, run, count, put back.
 //! [`Here`] does it in this process. Another machine gets the order as JSON, has its own handoff carry it
-//! out there (`handoff lab arm`, which is [`Here`] again), and sends the [`Replicate`] back.
+//! out there (`handoff lab arm`, which is [`Here`] again), and sends an [answer](super::remote) back.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use super::journal::{GROUP, Journal, JournalError};
 use super::proof::{Count, Proof, ProofError};
 use super::setting::Setting;
 use super::task::{Run, Task, TaskError};
-use crate::doctor::{Pulse, Root};
+use crate::doctor::{Diagnosis, Machine, Pulse, Root};
 use crate::stats::judge::Caveat;
 
 /// The highest weight of a control group, against 100 of everybody else.
@@ -102,6 +102,15 @@ pub trait Target {
     ///
     /// If a setting is refused, the run fails, or the machine was lost.
     fn carry_out(&mut self, arm: ArmId, order: &Order) -> Result<Replicate, TargetError>;
+
+    /// The state of the machine that the figures depend on; for a guest that is its host, which is this one.
+    ///
+    /// # Errors
+    ///
+    /// If the machine was lost.
+    fn diagnose(&mut self) -> Result<Diagnosis, TargetError> {
+        Ok(Machine::here().diagnose())
+    }
 
     /// What it does to every verdict.
     fn caveats(&self) -> Vec<Caveat> {
@@ -202,5 +211,86 @@ pub fn wait_for_quiet(root: &Root, patience: Duration, stop: Option<&AtomicBool>
         if start.elapsed() >= patience || stopped {
             return Some(format!("not quiet: others used {:.0}% of the CPUs", busy * 100.0));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine of which a test decides how busy it is.
+    struct Machine {
+        _folder: tempfile::TempDir,
+        root: Root,
+        ticks: [u64; 2],
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            std::fs::create_dir(folder.path().join("proc")).expect("made");
+            let machine = Self { root: Root::new(folder.path()), _folder: folder, ticks: [0; 2] };
+            machine.write();
+            machine
+        }
+
+        fn pass(&mut self, [busy, idle]: [u64; 2]) {
+            self.ticks = [self.ticks[0] + busy, self.ticks[1] + idle];
+            self.write();
+        }
+
+        fn write(&self) {
+            let [busy, idle] = self.ticks;
+            let new = self.root.path("proc/stat.new");
+            std::fs::write(&new, format!("cpu {busy} 0 0 {idle} 0 0 0 0 0 0\n")).expect("written");
+            std::fs::rename(new, self.root.path("proc/stat")).expect("renamed");
+        }
+    }
+
+    #[test]
+    fn the_gate_waits_until_the_load_is_gone() {
+        let mut machine = Machine::new();
+        let root = machine.root.clone();
+        let waiting = std::thread::spawn(move || wait_for_quiet(&root, Duration::from_secs(600), None));
+        // Half of the CPU time is somebody's: it must wait, however long.
+        for _ in 0..100 {
+            machine.pass([1, 1]);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!waiting.is_finished(), "the machine was busy");
+        while !waiting.is_finished() {
+            machine.pass([1, 99]);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(waiting.join().expect("no panic"), None);
+    }
+
+    #[test]
+    fn the_gate_says_that_it_never_became_quiet_and_opens() {
+        let mut machine = Machine::new();
+        let root = machine.root.clone();
+        let waiting = std::thread::spawn(move || wait_for_quiet(&root, Duration::from_millis(300), None));
+        while !waiting.is_finished() {
+            machine.pass([3, 1]);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(
+            waiting.join().expect("no panic"),
+            Some("not quiet: others used 75% of the CPUs".to_owned())
+        );
+        let stop = AtomicBool::new(true);
+        let root = machine.root.clone();
+        let waiting =
+            std::thread::spawn(move || wait_for_quiet(&root, Duration::from_secs(600), Some(&stop)));
+        while !waiting.is_finished() {
+            machine.pass([1, 0]);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(waiting.join().expect("no panic").is_some_and(|said| said.contains("100%")));
+    }
+
+    #[test]
+    fn no_patience_is_no_gate() {
+        assert_eq!(wait_for_quiet(&Machine::new().root, Duration::ZERO, None), None);
     }
 }

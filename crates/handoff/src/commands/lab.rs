@@ -4,10 +4,12 @@ mod analyse;
 mod arm;
 mod compare;
 mod experiment;
+mod far;
 mod guest;
 mod import;
 mod kept;
 mod pair;
+mod place;
 
 use crate::output::{Output, Verdict};
 

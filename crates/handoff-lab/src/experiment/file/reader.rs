@@ -18,11 +18,13 @@ use crate::experiment::target::Cgroup;
 use crate::experiment::task::{Figure, Pick, words};
 use crate::stats::sequential::Stopping;
 
-/// Where the arms run: only what runs here can be checked here.
+/// Where the arms of a file without `[guest]` run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Where {
+pub enum Where {
+    /// On this machine: whether it has what they set and count is checked with the file.
     Here,
-    Guest,
+    /// On another one, which tells in the first run of an arm.
+    Elsewhere,
 }
 
 /// A file that is being read.
@@ -99,7 +101,7 @@ impl Reader<'_> {
         }
         for (span, setting) in &settings {
             let path = setting.path().map_err(|error| self.error(span.clone(), error.to_string()))?;
-            if there == Where::Guest {
+            if there == Where::Elsewhere {
                 continue;
             }
             // That it can be read tells that this kernel has it; that it can be written, only trying does.

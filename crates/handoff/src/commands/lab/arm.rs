@@ -3,9 +3,9 @@
 use std::io::Read as _;
 
 use anyhow::Context as _;
-use handoff_lab::experiment::ArmId;
 use handoff_lab::experiment::journal::state_folder;
-use handoff_lab::experiment::target::{Here, Order, Target as _};
+use handoff_lab::experiment::remote::Answer;
+use handoff_lab::experiment::target::{Here, Order};
 
 use crate::interrupt;
 use crate::output::{Advice as _, Output, Verdict};
@@ -14,7 +14,7 @@ use crate::output::{Advice as _, Output, Verdict};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  handoff lab arm < order.json      what `handoff lab run` does in a guest, for each run of an arm")]
+  handoff lab arm < order.json      what `handoff lab run` does on another machine, for each run of an arm")]
 pub(super) struct Arm {}
 
 impl Arm {
@@ -26,7 +26,7 @@ impl Arm {
             .advise("`handoff lab run` writes it, with the same version of handoff on both sides")?;
         let program = std::env::current_exe().context("cannot tell where this program is")?;
         let mut here = Here::new(program, &state_folder(), Some(interrupt::flag()))?;
-        output.json(&here.carry_out(ArmId::A, &order)?)?;
+        output.json(&Answer::to(&order, &mut here))?;
         Ok(Verdict::Pass)
     }
 }

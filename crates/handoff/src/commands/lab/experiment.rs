@@ -1,23 +1,20 @@
 //! `handoff lab run` and `handoff lab check`: experiment files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use handoff_kernel::guest::Stopper;
 use handoff_lab::experiment::file::Experiment;
-use handoff_lab::experiment::journal::{restore, state_folder};
+use handoff_lab::experiment::journal::state_folder;
 use handoff_lab::experiment::plan::{self, Bounds, Pilot, bounds};
 use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event};
-use handoff_lab::experiment::target::{Here, Target};
 use handoff_lab::report::experiment as report;
 use handoff_lab::stats::judge::Verdict as Answer;
 use handoff_lab::store::Store;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::guest::InGuest;
-use crate::commands::guest::run::until_interrupted;
+use super::place::{Place, put_back_first};
 use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict};
 
@@ -26,7 +23,8 @@ Examples:
   handoff lab run experiments/autocorking.toml
   handoff lab run x.toml --fail-on regressed    for CI: exit status 1 if it got worse
   handoff lab run x.toml --resume               go on with the run that was interrupted
-  handoff lab run x.toml --rounds 12 --seed 5";
+  handoff lab run x.toml --rounds 12 --seed 5
+  handoff lab run x.toml --target ssh://lab-7   the arms run there, and are put back there";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -87,13 +85,15 @@ pub(super) struct Run {
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
     keep: Keep,
 }
 
 impl Run {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let mut results = Vec::new();
-        for mut experiment in Experiment::read(&self.file)? {
+        for mut experiment in self.place.read(&self.file)? {
             let mut command = format!("handoff lab run {}", self.file.display());
             if let Some(rounds) = self.rounds {
                 experiment.rounds.stopping =
@@ -104,7 +104,8 @@ impl Run {
                 experiment.rounds.seed = seed;
                 command += &format!(" --seed {seed}");
             }
-            let result = measure(&experiment, command, self.resume, &self.keep, output)?;
+            command += &self.place.words();
+            let result = measure(&experiment, command, self.resume, &self.place, &self.keep, output)?;
             if output.format() == Format::Text {
                 print(&result, output)?;
             }
@@ -146,10 +147,11 @@ fn summary(all: &[ExperimentResult], output: &Output) -> anyhow::Result<()> {
 pub(super) fn run(
     experiment: &Experiment,
     command: String,
+    place: &Place,
     keep: &Keep,
     output: &Output,
 ) -> anyhow::Result<Verdict> {
-    let result = measure(experiment, command, false, keep, output)?;
+    let result = measure(experiment, command + &place.words(), false, place, keep, output)?;
     print(&result, output)?;
     Ok(keep.verdict(result.verdict()))
 }
@@ -159,6 +161,7 @@ fn measure(
     experiment: &Experiment,
     command: String,
     resume: bool,
+    place: &Place,
     keep: &Keep,
     output: &Output,
 ) -> anyhow::Result<ExperimentResult> {
@@ -169,6 +172,7 @@ fn measure(
     let bar = progress_bar();
     bar.set_length(experiment.rounds.stopping.most_rounds() as u64);
     bar.set_position(rounds.len() as u64);
+    let mut kept = rounds.len();
     let options = runner::Options { command, stop: Some(interrupt::flag()), resume: rounds };
     let mut listener = |event: Event<'_>| {
         match event {
@@ -186,17 +190,25 @@ fn measure(
             Event::Round { record, left, .. } => {
                 if let Some(id) = id {
                     store.keep(id, record)?;
+                    kept = record.number;
                 }
                 bar.set_message(format!("at most {} left", people(left)));
             }
         }
         Ok(())
     };
-    let result = on_target(experiment, &state, &bar, |target| {
+    let result = place.with(experiment, &state, &bar, |target| {
         Ok(runner::run(experiment, options, target, &mut listener)?)
     });
     bar.finish_and_clear();
-    let result = result?;
+    let result = match (result, kept) {
+        (Err(error), 1..) => {
+            return Err(error).advise(format!(
+                "its {kept} rounds are kept: the same command with --resume goes on after them"
+            ));
+        }
+        (result, _) => result?,
+    };
     let id = id.context("the run has no number in the store")?;
     store.finish(id, &result)?;
     let page = keep.output.join(format!("lab-{id}.html"));
@@ -207,36 +219,6 @@ fn measure(
         std::path::absolute(&page).unwrap_or(page).display()
     ));
     Ok(result)
-}
-
-/// Does something with the machine that an experiment runs on.
-fn on_target<T>(
-    experiment: &Experiment,
-    state: &Path,
-    bar: &ProgressBar,
-    action: impl FnOnce(&mut dyn Target) -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
-    let Some(guests) = &experiment.guests else {
-        let program = std::env::current_exe().context("cannot tell where this program is")?;
-        return action(&mut Here::new(program, state, Some(interrupt::flag()))?);
-    };
-    let stopper = Stopper::new();
-    until_interrupted(&stopper, || {
-        action(&mut InGuest::new(guests, &stopper, |what| bar.set_message(what.to_owned()))?)
-    })
-}
-
-/// What an earlier run left changed would be taken for the normal state.
-fn put_back_first(state: &Path, output: &Output) -> anyhow::Result<()> {
-    let restored = restore(state)?;
-    for undo in &restored.written {
-        output.warn(format_args!(
-            "a run that was killed had left {} changed; it is {:?} again",
-            undo.path.display(),
-            undo.value
-        ));
-    }
-    Ok(())
 }
 
 fn unfinished(store: &Store, experiment: &Experiment) -> anyhow::Result<(Option<i64>, Vec<RoundRecord>)> {
@@ -277,6 +259,8 @@ pub(super) struct Check {
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, default_missing_value = "8",
           value_parser = clap::value_parser!(u16).range(6..=1000))]
     pilot: Option<u16>,
+    #[command(flatten)]
+    place: Place,
 }
 
 #[derive(serde::Serialize)]
@@ -295,7 +279,7 @@ struct Plan<'a> {
 
 impl Check {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let all = Experiment::read(&self.file)?;
+        let all = self.place.read(&self.file)?;
         let experiment = &all[0];
         let pilot = self.pilot.map(|pairs| self.pilot(experiment, pairs.into(), output)).transpose()?;
         let plan = Plan {
@@ -320,7 +304,8 @@ impl Check {
         put_back_first(&state, output)?;
         let bar = progress_bar();
         bar.set_message("pilot");
-        let pilot = on_target(experiment, &state, &bar, |target| Ok(plan::pilot(experiment, target, pairs)?));
+        let pilot =
+            self.place.with(experiment, &state, &bar, |target| Ok(plan::pilot(experiment, target, pairs)?));
         bar.finish_and_clear();
         pilot
     }

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use handoff_kernel::guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
 use handoff_lab::doctor::{Pulse, Root};
 use handoff_lab::experiment::ArmId;
 use handoff_lab::experiment::guest::{Boot, GuestKernel, GuestPlan, Guests};
+use handoff_lab::experiment::remote::Answer;
 use handoff_lab::experiment::target::{Order, Replicate, Target, TargetError, wait_for_quiet};
 use handoff_lab::stats::judge::Caveat;
 
@@ -34,15 +34,15 @@ pub(super) struct InGuest<'a> {
 }
 
 impl<'a> InGuest<'a> {
-    /// Guests to run this program in; `tell` hears of boots and downloads. The guests end with `stopper`.
+    /// Guests to run a handoff program in; `tell` hears of boots and downloads. The guests end with `stopper`.
     pub(super) fn new(
         guests: &'a Guests,
+        program: PathBuf,
         stopper: &Stopper,
         tell: impl Fn(&str) + Send + Sync + 'a,
-    ) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("cannot find this program to copy it")?;
+    ) -> Self {
         let (stopper, tell) = (stopper.clone(), Box::new(tell));
-        Ok(Self { guests, program, running: None, emulated: false, stopper, tell })
+        Self { guests, program, running: None, emulated: false, stopper, tell }
     }
 
     fn builder(&self, plan: &GuestPlan) -> Result<Builder, TargetError> {
@@ -69,6 +69,29 @@ impl<'a> InGuest<'a> {
         Ok(plan.append.iter().fold(builder, |builder, words| builder.append(words)))
     }
 
+    /// Gives an order to the guest of an arm; the answer, and what happened meanwhile to guest and host.
+    fn ask(
+        &mut self,
+        arm: ArmId,
+        command: &GuestCommand,
+        host: &Root,
+    ) -> Result<(Answer, Vec<String>), Trouble> {
+        let each = self.guests.boot == Boot::Each;
+        let guest = self.guest(usize::from(arm == ArmId::B)).map_err(Trouble::lost)?;
+        let before = Pulse::read(host);
+        let output = guest.run(command).map_err(failed).map_err(Trouble::lost)?;
+        let pulse = Pulse::read(host).since(&before);
+        if each {
+            self.running = None;
+        }
+        let answer = Answer::read(output.success(), &output.stdout, &output.stderr);
+        let answer = answer.map_err(|error| Trouble::Failed(format!("in the guest: {error}")))?;
+        let host = pulse.flags().into_iter().map(|flag| format!("host: {flag}"));
+        let incidents =
+            output.incidents.iter().map(|incident| format!("the guest's kernel reported a {incident}"));
+        Ok((answer, host.chain(incidents).collect()))
+    }
+
     /// The guest of an arm, booted if need be.
     fn guest(&mut self, arm: usize) -> Result<&mut Guest, TargetError> {
         let guest = match self.running.take() {
@@ -83,6 +106,30 @@ impl<'a> InGuest<'a> {
         };
         self.emulated |= !guest.facts().kvm;
         Ok(&mut self.running.insert((arm, guest)).1)
+    }
+}
+
+/// Why an order gave nothing.
+enum Trouble {
+    /// The guest cannot be had or stood still, which another boot may mend.
+    Lost(String),
+    /// The arm failed.
+    Failed(String),
+}
+
+impl Trouble {
+    fn lost(error: TargetError) -> Self {
+        Self::Lost(error.to_string())
+    }
+}
+
+/// What was measured there.
+fn in_guest(answer: Answer) -> Result<Replicate, Trouble> {
+    match answer {
+        Answer::Done(replicate) => Ok(replicate),
+        // A run that takes seconds was killed after its whole limit.
+        Answer::Late(why) => Err(Trouble::Lost(format!("in the guest: {why}"))),
+        Answer::Failed(why) => Err(Trouble::Failed(format!("in the guest: {why}"))),
     }
 }
 
@@ -121,34 +168,22 @@ impl Target for InGuest<'_> {
             .args(["lab", "arm"])
             .stdin(text)
             .timeout(order.task.limit.saturating_add(SLACK));
-        let mut lost = 0;
-        let (output, pulse) = loop {
-            let guest = self.guest(usize::from(arm == ArmId::B))?;
-            let before = Pulse::read(&host);
-            let outcome = guest.run(&command);
-            let pulse = Pulse::read(&host).since(&before);
-            if outcome.is_err() || self.guests.boot == Boot::Each {
-                self.running = None;
-            }
-            match outcome {
-                Ok(output) => break (output, pulse),
-                Err(_) if lost < AGAIN && !interrupt::interrupted() => lost += 1,
-                Err(error) => return Err(failed(error)),
+        let mut lost: Vec<String> = Vec::new();
+        let (mut replicate, heard) = loop {
+            match self.ask(arm, &command, &host).and_then(|(answer, heard)| Ok((in_guest(answer)?, heard))) {
+                Ok(got) => break got,
+                Err(Trouble::Lost(why)) if lost.len() < AGAIN && !interrupt::interrupted() => {
+                    // Whatever stood still in it: it begins anew.
+                    self.running = None;
+                    (self.tell)("the guest does not go on, and is booted again");
+                    lost.push(why.lines().next().unwrap_or_default().to_owned());
+                }
+                Err(Trouble::Lost(why) | Trouble::Failed(why)) => return Err(TargetError::Elsewhere(why)),
             }
         };
-        if !output.success() {
-            let said = output.stderr_text();
-            return Err(elsewhere(format!("in the guest: {}", said.trim().trim_start_matches("error: "))));
-        }
-        let mut replicate: Replicate = serde_json::from_slice(&output.stdout)
-            .map_err(|error| elsewhere(format!("the guest's answer cannot be used: {error}")))?;
         replicate.flags.extend(busy);
-        replicate
-            .flags
-            .extend((lost > 0).then(|| format!("the guest was lost {lost} times, and booted again")));
-        replicate.flags.extend(pulse.flags().iter().map(|flag| format!("host: {flag}")));
-        let incidents = output.incidents.iter();
-        replicate.flags.extend(incidents.map(|incident| format!("the guest's kernel reported a {incident}")));
+        replicate.flags.extend(lost.iter().map(|why| format!("the guest was lost, and booted again: {why}")));
+        replicate.flags.extend(heard);
         Ok(replicate)
     }
 

@@ -10,6 +10,7 @@ use handoff_lab::stats::judge::Direction;
 use handoff_lab::stats::sequential::Stopping;
 
 use super::experiment::{Keep, run};
+use super::place::Place;
 use crate::output::{Advice as _, Output, Verdict};
 
 const AB_EXAMPLES: &str = "\
@@ -52,6 +53,8 @@ struct How {
     /// Run the commands in a control group of high weight, so that others disturb them less (needs root).
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     cgroup: When,
+    #[command(flatten)]
+    place: Place,
     #[command(flatten)]
     keep: Keep,
 }
@@ -121,7 +124,7 @@ impl How {
                 },
                 ..Rounds::default()
             },
-            guests: None,
+            guests: self.place.guests(),
             text,
         }
     }
@@ -174,7 +177,7 @@ impl Ab {
         let experiment = self.how.experiment(title, "Is the second command better than the first?", arms);
         let command =
             format!("handoff lab ab {} {} --seed {}", quoted(&self.a), quoted(&self.b), self.how.seed);
-        run(&experiment, command, &self.how.keep, output)
+        run(&experiment, command, &self.how.place, &self.how.keep, output)
     }
 }
 
@@ -199,6 +202,6 @@ impl Aa {
             "What does no difference look like on this machine? Any other answer is an error of it.";
         let experiment = self.how.experiment(title, question, arms);
         let command = format!("handoff lab aa {} --seed {}", quoted(&self.command), self.how.seed);
-        run(&experiment, command, &self.how.keep, output)
+        run(&experiment, command, &self.how.place, &self.how.keep, output)
     }
 }

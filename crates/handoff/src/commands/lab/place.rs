@@ -1,0 +1,105 @@
+//! Where the arms of an experiment run: this machine, a guest, or one behind ssh or adb.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use handoff_kernel::guest::Stopper;
+use handoff_lab::experiment::file::{Experiment, Where};
+use handoff_lab::experiment::guest::{Boot, GuestPlan, Guests};
+use handoff_lab::experiment::journal::restore;
+use handoff_lab::experiment::target::{Here, Target};
+use handoff_targets::Address;
+use indicatif::ProgressBar;
+
+use super::far::Far;
+use super::guest::InGuest;
+use crate::commands::guest::run::until_interrupted;
+use crate::interrupt;
+use crate::output::Output;
+
+/// Which machine runs the arms.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Place {
+    /// Run the arms there: local, guest, ssh://[user@]host[:port], adb://SERIAL
+    #[arg(long, value_name = "ADDRESS", help_heading = "Elsewhere")]
+    target: Option<Address>,
+    /// Run this handoff there, built for that machine, not the one that runs here.
+    #[arg(long, value_name = "FILE", requires = "target", help_heading = "Elsewhere")]
+    target_program: Option<PathBuf>,
+}
+
+impl Place {
+    /// Reads an experiment file for this place.
+    pub(super) fn read(&self, file: &Path) -> anyhow::Result<Vec<Experiment>> {
+        let there = match self.target {
+            None | Some(Address::Local) => Where::Here,
+            Some(_) => Where::Elsewhere,
+        };
+        let mut all = Experiment::read_for(file, there)?;
+        for experiment in &mut all {
+            match &self.target {
+                Some(address @ (Address::Ssh { .. } | Address::Adb { .. }))
+                    if experiment.guests.is_some() =>
+                {
+                    bail!(
+                        "{} has a [guest], which is booted on this machine and not on {address}",
+                        file.display()
+                    );
+                }
+                _ => experiment.guests = experiment.guests.take().or_else(|| self.guests()),
+            }
+        }
+        Ok(all)
+    }
+
+    /// The guest that is booted for `--target guest`.
+    pub(super) fn guests(&self) -> Option<Guests> {
+        let arms = [GuestPlan::default(), GuestPlan::default()];
+        (self.target == Some(Address::Guest)).then_some(Guests { arms, boot: Boot::Once })
+    }
+
+    /// The words of a command line that ask for it.
+    pub(super) fn words(&self) -> String {
+        let program = self.target_program.as_ref();
+        let target = self.target.as_ref().map(|address| format!(" --target {address}"));
+        let program = program.map(|program| format!(" --target-program {}", program.display()));
+        target.unwrap_or_default() + &program.unwrap_or_default()
+    }
+
+    /// Does something with the machine that an experiment runs on.
+    pub(super) fn with<T>(
+        &self,
+        experiment: &Experiment,
+        state: &Path,
+        bar: &ProgressBar,
+        action: impl FnOnce(&mut dyn Target) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let own = std::env::current_exe().context("cannot tell where this program is")?;
+        let there = self.target_program.clone().unwrap_or_else(|| own.clone());
+        if let Some(guests) = &experiment.guests {
+            let stopper = Stopper::new();
+            let tell = |what: &str| bar.set_message(what.to_owned());
+            return until_interrupted(&stopper, || action(&mut InGuest::new(guests, there, &stopper, tell)));
+        }
+        match &self.target {
+            Some(address @ (Address::Ssh { .. } | Address::Adb { .. })) => {
+                bar.set_message(format!("reaching {address}"));
+                action(&mut Far::reach(address, &there)?)
+            }
+            _ => action(&mut Here::new(own, state, Some(interrupt::flag()))?),
+        }
+    }
+}
+
+/// What an earlier run left changed would be taken for the normal state.
+pub(super) fn put_back_first(state: &Path, output: &Output) -> anyhow::Result<()> {
+    let restored = restore(state)?;
+    for undo in &restored.written {
+        output.warn(format_args!(
+            "a run that was killed had left {} changed; it is {:?} again",
+            undo.path.display(),
+            undo.value
+        ));
+    }
+    Ok(())
+}
