@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use handoff_testkit::{require, require_guest, require_root, require_tool};
+use handoff_testkit::sshd::Sshd;
+use handoff_testkit::{require, require_file, require_guest, require_root, require_tool};
 use serde_json::Value;
 
 /// A sysctl that matters to nobody for the moment of a test, and that no other test changes.
@@ -229,6 +230,134 @@ fn what_an_arm_sets_is_put_back_and_its_proof_is_counted() {
     assert_eq!(std::fs::read_dir(state).expect("the state folder").count(), 0);
 }
 
+/// Processes that keep every CPU busy until they are dropped.
+struct Load(Vec<std::process::Child>);
+
+impl Load {
+    fn plant() -> Self {
+        let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh runs");
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Self((0..2 * cpus).map(|_| busy()).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+#[test]
+fn a_busy_machine_is_waited_for_and_told_of() {
+    let lab = Lab::new();
+    let waits = SETTING
+        .replace("sysctl.\"net.core.message_burst\" = 77\n", "")
+        .replace("rounds = 300", "rounds = 6\nquiet_seconds = 0.3");
+    let file = lab.file("x.toml", &waits);
+    let _load = Load::plant();
+    let begun = std::time::Instant::now();
+    let result = lab.json(&["run", text(&file)]);
+    // 18 runs and the warm-up, each after its wait.
+    assert!(begun.elapsed() >= Duration::from_millis(20 * 300), "{:?}", begun.elapsed());
+    let rounds = result["rounds"].as_array().expect("rounds");
+    assert_eq!(rounds.len(), 6);
+    for round in rounds {
+        for arm in ["a", "again", "b"] {
+            let flags = round["samples"][arm]["flags"].to_string();
+            assert!(flags.contains("not quiet: others used"), "{round}");
+        }
+    }
+    assert!(lab.results().join("lab-1.html").is_file());
+}
+
+/// A machine behind ssh, which is this one.
+struct Device {
+    _keys: tempfile::TempDir,
+    sshd: Sshd,
+}
+
+impl Device {
+    fn start(sshd: &Path) -> Self {
+        let keys = tempfile::tempdir().expect("a folder");
+        Self { sshd: Sshd::start(sshd, keys.path()), _keys: keys }
+    }
+
+    fn command(&self, lab: &Lab, arguments: &[&str]) -> Command {
+        let mut command = lab.command(arguments);
+        command.args(["--target", "ssh://device", "--format", "json", "--output", text(&lab.results())]);
+        command.env("HANDOFF_SSH_CONFIG", self.sshd.config()).stdin(Stdio::null());
+        command
+    }
+
+    fn json(&self, lab: &Lab, arguments: &[&str]) -> Value {
+        let output = self.command(lab, arguments).output().expect("handoff runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("one JSON value")
+    }
+}
+
+#[test]
+fn arms_run_behind_ssh_and_are_put_back_there() {
+    require!(require_root());
+    let sshd = require!(require_file("/usr/sbin/sshd"));
+    require!(require_tool("ssh"));
+    let _turn = turn();
+    let (lab, device) = (Lab::new(), Device::start(&sshd));
+    let before = sysctl();
+    // What an arm sets and counts is looked for there, and not in this machine's namespaces and files.
+    let file = lab.file("x.toml", SETTING);
+    let result = device.json(&lab, &["run", text(&file), "--rounds", "6"]);
+    assert_eq!(sysctl(), before);
+    assert_eq!((&result["proofs"][0]["failures"], &result["proofs"][0]["runs"]), (&0.into(), &6.into()));
+    let place = result["place"].as_str().expect("a place");
+    assert!(place.starts_with("ssh://device, "), "{place}");
+    assert!(result["command"].as_str().expect("a command").ends_with(" --target ssh://device"), "{result}");
+    assert_eq!(result["before"]["findings"].as_array().map(Vec::is_empty), Some(false));
+
+    let result = device.json(&lab, &["ab", "sleep 0.02", "sleep 0.06", "--rounds", "6"]);
+    assert!(
+        result["primary"]["judgement"]["change"]["ratio"].as_f64().is_some_and(|ratio| ratio > 1.2),
+        "{result}"
+    );
+
+    // What fails there is told as it is there.
+    let file = lab.file("y.toml", &SETTING.replace("message_burst\" =", "no_such_sysctl\" ="));
+    let output = device.command(&lab, &["run", text(&file)]).output().expect("handoff runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("no_such_sysctl"), "{said}");
+}
+
+#[test]
+fn a_lab_that_is_killed_leaves_a_machine_behind_ssh_as_it_was() {
+    require!(require_root());
+    let sshd = require!(require_file("/usr/sbin/sshd"));
+    require!(require_tool("ssh"));
+    let _turn = turn();
+    let (lab, device) = (Lab::new(), Device::start(&sshd));
+    let before = sysctl();
+    let file = lab.file("x.toml", &SETTING.replace("sleep 0.02", "sleep 0.5"));
+    let mut child = device
+        .command(&lab, &["run", text(&file)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("handoff runs");
+    let until = |what: &str, is: &dyn Fn() -> bool| {
+        let end = std::time::Instant::now() + Duration::from_secs(120);
+        while !is() {
+            assert!(std::time::Instant::now() < end, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until("the change was never made", &|| sysctl() == "77");
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    until("it is not put back there", &|| sysctl() == before);
+}
+
 #[test]
 fn a_proof_that_fails_is_not_active() {
     require!(require_root());
@@ -254,6 +383,20 @@ fn every_ready_experiment_can_be_read() {
         }
     }
     assert!(count >= 4, "{count} experiments");
+}
+
+#[test]
+fn oneway_is_set_against_sync() {
+    let lab = Lab::new();
+    let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/oneway.toml");
+    let ready = std::fs::read_to_string(ready).expect("the file");
+    let short =
+        ready.replace("turns = 10, samples = 200, stream = 1000", "turns = 2, samples = 50, stream = 100");
+    assert_ne!(ready, short);
+    let result = lab.json(&["run", text(&lab.file("oneway.toml", &short)), "--rounds", "6"]);
+    assert_eq!(result["primary"]["name"], "transports/caller");
+    let beside = result["secondary"].as_array().expect("secondary metrics");
+    assert_eq!(beside.len(), 3, "{}", result["unusable"]);
 }
 
 #[test]
