@@ -97,6 +97,12 @@ impl Recording {
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         self.metrics.keys().map(String::as_str)
     }
+
+    /// What was recorded of a metric, in order; `None` if it was not.
+    #[must_use]
+    pub fn values(&self, metric: &str) -> Option<&[f64]> {
+        self.metrics.get(metric).map(Vec::as_slice)
+    }
 }
 
 /// Many simulated experiments.

@@ -440,3 +440,31 @@ fn autocorking_is_active_where_a_queue_forms_and_nowhere_else() {
     let metrics = result["secondary"].as_array().map(Vec::len);
     assert_eq!(metrics, Some(2), "{}", result["unusable"]);
 }
+
+#[test]
+fn a_history_is_drawn_over_labels_with_what_changed_it() {
+    let lab = Lab::new();
+    let results = lab.results();
+    // Results of another program, a file a commit: the sixth is slower.
+    for (number, seconds) in [0.10, 0.11, 0.10, 0.11, 0.10, 0.20, 0.21, 0.20, 0.21, 0.20].iter().enumerate() {
+        let file = lab.file("r.json", &format!(r#"{{"results": [{{"command": "x", "times": [{seconds}]}}]}}"#));
+        let label = format!("commit=c{number}");
+        let mut import = lab.command(&["import", text(&file), "--title", "nightly", "--label", &label, "--output"]);
+        assert!(import.arg(&results).output().expect("handoff runs").status.success());
+    }
+    let asked = ["history", "--metric", "x: wall", "--of", "nightly"];
+    let history = lab.json(&asked);
+    let change = &history["lines"][0]["changes"][0];
+    assert_eq!((&change["began"], &change["better"]), (&"c5".into(), &false.into()), "{history:#}");
+    let page = lab.folder.path().join("history.html");
+    let mut draw = lab.command(&asked);
+    let output = draw.arg("--output").arg(&results).arg("--html").arg(&page).output().expect("handoff runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("x: wall got worse with c5") && said.contains("▁"), "{said}");
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("got worse with c5"));
+    // A run is of the commit of the folder it is started in, or of what was said.
+    let run = ["ab", "true", "true", "--rounds", "6", "--cgroup", "never", "--label", "commit=mine"];
+    lab.json(&run);
+    let history = lab.json(&["history", "--metric", "wall"]);
+    assert_eq!((&history["by"], &history["lines"][0]["points"][0]["label"]), (&"commit".into(), &"mine".into()));
+}

@@ -10,12 +10,14 @@
 //! - [`permute`], [`bootstrap`], [`rank`]: exact and resampling machinery;
 //! - [`effect`]: sizes of effects; [`power`]: how many rounds, and what could have been seen;
 //! - [`shape`]: what is wrong with a series: drift, autocorrelation, two humps, outliers;
+//! - [`change`]: where a series of runs changed its level;
 //! - [`sequential`], [`levels`], [`holm`], [`combine`]: several looks, several metrics, several devices;
 //! - [`judge`]: all of it put together into a verdict.
 //!
 //! All functions take finite numbers. The edges (the table reader and the runner) let no others in.
 
 pub mod bootstrap;
+pub mod change;
 pub mod combine;
 pub mod describe;
 pub mod effect;

@@ -1,8 +1,8 @@
 //! Results of other programs in the store.
 
-use rusqlite::{OptionalExtension as _, params};
 use serde::Serialize;
 
+use super::database::Value;
 use super::{Store, StoreError, json};
 use crate::clock::timestamp;
 use crate::import::{Imported, Series};
@@ -30,33 +30,37 @@ impl Store {
     ///
     /// If it cannot be written.
     pub fn keep_import(&mut self, title: &str, imported: &Imported) -> Result<i64, StoreError> {
-        let sql = self.sql();
-        let step = self.connection.transaction().map_err(&sql)?;
-        step.execute(
-            "INSERT INTO import (added, title, format, left_out) VALUES (?1, ?2, ?3, ?4)",
-            params![timestamp(), title, imported.format.name(), json(&imported.left_out)],
-        )
-        .map_err(&sql)?;
-        let id = step.last_insert_rowid();
-        {
-            let mut insert = step
-                .prepare_cached("INSERT INTO import_value VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-                .map_err(&sql)?;
-            for (number, series) in imported.series.iter().enumerate() {
+        let header = [
+            timestamp().into(),
+            title.into(),
+            imported.format.name().into(),
+            json(&imported.left_out).into(),
+        ];
+        self.together(|database| {
+            let mut id = 0;
+            let sql =
+                "INSERT INTO import (added, title, format, left_out) VALUES (?1, ?2, ?3, ?4) RETURNING id";
+            database.query(sql, &header, &mut |row| id = row[0].integer())?;
+            let mut rows = imported.series.iter().enumerate().flat_map(|(number, series)| {
                 let better = series.better.map(|better| match better {
                     Direction::Lower => "lower",
                     Direction::Higher => "higher",
                 });
-                for (repetition, value) in series.values.iter().enumerate() {
-                    let (number, repetition) = (index(number), index(repetition) + 1);
-                    insert
-                        .execute(params![id, number, series.name, series.unit, better, repetition, value])
-                        .map_err(&sql)?;
-                }
-            }
-        }
-        step.commit().map_err(sql)?;
-        Ok(id)
+                series.values.iter().enumerate().map(move |(repetition, value)| -> Vec<Value> {
+                    vec![
+                        id.into(),
+                        number.into(),
+                        series.name.as_str().into(),
+                        series.unit.as_str().into(),
+                        better.into(),
+                        (repetition + 1).into(),
+                        (*value).into(),
+                    ]
+                })
+            });
+            database.fill("import_value", &mut rows)?;
+            Ok(id)
+        })
     }
 
     /// All imports, the latest first.
@@ -65,26 +69,19 @@ impl Store {
     ///
     /// If the store cannot be read.
     pub fn imports(&self) -> Result<Vec<ImportEntry>, StoreError> {
-        let sql = self.sql();
-        let mut statement = self
-            .connection
-            .prepare(
-                "SELECT id, added, title, format,
-                        (SELECT count(DISTINCT series) FROM import_value WHERE import = id)
-                 FROM import ORDER BY id DESC",
-            )
-            .map_err(&sql)?;
-        let rows = statement.query_map([], |row| {
-            let series: i64 = row.get(4)?;
-            Ok(ImportEntry {
-                id: row.get(0)?,
-                added: row.get(1)?,
-                title: row.get(2)?,
-                format: row.get(3)?,
-                series: usize::try_from(series).unwrap_or(0),
-            })
-        });
-        rows.map_err(&sql)?.collect::<Result<_, _>>().map_err(sql)
+        self.rows(
+            "SELECT id, added, title, format,
+                    (SELECT count(DISTINCT series) FROM import_value WHERE import = import.id)
+             FROM import ORDER BY id DESC",
+            &[],
+            |row| ImportEntry {
+                id: row[0].integer(),
+                added: row[1].text().unwrap_or_default(),
+                title: row[2].text().unwrap_or_default(),
+                format: row[3].text().unwrap_or_default(),
+                series: usize::try_from(row[4].integer()).unwrap_or(0),
+            },
+        )
     }
 
     /// The name and the values of an import.
@@ -93,49 +90,36 @@ impl Store {
     ///
     /// If there is none of this number, or the store cannot be read.
     pub fn import(&self, id: i64) -> Result<(String, Vec<Series>), StoreError> {
-        let sql = self.sql();
-        let title: Option<String> = self
-            .connection
-            .query_row("SELECT title FROM import WHERE id = ?1", [id], |row| row.get(0))
-            .optional()
-            .map_err(&sql)?;
-        let title = title.ok_or_else(|| StoreError::NoRun(format!("i{id}")))?;
-        let mut statement = self
-            .connection
-            .prepare(
-                "SELECT series, name, unit, better, value FROM import_value
-                 WHERE import = ?1 ORDER BY series, repetition",
-            )
-            .map_err(&sql)?;
-        let mut rows = statement.query([id]).map_err(&sql)?;
+        let title = self.one("SELECT title FROM import WHERE id = ?1", &[id.into()])?;
+        let title =
+            title.and_then(|title| title.text()).ok_or_else(|| StoreError::NoRun(format!("i{id}")))?;
         let (mut all, mut last) = (Vec::<Series>::new(), None);
-        while let Some(row) = rows.next().map_err(&sql)? {
-            let number: i64 = row.get(0).map_err(&sql)?;
-            let value: f64 = row.get(4).map_err(&sql)?;
-            if last != Some(number) {
-                let better: Option<String> = row.get(3).map_err(&sql)?;
-                all.push(Series {
-                    name: row.get(1).map_err(&sql)?,
-                    unit: row.get(2).map_err(&sql)?,
-                    better: match better.as_deref() {
-                        Some("lower") => Some(Direction::Lower),
-                        Some("higher") => Some(Direction::Higher),
-                        _ => None,
-                    },
-                    values: Vec::new(),
-                });
-                last = Some(number);
-            }
-            if let Some(series) = all.last_mut() {
-                series.values.push(value);
-            }
-        }
+        self.rows(
+            "SELECT series, name, unit, better, value FROM import_value
+             WHERE import = ?1 ORDER BY series, repetition",
+            &[id.into()],
+            |row| {
+                let number = row[0].integer();
+                if last != Some(number) {
+                    all.push(Series {
+                        name: row[1].text().unwrap_or_default(),
+                        unit: row[2].text().unwrap_or_default(),
+                        better: match row[3].text().as_deref() {
+                            Some("lower") => Some(Direction::Lower),
+                            Some("higher") => Some(Direction::Higher),
+                            _ => None,
+                        },
+                        values: Vec::new(),
+                    });
+                    last = Some(number);
+                }
+                if let (Some(series), Some(value)) = (all.last_mut(), row[4].real()) {
+                    series.values.push(value);
+                }
+            },
+        )?;
         Ok((title, all))
     }
-}
-
-fn index(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -2,19 +2,25 @@
 //! every round that was complete.
 //!
 //! Tables: `run` has a row for each run (its header and, once it is complete, its result in JSON), and
-//! `sample` every value as `(run, round, arm, position, metric, value)`, which any SQLite tool can read.
-//! `import` and `import_value` are the same for results of other programs.
+//! `sample` every value as `(run, round, arm, position, metric, value)`, which any SQL tool can read.
+//! `import` and `import_value` are the same for results of other programs, and `label` says what a run (`3`) or
+//! an import (`i3`) is of: a commit, a device.
 
+mod database;
 mod imports;
+mod series;
+mod sqlite;
 
 pub use imports::ImportEntry;
+pub use series::{Arm, Known, Measured, Owner};
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 
+use self::database::{Database, Fault, Form, Value};
+use self::sqlite::Sqlite;
 use crate::experiment::result::{ExperimentResult, Header, RoundRecord};
 
 /// Why something cannot be kept or found.
@@ -28,19 +34,19 @@ pub enum StoreError {
         /// Why.
         source: std::io::Error,
     },
-    /// SQLite refuses.
-    #[error("the store {} cannot be used", path.display())]
+    /// The database refuses.
+    #[error("the store {place} cannot be used")]
     Sql {
-        /// The file.
-        path: PathBuf,
+        /// The file, or the server.
+        place: String,
         /// Why.
-        source: rusqlite::Error,
+        source: Fault,
     },
     /// A later handoff made it.
-    #[error("the store {} has form {found}, and this handoff knows up to {known}: use a newer one", path.display())]
+    #[error("the store {place} has form {found}, and this handoff knows up to {known}: use a newer one")]
     Newer {
-        /// The file.
-        path: PathBuf,
+        /// The file, or the server.
+        place: String,
         /// Its form.
         found: i64,
         /// The newest known.
@@ -107,13 +113,21 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (import, series, repetition)
     ) WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE label (
+        owner TEXT NOT NULL,
+        name TEXT NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (owner, name)
+    ) WITHOUT ROWID;
+",
 ];
 
 /// An open store.
 #[derive(Debug)]
 pub struct Store {
-    path: PathBuf,
-    connection: Connection,
+    place: String,
+    database: RefCell<Box<dyn Database>>,
 }
 
 /// A run in a list.
@@ -142,28 +156,62 @@ impl Store {
             std::fs::create_dir_all(folder)
                 .map_err(|source| StoreError::Folder { path: path.to_owned(), source })?;
         }
-        let sql = |source| StoreError::Sql { path: path.to_owned(), source };
-        let mut connection = Connection::open(path).map_err(sql)?;
-        connection.busy_timeout(Duration::from_secs(30)).map_err(sql)?;
-        connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL;").map_err(sql)?;
-        let step =
-            connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(sql)?;
-        let version: i64 = step.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sql)?;
-        let known = MIGRATIONS.len();
-        let Some(done) = usize::try_from(version).ok().filter(|done| *done <= known) else {
-            return Err(StoreError::Newer { path: path.to_owned(), found: version, known });
-        };
-        for migration in &MIGRATIONS[done..] {
-            step.execute_batch(migration).map_err(sql)?;
+        let place = path.display().to_string();
+        match Sqlite::open(path) {
+            Ok(database) => Self::on(place, Box::new(database)),
+            Err(source) => Err(StoreError::Sql { place, source }),
         }
-        step.execute_batch(&format!("PRAGMA user_version = {known}")).map_err(sql)?;
-        step.commit().map_err(sql)?;
-        Ok(Self { path: path.to_owned(), connection })
     }
 
-    fn sql(&self) -> impl Fn(rusqlite::Error) -> StoreError + use<> {
-        let path = self.path.clone();
-        move |source| StoreError::Sql { path: path.clone(), source }
+    fn on(place: String, mut database: Box<dyn Database>) -> Result<Self, StoreError> {
+        match database.bring_up(MIGRATIONS) {
+            Ok(Form::Present) => Ok(Self { place, database: RefCell::new(database) }),
+            Ok(Form::Newer(found)) => Err(StoreError::Newer { place, found, known: MIGRATIONS.len() }),
+            Err(source) => Err(StoreError::Sql { place, source }),
+        }
+    }
+
+    fn fault(&self, source: Fault) -> StoreError {
+        StoreError::Sql { place: self.place.clone(), source }
+    }
+
+    fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
+        self.database.borrow_mut().execute(sql, values).map_err(|fault| self.fault(fault))
+    }
+
+    /// What `read` makes of each row.
+    fn rows<T>(
+        &self,
+        sql: &str,
+        values: &[Value],
+        mut read: impl FnMut(&[Value]) -> T,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::new();
+        let mut row = |row: &[Value]| all.push(read(row));
+        self.database.borrow_mut().query(sql, values, &mut row).map_err(|fault| self.fault(fault))?;
+        Ok(all)
+    }
+
+    /// The first value of the first row.
+    fn one(&self, sql: &str, values: &[Value]) -> Result<Option<Value>, StoreError> {
+        Ok(self.rows(sql, values, |row| row[0].clone())?.into_iter().next())
+    }
+
+    /// Keeps what `steps` writes as a whole or not at all.
+    fn together<T>(
+        &mut self,
+        steps: impl FnOnce(&mut dyn Database) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let place = &self.place;
+        let database = self.database.get_mut();
+        let outcome = database.begin().and_then(|()| {
+            let done = steps(database.as_mut()).and_then(|value| database.commit().map(|()| value));
+            if done.is_err() {
+                database.roll_back();
+            }
+            done
+        });
+        outcome.map_err(|source| StoreError::Sql { place: place.clone(), source })
     }
 
     /// Begins a run; gives its number.
@@ -173,15 +221,19 @@ impl Store {
     /// If it cannot be written.
     pub fn begin(&self, header: &Header) -> Result<i64, StoreError> {
         let text = json(header);
-        // SQLite has signed numbers; the bits are kept.
+        // Databases have signed numbers; the bits are kept.
         let seed = header.seed.cast_signed();
-        self.connection
-            .execute(
-                "INSERT INTO run (started, title, file, seed, header) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![header.started, header.title, header.file, seed, text],
-            )
-            .map_err(self.sql())?;
-        Ok(self.connection.last_insert_rowid())
+        let number = self.one(
+            "INSERT INTO run (started, title, file, seed, header) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id",
+            &[
+                header.started.as_str().into(),
+                header.title.as_str().into(),
+                header.file.as_str().into(),
+                seed.into(),
+                text.into(),
+            ],
+        )?;
+        Ok(number.map_or(0, |number| number.integer()))
     }
 
     /// Keeps a complete round, as a whole or not at all.
@@ -190,25 +242,26 @@ impl Store {
     ///
     /// If it cannot be written.
     pub fn keep(&mut self, run: i64, record: &RoundRecord) -> Result<(), StoreError> {
-        let sql = self.sql();
-        let step = self.connection.transaction().map_err(&sql)?;
-        let number = i64::try_from(record.number).unwrap_or(i64::MAX);
-        step.execute("INSERT INTO round VALUES (?1, ?2, ?3)", params![run, number, json(record)])
-            .map_err(&sql)?;
-        {
-            let mut insert =
-                step.prepare_cached("INSERT INTO sample VALUES (?1, ?2, ?3, ?4, ?5, ?6)").map_err(&sql)?;
-            for (position, arm) in record.order.iter().enumerate() {
-                let Some(sample) = record.samples.get(arm) else { continue };
-                for (metric, value) in &sample.values {
-                    let position = i64::try_from(position).unwrap_or(i64::MAX);
-                    insert
-                        .execute(params![run, number, arm.name(), position, metric, value])
-                        .map_err(&sql)?;
-                }
-            }
-        }
-        step.commit().map_err(sql)
+        let placed = record.order.iter().enumerate();
+        let samples = placed.filter_map(|(place, arm)| Some((place, arm, record.samples.get(arm)?)));
+        let mut rows = samples.flat_map(|(place, arm, sample)| {
+            sample.values.iter().map(move |(metric, value)| {
+                let arm = Value::from(arm.name());
+                vec![
+                    run.into(),
+                    record.number.into(),
+                    arm,
+                    place.into(),
+                    metric.as_str().into(),
+                    (*value).into(),
+                ]
+            })
+        });
+        self.together(|database| {
+            let round = [run.into(), record.number.into(), json(record).into()];
+            database.execute("INSERT INTO round VALUES (?1, ?2, ?3)", &round)?;
+            database.fill("sample", &mut rows)
+        })
     }
 
     /// Keeps the result of a run.
@@ -217,12 +270,8 @@ impl Store {
     ///
     /// If it cannot be written.
     pub fn finish(&self, run: i64, result: &ExperimentResult) -> Result<(), StoreError> {
-        self.connection
-            .execute(
-                "UPDATE run SET verdict = ?2, result = ?3 WHERE id = ?1",
-                params![run, result.verdict().word(), json(result)],
-            )
-            .map_err(self.sql())?;
+        let values = [run.into(), result.verdict().word().into(), json(result).into()];
+        self.execute("UPDATE run SET verdict = ?2, result = ?3 WHERE id = ?1", &values)?;
         Ok(())
     }
 
@@ -232,25 +281,18 @@ impl Store {
     ///
     /// If the store cannot be read.
     pub fn history(&self) -> Result<Vec<Entry>, StoreError> {
-        let sql = self.sql();
-        let mut statement = self
-            .connection
-            .prepare(
-                "SELECT id, started, title, (SELECT count(*) FROM round WHERE run = id), verdict
-                 FROM run ORDER BY id DESC",
-            )
-            .map_err(&sql)?;
-        let rows = statement.query_map([], |row| {
-            let rounds: i64 = row.get(3)?;
-            Ok(Entry {
-                id: row.get(0)?,
-                started: row.get(1)?,
-                title: row.get(2)?,
-                rounds: usize::try_from(rounds).unwrap_or(0),
-                verdict: row.get(4)?,
-            })
-        });
-        rows.map_err(&sql)?.collect::<Result<_, _>>().map_err(sql)
+        self.rows(
+            "SELECT id, started, title, (SELECT count(*) FROM round WHERE run = run.id), verdict
+             FROM run ORDER BY id DESC",
+            &[],
+            |row| Entry {
+                id: row[0].integer(),
+                started: row[1].text().unwrap_or_default(),
+                title: row[2].text().unwrap_or_default(),
+                rounds: usize::try_from(row[3].integer()).unwrap_or(0),
+                verdict: row[4].text(),
+            },
+        )
     }
 
     /// The result of a run.
@@ -259,13 +301,10 @@ impl Store {
     ///
     /// If there is no such run, it has no result, or it is damaged.
     pub fn result(&self, run: i64) -> Result<ExperimentResult, StoreError> {
-        let text: Option<Option<String>> = self
-            .connection
-            .query_row("SELECT result FROM run WHERE id = ?1", [run], |row| row.get(0))
-            .optional()
-            .map_err(self.sql())?;
-        let text = text.ok_or_else(|| StoreError::NoRun(run.to_string()))?;
-        let text = text.ok_or_else(|| StoreError::NoRun(format!("{run} with a result (it did not end)")))?;
+        let found = self.one("SELECT result FROM run WHERE id = ?1", &[run.into()])?;
+        let found = found.ok_or_else(|| StoreError::NoRun(run.to_string()))?;
+        let text =
+            found.text().ok_or_else(|| StoreError::NoRun(format!("{run} with a result (it did not end)")))?;
         serde_json::from_str(&text).map_err(|source| StoreError::Damaged { run, source })
     }
 
@@ -275,11 +314,10 @@ impl Store {
     ///
     /// If the store cannot be read or has none.
     pub fn latest(&self) -> Result<i64, StoreError> {
-        let found: Option<i64> = self
-            .connection
-            .query_row("SELECT max(id) FROM run WHERE result IS NOT NULL", [], |row| row.get(0))
-            .map_err(self.sql())?;
-        found.ok_or_else(|| StoreError::NoRun("with a result".to_owned()))
+        match self.one("SELECT max(id) FROM run WHERE result IS NOT NULL", &[])? {
+            Some(Value::Integer(run)) => Ok(run),
+            _ => Err(StoreError::NoRun("with a result".to_owned())),
+        }
     }
 
     /// The latest run of this file and seed that was killed or interrupted, and its rounds.
@@ -288,26 +326,17 @@ impl Store {
     ///
     /// If the store cannot be read or a round is damaged.
     pub fn unfinished(&self, file: &str, seed: u64) -> Result<Option<(i64, Vec<RoundRecord>)>, StoreError> {
-        let sql = self.sql();
-        let run: Option<i64> = self
-            .connection
-            .query_row(
-                "SELECT max(id) FROM run WHERE file = ?1 AND seed = ?2
-                 AND (result IS NULL OR json_extract(result, '$.ending') = 'interrupted')",
-                params![file, seed.cast_signed()],
-                |row| row.get(0),
-            )
-            .map_err(&sql)?;
-        let Some(run) = run else { return Ok(None) };
-        let mut statement = self
-            .connection
-            .prepare("SELECT record FROM round WHERE run = ?1 ORDER BY number")
-            .map_err(&sql)?;
-        let texts: Vec<String> = statement
-            .query_map([run], |row| row.get(0))
-            .map_err(&sql)?
-            .collect::<Result<_, _>>()
-            .map_err(&sql)?;
+        // As our own writer has it; inside of text the quotes would have backslashes.
+        let found = self.one(
+            "SELECT max(id) FROM run WHERE file = ?1 AND seed = ?2
+             AND (result IS NULL OR result LIKE '%\"ending\":\"interrupted\"%')",
+            &[file.into(), seed.cast_signed().into()],
+        )?;
+        let Some(Value::Integer(run)) = found else { return Ok(None) };
+        let texts =
+            self.rows("SELECT record FROM round WHERE run = ?1 ORDER BY number", &[run.into()], |row| {
+                row[0].text().unwrap_or_default()
+            })?;
         let rounds = texts.iter().map(|text| serde_json::from_str(text)).collect::<Result<_, _>>();
         Ok(Some((run, rounds.map_err(|source| StoreError::Damaged { run, source })?)))
     }
@@ -320,6 +349,8 @@ fn json<T: Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rusqlite::{Connection, params};
+
     use crate::doctor::Diagnosis;
     use crate::experiment::result::tests::rounds;
 
@@ -364,12 +395,12 @@ mod tests {
         assert!(store.result(1).expect_err("no result").to_string().contains("did not end"));
         assert!(store.result(9).expect_err("no run").to_string().contains("no run 9"));
         assert!(store.latest().is_err());
-        let values: i64 = store
-            .connection
+        let values: i64 = Connection::open(&path)
+            .expect("any tool can read it")
             .query_row("SELECT count(*) FROM sample WHERE metric = 'time' AND arm = 'B'", [], |row| {
                 row.get(0)
             })
-            .expect("any tool can read it");
+            .expect("a count");
         assert_eq!(values, 3);
     }
 
@@ -402,9 +433,8 @@ mod tests {
         first_version(&path);
         for _ in 0..2 {
             let store = Store::open(&path).expect("brought up, and opened again");
-            let version: i64 =
-                store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
-            assert_eq!(version, i64::try_from(MIGRATIONS.len()).expect("few"));
+            let version = store.one("PRAGMA user_version", &[]).expect("read").expect("a version");
+            assert_eq!(version, Value::from(MIGRATIONS.len()));
             let (run, found) = store.unfinished("x", 1).expect("read").expect("its run");
             assert_eq!((run, found.len()), (1, 2));
             assert!(store.imports().expect("the new tables are there").is_empty());
@@ -417,8 +447,8 @@ mod tests {
         let store = Store::open(&folder.path().join("store.sqlite")).expect("made");
         let run = store.begin(&header("x")).expect("begun");
         let end = |ending: &str| {
-            let result = format!("{{\"ending\": \"{ending}\"}}");
-            store.connection.execute("UPDATE run SET result = ?1", [result]).expect("written");
+            let result = serde_json::json!({ "ending": ending }).to_string();
+            store.execute("UPDATE run SET result = ?1", &[result.into()]).expect("written");
             store.unfinished("x", u64::MAX).expect("read").map(|(run, _)| run)
         };
         assert_eq!(end("interrupted"), Some(run));

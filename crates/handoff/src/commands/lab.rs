@@ -6,8 +6,10 @@ mod compare;
 mod experiment;
 mod far;
 mod guest;
+mod history;
 mod import;
 mod kept;
+mod labels;
 mod pair;
 mod place;
 
@@ -20,7 +22,7 @@ Examples:
   handoff lab aa 'sleep 0.1'                      how much this machine differs from itself
   handoff lab analyse data.csv --before old --after new
   handoff lab compare old.json new.json           results of hyperfine, Google Benchmark, perf stat -j
-  handoff lab history";
+  handoff lab history --metric wall               a metric over commits, and what changed it";
 
 /// Compare two arms in randomised rounds, and give an honest verdict.
 #[derive(Debug, clap::Args)]
@@ -45,8 +47,8 @@ enum Which {
     Check(experiment::Check),
     /// Compare two results that were measured apart from each other
     Compare(compare::Compare),
-    /// List the runs in the store
-    History(kept::History),
+    /// List the runs in the store, or draw a metric over them and say what changed it
+    History(history::History),
     /// Keep results of other programs in the store
     Import(import::Import),
     /// Put back what a killed run left changed
@@ -64,6 +66,7 @@ impl Options {
             Which::Ab(options) => options.run(output),
             Which::Analyse(options) => options.run(output),
             Which::Arm(options) => options.run(output),
+            Which::Bisect(options) => options.run(output),
             Which::Check(options) => options.run(output),
             Which::Compare(options) => options.run(output),
             Which::Import(options) => options.run(output),

@@ -11,9 +11,10 @@ use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event};
 use handoff_lab::report::experiment as report;
 use handoff_lab::stats::judge::Verdict as Answer;
-use handoff_lab::store::Store;
+use handoff_lab::store::{Owner, Store};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::labels::Labels;
 use super::place::{Place, put_back_first};
 use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict};
@@ -41,6 +42,8 @@ pub(super) struct Keep {
     /// Exit with status 1 on these verdicts.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
     fail_on: Vec<FailOn>,
+    #[command(flatten)]
+    labels: Labels,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -178,7 +181,9 @@ fn measure(
         match event {
             Event::Started(header) => {
                 if id.is_none() {
-                    id = Some(store.begin(header)?);
+                    let run = store.begin(header)?;
+                    store.label(Owner::Run(run), &keep.labels.here())?;
+                    id = Some(run);
                 }
             }
             Event::Arm { round: 0, arm } => bar.set_message(format!("warm-up, arm {}", arm.name())),
@@ -236,7 +241,7 @@ pub(super) fn print(result: &ExperimentResult, output: &Output) -> anyhow::Resul
     }
 }
 
-fn progress_bar() -> ProgressBar {
+pub(super) fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {prefix}  {msg}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

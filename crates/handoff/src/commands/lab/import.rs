@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use handoff_lab::import::{Imported, parse};
-use handoff_lab::store::Store;
+use handoff_lab::store::{Owner, Store};
 
+use super::labels::Labels;
 use crate::output::{Format, Output, Verdict};
 
 /// Keep results of other programs in the store.
@@ -22,6 +23,8 @@ pub(super) struct Import {
     /// What to call it; the name of the file if nothing is given.
     #[arg(long)]
     title: Option<String>,
+    #[command(flatten)]
+    labels: Labels,
     /// The folder to keep it in.
     #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
     output: PathBuf,
@@ -31,7 +34,9 @@ impl Import {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let imported = read(&self.file)?;
         let title = self.title.clone().unwrap_or_else(|| self.file.display().to_string());
-        let id = Store::open(&self.output.join("lab.sqlite"))?.keep_import(&title, &imported)?;
+        let mut store = Store::open(&self.output.join("lab.sqlite"))?;
+        let id = store.keep_import(&title, &imported)?;
+        store.label(Owner::Import(id), &self.labels.said())?;
         for left in &imported.left_out {
             output.warn(format_args!("left out: {left}"));
         }

@@ -1,4 +1,4 @@
-//! `handoff lab history`, `show` and `restore`: what is kept, and what was left.
+//! `handoff lab show` and `restore`: what is kept, and what was left.
 
 use std::path::PathBuf;
 
@@ -28,43 +28,6 @@ impl Where {
             self.output.display()
         );
         Ok(Store::open(&path)?)
-    }
-}
-
-/// List the runs in the store.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  handoff lab history
-  handoff lab history --output ./results --format json")]
-pub(super) struct History {
-    #[command(flatten)]
-    place: Where,
-}
-
-impl History {
-    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let store = self.place.store()?;
-        let entries = store.history()?;
-        if output.format() == Format::Json {
-            output.json(&entries)?;
-            return Ok(Verdict::Pass);
-        }
-        for import in store.imports()? {
-            let number = format!("i{}", import.id);
-            output.line(format_args!(
-                "{number:>5}  {}  {:>4} series  {:<20}  {}",
-                import.added, import.series, import.format, import.title
-            ))?;
-        }
-        for entry in &entries {
-            let verdict = entry.verdict.as_deref().unwrap_or("did not end");
-            output.line(format_args!(
-                "{:>5}  {}  {:>4} rounds  {:<20}  {}",
-                entry.id, entry.started, entry.rounds, verdict, entry.title
-            ))?;
-        }
-        Ok(Verdict::Pass)
     }
 }
 

@@ -27,7 +27,7 @@ Examples:
 
 /// How two commands are compared.
 #[derive(Debug, clap::Args)]
-struct How {
+pub(super) struct How {
     /// What to compare: wall, user, sys, cpu, max-rss, minor-faults, major-faults, voluntary-switches,
     /// involuntary-switches, or the name of a --figure.
     #[arg(long)]
@@ -53,10 +53,6 @@ struct How {
     /// Run the commands in a control group of high weight, so that others disturb them less (needs root).
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     cgroup: When,
-    #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    keep: Keep,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -77,7 +73,7 @@ enum Better {
     Higher,
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if value > 0.0 && value < 1.0 {
         Ok(value)
@@ -87,7 +83,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 impl How {
-    fn experiment(&self, title: String, question: &str, arms: [Arm; 2]) -> Experiment {
+    pub(super) fn experiment(&self, title: String, question: &str, arms: [Arm; 2]) -> Experiment {
         let name = self.metric.clone().unwrap_or_else(|| {
             self.figure
                 .first()
@@ -97,10 +93,7 @@ impl How {
         });
         let is_figure =
             self.figure.iter().any(|text| text.split_once('=').is_some_and(|(known, _)| known == name));
-        let better = match self.better {
-            Better::Lower => Direction::Lower,
-            Better::Higher => Direction::Higher,
-        };
+        let better = self.direction();
         let stopping =
             self.rounds.map_or_else(Stopping::default, |rounds| Stopping::Fixed { rounds: rounds as usize });
         let beside = ["wall", "cpu", "max-rss"].into_iter().filter(|other| *other != name);
@@ -124,12 +117,25 @@ impl How {
                 },
                 ..Rounds::default()
             },
-            guests: self.place.guests(),
+            guests: None,
             text,
         }
     }
 
-    fn figures(&self) -> anyhow::Result<Vec<Figure>> {
+    /// Which way of the metric is better: what a run measures by itself is better if it is less.
+    pub(super) fn direction(&self) -> Direction {
+        match self.better {
+            Better::Lower => Direction::Lower,
+            Better::Higher => Direction::Higher,
+        }
+    }
+
+    /// The number of rounds, if one was asked for.
+    pub(super) fn rounds(&self) -> Option<usize> {
+        self.rounds.map(|rounds| rounds as usize)
+    }
+
+    pub(super) fn figures(&self) -> anyhow::Result<Vec<Figure>> {
         let parse = |text: &String| {
             let (name, place) = text
                 .split_once('=')
@@ -164,6 +170,10 @@ pub(super) struct Ab {
     b: String,
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Ab {
@@ -174,10 +184,11 @@ impl Ab {
         };
         let arms = [arm(&self.a, &self.a)?, arm(&self.b, &self.b)?];
         let title = format!("{} against {}", self.b, self.a);
-        let experiment = self.how.experiment(title, "Is the second command better than the first?", arms);
+        let mut experiment = self.how.experiment(title, "Is the second command better than the first?", arms);
+        experiment.guests = self.place.guests();
         let command =
             format!("handoff lab ab {} {} --seed {}", quoted(&self.a), quoted(&self.b), self.how.seed);
-        run(&experiment, command, &self.how.place, &self.how.keep, output)
+        run(&experiment, command, &self.place, &self.keep, output)
     }
 }
 
@@ -189,6 +200,10 @@ pub(super) struct Aa {
     command: String,
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Aa {
@@ -200,8 +215,9 @@ impl Aa {
         let title = format!("{} against itself", self.command);
         let question =
             "What does no difference look like on this machine? Any other answer is an error of it.";
-        let experiment = self.how.experiment(title, question, arms);
+        let mut experiment = self.how.experiment(title, question, arms);
+        experiment.guests = self.place.guests();
         let command = format!("handoff lab aa {} --seed {}", quoted(&self.command), self.how.seed);
-        run(&experiment, command, &self.how.place, &self.how.keep, output)
+        run(&experiment, command, &self.place, &self.keep, output)
     }
 }
