@@ -8,11 +8,13 @@
 //! - [`suite`]: the standard suite of `handoff run`; [`report`]: one HTML file that opens offline;
 //! - [`experiment`]: A, A' and B in rounds until the question is answered; [`store`]: where that is kept;
 //! - [`analyse`]: what a published table supports, or two sets of results that were measured apart;
+//! - [`bisect`]: the commit that began a regression;
 //! - [`history`]: a metric over many runs, and what changed its level;
 //! - [`import`] and [`export`]: the formats of other programs;
 //! - [`stats`]: from rounds to an interval and a verdict; [`simulate`]: how often that errs.
 
 pub mod analyse;
+pub mod bisect;
 pub mod clock;
 pub mod doctor;
 pub mod experiment;

@@ -2,6 +2,7 @@
 
 mod analyse;
 mod arm;
+mod bisect;
 mod compare;
 mod experiment;
 mod far;
@@ -22,6 +23,7 @@ Examples:
   handoff lab aa 'sleep 0.1'                      how much this machine differs from itself
   handoff lab analyse data.csv --before old --after new
   handoff lab compare old.json new.json           results of hyperfine, Google Benchmark, perf stat -j
+  handoff lab bisect v1.0 main --build make -- ./bench
   handoff lab history --metric wall               a metric over commits, and what changed it";
 
 /// Compare two arms in randomised rounds, and give an honest verdict.
@@ -43,6 +45,8 @@ enum Which {
     /// Carry out one run of an arm for a lab on another machine
     #[command(hide = true)]
     Arm(arm::Arm),
+    /// Find the commit that began a regression, each step a verdict
+    Bisect(bisect::Bisect),
     /// Check an experiment file and print its plan
     Check(experiment::Check),
     /// Compare two results that were measured apart from each other
