@@ -54,6 +54,7 @@ const NEEDS: &[Need] = &[
     Need { program: "flock", package: "util-linux", for_what: "targets that are held by another run" },
     Need { program: "ssh", package: "openssh-client", for_what: "targets behind ssh" },
     Need { program: "sshd", package: "openssh-server", for_what: "targets behind ssh" },
+    Need { program: "pg_createcluster", package: "postgresql", for_what: "results in PostgreSQL" },
     Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },
     Need {
         program: "trace-cmd",

@@ -25,6 +25,7 @@
 
 mod library;
 mod need;
+pub mod postgres;
 mod program;
 pub mod sshd;
 

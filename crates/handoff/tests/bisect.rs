@@ -160,7 +160,7 @@ fn mistakes_and_a_stop_leave_nothing_behind() {
     fails("v0", "v3", "does not build (exit status: 1), and without it nothing can be compared");
     fails("v3", "v1", "is no ancestor of");
     fails("v3", "main", "are the same");
-    fails("--all", "main", "git rev-parse");
+    fails("no-such-commit", "main", "`git rev-parse --verify");
 
     let mut child = repository.bisect("v1", "v3", "sleep 60", &[]).spawn().expect("handoff runs");
     let end = Instant::now() + Duration::from_secs(60);

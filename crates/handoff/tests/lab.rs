@@ -447,9 +447,11 @@ fn a_history_is_drawn_over_labels_with_what_changed_it() {
     let results = lab.results();
     // Results of another program, a file a commit: the sixth is slower.
     for (number, seconds) in [0.10, 0.11, 0.10, 0.11, 0.10, 0.20, 0.21, 0.20, 0.21, 0.20].iter().enumerate() {
-        let file = lab.file("r.json", &format!(r#"{{"results": [{{"command": "x", "times": [{seconds}]}}]}}"#));
+        let file =
+            lab.file("r.json", &format!(r#"{{"results": [{{"command": "x", "times": [{seconds}]}}]}}"#));
         let label = format!("commit=c{number}");
-        let mut import = lab.command(&["import", text(&file), "--title", "nightly", "--label", &label, "--output"]);
+        let mut import =
+            lab.command(&["import", text(&file), "--title", "nightly", "--label", &label, "--output"]);
         assert!(import.arg(&results).output().expect("handoff runs").status.success());
     }
     let asked = ["history", "--metric", "x: wall", "--of", "nightly"];
@@ -466,5 +468,8 @@ fn a_history_is_drawn_over_labels_with_what_changed_it() {
     let run = ["ab", "true", "true", "--rounds", "6", "--cgroup", "never", "--label", "commit=mine"];
     lab.json(&run);
     let history = lab.json(&["history", "--metric", "wall"]);
-    assert_eq!((&history["by"], &history["lines"][0]["points"][0]["label"]), (&"commit".into(), &"mine".into()));
+    assert_eq!(
+        (&history["by"], &history["lines"][0]["points"][0]["label"]),
+        (&"commit".into(), &"mine".into())
+    );
 }

@@ -71,7 +71,7 @@ impl Store {
     pub fn imports(&self) -> Result<Vec<ImportEntry>, StoreError> {
         self.rows(
             "SELECT id, added, title, format,
-                    (SELECT count(DISTINCT series) FROM import_value WHERE import = import.id)
+                    (SELECT count(DISTINCT series) FROM import_value WHERE import_value.import = import.id)
              FROM import ORDER BY id DESC",
             &[],
             |row| ImportEntry {

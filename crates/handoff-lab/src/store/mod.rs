@@ -1,5 +1,5 @@
-//! Where results are kept: one SQLite file, written a round at a time, so that a run that is killed keeps
-//! every round that was complete.
+//! Where results are kept: one SQLite file, or a PostgreSQL database for many hosts that write at once; written
+//! a round at a time, so that a run that is killed keeps every round that was complete.
 //!
 //! Tables: `run` has a row for each run (its header and, once it is complete, its result in JSON), and
 //! `sample` every value as `(run, round, arm, position, metric, value)`, which any SQL tool can read.
@@ -8,6 +8,7 @@
 
 mod database;
 mod imports;
+mod postgres;
 mod series;
 mod sqlite;
 
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use self::database::{Database, Fault, Form, Value};
+use self::postgres::Postgres;
 use self::sqlite::Sqlite;
 use crate::experiment::result::{ExperimentResult, Header, RoundRecord};
 
@@ -163,6 +165,23 @@ impl Store {
         }
     }
 
+    /// Opens a store by its address: `postgresql://user@host/database` or `postgres://...`, or the path of a file
+    /// of SQLite. Its tables are made or brought to the present form if need be.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not let us in, the file cannot be made, or a later version made it.
+    pub fn connect(address: &str) -> Result<Self, StoreError> {
+        if !["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme)) {
+            return Self::open(Path::new(address));
+        }
+        let place = Postgres::place(address);
+        match Postgres::connect(address) {
+            Ok(database) => Self::on(place, Box::new(database)),
+            Err(source) => Err(StoreError::Sql { place, source }),
+        }
+    }
+
     fn on(place: String, mut database: Box<dyn Database>) -> Result<Self, StoreError> {
         match database.bring_up(MIGRATIONS) {
             Ok(Form::Present) => Ok(Self { place, database: RefCell::new(database) }),
@@ -271,8 +290,10 @@ impl Store {
     /// If it cannot be written.
     pub fn finish(&self, run: i64, result: &ExperimentResult) -> Result<(), StoreError> {
         let values = [run.into(), result.verdict().word().into(), json(result).into()];
-        self.execute("UPDATE run SET verdict = ?2, result = ?3 WHERE id = ?1", &values)?;
-        Ok(())
+        match self.execute("UPDATE run SET verdict = ?2, result = ?3 WHERE id = ?1", &values)? {
+            0 => Err(StoreError::NoRun(run.to_string())),
+            _ => Ok(()),
+        }
     }
 
     /// All runs, the latest first.
@@ -282,7 +303,7 @@ impl Store {
     /// If the store cannot be read.
     pub fn history(&self) -> Result<Vec<Entry>, StoreError> {
         self.rows(
-            "SELECT id, started, title, (SELECT count(*) FROM round WHERE run = run.id), verdict
+            "SELECT id, started, title, (SELECT count(*) FROM round WHERE round.run = run.id), verdict
              FROM run ORDER BY id DESC",
             &[],
             |row| Entry {

@@ -127,14 +127,16 @@ impl Store {
     pub fn metrics(&self, title: &str) -> Result<Vec<String>, StoreError> {
         let text = |row: &[Value]| row[0].text().unwrap_or_default();
         let sql = "SELECT DISTINCT metric FROM sample WHERE run =
-                   (SELECT max(run) FROM round WHERE run IN (SELECT id FROM run WHERE title = ?1)) ORDER BY metric";
-        let of_runs = self.rows(sql, &[title.into()], text)?;
-        if !of_runs.is_empty() {
-            return Ok(of_runs);
-        }
+                   (SELECT max(run) FROM round WHERE run IN (SELECT id FROM run WHERE title = ?1))";
+        let mut metrics = self.rows(sql, &[title.into()], text)?;
         let sql = "SELECT DISTINCT name FROM import_value WHERE import =
-                   (SELECT max(id) FROM import WHERE title = ?1) ORDER BY name";
-        self.rows(sql, &[title.into()], text)
+                   (SELECT max(id) FROM import WHERE title = ?1)";
+        if metrics.is_empty() {
+            metrics = self.rows(sql, &[title.into()], text)?;
+        }
+        // Databases differ in how they order text.
+        metrics.sort_unstable();
+        Ok(metrics)
     }
 
     /// What is known of a metric: from the latest result that was judged on it, or the latest import.

@@ -14,6 +14,7 @@ use handoff_lab::stats::judge::Verdict as Answer;
 use handoff_lab::store::{Owner, Store};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::kept::Where;
 use super::labels::Labels;
 use super::place::{Place, put_back_first};
 use crate::interrupt;
@@ -36,9 +37,8 @@ Examples:
 /// Where results go, and what a verdict is worth: the same for every comparison.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Keep {
-    /// The folder for the store and the reports; it is made if it is not there.
-    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
-    output: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// Exit with status 1 on these verdicts.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
     fail_on: Vec<FailOn>,
@@ -57,10 +57,6 @@ enum FailOn {
 }
 
 impl Keep {
-    pub(super) fn store(&self) -> anyhow::Result<Store> {
-        Store::open(&self.output.join("lab.sqlite")).advise("name another folder with --output")
-    }
-
     fn verdict(&self, answer: Answer) -> Verdict {
         let failed = match answer {
             Answer::Regressed => self.fail_on.contains(&FailOn::Regressed),
@@ -170,7 +166,7 @@ fn measure(
 ) -> anyhow::Result<ExperimentResult> {
     let state = state_folder();
     put_back_first(&state, output)?;
-    let mut store = keep.store()?;
+    let mut store = keep.place.make()?;
     let (mut id, rounds) = if resume { unfinished(&store, experiment)? } else { (None, Vec::new()) };
     let bar = progress_bar();
     bar.set_length(experiment.rounds.stopping.most_rounds() as u64);
@@ -216,7 +212,7 @@ fn measure(
     };
     let id = id.context("the run has no number in the store")?;
     store.finish(id, &result)?;
-    let page = keep.output.join(format!("lab-{id}.html"));
+    let page = keep.place.output.join(format!("lab-{id}.html"));
     std::fs::write(&page, report::html(&result)?)
         .with_context(|| format!("cannot write {}", page.display()))?;
     output.note(format_args!(

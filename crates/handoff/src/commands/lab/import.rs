@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use handoff_lab::import::{Imported, parse};
-use handoff_lab::store::{Owner, Store};
+use handoff_lab::store::Owner;
 
+use super::kept::Where;
 use super::labels::Labels;
 use crate::output::{Format, Output, Verdict};
 
@@ -25,16 +26,15 @@ pub(super) struct Import {
     title: Option<String>,
     #[command(flatten)]
     labels: Labels,
-    /// The folder to keep it in.
-    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
-    output: PathBuf,
+    #[command(flatten)]
+    place: Where,
 }
 
 impl Import {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let imported = read(&self.file)?;
         let title = self.title.clone().unwrap_or_else(|| self.file.display().to_string());
-        let mut store = Store::open(&self.output.join("lab.sqlite"))?;
+        let mut store = self.place.make()?;
         let id = store.keep_import(&title, &imported)?;
         store.label(Owner::Import(id), &self.labels.said())?;
         for left in &imported.left_out {

@@ -12,22 +12,47 @@ use super::experiment::print;
 use crate::output::{Advice as _, Format, Output, Verdict};
 
 /// The store.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Where {
-    /// The folder that the runs were kept in.
+    /// The folder for the store and the reports.
     #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
+    /// Another store than the file lab.sqlite in that folder: postgresql://user@host/database for many hosts that
+    /// write at once, or a file.
+    #[arg(long, value_name = "ADDRESS")]
+    store: Option<String>,
 }
 
 impl Where {
+    /// The store, which must be there.
     pub(super) fn store(&self) -> anyhow::Result<Store> {
-        let path = self.output.join("lab.sqlite");
+        if let Some(address) = &self.store {
+            return Ok(Store::connect(address)?);
+        }
+        let path = self.file();
         anyhow::ensure!(
             path.is_file(),
             "there is no store in {}: nothing was run there",
             self.output.display()
         );
         Ok(Store::open(&path)?)
+    }
+
+    /// The store, which is made if it is not there.
+    pub(super) fn make(&self) -> anyhow::Result<Store> {
+        match &self.store {
+            Some(address) => {
+                // Reports go there in any case.
+                std::fs::create_dir_all(&self.output)
+                    .with_context(|| format!("cannot make {}", self.output.display()))?;
+                Store::connect(address).advise("name a database that you may write to with --store")
+            }
+            None => Store::open(&self.file()).advise("name another folder with --output"),
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.output.join("lab.sqlite")
     }
 }
 
