@@ -22,6 +22,9 @@ const STDERR: u8 = 2;
 const EXIT: u8 = 3;
 const CLOSE_STDIN: u8 = 4;
 
+/// How long the server may take to connect us to a device.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// No frame is longer: adb's own limit is 1 MiB.
 const LONGEST: u32 = 4 << 20;
 
@@ -77,12 +80,24 @@ impl Adb {
                 format!("the adb server does not answer on port {}: {error}; `adb start-server`", self.port);
             TargetError::Unreachable { target: target.clone(), why }
         })?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(|error| TargetError::io("set a time-out", error))?;
         for request in [format!("host:transport:{}", self.serial), name.to_owned()] {
             ask(&mut stream, &request)
-                .map_err(|error| self.lost(&error))?
+                .map_err(|error| match error.kind() {
+                    io::ErrorKind::InvalidData => self.garbage(&error),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                        let why = format!("the adb server says nothing for {PATIENCE:?}; `adb reconnect`");
+                        TargetError::Unreachable { target: target.clone(), why }
+                    }
+                    _ => self.lost(&error),
+                })?
                 .map_err(|why| TargetError::Unreachable { target: target.clone(), why })?;
         }
         Ok(stream)
+    }
+
+    fn garbage(&self, error: &io::Error) -> TargetError {
+        TargetError::Garbage { target: self.address().to_string(), what: error.to_string() }
     }
 }
 
@@ -132,18 +147,37 @@ fn feed(mut stream: &TcpStream, input: Option<&mut File>) -> io::Result<()> {
     frame(CLOSE_STDIN, &[])
 }
 
-/// Reads frames until the exit status.
-fn drain(stream: &mut TcpStream, sink: &mut Sink<'_>) -> io::Result<i32> {
+/// Reads as much as there is room for until `end`, however slowly it comes.
+fn fill(stream: &mut TcpStream, room: &mut [u8], end: Option<Instant>) -> io::Result<()> {
+    let mut read = 0;
+    while read < room.len() {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(left)?;
+        match stream.read(&mut room[read..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => read += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads frames until the exit status, or until `end`.
+fn drain(stream: &mut TcpStream, end: Option<Instant>, sink: &mut Sink<'_>) -> io::Result<i32> {
     loop {
         let mut head = [0; 5];
-        stream.read_exact(&mut head)?;
+        fill(stream, &mut head, end)?;
         let [kind, length @ ..] = head;
         let length = u32::from_le_bytes(length);
         if length > LONGEST {
             return Err(garbage("a frame of more than 4 MiB"));
         }
         let mut bytes = vec![0; length as usize];
-        stream.read_exact(&mut bytes)?;
+        fill(stream, &mut bytes, end)?;
         match (kind, bytes.as_slice()) {
             (STDOUT, bytes) => sink(Stream::Out, bytes),
             (STDERR, bytes) => sink(Stream::Err, bytes),
@@ -167,14 +201,14 @@ impl Target for Adb {
         sink: &mut Sink<'_>,
     ) -> Result<i32> {
         let mut stream = self.service(&format!("shell,v2,raw:{script}"))?;
-        // A read that waits for longer than this is over; the device kills the command itself.
-        stream.set_read_timeout(limit).map_err(|error| TargetError::io("set a time-out", error))?;
         let writer = stream.try_clone().map_err(|error| TargetError::io("use a socket twice", error))?;
         let start = Instant::now();
+        // The device kills the command itself; we do not wait for that.
+        let end = limit.and_then(|limit| start.checked_add(limit));
         let result = thread::scope(|scope| {
             // A command may print before it has read all of its input.
             let feeding = scope.spawn(|| feed(&writer, input));
-            let status = drain(&mut stream, sink);
+            let status = drain(&mut stream, end, sink);
             drop(writer.shutdown(Shutdown::Both));
             // A command that does not want its input closes it.
             drop(feeding.join());
@@ -187,9 +221,7 @@ impl Target for Adb {
                 (Some(limit), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                     Err(TargetError::Deadline { target: self.address().to_string(), limit })
                 }
-                (_, io::ErrorKind::InvalidData) => {
-                    Err(TargetError::Garbage { target: self.address().to_string(), what: error.to_string() })
-                }
+                (_, io::ErrorKind::InvalidData) => Err(self.garbage(&error)),
                 _ => Err(self.lost(&error)),
             },
         }

@@ -124,6 +124,76 @@ fn what_the_server_says_against_it_is_told() {
     assert!(error.to_string().contains("adb start-server"), "{error}");
 }
 
+/// A server that answers each connection with these bytes, and then waits for its end.
+fn liar(answer: Vec<u8>) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            thread::spawn(move || {
+                drop(stream.write_all(&answer));
+                drop(stream.shutdown(Shutdown::Write));
+                drop(io::copy(&mut stream, &mut io::sink()));
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn garbage_is_called_so_and_what_is_cut_off_is_lost() {
+    let framed = |frames: &[u8]| [b"OKAYOKAY", frames].concat();
+    let garbage = [
+        b"HTTP/1.1 200".to_vec(),
+        b"FAILzzzz".to_vec(),
+        framed(&[STDOUT, 255, 255, 255, 255]),
+        framed(&[77, 1, 0, 0, 0, 0]),
+        framed(&[EXIT, 0, 0, 0, 0]),
+    ];
+    for answer in garbage {
+        let error = shell(&mut Adb::at("device-1", liar(answer.clone())), "true", None).expect_err("garbage");
+        assert!(matches!(error, TargetError::Garbage { .. }), "{answer:?}: {error}");
+    }
+    for answer in [b"OKAY".to_vec(), b"FAIL00ff".to_vec(), framed(&[]), framed(&[STDOUT, 9, 0, 0, 0, 1])] {
+        let error = shell(&mut Adb::at("device-1", liar(answer.clone())), "true", None).expect_err("cut off");
+        assert!(error.is_link(), "{answer:?}: {error}");
+    }
+    let mut out = Vec::new();
+    let answer = framed(&[STDOUT, 2, 0, 0, 0, b'o', b'k', 9]);
+    let mut adb = Adb::at("device-1", liar(answer));
+    adb.shell("true", None, None, &mut |_, bytes| out.extend_from_slice(bytes)).expect_err("cut off");
+    assert_eq!(out, b"ok", "what came before is not lost");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+    #[test]
+    fn no_answer_panics_or_hangs(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..64), framed: bool) {
+        let answer = if framed { [b"OKAYOKAY", bytes.as_slice()].concat() } else { bytes };
+        let start = Instant::now();
+        let _ = shell(&mut Adb::at("device-1", liar(answer)), "true", None);
+        proptest::prop_assert!(start.elapsed() < Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn a_device_that_trickles_does_not_get_round_the_deadline() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream.write_all(b"OKAYOKAY").expect("sent");
+        // A frame of a mebibyte, a byte at a time.
+        while stream.write_all(&[STDOUT, 0, 0, 16, 0][..1]).is_ok() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let limit = Some(Duration::from_millis(400));
+    let error = Adb::at("device-1", port).shell("true", None, limit, &mut |_, _| {}).expect_err("too long");
+    assert!(matches!(error, TargetError::Deadline { .. }), "{error}");
+}
+
 #[test]
 fn a_deadline_ends_the_wait() {
     let mut adb = Adb::at("device-1", server());

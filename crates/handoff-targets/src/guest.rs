@@ -17,16 +17,31 @@ const MEMORY_MIB: u32 = 1024;
 /// Where this program is in the guest, with the libraries that it needs.
 const OWN: &str = "/bin/handoff";
 
-/// A guest, and this program.
-pub(crate) struct InGuest(Guest, Option<PathBuf>);
+/// A guest with this program in it.
+pub(crate) struct InGuest {
+    /// None after it has ended: it is booted anew for whatever comes next.
+    guest: Option<Guest>,
+    own: Option<PathBuf>,
+}
 
 impl InGuest {
     /// Boots it.
     pub(crate) fn boot() -> Result<Self> {
         let own = std::env::current_exe().ok();
-        let builder = Guest::builder().memory_mib(MEMORY_MIB);
-        let builder = own.iter().fold(builder, |builder, own| builder.program(own, OWN));
-        Ok(InGuest(builder.boot()?, own))
+        let mut machine = InGuest { guest: None, own };
+        machine.guest()?;
+        Ok(machine)
+    }
+
+    fn guest(&mut self) -> Result<&mut Guest> {
+        let guest = match self.guest.take() {
+            Some(guest) => guest,
+            None => {
+                let builder = Guest::builder().memory_mib(MEMORY_MIB);
+                self.own.iter().fold(builder, |builder, own| builder.program(own, OWN)).boot()?
+            }
+        };
+        Ok(self.guest.insert(guest))
     }
 }
 
@@ -51,7 +66,7 @@ impl Target for InGuest {
         }
         // The guest's own limit is one of minutes.
         command = command.timeout(limit.unwrap_or(Duration::from_secs(24 * 3600)));
-        let done = self.0.run_streaming(&command, &mut |stream, bytes| match stream {
+        let done = self.guest()?.run_streaming(&command, &mut |stream, bytes| match stream {
             From::Stdout => sink(Stream::Out, bytes),
             From::Stderr => sink(Stream::Err, bytes),
         });
@@ -59,11 +74,16 @@ impl Target for InGuest {
             (Err(GuestError::CommandTimeout { .. }), Some(limit)) => {
                 Err(TargetError::Deadline { target: self.address().to_string(), limit })
             }
+            // It rebooted, crashed or hangs: with a guest that is new, what ran there is gone as on any machine.
+            (Err(error @ (GuestError::Gone { .. } | GuestError::Panic(_) | GuestError::Hang { .. })), _) => {
+                self.guest = None;
+                Err(TargetError::Lost { target: self.address().to_string(), why: error.to_string() })
+            }
             (done, _) => Ok(done?.status),
         }
     }
 
     fn has(&self, program: &Path) -> Option<String> {
-        (self.1.as_deref() == Some(program)).then(|| OWN.to_owned())
+        (self.own.as_deref() == Some(program)).then(|| OWN.to_owned())
     }
 }

@@ -6,10 +6,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A real sshd on loopback. It ends when this is dropped.
+/// Where a daemon runs, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The command that starts it in other namespaces; nothing for those of the test.
+    pub wrapper: &'a [&'a str],
+    /// The address that it is reached by.
+    pub address: &'a str,
+    /// More lines for its configuration.
+    pub settings: &'a str,
+}
+
+impl Default for Place<'_> {
+    fn default() -> Self {
+        Place { wrapper: &[], address: "127.0.0.1", settings: "" }
+    }
+}
+
+/// A real sshd. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Sshd {
     folder: PathBuf,
+    address: String,
     port: u16,
     daemon: Child,
 }
@@ -42,31 +60,50 @@ impl Sshd {
     ///
     /// If it does not start.
     pub fn start(sshd: &Path, folder: &Path) -> Self {
+        Self::start_in(Place::default(), sshd, folder)
+    }
+
+    /// The same somewhere else.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn start_in(place: Place<'_>, sshd: &Path, folder: &Path) -> Self {
         let at = |name: &str| folder.join(name);
         key(&at("host"));
         key(&at("user"));
         fs::copy(at("user.pub"), at("authorized")).expect("copied");
         let port = TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("bound").port();
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {0}/host\nAuthorizedKeysFile {0}/authorized\nStrictModes no\n\
-             PasswordAuthentication no\nPermitRootLogin yes\nPidFile none\nUsePAM no\n",
-            folder.display()
+            "Port {port}\nListenAddress {1}\nHostKey {0}/host\nAuthorizedKeysFile {0}/authorized\nStrictModes no\n\
+             PasswordAuthentication no\nPermitRootLogin yes\nPidFile none\nUsePAM no\n{2}\n",
+            folder.display(),
+            place.address,
+            place.settings
         );
         fs::write(at("sshd_config"), config).expect("written");
         // Where privileges are separated; the package makes it at boot only.
         drop(fs::create_dir_all("/run/sshd"));
-        let daemon = Command::new(sshd)
+        let mut command = match place.wrapper {
+            [] => Command::new(sshd),
+            [program, rest @ ..] => {
+                let mut command = Command::new(program);
+                command.args(rest).arg(sshd);
+                command
+            }
+        };
+        let daemon = command
             .args(["-D", "-e", "-f"])
             .arg(at("sshd_config"))
             .stderr(Stdio::null())
             .spawn()
             .expect("sshd starts");
         let end = Instant::now() + Duration::from_secs(20);
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while std::net::TcpStream::connect((place.address, port)).is_err() {
             assert!(Instant::now() < end, "sshd does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let sshd = Sshd { folder: folder.to_owned(), port, daemon };
+        let sshd = Sshd { folder: folder.to_owned(), address: place.address.to_owned(), port, daemon };
         let host_key = fs::read_to_string(sshd.at("host.pub")).expect("made");
         sshd.know(&host_key);
         sshd
@@ -89,13 +126,17 @@ impl Sshd {
     /// If the file cannot be written.
     pub fn know(&self, host_key: &str) {
         let words: Vec<&str> = host_key.split(' ').collect();
-        fs::write(self.at("known"), format!("[127.0.0.1]:{} {} {}\n", self.port, words[0], words[1].trim()))
-            .expect("written");
+        fs::write(
+            self.at("known"),
+            format!("[{}]:{} {} {}\n", self.address, self.port, words[0], words[1].trim()),
+        )
+        .expect("written");
         let config = format!(
-            "Host device\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {1}/user\n  IdentitiesOnly yes\n  \
+            "Host device\n  HostName {2}\n  Port {}\n  IdentityFile {1}/user\n  IdentitiesOnly yes\n  \
              UserKnownHostsFile {1}/known\n  GlobalKnownHostsFile none\n  StrictHostKeyChecking yes\n",
             self.port,
-            self.folder.display()
+            self.folder.display(),
+            self.address
         );
         fs::write(self.at("config"), config).expect("written");
     }
