@@ -106,15 +106,21 @@ fn short_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
+/// More rounds than this are more than a chart can show: it has every second then, or every third, ...
+const MOST_DRAWN: usize = 1000;
+
 fn rounds(result: &ExperimentResult, metric: &MetricResult) -> Lines {
     let triples = result.triples(&metric.name);
+    let every = triples.len().div_ceil(MOST_DRAWN).max(1);
     let points = |pick: fn(&crate::stats::judge::Round) -> f64| -> Vec<(f64, f64)> {
-        triples.iter().enumerate().map(|(index, round)| ((index + 1) as f64, pick(round))).collect()
+        let drawn = triples.iter().enumerate().step_by(every);
+        drawn.map(|(index, round)| ((index + 1) as f64, pick(round))).collect()
     };
     let [a, b] = &result.header.arms;
+    let which = if every == 1 { "each round".to_owned() } else { format!("one of {every} rounds") };
     Lines {
-        title: format!("{} in each round", metric.name),
-        x_axis: "round".to_owned(),
+        title: format!("{} in {which}", metric.name),
+        x_axis: if every == 1 { "round".to_owned() } else { format!("round, one of {every}") },
         y_axis: with_unit(metric),
         series: vec![
             Series { name: format!("A: {a}"), points: points(|r| r.a), colour: 0 },
