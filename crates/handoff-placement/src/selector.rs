@@ -43,12 +43,14 @@ pub struct Selector {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
     minus: bool,
+    // By number: what all lists of the term have in common. Not among the parts, because a list of
+    // several ranges is several terms when it is printed: `!0,2` takes one away and adds one.
+    list: Option<CpuSet>,
     parts: Vec<Part>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    List(CpuSet),
     All,
     Big,
     Mid,
@@ -103,7 +105,7 @@ impl Selector {
         let mut chosen =
             if self.terms.iter().all(|term| term.minus) { machine.online.clone() } else { CpuSet::new() };
         for term in &self.terms {
-            let mut common: Option<CpuSet> = None;
+            let mut common = term.list.clone();
             for part in &term.parts {
                 let cpus = part.resolve(machine, root)?;
                 common = Some(common.map_or(cpus.clone(), |common| common.intersection(&cpus)));
@@ -129,7 +131,7 @@ impl Selector {
 
 impl From<CpuSet> for Selector {
     fn from(cpus: CpuSet) -> Self {
-        Self { terms: vec![Term { minus: false, parts: vec![Part::List(cpus)] }] }
+        Self { terms: vec![Term { minus: false, list: Some(cpus), parts: Vec::new() }] }
     }
 }
 
@@ -145,7 +147,6 @@ impl Part {
         };
         let last = machine.classes.len().saturating_sub(1);
         match self {
-            Self::List(cpus) => Ok(cpus.clone()),
             Self::All => Ok(machine.online.clone()),
             Self::Little => class(Some(0)),
             Self::Big => class(Some(last)),
@@ -192,16 +193,52 @@ impl FromStr for Selector {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        let terms = text.split(',').map(|term| {
-            let term = term.trim();
-            let (minus, body) = match term.strip_prefix('!') {
-                Some(body) => (true, body),
-                None => (false, term),
-            };
-            let parts = body.split('&').map(|part| part.trim().parse()).collect::<Result<_, _>>()?;
-            Ok(Term { minus, parts })
-        });
-        Ok(Self { terms: terms.collect::<Result<_, SelectorError>>()? })
+        let mut terms: Vec<Term> = Vec::new();
+        for term in text.split(',') {
+            let term: Term = term.trim().parse()?;
+            if !terms.last_mut().is_some_and(|last| last.takes_in(&term)) {
+                terms.push(term);
+            }
+        }
+        Ok(Self { terms })
+    }
+}
+
+impl FromStr for Term {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        let (minus, body) = match text.strip_prefix('!') {
+            Some(body) => (true, body),
+            None => (false, text),
+        };
+        let (mut list, mut parts) = (None::<CpuSet>, Vec::new());
+        for part in body.split('&').map(str::trim) {
+            if !part.starts_with(|c: char| c.is_ascii_digit()) {
+                parts.push(part.parse()?);
+                continue;
+            }
+            let cpus = part.parse().map_err(|e: crate::CpuListError| SelectorError::new(part, e.why()))?;
+            let common = list.map_or_else(|| CpuSet::clone(&cpus), |list| list.intersection(&cpus));
+            if common.is_empty() {
+                return Err(SelectorError::new(text, "names lists that have no CPU in common"));
+            }
+            list = Some(common);
+        }
+        Ok(Self { minus, list, parts })
+    }
+}
+
+impl Term {
+    /// Becomes the union with the next term, where the two differ in their numbers only.
+    fn takes_in(&mut self, next: &Self) -> bool {
+        match (&mut self.list, &next.list) {
+            (Some(list), Some(more)) if (self.minus, &self.parts) == (next.minus, &next.parts) => {
+                *list = list.union(more);
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -229,10 +266,6 @@ impl FromStr for Part {
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         if text.is_empty() {
             return Err(SelectorError::new(text, "names no CPU: write `0-3`, `big`, `llc:0` or `all`"));
-        }
-        if text.starts_with(|c: char| c.is_ascii_digit()) {
-            let list = text.parse().map_err(|e: crate::CpuListError| SelectorError::new(text, e.why()))?;
-            return Ok(Self::List(list));
         }
         let (word, number) = match text.split_once(':') {
             Some((word, number)) => (word, Some(number)),
@@ -284,7 +317,6 @@ fn unknown(text: &str, word: &str) -> SelectorError {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::List(cpus) => cpus.fmt(f),
             Self::All => f.write_str("all"),
             Self::Big => f.write_str("big"),
             Self::Mid => f.write_str("mid"),
@@ -305,10 +337,16 @@ impl fmt::Display for Part {
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, term) in self.terms.iter().enumerate() {
-            let (comma, minus) = (if index == 0 { "" } else { "," }, if term.minus { "!" } else { "" });
-            let parts = term.parts.iter().map(Part::to_string).collect::<Vec<_>>();
-            write!(f, "{comma}{minus}{}", parts.join("&"))?;
+        let mut comma = "";
+        for term in &self.terms {
+            let (minus, parts) = (if term.minus { "!" } else { "" }, &term.parts);
+            let parts = parts.iter().map(Part::to_string).collect::<Vec<_>>().join("&");
+            let list = term.list.as_ref().map(CpuSet::to_string);
+            let and = if list.is_some() && !parts.is_empty() { "&" } else { "" };
+            for range in list.as_deref().unwrap_or("").split(',') {
+                write!(f, "{comma}{minus}{range}{and}{parts}")?;
+                comma = ",";
+            }
         }
         Ok(())
     }
@@ -329,6 +367,21 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_several_ranges_is_printed_as_what_it_means() {
+        for (text, printed) in [
+            ("0-8:2,!0-8:4", "0,2,4,6,8,!0,!4,!8"),
+            ("big&0-13:2/8", "0-1&big,8-9&big"),
+            ("0-3&2-5", "2-3"),
+            ("0,2-3,1", "0-3"),
+            ("!0,2", "!0,2"),
+        ] {
+            let selector: Selector = text.parse().expect(text);
+            assert_eq!(selector.to_string(), printed);
+            assert_eq!(printed.parse(), Ok(selector), "{text}");
+        }
+    }
+
+    #[test]
     fn mistakes_get_a_suggestion() {
         for (text, says) in [
             ("bigg", "did you mean `big`"),
@@ -340,6 +393,7 @@ mod tests {
             ("on:4294967295", "not the id of a thread"),
             ("core:70000", "not a CPU"),
             ("3-1", "goes down"),
+            ("big,0-1&2", "no CPU in common"),
             ("", "names no CPU"),
             ("0,,1", "names no CPU"),
             ("quantum", "the words are"),
@@ -353,7 +407,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn any_text_is_read_or_refused(text in "[a-z0-9:,!&-]{0,16}|\\PC{0,8}") {
+        fn any_text_is_read_or_refused(text in "[a-z0-9:,!&-]{0,16}|(!?[0-9](-1[0-9](:[1-9](/[1-9])?)?)?[,&]){0,4}(big|3)|\\PC{0,8}") {
             if let Ok(selector) = text.parse::<Selector>() {
                 prop_assert_eq!(selector.to_string().parse::<Selector>(), Ok(selector));
             }
