@@ -1,6 +1,6 @@
 //! Handoff for Python: the compiled half of the package `handoff`.
 //!
-//! A thin shell over `handoff-placement`. What the functions do, and their types, is written where a
+//! A thin shell over `handoff-placement` and, in `calls.rs`, over `handoff-ipc`. What the functions do, and their types, is written where a
 //! Python programmer looks: `python/handoff/__init__.py` and `_native.pyi`.
 
 use handoff_placement::policy::client;
@@ -12,7 +12,9 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
-create_exception!(_native, HandoffError, PyOSError, "A placement that could not be had, with the reason.");
+mod calls;
+
+create_exception!(_native, HandoffError, PyOSError, "What could not be had, with the reason.");
 
 fn failed(error: impl std::fmt::Display) -> PyErr {
     HandoffError::new_err(error.to_string())
@@ -150,6 +152,15 @@ impl Placed {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("HandoffError", module.py().get_type::<HandoffError>())?;
     module.add_class::<Placed>()?;
+    module.add("DeadObjectError", module.py().get_type::<calls::DeadObjectError>())?;
+    module.add("DeadlineError", module.py().get_type::<calls::DeadlineError>())?;
+    module.add("NoServiceError", module.py().get_type::<calls::NoServiceError>())?;
+    module.add_class::<calls::PyParcel>()?;
+    module.add_class::<calls::Caller>()?;
+    module.add_class::<calls::Runtime>()?;
+    module.add_class::<calls::Remote>()?;
+    module.add_class::<calls::DeathWatch>()?;
+    module.add_function(wrap_pyfunction!(calls::connect, module)?)?;
     module.add_function(wrap_pyfunction!(allowed_cpus, module)?)?;
     module.add_function(wrap_pyfunction!(resolve_cpus, module)?)?;
     module.add_function(wrap_pyfunction!(current_cpu, module)?)?;

@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Literal, Optional, Union, final
 
@@ -6,13 +7,22 @@ from typing_extensions import TypeAlias
 
 __all__ = [
     "HandoffError",
+    "placed",
+    "DeadObjectError",
+    "DeadlineError",
+    "NoServiceError",
+    "Parcel",
+    "Caller",
+    "Runtime",
+    "Remote",
+    "DeathWatch",
+    "connect",
     "allowed_cpus",
     "core_classes",
     "current_cpu",
     "get_priority",
     "pin_process",
     "pin_thread",
-    "placed",
     "resolve_cpus",
     "set_foreground",
     "set_priority",
@@ -21,7 +31,7 @@ __all__ = [
 _Cpus: TypeAlias = Union[str, Sequence[int]]
 
 class HandoffError(OSError):
-    """A placement that could not be had, with the reason."""
+    """What could not be had, with the reason."""
 
 @final
 class placed:
@@ -62,3 +72,99 @@ def set_priority(priority: str, thread: Optional[int] = None) -> None:
 
 def set_foreground(pid: int, foreground: bool = True) -> str:
     """Tells the running policy that a process came to the foreground, or left it."""
+
+class DeadObjectError(HandoffError):
+    """The process that serves the object has died."""
+
+class DeadlineError(HandoffError):
+    """The reply did not come within the call's deadline."""
+
+class NoServiceError(HandoffError):
+    """No service is registered under this name."""
+
+@final
+class Parcel:
+    """Plain data of a call or a reply: values are read in the order in which they were written."""
+
+    def __new__(cls) -> Parcel: ...
+    @property
+    def remaining(self) -> int: ...
+    def write_bool(self, value: bool) -> None: ...
+    def write_int(self, value: int) -> None: ...
+    def write_long(self, value: int) -> None: ...
+    def write_double(self, value: float) -> None: ...
+    def write_string(self, value: str) -> None: ...
+    def write_bytes(self, value: bytes) -> None: ...
+    def read_bool(self) -> bool: ...
+    def read_int(self) -> int: ...
+    def read_long(self) -> int: ...
+    def read_double(self) -> float: ...
+    def read_string(self) -> str: ...
+    def read_bytes(self) -> bytes: ...
+
+@final
+class Caller:
+    """Who calls, as the kernel vouches for it."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def uid(self) -> int: ...
+    @property
+    def gid(self) -> int: ...
+    @property
+    def oneway(self) -> bool: ...
+
+@final
+class Runtime:
+    """A connection to the service manager, and what was registered through it."""
+
+    def find(self, name: str, timeout: float = 0.0) -> Remote:
+        """The service of this name, waiting so many seconds for it to be registered."""
+
+    def serve(
+        self, name: str, descriptor: str, handler: Callable[[Caller, int, Parcel], Optional[Parcel]]
+    ) -> None:
+        """Registers a service: `handler(caller, code, request)` gives the reply, or raises `ServiceError`;
+        `NotImplementedError` says that there is no such transaction."""
+
+    def close(self) -> None:
+        """Takes back what was registered, and ends the connection."""
+
+    def __enter__(self) -> Runtime: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> Literal[False]: ...
+
+@final
+class Remote:
+    """A reference to an object of another process."""
+
+    def call(self, code: int, request: Optional[Parcel] = None, timeout: Optional[float] = None) -> Parcel:
+        """Calls a transaction and waits for its reply, so many seconds at the most."""
+
+    def call_oneway(self, code: int, request: Optional[Parcel] = None) -> None:
+        """Queues a call whose result nobody waits for."""
+
+    def descriptor(self) -> str:
+        """The name of the object's interface."""
+
+    def is_alive(self) -> bool:
+        """False once the object's process is known to be gone."""
+
+    def on_death(self, died: Callable[[], object]) -> DeathWatch:
+        """Calls `died()` once, on a thread of the runtime, when the object's process ends; at once if it has.
+        What is given must be kept: dropped, it takes the recipient back."""
+
+@final
+class DeathWatch:
+    """A death recipient that is in place."""
+
+    def cancel(self) -> None:
+        """Takes it back."""
+
+def connect(socket: Optional[Union[str, PathLike[str]]] = None) -> Runtime:
+    """Connects to the service manager at a socket, or where `$HANDOFF_SOCKET` says, or at the usual place."""
