@@ -1,8 +1,11 @@
-//! Handoff for Java and Kotlin: the native half of `dev.handoff.ThreadAffinity`.
+//! Handoff for Java and Kotlin: the native half of `dev.handoff.ThreadAffinity`; `calls.rs` is that of calls and
+//! services.
 //!
 //! A thin shell over `handoff-placement`. Failures and panics become a `RuntimeException` with the reason;
 //! nothing unwinds into the virtual machine. What the methods do is written in `ThreadAffinity.java`.
 #![allow(unsafe_code)]
+
+pub mod calls;
 
 use handoff_placement::policy::client;
 use handoff_placement::{Allowed, CpuSet, Pin, Priority, Scope, Selector, Tid, Topology, set_affinity};

@@ -1,17 +1,17 @@
 //! Builds the wheel with maturin, installs it into an environment of its own, and runs the tests there: pytest
 //! for what it does, mypy for what its types say.
 
-use handoff_ipc::parcel::Parcel;
-use handoff_ipc::runtime::{Options, Runtime, SOCKET_VARIABLE};
+use handoff_ipc::runtime::{Runtime, SOCKET_VARIABLE};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Error, ExceptionCode, PlainService, Status};
+use handoff_ipc::{Error, ExceptionCode};
+#[path = "../../tests/service.rs"]
+mod service;
+
 use handoff_testkit::{require, require_tool};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use std::process::{Command, Output, Stdio};
 
 /// What the environment has from the package index.
 const TOOLS: [&str; 3] = ["maturin>=1.7,<2", "pytest>=8,<10", "mypy>=1.11,<3"];
@@ -55,79 +55,12 @@ fn environment(python: &Path) -> Result<PathBuf, String> {
     Ok(bin)
 }
 
-/// What `test_calls.py` says of `test.rust`.
-fn rust_service() -> Binder {
-    let count = AtomicI32::new(0);
-    Binder::new(PlainService::new("test.IRust", move |_, code, mut request: Parcel| {
-        let mut reply = Parcel::new();
-        match code {
-            1 => {
-                let all = request.read(|from| {
-                    Ok((
-                        (from.read::<bool>()?, from.read::<i32>()?, from.read::<i64>()?, from.read::<f64>()?),
-                        (from.read::<String>()?, from.read_bytes()?.to_vec()),
-                    ))
-                })?;
-                let ((truth, int, long, double), (text, bytes)) = all;
-                reply.write(|to| {
-                    to.write(&truth)?;
-                    to.write(&int)?;
-                    to.write(&long)?;
-                    to.write(&double)?;
-                    to.write(&text)?;
-                    to.write_bytes(&bytes)
-                })?;
-            }
-            2 => return Err(Status::service_specific(42, "as asked").into()),
-            3 => std::thread::sleep(Duration::from_millis(400)),
-            4 => std::process::abort(),
-            5 => reply.write(|to| to.write(&count.fetch_add(1, Ordering::SeqCst)))?,
-            _ => return Ok(None),
-        }
-        Ok(Some(reply))
-    }))
-}
-
-const MORTAL: &str = "HANDOFF_TEST_MORTAL";
-
-/// Not a test of its own: the process that `test.mortal` ends.
-#[test]
-fn mortal_main() {
-    if std::env::var_os(MORTAL).is_none() {
-        return;
-    }
-    let runtime = Runtime::connect(&Options::default()).unwrap();
-    runtime.services().add("test.mortal", rust_service(), ServiceOptions::default()).unwrap();
-    loop {
-        std::thread::park();
-    }
-}
-
-/// A child that does not outlive its test; its standard input is open until then.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 /// Calls and services in both directions: the tests in Python against Rust, then the example on each side.
 fn calls_work(tests: &Path, tool: &dyn Fn(&str) -> Command, example: &dyn Fn(&[&str]) -> Command) {
     let runtime = Runtime::private().unwrap();
     let socket = runtime.socket().unwrap();
-    runtime.services().add("test.rust", rust_service(), ServiceOptions::default()).unwrap();
-    let mortal = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "mortal_main"])
-        .env(MORTAL, "1")
-        .env(SOCKET_VARIABLE, socket)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map(Running)
-        .unwrap();
-    runtime.services().wait_for("test.mortal", Duration::from_secs(60)).unwrap();
+    runtime.services().add("test.rust", service::rust_service(), ServiceOptions::default()).unwrap();
+    let mortal = service::mortal(&runtime);
     let said = run(tool("pytest")
         .args(["-q", "-p", "no:cacheprovider"])
         .arg(tests.join("test_calls.py"))
@@ -138,7 +71,7 @@ fn calls_work(tests: &Path, tool: &dyn Fn(&str) -> Command, example: &dyn Fn(&[&
     // A service in Python, called from Rust and from Python.
     let mut serving = example(&["serve"]);
     serving.env(SOCKET_VARIABLE, socket).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut serving = Running(serving.spawn().unwrap());
+    let mut serving = service::Running(serving.spawn().unwrap());
     let mut line = String::new();
     BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line.trim(), "sample.greeter is there");

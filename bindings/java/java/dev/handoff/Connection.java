@@ -1,0 +1,101 @@
+package dev.handoff;
+
+import java.util.Objects;
+
+/**
+ * A connection to the service manager, and what was registered through it. Closed, that is gone.
+ *
+ * <pre>{@code
+ * try (Connection connection = Connection.open(); RemoteObject greeter = connection.find("sample.greeter", 5000)) {
+ *     Parcel request = new Parcel();
+ *     request.writeString("Ada");
+ *     System.out.println(greeter.call(1, request).readString());
+ * }
+ * }</pre>
+ */
+public final class Connection implements AutoCloseable {
+    static {
+        System.loadLibrary("handoff_java");
+    }
+
+    private final long number;
+
+    private Connection(long number) {
+        this.number = number;
+    }
+
+    /** Connects where {@code $HANDOFF_SOCKET} says, or to the usual place. */
+    public static Connection open() {
+        return open("");
+    }
+
+    /** Connects to the service manager at a socket. */
+    public static Connection open(String socket) {
+        return new Connection(Outcome.number(connect(Objects.requireNonNull(socket))));
+    }
+
+    /** The service of this name, waiting so many milliseconds for it to be registered; 0 not at all. */
+    public RemoteObject find(String name, long milliseconds) {
+        return new RemoteObject(Outcome.number(find(number, Objects.requireNonNull(name), milliseconds)));
+    }
+
+    /** Registers a service. Threads of the library call the handler, several at once. */
+    public void serve(String name, String descriptor, Handler handler) {
+        Objects.requireNonNull(name);
+        Objects.requireNonNull(descriptor);
+        Outcome.open(serve(number, name, descriptor, new Dispatcher(Objects.requireNonNull(handler))));
+    }
+
+    @Override
+    public void close() {
+        release(number);
+    }
+
+    /** What nobody catches goes where it goes for any thread. */
+    static void report(Throwable thrown) {
+        Thread thread = Thread.currentThread();
+        thread.getUncaughtExceptionHandler().uncaughtException(thread, thrown);
+    }
+
+    /** Called by the library for each call; throws nothing. */
+    static final class Dispatcher {
+        private final Handler handler;
+
+        Dispatcher(Handler handler) {
+            this.handler = handler;
+        }
+
+        byte[] dispatch(int pid, int uid, int gid, boolean isOneway, int code, byte[] request) {
+            Parcel reply = new Parcel();
+            try {
+                handler.serve(new Caller(pid, uid, gid, isOneway), code, new Parcel(request, request.length), reply);
+                return Outcome.reply(reply);
+            } catch (ServiceException refused) {
+                return Outcome.refused(refused.getException(), refused.getSpecific(), refused.getMessage());
+            } catch (UnknownTransactionException unknown) {
+                return Outcome.unknownTransaction();
+            } catch (BadParcelException bad) {
+                return Outcome.refused(ServiceException.BAD_PARCELABLE, 0, bad.getMessage());
+            } catch (Throwable thrown) {
+                report(thrown);
+                return Outcome.refused(ServiceException.ILLEGAL_STATE, 0, thrown.toString());
+            }
+        }
+    }
+
+    private static native byte[] connect(String socket);
+
+    private static native byte[] find(long connection, String name, long milliseconds);
+
+    private static native byte[] serve(long connection, String name, String descriptor, Object dispatcher);
+
+    static native byte[] call(long object, int code, byte[] request, long milliseconds, boolean isOneway);
+
+    static native byte[] descriptor(long object);
+
+    static native boolean alive(long object);
+
+    static native byte[] watch(long object, Object died);
+
+    static native void release(long number);
+}

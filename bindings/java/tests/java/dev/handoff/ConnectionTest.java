@@ -1,0 +1,148 @@
+package dev.handoff;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/**
+ * Calls and services, as a Java programmer is promised them. {@code $HANDOFF_SOCKET} leads to a manager with the
+ * service {@code test.rust}: 1 echoes every kind of value, 2 refuses, 3 waits, 4 ends its process, 5 counts.
+ */
+class ConnectionTest {
+    private final Connection connection = Connection.open();
+
+    @AfterEach
+    void close() {
+        connection.close();
+    }
+
+    @Test
+    void valuesOfEveryKindComeBack() {
+        try (RemoteObject rust = connection.find("test.rust", 0)) {
+            assertEquals("test.IRust", rust.getDescriptor());
+            assertTrue(rust.isAlive());
+            byte[] bytes = new byte[70_001];
+            bytes[70_000] = 9;
+            Parcel request = new Parcel();
+            request.writeBoolean(true);
+            request.writeInt(-7);
+            request.writeLong(1L << 40);
+            request.writeDouble(0.25);
+            request.writeString("Łódź 🦀");
+            request.writeByteArray(bytes);
+            Parcel reply = rust.call(1, request);
+            assertTrue(reply.readBoolean());
+            assertEquals(-7, reply.readInt());
+            assertEquals(1L << 40, reply.readLong());
+            assertEquals(0.25, reply.readDouble());
+            assertEquals("Łódź 🦀", reply.readString());
+            assertArrayEquals(bytes, reply.readByteArray());
+            assertEquals(0, reply.remaining());
+            assertThrows(BadParcelException.class, reply::readInt);
+            assertThrows(BadParcelException.class, reply::readString);
+        }
+    }
+
+    @Test
+    void failuresAreExceptionsOfTheirKind() {
+        RemoteObject rust = connection.find("test.rust", 0);
+        ServiceException refused = assertThrows(ServiceException.class, () -> rust.call(2, new Parcel()));
+        assertEquals(ServiceException.SERVICE_SPECIFIC, refused.getException());
+        assertEquals(42, refused.getSpecific());
+        assertEquals("as asked", refused.getMessage());
+        assertThrows(DeadlineException.class, () -> rust.call(3, new Parcel(), 50));
+        assertThrows(UnknownTransactionException.class, () -> rust.call(99, new Parcel()));
+        assertThrows(NoServiceException.class, () -> connection.find("test.nobody", 0));
+        rust.close();
+        assertFalse(rust.isAlive());
+        assertThrows(HandoffException.class, () -> rust.call(1, new Parcel()));
+        assertThrows(HandoffException.class, () -> Connection.open("/nowhere/manager.sock"));
+    }
+
+    @Test
+    void manyThreadsCallAtOnce() throws Exception {
+        ExecutorService threads = Executors.newFixedThreadPool(8);
+        try (RemoteObject rust = connection.find("test.rust", 0)) {
+            long began = System.nanoTime();
+            List<Future<?>> calls = new ArrayList<>();
+            for (int thread = 0; thread < 8; thread++) {
+                calls.add(threads.submit(() -> rust.call(3, new Parcel())));
+            }
+            for (Future<?> call : calls) {
+                call.get();
+            }
+            // Each waits 0.4 s: one after the other would be 3.2 s.
+            assertTrue(System.nanoTime() - began < 2_500_000_000L);
+        } finally {
+            threads.shutdown();
+        }
+    }
+
+    @Test
+    void aOnewayCallArrives() throws Exception {
+        try (RemoteObject rust = connection.find("test.rust", 0)) {
+            int before = rust.call(5, new Parcel()).readInt();
+            rust.callOneway(5, new Parcel());
+            long end = System.nanoTime() + 60_000_000_000L;
+            while (rust.call(5, new Parcel()).readInt() < before + 2) {
+                assertTrue(System.nanoTime() < end);
+            }
+        }
+    }
+
+    @Test
+    void javaServesJavaAndWhatItThrowsReachesTheCaller() {
+        connection.serve("test.java", "test.IJava", (caller, code, request, reply) -> {
+            switch (code) {
+                case 1:
+                    reply.writeInt(request.readInt() + 1);
+                    return;
+                case 2:
+                    throw new ServiceException(ServiceException.SECURITY, "not you");
+                case 3:
+                    throw new IllegalStateException("a fault, on purpose");
+                default:
+                    throw new UnknownTransactionException("none");
+            }
+        });
+        try (Connection other = Connection.open(); RemoteObject java = other.find("test.java", 0)) {
+            Parcel request = new Parcel();
+            request.writeInt(41);
+            assertEquals(42, java.call(1, request).readInt());
+            int[] exceptions = {ServiceException.BAD_PARCELABLE, ServiceException.SECURITY, ServiceException.ILLEGAL_STATE};
+            for (int code = 1; code <= 3; code++) {
+                int wanted = code;
+                ServiceException refused = assertThrows(ServiceException.class, () -> java.call(wanted, new Parcel()));
+                assertEquals(exceptions[code - 1], refused.getException());
+            }
+            assertThrows(UnknownTransactionException.class, () -> java.call(9, new Parcel()));
+        }
+    }
+
+    @Test
+    void theDeathOfAServiceIsHeard() throws Exception {
+        CountDownLatch died = new CountDownLatch(1);
+        CountDownLatch never = new CountDownLatch(1);
+        try (RemoteObject mortal = connection.find("test.mortal", 0)) {
+            RemoteObject.DeathWatch watch = mortal.onDeath(died::countDown);
+            mortal.onDeath(never::countDown).close();
+            assertThrows(DeadObjectException.class, () -> mortal.call(4, new Parcel()));
+            assertTrue(died.await(60, TimeUnit.SECONDS));
+            assertFalse(mortal.isAlive());
+            assertEquals(1, never.getCount());
+            watch.close();
+        }
+    }
+}
