@@ -19,8 +19,8 @@ use crate::{Error, Result, pool};
 /// What stands in front of a call's arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token<'a> {
-    /// The name of the interface that the caller means, as it stands in tokens.
-    pub(super) name: &'a [u8],
+    /// What [`token::of`] makes of the interface that the caller means.
+    pub(super) bytes: &'a [u8],
     /// The caller's priority goes along.
     pub(super) claims: bool,
 }
@@ -41,12 +41,12 @@ pub(super) fn transact(
     if claims {
         lend::write(&mut writer)?;
     }
-    if let Some(Token { name, .. }) = token {
-        token::write(&mut writer, process.domain, call.work_source, name)?;
+    if let Some(Token { bytes, .. }) = token {
+        token::write(&mut writer, call.work_source, bytes)?;
     }
     write(&mut writer)?;
     let objects = writer.finish();
-    let request = Request { handle: remote.handle(), call: *call, claims, buffer, objects };
+    let mut request = Request { handle: remote.handle(), call: *call, claims, buffer, objects };
     match (call.deadline, call.oneway) {
         (Some(within), false) => request.send_within(process, within, read),
         (_, oneway) => match request.send(process) {
@@ -60,6 +60,7 @@ pub(super) fn transact(
 }
 
 /// What the driver is told of a parcel, on either side of a call.
+#[inline]
 pub(super) fn described(
     buffer: &Buffer,
     outgoing: &Outgoing,
@@ -72,9 +73,9 @@ pub(super) fn described(
         code,
         flags,
         data_size: buffer.bytes.len() as u64,
-        offsets_size: (outgoing.offsets.len() * 8) as u64,
+        offsets_size: (outgoing.offsets().len() * 8) as u64,
         buffer: buffer.bytes.as_ptr() as u64,
-        offsets: outgoing.offsets.as_ptr() as u64,
+        offsets: outgoing.offsets().as_ptr() as u64,
         ..Transaction::default()
     }
 }
@@ -102,22 +103,24 @@ struct Request {
 
 impl Request {
     /// Sends it, and waits until it is taken (oneway) or answered.
-    fn send(mut self, process: &Arc<Process>) -> Result<Option<Delivered<'_>>> {
+    #[inline]
+    fn send<'p>(&mut self, process: &'p Arc<Process>) -> Result<Option<Delivered<'p>>> {
         let OutCall { code, oneway, clear_buffers, .. } = self.call;
-        let outgoing = objects::encode(process, &mut self.buffer.bytes, self.objects)?;
+        let outgoing = objects::encode(process, &mut self.buffer.bytes, std::mem::take(&mut self.objects))?;
         let flags = TF_ACCEPT_FDS
             | if oneway { TF_ONE_WAY } else { 0 }
             | if self.claims { lend::TF_CLAIM } else { 0 }
             | if clear_buffers { TF_CLEAR_BUF } else { 0 };
         let data = described(&self.buffer, &outgoing, self.handle.into(), code, flags);
-        say(process, Command::Transaction { data, gathered: outgoing.gathered });
+        say(process, Command::Transaction { data, gathered: outgoing.gathered() });
         let outcome = await_outcome(process, if oneway { Goal::Taken } else { Goal::Reply });
-        outgoing.pins.iter().for_each(|id| process.unpin(*id));
+        outgoing.unpin(process);
         outcome
     }
 
     /// Sends it on another thread, since the driver knows no deadlines; the reply is given back unread
     /// if this thread stopped to wait for it.
+    #[inline(never)]
     fn send_within(mut self, process: &Arc<Process>, within: Duration, read: ReadFn<'_>) -> Result<()> {
         // What is borrowed may be gone before the reply comes.
         let own = |(at, object)| match object {

@@ -49,6 +49,8 @@ pub(super) enum Command {
 
 impl Command {
     /// Appends the command to a write buffer.
+    // Where it is used the command is known, and nothing but its bytes is left.
+    #[inline(always)]
     pub(super) fn put(self, out: &mut Vec<u8>) {
         use Command::*;
         match self {

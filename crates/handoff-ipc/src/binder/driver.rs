@@ -1,6 +1,7 @@
 //! An open driver: its file, the buffer that it delivers parcels into, and the one ioctl of a call.
 #![allow(unsafe_code)]
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -212,9 +213,14 @@ impl Driver {
         Err(Error::io("cannot become the driver's context manager (is there one already?)", error))
     }
 
-    /// Writes commands, and with `read` waits for returns. Gives how much was read. What was not
-    /// consumed of `out` stays in it.
-    pub(super) fn write_read(&self, out: &mut Vec<u8>, read: &mut [u8]) -> Result<usize> {
+    /// Writes commands, and with `read` waits for returns. Gives what was read. What was not consumed of
+    /// `out` stays in it.
+    #[inline]
+    pub(super) fn write_read<'b>(
+        &self,
+        out: &mut Vec<u8>,
+        read: &'b mut [MaybeUninit<u8>],
+    ) -> Result<&'b [u8]> {
         loop {
             let mut both = WriteRead {
                 write_size: out.len() as u64,
@@ -233,12 +239,11 @@ impl Driver {
                 out.drain(..consumed);
             }
             if answer == 0 {
-                return Ok((both.read_consumed as usize).min(read.len()));
+                let heard = (both.read_consumed as usize).min(read.len());
+                // SAFETY: the driver wrote so many bytes, from the first on.
+                return Ok(unsafe { read[..heard].assume_init_ref() });
             }
-            let error = std::io::Error::last_os_error();
-            if error.kind() != std::io::ErrorKind::Interrupted {
-                return Err(Error::io("the Binder driver refused a command", error));
-            }
+            interrupted()?;
         }
     }
 
@@ -267,6 +272,7 @@ impl Driver {
     }
 
     /// A delivered span; `None` if it is not inside of the buffer.
+    #[inline]
     pub(super) fn delivered(&self, at: u64, len: u64) -> Option<SharedBytes<'_>> {
         if len == 0 {
             return Some(SharedBytes::from_slice(&[]));
@@ -278,6 +284,16 @@ impl Driver {
         }
         // SAFETY: just checked to lie inside the mapping, which lives as long as `self`.
         Some(unsafe { SharedBytes::new(self.buffer.as_ptr().add(offset), len) })
+    }
+}
+
+/// Whether the ioctl that just failed was only interrupted.
+#[cold]
+fn interrupted() -> Result<()> {
+    let error = std::io::Error::last_os_error();
+    match error.kind() {
+        std::io::ErrorKind::Interrupted => Ok(()),
+        _ => Err(Error::io("the Binder driver refused a command", error)),
     }
 }
 

@@ -14,6 +14,7 @@ mod driver;
 mod engine;
 mod freeze;
 mod lend;
+mod numbers;
 mod objects;
 mod process;
 mod remote;

@@ -16,23 +16,54 @@ use crate::parcel::{
 };
 use crate::{Error, Result};
 
-/// What a parcel holds while it is on its way out: objects to unpin, descriptors to close.
+/// What a parcel holds while it is on its way out: nothing, nearly always, which costs nothing.
 #[derive(Default)]
-pub(super) struct Outgoing {
-    pub(super) offsets: Vec<u64>,
-    pub(super) pins: Vec<u64>,
-    pub(super) fds: Vec<OwnedFd>,
+pub(super) struct Outgoing(Option<Box<Carried>>);
+
+/// Objects to unpin, descriptors to close.
+#[derive(Default)]
+struct Carried {
+    offsets: Vec<u64>,
+    pins: Vec<u64>,
+    fds: Vec<OwnedFd>,
     // Proxies whose handles stand in the parcel.
-    pub(super) proxies: Vec<Binder>,
+    proxies: Vec<Binder>,
     // Buffers that the driver takes from where they are, and the bytes that they take together there.
     buffers: Vec<Gathered>,
-    pub(super) gathered: u64,
+    gathered: u64,
 }
 
 impl Outgoing {
+    /// Whether there is anything.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Where objects stand in the parcel.
+    #[inline]
+    pub(super) fn offsets(&self) -> &[u64] {
+        self.0.as_ref().map_or(&[], |carried| &carried.offsets)
+    }
+
+    /// Bytes that the driver gathers beside the parcel.
+    #[inline]
+    pub(super) fn gathered(&self) -> u64 {
+        self.0.as_ref().map_or(0, |carried| carried.gathered)
+    }
+
+    /// Lets the process's own objects go that were kept for the parcel.
+    #[inline]
+    pub(super) fn unpin(&self, process: &Process) {
+        if let Some(carried) = &self.0 {
+            carried.pins.iter().for_each(|id| process.unpin(*id));
+        }
+    }
+
     /// Whether it must be known when the driver has taken the parcel over.
+    #[inline]
     pub(super) fn holds_something(&self) -> bool {
-        !self.pins.is_empty() || !self.fds.is_empty()
+        self.0.as_ref().is_some_and(|carried| !carried.pins.is_empty() || !carried.fds.is_empty())
     }
 }
 
@@ -46,12 +77,18 @@ fn flat(kind: u32, flags: u32, object: u64, cookie: u64) -> [u8; FLAT_OBJECT_SIZ
 }
 
 /// Puts a parcel's objects into its data, as the driver wants them.
+#[inline]
 pub(super) fn encode(
     process: &Arc<Process>,
     data: &mut [u8],
     objects: Vec<(u32, Object)>,
 ) -> Result<Outgoing> {
-    let mut out = Outgoing::default();
+    if objects.is_empty() { Ok(Outgoing(None)) } else { encode_some(process, data, objects) }
+}
+
+#[inline(never)]
+fn encode_some(process: &Arc<Process>, data: &mut [u8], objects: Vec<(u32, Object)>) -> Result<Outgoing> {
+    let mut out = Box::<Carried>::default();
     for (offset, object) in objects {
         out.offsets.push(offset.into());
         let bytes = match object {
@@ -102,7 +139,7 @@ pub(super) fn encode(
         let at = offset as usize;
         data[at..at + FLAT_OBJECT_SIZE].copy_from_slice(&bytes);
     }
-    Ok(out)
+    Ok(Outgoing(Some(out)))
 }
 
 /// Makes buffer objects say where their buffers are now.

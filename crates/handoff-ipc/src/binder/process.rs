@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::command::Command;
 use super::driver::Driver;
+use super::numbers::NumberMap;
 use super::remote::BinderRemote;
 use super::serve;
 use super::talk;
@@ -45,7 +46,7 @@ pub(super) struct Process {
     pub(super) driver: Driver,
     /// By whose rules the driver is used.
     pub(super) domain: Domain,
-    given: Mutex<HashMap<u64, Given>>,
+    given: Mutex<NumberMap<Given>>,
     proxies: Mutex<HashMap<u32, Weak<BinderRemote>>>,
     // Those that the driver is to tell something of, by their cookies.
     told: Mutex<HashMap<u64, Weak<BinderRemote>>>,

@@ -30,8 +30,8 @@ pub(super) struct BinderRemote {
     process: Arc<Process>,
     handle: u32,
     cookie: u64,
-    // The interface's name as it stands in tokens.
-    name: OnceLock<Box<[u8]>>,
+    // What stands in front of each call's arguments.
+    token: OnceLock<Box<[u8]>>,
     takes_claims: OnceLock<bool>,
     dead: AtomicBool,
     recipients: Mutex<Recipients>,
@@ -46,7 +46,7 @@ impl BinderRemote {
             process,
             handle,
             cookie,
-            name: OnceLock::new(),
+            token: OnceLock::new(),
             takes_claims: OnceLock::new(),
             dead: AtomicBool::new(false),
             recipients: Mutex::default(),
@@ -91,23 +91,23 @@ impl BinderRemote {
         }
     }
 
-    /// The interface that stands in front of each call: asked for once, before the first.
+    /// The token with the object's interface, which is asked for once, before the first call.
     #[inline]
-    fn name(&self) -> Result<&[u8]> {
-        match self.name.get() {
+    fn interface(&self) -> Result<&[u8]> {
+        match self.token.get() {
             Some(known) => Ok(known),
-            None => self.ask_name(),
+            None => self.ask_interface(),
         }
     }
 
     #[cold]
-    fn ask_name(&self) -> Result<&[u8]> {
+    fn ask_interface(&self) -> Result<&[u8]> {
         let mut found = String::new();
         call::transact(self, &OutCall::of(dispatch::INTERFACE), None, &mut |_| Ok(()), &mut |reply| {
             found = reply.read()?;
             Ok(())
         })?;
-        Ok(self.name.get_or_init(|| token::name(&found)))
+        Ok(self.token.get_or_init(|| token::of(self.process.domain, &found)))
     }
 
     /// Where a recipient is to be taken back from, once it is in place.
@@ -125,7 +125,7 @@ impl BinderRemote {
     /// What stands in front of a call's arguments.
     fn token(&self) -> Result<Token<'_>> {
         let claims = self.process.lends() && self.takes_claims()?;
-        Ok(Token { name: self.name()?, claims })
+        Ok(Token { bytes: self.interface()?, claims })
     }
 
     /// Whether calls are to carry their caller's priority: asked once, and only by a process that lends.

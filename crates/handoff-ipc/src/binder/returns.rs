@@ -1,16 +1,16 @@
 //! What the driver tells this process (`BR_*`), and how it is read out of a read buffer.
 
-use super::uapi::{FROZEN_STATE, PTR_COOKIE, TRANSACTION, Transaction, io, ior};
+use super::uapi::{FROZEN_STATE, PTR_COOKIE, TRANSACTION, io, ior};
 use crate::{Error, Result};
 
-/// A return.
+/// A return; a transaction stays where it was read to until somebody wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Return {
+pub(super) enum Return<'a> {
     Error(i32),
     Ok,
     /// A call to serve, and where its caller's security context stands, if it was asked for.
-    Transaction(Transaction, Option<u64>),
-    Reply(Transaction),
+    Transaction(&'a [u8; TRANSACTION], Option<u64>),
+    Reply(&'a [u8; TRANSACTION]),
     DeadReply,
     Complete,
     IncRefs(u64, u64),
@@ -65,40 +65,48 @@ impl<'a> Returns<'a> {
         Returns(bytes)
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (head, rest) = self
-            .0
-            .split_first_chunk::<N>()
-            .ok_or_else(|| Error::Protocol("the driver returned half a command".into()))?;
-        self.0 = rest;
-        Ok(*head)
+    #[inline(always)]
+    fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
+        match self.0.split_first_chunk::<N>() {
+            Some((head, rest)) => {
+                self.0 = rest;
+                Ok(head)
+            }
+            None => Err(half()),
+        }
     }
 
+    #[inline]
     fn word(&mut self) -> Result<u32> {
-        self.take().map(u32::from_ne_bytes)
+        self.take().map(|bytes| u32::from_ne_bytes(*bytes))
     }
 
     fn long(&mut self) -> Result<u64> {
-        self.take().map(u64::from_ne_bytes)
-    }
-
-    fn transaction(&mut self) -> Result<Transaction> {
-        self.take().map(|bytes| Transaction::from_bytes(&bytes))
+        self.take().map(|bytes| u64::from_ne_bytes(*bytes))
     }
 
     /// The next return; `None` at the end.
-    #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<Return>> {
+    // A few instructions where it is used, and a copy of its result through memory where it is called.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Result<Option<Return<'a>>> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let number = self.word()?;
-        let found = match number {
+        // What every call brings; everything else is out of its way.
+        Ok(Some(match number {
             BR_NOOP => Return::Noop,
             BR_TRANSACTION_COMPLETE => Return::Complete,
-            BR_TRANSACTION => Return::Transaction(self.transaction()?, None),
-            BR_REPLY => Return::Reply(self.transaction()?),
-            BR_TRANSACTION_SEC_CTX => Return::Transaction(self.transaction()?, Some(self.long()?)),
+            BR_TRANSACTION => Return::Transaction(self.take()?, None),
+            BR_REPLY => Return::Reply(self.take()?),
+            _ => self.other(number)?,
+        }))
+    }
+
+    #[inline(never)]
+    fn other(&mut self, number: u32) -> Result<Return<'a>> {
+        let found = match number {
+            BR_TRANSACTION_SEC_CTX => Return::Transaction(self.take()?, Some(self.long()?)),
             BR_ERROR => Return::Error(self.word()?.cast_signed()),
             BR_OK => Return::Ok,
             BR_DEAD_REPLY => Return::DeadReply,
@@ -128,12 +136,18 @@ impl<'a> Returns<'a> {
                 Return::Unknown(number)
             }
         };
-        Ok(Some(found))
+        Ok(found)
     }
+}
+
+#[cold]
+fn half() -> Error {
+    Error::Protocol("the driver returned half a command".into())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::uapi::Transaction;
     use super::*;
     use proptest::prelude::*;
 
@@ -154,8 +168,8 @@ mod tests {
         bytes.extend([0; 8]);
         let mut returns = Returns::new(&bytes);
         assert_eq!(returns.next().unwrap(), Some(Return::Noop));
-        assert_eq!(returns.next().unwrap(), Some(Return::Reply(data)));
-        assert_eq!(returns.next().unwrap(), Some(Return::Transaction(data, Some(9))));
+        assert_eq!(returns.next().unwrap(), Some(Return::Reply(&data.to_bytes())));
+        assert_eq!(returns.next().unwrap(), Some(Return::Transaction(&data.to_bytes(), Some(9))));
         assert_eq!(returns.next().unwrap(), Some(Return::FrozenBinder { cookie: 5, frozen: true }));
         assert_eq!(returns.next().unwrap(), Some(Return::Unknown(newer)), "of a newer kernel");
         assert_eq!(returns.next().unwrap(), None);

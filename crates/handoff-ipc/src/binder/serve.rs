@@ -1,5 +1,6 @@
 //! Calls that a thread serves, and what else the driver says to it.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::call::described;
@@ -29,11 +30,14 @@ pub(super) fn serve(process: &Arc<Process>, entry: Command) {
 
 /// Hears what there is, waiting for it if there is nothing, and acts on it.
 fn hear(process: &Arc<Process>) -> Result<()> {
-    let mut buffer = [0; READ];
-    let heard = exchange(process, &mut buffer)?;
-    let mut returns = Returns::new(&buffer[..heard]);
+    let mut buffer = [MaybeUninit::uninit(); READ];
+    let mut returns = Returns::new(exchange(process, &mut buffer)?);
     while let Some(next) = returns.next()? {
-        execute(process, next)?;
+        match next {
+            Return::Noop | Return::Complete => {}
+            Return::Transaction(data, context) => answer(process, Transaction::from_bytes(data), context)?,
+            other => execute(process, other)?,
+        }
     }
     Ok(())
 }
@@ -47,9 +51,10 @@ pub(super) fn hear_and_answer(process: &Arc<Process>) -> Result<()> {
 }
 
 /// What the driver says to any thread at any time.
-pub(super) fn execute(process: &Arc<Process>, what: Return) -> Result<()> {
+#[inline(never)]
+pub(super) fn execute(process: &Arc<Process>, what: Return<'_>) -> Result<()> {
     match what {
-        Return::Transaction(data, context) => answer(process, data, context)?,
+        Return::Transaction(data, context) => answer(process, Transaction::from_bytes(data), context)?,
         Return::IncRefs(object, cookie) => {
             process.count(object, 0, 1);
             say(process, Command::IncRefsDone(object, cookie));
@@ -102,7 +107,7 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
     buffer.secret = clears != 0;
     let outcome = delivered.read(|request, extent| {
         let mut writer = buffer.writer(process, extent);
-        let node = process.node(data.cookie).ok_or(Error::UnknownObject(data.cookie))?;
+        let Some(node) = process.node(data.cookie) else { return Err(Error::UnknownObject(data.cookie)) };
         if data.code == lend::ASK && process.lends() {
             return Ok(writer.finish());
         }
@@ -144,7 +149,7 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
         }
     };
     let reply = described(&buffer, &outgoing, 0, 0, flags | clears);
-    let command = Command::Reply { data: reply, gathered: outgoing.gathered };
+    let command = Command::Reply { data: reply, gathered: outgoing.gathered() };
     if !outgoing.holds_something() {
         // The command is written with the ioctl that waits for the next call, and so is the one that gives
         // the request back, after it: the reply may refer to what the request brought.
@@ -154,7 +159,7 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
     }
     say(process, command);
     let taken = await_outcome(process, Goal::Taken).map(drop);
-    outgoing.pins.iter().for_each(|id| process.unpin(*id));
+    outgoing.unpin(process);
     match taken {
         // The caller is gone, frozen or has no room: the driver told it.
         Ok(()) | Err(Error::Dead | Error::Frozen | Error::TooLarge { .. } | Error::Io { .. }) => Ok(()),

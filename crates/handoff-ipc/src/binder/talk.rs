@@ -2,6 +2,7 @@
 //! for. `call.rs` makes calls with it and `serve.rs` serves them, nested in each other to any depth.
 
 use std::cell::{Cell, RefCell};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -29,8 +30,12 @@ const KEEP: usize = 256 << 10;
 struct Talk {
     process: Arc<Process>,
     out: Vec<u8>,
-    /// What must stay until the driver has read `out`.
-    kept: Kept,
+    /// The parcel of a reply in `out`; afterwards, memory for another.
+    reply: Buffer,
+    /// `out` has a reply.
+    replies: bool,
+    /// What else must stay until the driver has read `out`.
+    kept: Option<Box<Kept>>,
     /// Bytes of large parcels that `out` gives back.
     freed: u64,
 }
@@ -39,30 +44,31 @@ struct Talk {
 /// for one: never while the thread's conversation is borrowed.
 #[derive(Default)]
 struct Kept {
-    /// The parcel of a reply.
-    reply: Option<(Buffer, Outgoing)>,
+    /// What the parcel of a reply refers to.
+    reply: Outgoing,
     /// New proxies: their references must not be given back before they are taken.
     proxies: Vec<Arc<BinderRemote>>,
 }
 
-impl Kept {
-    #[inline]
-    fn take(&mut self) -> Self {
-        Kept {
-            reply: self.reply.take(),
-            // Without touching the vector in the usual case.
-            proxies: if self.proxies.is_empty() { Vec::new() } else { std::mem::take(&mut self.proxies) },
-        }
-    }
-}
-
 impl Talk {
     fn new(process: &Arc<Process>) -> Self {
-        Talk { process: Arc::clone(process), out: Vec::with_capacity(READ), kept: Kept::default(), freed: 0 }
+        Talk {
+            process: Arc::clone(process),
+            out: Vec::with_capacity(READ),
+            reply: Buffer::default(),
+            replies: false,
+            kept: None,
+            freed: 0,
+        }
     }
 
     /// Everything in `out` was read.
+    #[inline]
     fn was_said(&mut self) {
+        self.replies = false;
+        if self.reply.secret || self.reply.bytes.capacity() > KEEP {
+            self.reply = Buffer::default();
+        }
         if self.freed != 0 {
             self.process.unfreed.fetch_sub(std::mem::take(&mut self.freed), Ordering::Relaxed);
         }
@@ -70,9 +76,9 @@ impl Talk {
 
     /// Says what there is to say now. Gives what need not be kept any longer.
     #[must_use]
-    fn flush(&mut self) -> Kept {
+    fn flush(&mut self) -> Option<Box<Kept>> {
         if self.out.is_empty() {
-            return Kept::default();
+            return None;
         }
         // A driver that refuses has buried the process: nothing is left to say.
         drop(self.process.driver.write_read(&mut self.out, &mut []));
@@ -139,15 +145,20 @@ pub(super) fn say_acquire(process: &Arc<Process>, handle: u32, proxy: Arc<Binder
     pending(process, |talk| {
         Command::IncRefs(handle).put(&mut talk.out);
         Command::Acquire(handle).put(&mut talk.out);
-        talk.kept.proxies.push(proxy);
+        talk.kept.get_or_insert_default().proxies.push(proxy);
     });
 }
 
 /// Has the next ioctl say a reply, whose parcel is kept until then.
+#[inline]
 pub(super) fn say_reply(process: &Arc<Process>, command: Command, buffer: Buffer, outgoing: Outgoing) {
     pending(process, |talk| {
         command.put(&mut talk.out);
-        talk.kept.reply = Some((buffer, outgoing));
+        talk.reply = buffer;
+        talk.replies = true;
+        if !outgoing.is_empty() {
+            talk.kept.get_or_insert_default().reply = outgoing;
+        }
     });
 }
 
@@ -159,7 +170,10 @@ pub(super) fn flush(process: &Arc<Process>) {
 
 /// Says what is pending and hears what there is.
 #[inline]
-pub(super) fn exchange(process: &Arc<Process>, buffer: &mut [u8; READ]) -> Result<usize> {
+pub(super) fn exchange<'b>(
+    process: &Arc<Process>,
+    buffer: &'b mut [MaybeUninit<u8>; READ],
+) -> Result<&'b [u8]> {
     // Nothing of this process runs while the driver has the floor: what is pending can stay in place.
     let (heard, said) = pending(process, |talk| {
         let heard = process.driver.write_read(&mut talk.out, buffer);
@@ -198,7 +212,12 @@ impl Buffer {
 }
 
 impl Drop for Buffer {
+    #[inline]
     fn drop(&mut self) {
+        // Nothing to keep, and nothing to free.
+        if self.bytes.capacity() == 0 {
+            return;
+        }
         if self.secret {
             self.bytes.fill(0);
             // Seen by nobody, the zeros might be left out.
@@ -266,11 +285,11 @@ impl Drop for Delivered<'_> {
                 talk.freed += size;
                 let waiting = self.process.unfreed.fetch_add(size, Ordering::Relaxed) + size;
                 // A reply goes out at once anyway.
-                if waiting > MUCH && talk.kept.reply.is_none() {
+                if waiting > MUCH && !talk.replies {
                     return talk.flush();
                 }
             }
-            Kept::default()
+            None
         });
         drop(said);
     }
@@ -287,33 +306,35 @@ pub(super) enum Goal {
 
 /// Waits until the driver has taken a command, or the reply is here; serves nested calls meanwhile.
 pub(super) fn await_outcome(process: &Arc<Process>, goal: Goal) -> Result<Option<Delivered<'_>>> {
-    let mut buffer = [0; READ];
+    let mut buffer = [MaybeUninit::uninit(); READ];
     loop {
-        let heard = exchange(process, &mut buffer)?;
-        let mut returns = Returns::new(&buffer[..heard]);
-        let mut outcome = None;
+        let mut returns = Returns::new(exchange(process, &mut buffer)?);
+        let (mut taken, mut reply, mut failed) = (false, None, None);
         while let Some(next) = returns.next()? {
             match next {
                 Return::Noop => {}
-                Return::Complete if goal == Goal::Taken => outcome = Some(Ok(None)),
-                Return::Complete => {}
+                Return::Complete => taken |= goal == Goal::Taken,
+                Return::Reply(data) => reply = Some(data),
                 Return::OnewaySpamSuspect => {
                     suspected();
-                    if goal == Goal::Taken {
-                        outcome = Some(Ok(None));
-                    }
+                    taken |= goal == Goal::Taken;
                 }
-                Return::PendingFrozen => outcome = Some(Ok(None)),
-                Return::Reply(data) => outcome = Some(Ok(Some(Delivered::new(process, data)))),
-                Return::DeadReply => outcome = Some(Err(Error::Dead)),
-                Return::FrozenReply => outcome = Some(Err(Error::Frozen)),
-                Return::FailedReply => outcome = Some(Err(failure(process))),
-                Return::Error(error) => outcome = Some(Err(Error::from_status_t(error, "the driver", 0))),
+                Return::PendingFrozen => taken = true,
+                Return::DeadReply => failed = Some(Error::Dead),
+                Return::FrozenReply => failed = Some(Error::Frozen),
+                Return::FailedReply => failed = Some(failure(process)),
+                Return::Error(error) => failed = Some(Error::from_status_t(error, "the driver", 0)),
                 other => serve::execute(process, other)?,
             }
         }
-        if let Some(outcome) = outcome {
-            return outcome;
+        if let Some(data) = reply {
+            return Ok(Some(Delivered::new(process, Transaction::from_bytes(data))));
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if taken {
+            return Ok(None);
         }
     }
 }

@@ -15,7 +15,18 @@ const VENDOR_HEADER: i32 = i32::from_be_bytes(*b"VNDR");
 /// "RECO", of the recovery.
 const RECOVERY_HEADER: i32 = i32::from_be_bytes(*b"RECO");
 
-/// An interface's name as it stands in each token, so that no call has to encode it again.
+/// The token of calls that no other user is behind: what nearly every call begins with, so that none has to
+/// encode it again.
+pub(super) fn of(domain: Domain, descriptor: &str) -> Box<[u8]> {
+    let header = if domain == Domain::Vendor { VENDOR_HEADER } else { HEADER };
+    [STRICT_MODE, NO_WORK_SOURCE, header]
+        .into_iter()
+        .flat_map(i32::to_le_bytes)
+        .chain(name(descriptor))
+        .collect()
+}
+
+/// An interface's name as it stands in each token.
 pub(super) fn name(descriptor: &str) -> Box<[u8]> {
     let mut bytes = Vec::new();
     let mut writer = Writer::growing(&mut bytes);
@@ -26,17 +37,13 @@ pub(super) fn name(descriptor: &str) -> Box<[u8]> {
     bytes.into()
 }
 
-/// Puts a token for the interface whose [`name`] this is.
-pub(super) fn write(
-    to: &mut Writer<'_>,
-    domain: Domain,
-    work_source: Option<u32>,
-    name: &[u8],
-) -> Result<()> {
+/// Puts a token; one that [`of`] made, with this work source.
+#[inline]
+pub(super) fn write(to: &mut Writer<'_>, work_source: Option<u32>, token: &[u8]) -> Result<()> {
+    let Some(user) = work_source else { return to.write_raw(token) };
     to.write_i32(STRICT_MODE)?;
-    to.write_i32(work_source.map_or(NO_WORK_SOURCE, u32::cast_signed))?;
-    to.write_i32(if domain == Domain::Vendor { VENDOR_HEADER } else { HEADER })?;
-    to.write_raw(name)
+    to.write_i32(user.cast_signed())?;
+    to.write_raw(token.get(8..).unwrap_or_default())
 }
 
 /// Reads a token and checks that the caller means this interface. Gives its work source.
@@ -65,7 +72,7 @@ mod tests {
     fn token(domain: Domain, work_source: Option<u32>, descriptor: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut writer = Writer::growing(&mut bytes);
-        write(&mut writer, domain, work_source, &name(descriptor)).unwrap();
+        write(&mut writer, work_source, &of(domain, descriptor)).unwrap();
         writer.finish();
         bytes
     }
