@@ -23,6 +23,8 @@ pub(crate) fn pack(host: &Path, name: &str) -> Result<(File, u64), GuestError> {
     // No owners and times of the host: the guest's root owns what is put there.
     builder.mode(tar::HeaderMode::Deterministic);
     builder.follow_symlinks(false);
+    // Holes as zeros: the guest's tar, which is busybox's, does not know GNU's sparse members.
+    builder.sparse(false);
     let packed = if data.is_dir() {
         builder.append_dir_all(name, host)
     } else {
@@ -146,6 +148,25 @@ mod tests {
         assert_eq!(fetched, Fetched { files: 1, left_out: vec![] });
         assert_eq!(std::fs::read_to_string(&target).expect("there"), "42");
         assert_eq!(std::fs::read_dir(folder.path().join("new")).expect("a folder").count(), 1);
+    }
+
+    #[test]
+    fn a_file_with_holes_is_packed_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("holes");
+        let made = File::create(&file).expect("a file");
+        // A hole of two blocks and more on any file system, and data behind it.
+        made.set_len(4 << 20).expect("longer");
+        std::os::unix::fs::FileExt::write_all_at(&made, b"end", (4 << 20) - 3).expect("written");
+        let (packed, _) = pack(&file, "holes").expect("packed");
+        let mut archive = tar::Archive::new(packed);
+        let members: Vec<_> = archive
+            .entries()
+            .expect("an archive")
+            .map(|entry| entry.expect("a member"))
+            .map(|entry| (entry.header().entry_type(), entry.size()))
+            .collect();
+        assert_eq!(members, [(Regular, 4 << 20)]);
     }
 
     #[test]
