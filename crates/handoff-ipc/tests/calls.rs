@@ -229,6 +229,61 @@ fn a_oneway_call_that_nobody_keeps_up_with_is_refused() {
     assert_eq!(echo(&w.root, b"sync goes on").unwrap(), b"sync goes on");
 }
 
+fn records(of: &Binder) -> Vec<i32> {
+    of.call(TAKE_RECORDS, |_| Ok(()), |r| r.read()).unwrap()
+}
+
+fn send_records(to: &Binder, numbers: std::ops::Range<i32>) {
+    for n in numbers {
+        while let Err(error) = to.oneway(RECORD, |w| w.write(&n)) {
+            assert!(matches!(error, Error::OnewayFull(_)), "{error}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn oneway_calls_wait_for_their_own_object_alone() {
+    let w = world();
+    let other: Binder = w.root.call(SELF, |_| Ok(()), |r| r.read()).unwrap();
+    for round in 0..20 {
+        // So many to one object that its thread expects no others.
+        send_records(&w.root, 0..30);
+        let mut seen = Vec::new();
+        eventually("the calls to the first object are served", || {
+            seen.extend(records(&w.root));
+            seen.len() == 30
+        });
+        send_records(&other, round..round + 1);
+        let mut seen = Vec::new();
+        eventually("the call to the second object is served", || {
+            seen.extend(records(&other));
+            !seen.is_empty()
+        });
+        assert_eq!(seen, [round]);
+    }
+    w.root.oneway(SLEEP_MS, |p| p.write(&60_000)).unwrap();
+    send_records(&w.root, 0..1);
+    send_records(&other, 0..1);
+    eventually("the second object is served while the first sleeps", || records(&other) == [0]);
+    assert!(records(&w.root).is_empty(), "what comes after a call to the same object waits for it");
+}
+
+#[test]
+fn what_was_sent_before_the_end_is_served() {
+    let w = world();
+    let other = engine(&w.place.socket());
+    let root = other.context_object().unwrap();
+    send_records(&root, 0..500);
+    drop((root, other));
+    let mut seen = Vec::new();
+    eventually("all that was sent is served", || {
+        seen.extend(records(&w.root));
+        seen.len() == 500
+    });
+    assert_eq!(seen, (0..500).collect::<Vec<_>>());
+}
+
 #[test]
 fn objects_of_a_third_process_are_called_directly() {
     let mut w = world();

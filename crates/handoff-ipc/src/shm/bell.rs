@@ -5,6 +5,10 @@
 //! that goes away says so first and then looks once more: either it sees the record, or the sender
 //! sees that nobody looks.
 //!
+//! A thread that serves calls says whose they are. It looks again when it has served them, and until
+//! then another call to that object would have to wait in its queue all the same: such a call waits
+//! in the ring, and its sender has nothing to do. A call to any other object needs a thread.
+//!
 //! The word lies in memory that the peer may scribble on. A wrong value costs the peer's own calls
 //! a wake-up, and nobody else anything.
 
@@ -18,6 +22,12 @@ const ATTENDED: u32 = 1;
 pub(crate) const ASLEEP: u32 = 2;
 /// Nobody looks, but somebody rang.
 const RUNG: u32 = 3;
+/// A thread serves the object whose number is this much less.
+const SERVING: u32 = 4;
+
+/// Looks at a word that changes meanwhile; each costs the sender a cache miss, and a peer that
+/// scribbles must not keep it for ever.
+const MOST_LOOKS: usize = 16;
 
 /// What a sender has left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,26 +40,31 @@ pub(crate) enum Rang {
     Tell,
 }
 
-/// After a record was made visible.
-#[inline]
-pub(crate) fn ring(bell: &AtomicU32) -> Rang {
-    // The receiver sets the bell, fences and looks for records; here it is the other way round.
-    fence(Ordering::SeqCst);
-    match bell.load(Ordering::Acquire) {
-        ATTENDED | RUNG => Rang::Heard,
-        ASLEEP => match bell.compare_exchange(ASLEEP, ATTENDED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Rang::Wake,
-            // Another sender woke it, or it woke by itself: then it looks once more before it leaves.
-            Err(_) => Rang::Heard,
-        },
-        _ => call_back(bell),
-    }
+/// What the word says while `node` is served. Objects with the largest numbers have no such word.
+fn serving(node: u64) -> Option<u32> {
+    u32::try_from(node).ok()?.checked_add(SERVING)
 }
 
-/// The receiver left records behind.
+/// After a record for `node` was made visible. A `patient` one may wait until the calls before it were
+/// served.
 #[inline]
-pub(crate) fn call_back(bell: &AtomicU32) -> Rang {
-    if bell.swap(RUNG, Ordering::AcqRel) == RUNG { Rang::Heard } else { Rang::Tell }
+pub(crate) fn ring(bell: &AtomicU32, node: u64, patient: bool) -> Rang {
+    // The receiver sets the bell, fences and looks for records; here it is the other way round.
+    fence(Ordering::SeqCst);
+    for _ in 0..MOST_LOOKS {
+        let said = bell.load(Ordering::Acquire);
+        // Exchanged, never just set: a thread may have come, and gone to sleep, meanwhile.
+        let (next, then) = match said {
+            ATTENDED | RUNG => return Rang::Heard,
+            said if patient && Some(said) == serving(node) => return Rang::Heard,
+            ASLEEP => (ATTENDED, Rang::Wake),
+            _ => (RUNG, Rang::Tell),
+        };
+        if bell.compare_exchange(said, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return then;
+        }
+    }
+    Rang::Tell
 }
 
 /// A thread looks from now on. It looks for records after this.
@@ -59,11 +74,42 @@ pub(crate) fn attend(bell: &AtomicU32) {
     fence(Ordering::SeqCst);
 }
 
+/// The thread is about to serve `node`. It looks for records once more before it does; calls to
+/// `node` alone may wait in the ring after that.
+#[inline]
+pub(crate) fn serve(bell: &AtomicU32, node: u64) {
+    bell.store(serving(node).unwrap_or(UNATTENDED), Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+}
+
+/// True if the word still says that `node` is served: then every other object's call rings.
+#[inline]
+pub(crate) fn serves(bell: &AtomicU32, node: u64) -> bool {
+    Some(bell.load(Ordering::Acquire)) == serving(node)
+}
+
+/// After the thread has let others at the ring. True if somebody rang: whoever was sent may have
+/// found this thread still there, and has gone.
+#[inline]
+pub(crate) fn was_rung(bell: &AtomicU32) -> bool {
+    // Pairs with that of `arrive`.
+    fence(Ordering::SeqCst);
+    bell.load(Ordering::Acquire) == RUNG
+}
+
+/// A thread that was sent to the ring is about to see whether another is there.
+#[inline]
+pub(crate) fn arrive() {
+    fence(Ordering::SeqCst);
+}
+
 /// The thread found no record and wants to sleep on the word while it is [`ASLEEP`]. False: a sender
 /// rang, look again. It looks for records once more before it sleeps.
 #[inline]
 pub(crate) fn may_sleep(bell: &AtomicU32) -> bool {
-    let said = bell.compare_exchange(ATTENDED, ASLEEP, Ordering::SeqCst, Ordering::Acquire).is_ok();
+    let said = bell.load(Ordering::Acquire);
+    let quiet = said == ATTENDED || said >= SERVING;
+    let said = quiet && bell.compare_exchange(said, ASLEEP, Ordering::SeqCst, Ordering::Acquire).is_ok();
     fence(Ordering::SeqCst);
     said
 }
@@ -74,8 +120,7 @@ pub(crate) fn was_woken(bell: &AtomicU32) -> bool {
     bell.load(Ordering::Acquire) != ASLEEP
 }
 
-/// The thread goes. It looks for records once more after this, and stays or calls one back if there
-/// are any.
+/// The thread goes. It looks for records once more after this, and stays if there are any.
 #[inline]
 pub(crate) fn leave(bell: &AtomicU32) {
     bell.store(UNATTENDED, Ordering::SeqCst);
@@ -89,27 +134,52 @@ mod tests {
     #[test]
     fn a_thread_is_asked_for_once() {
         let bell = AtomicU32::new(0);
-        assert_eq!(ring(&bell), Rang::Tell);
-        assert_eq!(ring(&bell), Rang::Heard, "the first to ring has asked");
+        assert_eq!(ring(&bell, 1, true), Rang::Tell);
+        assert_eq!(ring(&bell, 1, true), Rang::Heard, "the first to ring has asked");
+        assert!(was_rung(&bell));
         attend(&bell);
-        assert_eq!(ring(&bell), Rang::Heard);
+        assert_eq!(ring(&bell, 1, true), Rang::Heard);
         assert!(may_sleep(&bell) && !was_woken(&bell));
-        assert_eq!(ring(&bell), Rang::Wake);
+        assert_eq!(ring(&bell, 1, true), Rang::Wake);
         assert!(was_woken(&bell));
-        assert_eq!(ring(&bell), Rang::Heard, "it is awake");
+        assert_eq!(ring(&bell, 1, true), Rang::Heard, "it is awake");
         leave(&bell);
-        assert_eq!(ring(&bell), Rang::Tell);
+        assert_eq!(ring(&bell, 1, true), Rang::Tell);
         assert!(!may_sleep(&bell), "somebody rang meanwhile");
+    }
+
+    #[test]
+    fn a_call_to_the_object_that_is_served_waits_and_no_other() {
+        let bell = AtomicU32::new(0);
+        serve(&bell, 7);
+        assert!(serves(&bell, 7) && !serves(&bell, 8));
+        assert_eq!(ring(&bell, 7, true), Rang::Heard);
+        assert_eq!(ring(&bell, 7, false), Rang::Tell, "the ring fills up");
+        serve(&bell, 7);
+        assert_eq!(ring(&bell, 8, true), Rang::Tell);
+        serve(&bell, 7);
+        assert!(may_sleep(&bell));
+        assert_eq!(ring(&bell, 7, true), Rang::Wake);
+    }
+
+    #[test]
+    fn the_largest_numbers_are_rung_for() {
+        for node in [u64::from(u32::MAX) - 3, u64::from(u32::MAX), u64::MAX] {
+            let bell = AtomicU32::new(0);
+            serve(&bell, node);
+            assert!(!serves(&bell, node));
+            assert_eq!(ring(&bell, node, true), Rang::Tell, "{node}");
+        }
     }
 
     #[test]
     fn a_scribbled_word_is_rung() {
         let bell = AtomicU32::new(0xdead_beef);
-        assert_eq!(ring(&bell), Rang::Tell);
+        assert_eq!(ring(&bell, 1, true), Rang::Tell);
     }
 }
 
-/// Every interleaving of a sender and the threads that are sent to a ring. `serve` below is what
+/// Every interleaving of a sender and the threads that are sent to a ring. `attend_ring` below is what
 /// `Receiver::attend` does, with a count in place of records.
 #[cfg(all(test, loom))]
 mod loom_model {
@@ -118,37 +188,78 @@ mod loom_model {
     use loom::sync::Arc;
     use loom::thread;
 
+    /// The object of the first record, and of the second.
+    const NODES: [u64; 2] = [1, 2];
+
     struct Ring {
         bell: AtomicU32,
         written: AtomicU32,
         taken: AtomicU32,
+        /// 1 while a thread is at the ring.
+        there: AtomicU32,
         /// Threads that were asked for.
         wanted: AtomicU32,
     }
 
-    fn send(ring: &Ring, upto: u32) {
+    fn want(ring: &Ring) {
+        ring.wanted.fetch_add(1, Ordering::AcqRel);
+        sync::wake(&ring.wanted);
+    }
+
+    fn send(ring: &Ring, upto: u32, node: u64) {
         ring.written.store(upto, Ordering::Release);
-        match super::ring(&ring.bell) {
+        match super::ring(&ring.bell, node, true) {
             Rang::Heard => {}
             Rang::Wake => sync::wake(&ring.bell),
-            Rang::Tell => {
-                ring.wanted.fetch_add(1, Ordering::AcqRel);
-                sync::wake(&ring.wanted);
-            }
+            Rang::Tell => want(ring),
         }
     }
 
-    fn drain(ring: &Ring) {
-        ring.taken.store(ring.written.load(Ordering::Acquire), Ordering::Release);
+    /// Takes out what is there. True if the first record was among it.
+    fn drain(ring: &Ring) -> bool {
+        let written = ring.written.load(Ordering::Acquire);
+        let before = ring.taken.load(Ordering::Relaxed);
+        if written != before {
+            // Exchanged: a handler sleeps on it, and the model's futex knows only exchanges for sure.
+            ring.taken.swap(written, Ordering::AcqRel);
+            sync::wake(&ring.taken);
+        }
+        before == 0 && written > 0
+    }
+
+    fn let_go(ring: &Ring) {
+        ring.there.store(0, Ordering::Release);
+        if was_rung(&ring.bell) {
+            want(ring);
+        }
+    }
+
+    fn come(ring: &Ring) -> bool {
+        ring.there.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// One thread's stay at the ring. It ends with the second record, after which nobody would wake
-    /// it, or, if it is not patient, with the first sleep that nobody interrupts.
-    fn serve(ring: &Ring, patient: bool) {
+    /// it, or, if it is not patient, with the first sleep that nobody interrupts. `handler` serves
+    /// the first record.
+    fn attend_ring(ring: &Ring, patient: bool, handler: fn(&Ring)) {
+        arrive();
+        if !come(ring) {
+            return;
+        }
         loop {
             attend(&ring.bell);
-            drain(ring);
-            if patient && ring.taken.load(Ordering::Relaxed) == 2 {
+            if drain(ring) {
+                serve(&ring.bell, NODES[0]);
+                drain(ring);
+                let_go(ring);
+                handler(ring);
+                if !come(ring) {
+                    return;
+                }
+                continue;
+            }
+            if ring.taken.load(Ordering::Relaxed) == 2 {
+                let_go(ring);
                 return;
             }
             if !may_sleep(&ring.bell) {
@@ -158,49 +269,92 @@ mod loom_model {
             if empty && patient {
                 sync::wait(&ring.bell, ASLEEP, None);
             }
-            if was_woken(&ring.bell) || !empty {
-                continue;
-            }
-            leave(&ring.bell);
-            if ring.written.load(Ordering::Acquire) == ring.taken.load(Ordering::Relaxed) {
-                return;
+            if !was_woken(&ring.bell) && empty {
+                leave(&ring.bell);
+                if ring.written.load(Ordering::Acquire) == ring.taken.load(Ordering::Relaxed) {
+                    let_go(ring);
+                    return;
+                }
             }
         }
     }
 
-    fn both_arrive(patient: bool) {
+    /// A pool of threads that go wherever one is asked for, until all is taken out.
+    fn pool(ring: &Ring, patient: bool, handler: fn(&Ring)) {
+        while ring.taken.load(Ordering::Acquire) != 2 {
+            let wanted = ring.wanted.load(Ordering::Acquire);
+            if wanted == 0 {
+                sync::wait(&ring.wanted, 0, None);
+            } else if ring
+                .wanted
+                .compare_exchange(wanted, wanted - 1, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+            {
+                attend_ring(ring, patient, handler);
+            }
+        }
+        // The other may wait for work that will not come.
+        want(ring);
+    }
+
+    fn new() -> Arc<Ring> {
+        Arc::new(Ring {
+            bell: AtomicU32::new(0),
+            written: AtomicU32::new(0),
+            taken: AtomicU32::new(0),
+            there: AtomicU32::new(0),
+            wanted: AtomicU32::new(0),
+        })
+    }
+
+    fn both_arrive(patient: bool, second: u64) {
         loom::model(move || {
-            let ring = Arc::new(Ring {
-                bell: AtomicU32::new(0),
-                written: AtomicU32::new(0),
-                taken: AtomicU32::new(0),
-                wanted: AtomicU32::new(0),
-            });
+            let ring = new();
             let receiver = {
                 let ring = Arc::clone(&ring);
-                thread::spawn(move || {
-                    while ring.taken.load(Ordering::Relaxed) != 2 {
-                        if ring.wanted.swap(0, Ordering::AcqRel) == 0 {
-                            sync::wait(&ring.wanted, 0, None);
-                        } else {
-                            serve(&ring, patient);
-                        }
-                    }
-                })
+                thread::spawn(move || pool(&ring, patient, |_| ()))
             };
-            send(&ring, 1);
-            send(&ring, 2);
+            send(&ring, 1, NODES[0]);
+            send(&ring, 2, second);
             receiver.join().unwrap();
         });
     }
 
     #[test]
     fn no_record_is_left_behind_by_a_thread_that_goes() {
-        both_arrive(false);
+        both_arrive(false, NODES[0]);
+        both_arrive(false, NODES[1]);
     }
 
     #[test]
     fn no_record_is_left_behind_by_a_thread_that_sleeps() {
-        both_arrive(true);
+        both_arrive(true, NODES[0]);
+        both_arrive(true, NODES[1]);
+    }
+
+    /// The first record's handler does not end before the second record was taken out, which is for
+    /// another object: a thread must be sent for it.
+    #[test]
+    fn no_object_waits_for_another() {
+        // Two threads that take turns at the ring have too many interleavings for all of them.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let ring = new();
+            let handler = |ring: &Ring| {
+                while ring.taken.load(Ordering::Acquire) != 2 {
+                    sync::wait(&ring.taken, 1, None);
+                }
+            };
+            let first = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || pool(&ring, false, handler))
+            };
+            send(&ring, 1, NODES[0]);
+            send(&ring, 2, NODES[1]);
+            // From here on the pool's second thread.
+            pool(&ring, false, handler);
+            first.join().unwrap();
+        });
     }
 }

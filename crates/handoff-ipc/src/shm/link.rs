@@ -486,7 +486,7 @@ impl Link {
     }
 
     /// The connection is gone: tells everybody who waits on it, once.
-    pub(crate) fn bury(&self) {
+    pub(crate) fn bury(self: &Arc<Self>) {
         if self.dead.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -495,13 +495,14 @@ impl Link {
         self.outstanding.bury();
         let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
         slots.iter().for_each(|slot| slot.bury());
-        if let Some(receiver) = self.oneway_in.get() {
-            receiver.bury();
-        }
         drop(lock(&self.oneway_out).take());
         lock(&self.backlog).clear();
-        lock(&self.inbox).clear();
+        // After this nobody waits for the peer, in the ring of its oneway calls neither.
         self.tell();
+        if let Some(receiver) = self.oneway_in.get() {
+            receiver.bury(self);
+        }
+        lock(&self.inbox).clear();
         let exports = std::mem::take(&mut *lock(&self.exports));
         self.exports_version.fetch_add(1, Ordering::AcqRel);
         let recipients = std::mem::take(&mut *lock(&self.recipients));

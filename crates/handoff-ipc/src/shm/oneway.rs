@@ -8,11 +8,11 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use handoff_placement::Priority;
 use handoff_placement::fast::current_cpu;
+use handoff_placement::{Policy, Priority};
 
 use super::bell::{self, Rang};
 use super::link::Link;
@@ -23,29 +23,39 @@ use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
 use super::slot::{Entry, MAX_OBJECTS};
 use super::sync;
 use super::wire::Message;
+use super::{client, place};
 use crate::engine::{EngineKind, OutCall, WriteFn};
 use crate::local::LocalNode;
+use crate::locked::lock;
 use crate::object::Call;
 use crate::parcel::{Reader, SharedBytes, Writer};
-use crate::{Error, Result, dispatch, pool, stats};
+use crate::pool::{self, Worker};
+use crate::{Error, Result, dispatch, stats};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.
 const INBOX: u32 = u32::MAX;
 /// References given back that may wait for calls before them: more are a peer's attempt to fill memory.
 const MOST_GIVEN_BACK: usize = 1 << 16;
+/// So many calls to one object in a row let a thread expect the next to go there, too.
+const ALIKE: u32 = 8;
 /// How long a thread waits at a ring before it goes back to the pool.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// As long as this much is free, a call to an object that is being served may wait in the ring.
+const COMFORT: usize = DATA - DATA / 4;
 
 /// The sending end; whoever holds the link's lock on it writes.
 pub(crate) struct Sender {
     ring: Ring,
     written: u32,
+    /// How far the receiver was when this side looked last.
+    taken: u32,
 }
 
 /// Sends one oneway call.
 pub(crate) fn send(remote: &RemoteNode, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
     let link = &remote.link;
-    let mut sender = link.oneway_out.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut sender = lock(&link.oneway_out);
     if link.is_dead() {
         return Err(Error::Dead);
     }
@@ -54,45 +64,56 @@ pub(crate) fn send(remote: &RemoteNode, call: &OutCall, write: WriteFn<'_>) -> R
         none => {
             let (ring, file) = Ring::create()?;
             link.send(Message::Ring, vec![file])?;
-            none.insert(Sender { ring, written: 0 })
+            none.insert(Sender { ring, written: 0, taken: 0 })
         }
     };
     sender.send(link, remote.node, call, write)
 }
 
 impl Sender {
-    fn free(&self) -> usize {
-        let used = self.written.wrapping_sub(self.ring.taken()) as usize;
+    /// Bytes that are free. Looks at how far the receiver is only if `enough` are not known to be: its
+    /// word lies in a cache line that it writes.
+    fn free(&mut self, enough: usize) -> usize {
         // A receiver that claims to have read what was never written gets nothing more.
-        DATA.saturating_sub(used)
+        let left = |taken| DATA.saturating_sub(self.written.wrapping_sub(taken) as usize);
+        let known = left(self.taken);
+        if known >= enough {
+            return known;
+        }
+        self.taken = self.ring.taken();
+        left(self.taken)
     }
 
     fn send(&mut self, link: &Arc<Link>, node: u64, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
         let mut room = Ring::until_end(self.written);
+        let mut free = self.free(DATA / 2);
         if room < DATA / 2 {
             // The payload must lie in one piece: go on at the start once that is free.
-            if self.free() < room + DATA / 2 {
+            free = self.free(room + DATA / 2);
+            if free < room + DATA / 2 {
                 // Perhaps it fits into what is left before the end.
-                if self.free() < room || room <= 2 * RECORD {
-                    return Err(Error::OnewayFull(DATA - self.free()));
+                if free < room || room <= 2 * RECORD {
+                    return Err(Error::OnewayFull(DATA - free));
                 }
             } else {
                 // SAFETY: free up to the end, as was just found; the sending end is locked.
                 unsafe { self.ring.put(self.written, Record::filler(room as u32)) };
                 self.written = self.written.wrapping_add(room as u32);
+                free -= room;
                 room = DATA;
             }
         }
+        let full = Error::OnewayFull(DATA - free);
         let table = MAX_OBJECTS * size_of::<Entry>();
-        let space = self.free().min(room).saturating_sub(RECORD + 32);
+        let space = free.min(room).saturating_sub(RECORD + 32);
         if space == 0 {
-            return Err(Error::OnewayFull(DATA - self.free()));
+            return Err(full);
         }
         // SAFETY: a head and `space` bytes from here are free: the receiver has read them, and this
         // thread holds the lock of the sending end.
         let mut writer = unsafe { self.ring.payload_writer(self.written, space) };
         write(&mut writer).map_err(|error| match error {
-            Error::TooLarge { size, .. } if size <= DATA / 2 - table => Error::OnewayFull(DATA - self.free()),
+            Error::TooLarge { size, .. } if size <= DATA / 2 - table => Error::OnewayFull(DATA - free),
             Error::TooLarge { size, .. } => Error::TooLarge { size, limit: DATA / 2 - table },
             other => other,
         })?;
@@ -101,7 +122,7 @@ impl Sender {
         let count = objects.len();
         let size = size_of_record(len, count);
         if size + 32 > space {
-            return Err(Error::OnewayFull(DATA - self.free()));
+            return Err(full);
         }
         if count > 0 {
             let (entries, fds) = objects::encode(link, objects)?;
@@ -109,19 +130,20 @@ impl Sender {
             unsafe { self.ring.put_entries(self.written, len, &entries) };
             link.send_fds(INBOX, false, fds)?;
         }
-        let priority = Priority::current().map_or(0, Priority::pack);
+        let (priority, _) = client::me();
         let (len, objects, size) = (len as u32, count as u32, size as u32);
         let record =
             Record { len, code: call.code, node, priority, objects, size, cpu: current_cpu().into() };
         // SAFETY: as above.
         unsafe { self.ring.put(self.written, record) };
         self.written = self.written.wrapping_add(size);
-        self.publish(link)
+        self.publish(link, node)
     }
 
-    fn publish(&self, link: &Link) -> Result<()> {
+    fn publish(&mut self, link: &Link, node: u64) -> Result<()> {
         self.ring.set_written(self.written);
-        match bell::ring(self.ring.bell()) {
+        let patient = self.free(COMFORT) >= COMFORT;
+        match bell::ring(self.ring.bell(), node, patient) {
             Rang::Heard => {}
             Rang::Wake => sync::wake(self.ring.bell()),
             Rang::Tell => link.send(Message::Post, Vec::new())?,
@@ -138,6 +160,17 @@ struct Drained {
     /// Where the last record's sender ran.
     cpu: u32,
     patience: Patience,
+    /// Whom the last calls went to, and how many of them in a row.
+    node: u64,
+    alike: u32,
+}
+
+impl Drained {
+    fn note(&mut self, record: &Record) {
+        self.cpu = record.cpu;
+        self.alike = if record.node == self.node { self.alike.saturating_add(1) } else { 0 };
+        self.node = record.node;
+    }
 }
 
 /// The receiving end.
@@ -173,8 +206,8 @@ impl Receiver {
 
     /// The peer gives references back. They came by the socket and may have overtaken calls in the
     /// ring, which were made before: those are taken out first.
-    pub(crate) fn give_back(&self, link: &Link, node: u64, count: u32) -> Result<()> {
-        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn give_back(self: &Arc<Self>, link: &Arc<Link>, node: u64, count: u32) -> Result<()> {
+        let mut given_back = lock(&self.given_back);
         let end = self.ring.written();
         // Under the lock that `settle` takes after it has said how far it is: one of the two sees the other.
         if self.queued.load(Ordering::Acquire) == end {
@@ -186,13 +219,20 @@ impl Receiver {
             return Err(Error::Protocol("references given back without an end".into()));
         }
         given_back.push((end, node, count));
+        drop(given_back);
+        // The calls before it may wait behind those that a thread serves; this must not.
+        match bell::ring(self.ring.bell(), node, false) {
+            Rang::Heard => {}
+            Rang::Wake => sync::wake(self.ring.bell()),
+            Rang::Tell => self.rung(link),
+        }
         Ok(())
     }
 
     /// Every call up to `at` is queued: what was given back after them is let go.
     fn settle(&self, link: &Link, at: u32) {
         self.queued.store(at, Ordering::Release);
-        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given_back = lock(&self.given_back);
         let (due, later) = given_back.drain(..).partition(|(end, ..)| at.wrapping_sub(*end) as i32 >= 0);
         *given_back = later;
         drop(given_back);
@@ -200,71 +240,105 @@ impl Receiver {
         due.into_iter().for_each(|(_, node, count)| link.unexport(node, count));
     }
 
-    pub(crate) fn bury(&self) {
+    /// The peer is gone. On the poller's thread, before the peer's references are: what it has sent until
+    /// now is served.
+    pub(crate) fn bury(self: &Arc<Self>, link: &Arc<Link>) {
         self.dead.store(true, Ordering::Release);
         bell::leave(self.ring.bell());
         sync::wake(self.ring.bell());
+        // A thread that is there goes at the sight of `dead`.
+        let mut drained = lock(&self.drained);
+        // Nonsense at its end has nobody left to be told of.
+        let (to_run, _) = self.drain(link, &mut drained);
+        drop(drained);
+        to_run.into_iter().for_each(run_elsewhere);
     }
 
-    /// The sender rang. On the poller's thread.
+    /// A thread is wanted.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
         let (receiver, link) = (Arc::clone(self), Arc::clone(link));
-        pool::run(Box::new(move || receiver.attend(&link)));
+        pool::submit(None, Box::new(move |worker| receiver.attend(&link, worker)));
     }
 
     /// Takes out what there is, waits a while for more, serves.
-    fn attend(self: &Arc<Self>, link: &Arc<Link>) {
+    fn attend(self: &Arc<Self>, link: &Arc<Link>, worker: &Worker) {
+        let mut stood_back = false;
+        bell::arrive();
         // Who rang while another thread is here was heard by that thread.
-        let Ok(mut taken) = self.drained.try_lock() else { return };
+        let Ok(mut drained) = self.drained.try_lock() else { return };
         let bell = self.ring.bell();
         loop {
-            bell::attend(bell);
-            let (to_run, drained) = self.drain(link, &mut taken);
-            if drained.is_err() {
+            // While calls go to one object alone, the word stays as it is: each change costs the sender
+            // a cache miss.
+            let expected = drained.alike >= ALIKE && bell::serves(bell, drained.node);
+            if !expected {
+                bell::attend(bell);
+            }
+            let (mut to_run, mut outcome) = self.drain(link, &mut drained);
+            if let (Some(first), Ok(())) = (to_run.first(), &outcome)
+                && !bell::serves(bell, first.0)
+            {
+                bell::serve(bell, first.0);
+                // What came before the word said so was not rung for.
+                let (more, then) = self.drain(link, &mut drained);
+                to_run.extend(more);
+                outcome = then;
+            }
+            if outcome.is_err() {
                 // Whoever writes nonsense into its own ring has broken the protocol. What it sent
                 // before is served: other senders' calls wait in the same queues.
-                drop(taken);
+                drop(drained);
                 link.hang_up();
-                run_queues(to_run);
+                to_run.into_iter().for_each(run_elsewhere);
                 return;
             }
             if !to_run.is_empty() {
                 // Handlers may take long: the ring must not wait for them.
-                bell::leave(bell);
-                let more = self.ring.written() != taken.at;
-                drop(taken);
-                if more && bell::call_back(bell) == Rang::Tell {
-                    self.rung(link);
+                self.let_go(link, drained);
+                let mut to_run = to_run.into_iter();
+                let first = to_run.next();
+                to_run.for_each(run_elsewhere);
+                if let Some((_, node)) = first {
+                    node.run_oneway();
                 }
-                run_queues(to_run);
                 match self.drained.try_lock() {
-                    Ok(again) => taken = again,
+                    Ok(again) => drained = again,
                     Err(_) => return,
                 }
                 continue;
             }
-            if self.look(&mut taken) {
+            if self.dead.load(Ordering::Acquire) {
+                return;
+            }
+            // The bell may say what this side never wrote, or a sender rang: look again.
+            if self.look(&mut drained) || !bell::may_sleep(bell) {
                 continue;
             }
-            if !bell::may_sleep(bell) {
-                // The bell says what this side never wrote: the sender rang, look again.
-                if self.dead.load(Ordering::Acquire) {
-                    return;
-                }
-                continue;
-            }
-            let empty = self.ring.written() == taken.at;
+            let empty = self.ring.written() == drained.at;
             let idle = empty && !self.dead.load(Ordering::Acquire) && !pool::has_pending();
             if idle {
+                if !stood_back && drained.cpu == u32::from(current_cpu()) {
+                    stood_back = true;
+                    stand_back(worker);
+                }
                 sync::wait(bell, bell::ASLEEP, Some(LINGER));
             }
-            let woken = bell::was_woken(bell) || !empty;
-            if self.dead.load(Ordering::Acquire) || !woken {
+            if !bell::was_woken(bell) && empty {
                 bell::leave(bell);
-                if self.dead.load(Ordering::Acquire) || self.ring.written() == taken.at {
+                if self.ring.written() == drained.at {
+                    self.let_go(link, drained);
                     return;
                 }
             }
+        }
+    }
+
+    /// Lets another thread at the ring.
+    fn let_go(self: &Arc<Self>, link: &Arc<Link>, drained: MutexGuard<'_, Drained>) {
+        drop(drained);
+        // Whoever was sent meanwhile may have found this thread still there.
+        if bell::was_rung(self.ring.bell()) {
+            self.rung(link);
         }
     }
 
@@ -285,11 +359,20 @@ impl Receiver {
         found
     }
 
-    /// Moves every record into its object's queue. Gives the objects whose queue needs a thread,
-    /// which must be run whatever the outcome: their queues count on it.
-    fn drain(self: &Arc<Self>, link: &Arc<Link>, drained: &mut Drained) -> (Vec<Arc<LocalNode>>, Result<()>) {
+    /// Moves every record that is there into its object's queue. Gives the objects whose queue needs a
+    /// thread, which must be run whatever the outcome: their queues count on it.
+    fn drain(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        drained: &mut Drained,
+    ) -> (Vec<(u64, Arc<LocalNode>)>, Result<()>) {
         let mut to_run = Vec::new();
-        while self.ring.written() != drained.at {
+        // Not what comes meanwhile: it may not end.
+        let end = self.ring.written();
+        if end == drained.at {
+            return (to_run, Ok(()));
+        }
+        while end.wrapping_sub(drained.at).cast_signed() > 0 {
             let taken = match self.take(link, drained.at) {
                 Ok(taken) => taken,
                 Err(error) => return (to_run, Err(error)),
@@ -298,15 +381,16 @@ impl Receiver {
             drained.at = drained.at.wrapping_add(size);
             self.ring.set_taken(drained.at);
             let Ok(taken) = taken else { continue };
-            drained.cpu = taken.record.cpu;
+            drained.note(&taken.record);
             // What the call refers to must be there when it is read, as the object itself is.
             let taken = Queued { held: objects::hold(link, &taken.entries), link: Arc::clone(link), taken };
             // An object that was given back meanwhile: its calls have nobody to go to.
-            let Some(node) = link.exported(taken.taken.record.node) else { continue };
+            let id = taken.taken.record.node;
+            let Some(node) = link.exported(id) else { continue };
             let target = Arc::clone(&node);
             // A queue at its limit loses the call; the bound is the receiver's protection.
             if let Ok(true) = node.queue_oneway(Box::new(move || taken.serve(&target))) {
-                to_run.push(node);
+                to_run.push((id, node));
             }
         }
         self.settle(link, drained.at);
@@ -360,11 +444,19 @@ impl Drop for Queued {
     }
 }
 
-/// Serves the queues: the first on this thread, which is warm, the others on further ones.
-fn run_queues(mut nodes: Vec<Arc<LocalNode>>) {
-    let Some(first) = nodes.pop() else { return };
-    for node in nodes {
-        pool::run(Box::new(move || node.run_oneway()));
+/// The last caller ran on this thread's CPU. Where the thread has no other, it shall not take it away
+/// when it is woken: a oneway call is to let its caller go on. The pool gives the thread its own
+/// priority again when it comes back.
+#[cold]
+fn stand_back(worker: &Worker) {
+    let base = pool::base();
+    if base.policy == Policy::Other && place::only_cpu().is_some() {
+        worker.become_priority(Priority { policy: Policy::Batch, ..base });
+        client::priority_changed();
     }
-    first.run_oneway();
+}
+
+/// Serves an object's queue on another thread.
+fn run_elsewhere((_, node): (u64, Arc<LocalNode>)) {
+    pool::run(Box::new(move || node.run_oneway()));
 }

@@ -36,6 +36,7 @@ struct Pair {
 struct Ours {
     pair: Rc<RefCell<Pair>>,
     transport: Transport,
+    apart: bool,
 }
 
 impl Lane for Ours {
@@ -56,7 +57,8 @@ impl Lane for Ours {
     }
 
     fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Turn> {
-        let asked = AskSender { transport: self.transport, payload, samples, stream };
+        let (transport, apart) = (self.transport, self.apart);
+        let asked = AskSender { transport, payload, samples, stream, apart };
         self.pair.borrow_mut().sender.ask(&asked, CALL_LIMIT)
     }
 }
@@ -97,6 +99,11 @@ pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
     for &engine in &present {
         transports.extend([Transport::Call(engine), Transport::Oneway(engine)]);
     }
-    let lane = |transport| Box::new(Ours { pair: Rc::clone(&pair), transport }) as Box<dyn Lane>;
+    let apart = match placement {
+        Placement::SameCpu(_) => false,
+        Placement::TwoCpus(..) => true,
+        Placement::Unpinned => std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1),
+    };
+    let lane = |transport| Box::new(Ours { pair: Rc::clone(&pair), transport, apart }) as Box<dyn Lane>;
     Ok(Chosen { lanes: transports.into_iter().map(lane).collect(), missing })
 }
