@@ -67,17 +67,6 @@ fn call_for_ever(socket: &std::path::Path) {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-}
-
 /// Writes random words at random places of the shared regions, mostly where headers are.
 fn scribble_for_ever(seed: u64) {
     let mut random = Random(seed);

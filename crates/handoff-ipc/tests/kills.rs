@@ -59,18 +59,6 @@ fn use_it(root: &Binder) -> Result<(), Error> {
     echo(&found, b"x").map(drop)
 }
 
-/// xorshift64*, so that a run can be repeated by its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % limit
-    }
-}
-
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Peer, Place, engine, ready_and_wait, role, serve};
+use common::{Peer, Place, Random, engine, ready_and_wait, role, serve};
 use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::{Reader as ParcelReader, Writer as ParcelWriter};
 use handoff_ipc::queue::{
@@ -156,11 +156,9 @@ impl Service for Other {
 fn scribble_for_ever(descriptor: &Descriptor<u16, Synchronized>) {
     use std::os::unix::fs::FileExt;
     let file = std::fs::File::from(descriptor.fds()[0].try_clone().unwrap());
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut numbers = Random(0x9e37_79b9_7f4a_7c15);
     loop {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
+        let random = numbers.next();
         let (value, at) = match random % 4 {
             0 => (random, random >> 8),
             1 => (random % 5000 * 2, (random >> 20) % 2 * 128),

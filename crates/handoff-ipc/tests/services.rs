@@ -481,13 +481,8 @@ fn a_hostile_client_harms_nobody() {
     let services = runtime.services();
     services.add("good", everything(), ServiceOptions::default()).unwrap();
     let target = services.manager().unwrap();
-    let mut random = 0x2545_f491_4f6c_dd1du64;
-    let mut next = move || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random
-    };
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut next = move || random.next();
     let hostile = connect(&place.socket());
     let evil = hostile.services().manager().unwrap();
     for _ in 0..4000 {
