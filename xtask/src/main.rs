@@ -11,6 +11,7 @@ mod docs;
 mod fuzz;
 mod packages;
 mod process;
+mod soak;
 mod study;
 mod tally;
 mod test;
@@ -32,6 +33,8 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Measure the figures that the book quotes, and write its table again
     Bench(bench::Options),
+    /// Send a thousand million messages through a queue between two processes
+    Soak(soak::Options),
     /// Run the studies of kernel features: build, prove, measure, document
     Study(study::Options),
     /// Build the book and the documentation of the crates
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Chore::Ci(options) => ci::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Soak(options) => soak::run(&options),
         Chore::Study(options) => study::run(&options),
         Chore::Docs(options) => docs::run(&options),
         Chore::Dist(options) => dist::run(&options),
