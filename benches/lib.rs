@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Runtime, Service};
-use handoff_lab::interleave::{Interleave, Subject, SubjectError};
+use handoff_lab::interleave::{Interleave, Outcome, Subject, SubjectError};
 use handoff_lab::stats::describe::median;
 
 /// How long one batch of one subject takes, about.
@@ -17,7 +17,7 @@ const BATCH: Duration = Duration::from_millis(60);
 /// Rounds of figures that are kept.
 pub const ROUNDS: usize = 40;
 /// Rounds of a look: the fewest that have a 95% interval.
-const LOOK: usize = 6;
+pub const LOOK: usize = 6;
 
 /// Subjects that are measured in turns, and in how many rounds where the figures are kept.
 pub type Series = (usize, Vec<Subject<'static>>);
@@ -30,9 +30,7 @@ pub fn run(subjects: impl FnOnce() -> Result<Vec<Subject<'static>>>) -> ExitCode
 
 /// [`run`], one series after the other.
 pub fn run_each(series: impl FnOnce() -> Result<Vec<Series>>) -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1);
-    let rows = arguments.find(|argument| argument == "--rows").and_then(|_| arguments.next());
-    exit(series().and_then(|series| measure(rows.map(PathBuf::from), series)))
+    exit(series().and_then(|series| measure(rows_file(), series)))
 }
 
 /// What `main` gives: an error is told on standard error.
@@ -50,28 +48,50 @@ fn measure(file: Option<PathBuf>, series: Vec<Series>) -> Result<()> {
     let mut rows = Vec::new();
     for (rounds, subjects) in series {
         let rounds = if file.is_some() { rounds } else { rounds.min(LOOK) };
-        let interleave = Interleave { rounds, warm_up: 2, ..Interleave::default() };
-        let outcome = interleave.run(subjects, &mut |progress| {
-            if progress.done % 20 == 0 {
-                eprintln!("{} of {} batches", progress.done, progress.of);
-            }
-        })?;
-        let disturbed = outcome.flags.iter().filter(|flags| !flags.is_empty()).count();
-        if disturbed > 0 {
-            eprintln!(
-                "warning: something else ran in {disturbed} of {rounds} rounds: measure on an idle machine"
-            );
-        }
-        rows.extend(outcome.rows(0.95));
+        rows.extend(in_turns(rounds, subjects)?.rows(0.95));
     }
-    let rows = serde_json::to_string_pretty(&rows)?;
+    keep(file, &rows)
+}
+
+/// Measures subjects in turns, and says how far it is and whether the machine was idle.
+///
+/// # Errors
+/// If a subject fails.
+pub fn in_turns(rounds: usize, subjects: Vec<Subject<'static>>) -> Result<Outcome> {
+    let interleave = Interleave { rounds, warm_up: 2, ..Interleave::default() };
+    let outcome = interleave.run(subjects, &mut |progress| {
+        if progress.done % 20 == 0 {
+            eprintln!("{} of {} batches", progress.done, progress.of);
+        }
+    })?;
+    let disturbed = outcome.flags.iter().filter(|flags| !flags.is_empty()).count();
+    if disturbed > 0 {
+        eprintln!(
+            "warning: something else ran in {disturbed} of {rounds} rounds: measure on an idle machine"
+        );
+    }
+    Ok(outcome)
+}
+
+/// Writes what a bench gives to the file that `--rows` names, or prints it.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn keep(file: Option<PathBuf>, given: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(given)?;
     match file {
-        Some(file) => std::fs::write(&file, rows).with_context(|| format!("cannot write {}", file.display())),
+        Some(file) => std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display())),
         None => {
-            println!("{rows}");
+            println!("{text}");
             Ok(())
         }
     }
+}
+
+/// The file that `--rows` names.
+pub fn rows_file() -> Option<PathBuf> {
+    let mut arguments = std::env::args_os().skip(1);
+    arguments.find(|argument| argument == "--rows").and_then(|_| arguments.next()).map(PathBuf::from)
 }
 
 /// A subject whose value is the median of a batch, which takes about 60 ms. A sample holds so many

@@ -29,6 +29,7 @@ Examples:
   cargo xtask bench                    everything; leave the machine alone meanwhile
   cargo xtask bench --list
   cargo xtask bench call               one bench
+  cargo xtask bench peers              our call beside other people's: builds them, then about 5 minutes
   cargo xtask bench port               how often each tool places a hunk rightly
   cargo xtask bench --table            only write the table again from the kept results")]
 pub(crate) struct Options {
@@ -176,13 +177,18 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 struct Bench {
     name: String,
     package: String,
+    features: Vec<String>,
 }
 
 fn benches() -> Result<Vec<Bench>> {
     let mut benches = Vec::new();
     for package in tools::workspace()? {
         let targets = package.targets.into_iter().filter(|target| target.kind.iter().any(|k| k == "bench"));
-        benches.extend(targets.map(|target| Bench { name: target.name, package: package.name.clone() }));
+        benches.extend(targets.map(|target| Bench {
+            name: target.name,
+            package: package.name.clone(),
+            features: target.required_features,
+        }));
     }
     benches.sort_by(|a, b| a.name.cmp(&b.name));
     ensure!(!benches.is_empty(), "no crate has a [[bench]]");
@@ -194,7 +200,11 @@ fn measure(bench: &Bench) -> Result<()> {
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let file = folder.join(format!("rows-{}.json", bench.name));
     let mut command = cargo();
-    command.args(["bench", "--package", &bench.package, "--bench", &bench.name, "--", "--rows"]).arg(&file);
+    command.args(["bench", "--package", &bench.package, "--bench", &bench.name]);
+    if !bench.features.is_empty() {
+        command.args(["--features", &bench.features.join(",")]);
+    }
+    command.args(["--", "--rows"]).arg(&file);
     run_command(&mut command)?;
 
     let text = std::fs::read_to_string(&file)

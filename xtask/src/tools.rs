@@ -22,6 +22,9 @@ pub(crate) struct Package {
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: Vec<String>,
+    /// The features of its package without which it is not built.
+    #[serde(default, rename = "required-features")]
+    pub(crate) required_features: Vec<String>,
 }
 
 #[derive(Deserialize)]

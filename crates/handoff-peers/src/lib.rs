@@ -7,11 +7,14 @@
 //! What the kernel has needs nothing. The libraries are behind the feature `libraries`, which nothing
 //! builds by default: they are much to compile.
 //!
+//! [`Kind::OURS`] is a call of `handoff-ipc`, asked and timed by the same code.
+//!
 //! A program that uses this crate calls [`play_if_peer`] first in its `main`.
 
 mod kernel;
 #[cfg(feature = "libraries")]
 mod libraries;
+mod ours;
 mod process;
 mod queues;
 mod stream;
@@ -25,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub use process::{Clients, PeerLane, open, play_if_peer};
 pub use queues::{QueueKind, queue_rates};
 
-/// One way of other people's.
+/// One way of other people's, or ours in the same harness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -53,10 +56,15 @@ pub enum Kind {
     IpcChannel,
     /// ZeroMQ: REQ and REP over a Unix socket.
     ZeroMq,
+    /// A call of `handoff-ipc` on the `shm` engine, with its defaults.
+    Handoff,
 }
 
 impl Kind {
-    /// All of them, whether this build has them or not.
+    /// The one that is ours.
+    pub const OURS: Kind = Kind::Handoff;
+
+    /// All of other people's, whether this build has them or not.
     pub const ALL: [Kind; 12] = [
         Kind::Pipe,
         Kind::UnixStream,
@@ -87,6 +95,7 @@ impl Kind {
             Kind::Capnp => "capnp-rpc",
             Kind::IpcChannel => "ipc-channel",
             Kind::ZeroMq => "ZeroMQ",
+            Kind::Handoff => "handoff call",
         }
     }
 
@@ -99,6 +108,7 @@ impl Kind {
             Kind::Capnp => locked("capnp-rpc"),
             Kind::IpcChannel => locked("ipc-channel"),
             Kind::ZeroMq => locked("zmq"),
+            Kind::Handoff => env!("CARGO_PKG_VERSION").to_owned(),
             _ => format!("Linux {}", rustix::system::uname().release().to_string_lossy()),
         }
     }
@@ -129,6 +139,7 @@ impl Kind {
             Kind::Tcp => kernel::sockets::serve_tcp(address, ready),
             Kind::PosixMq => kernel::mq::serve(address, ready),
             Kind::EventFd => kernel::eventfd::serve(address, ready),
+            Kind::Handoff => ours::serve(address, ready),
             #[cfg(feature = "libraries")]
             other => libraries::serve(other, address, ready),
             #[cfg(not(feature = "libraries"))]
@@ -145,6 +156,7 @@ impl Kind {
             Kind::Tcp => kernel::sockets::connect_tcp(address),
             Kind::PosixMq => kernel::mq::connect(address),
             Kind::EventFd => kernel::eventfd::connect(address),
+            Kind::Handoff => ours::connect(address),
             #[cfg(feature = "libraries")]
             other => libraries::connect(other, address),
             #[cfg(not(feature = "libraries"))]

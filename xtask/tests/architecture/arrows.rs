@@ -33,7 +33,14 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ),
     (
         "handoff-benches",
-        &["handoff-kernel", "handoff-lab", "handoff-workloads", "handoff-ipc", "handoff-placement"],
+        &[
+            "handoff-kernel",
+            "handoff-lab",
+            "handoff-peers",
+            "handoff-workloads",
+            "handoff-ipc",
+            "handoff-placement",
+        ],
     ),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),
     ("handoff-java", &["handoff-ipc", "handoff-placement"]),

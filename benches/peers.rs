@@ -1,0 +1,264 @@
+//! What our blocking call costs beside other people's, in one run: every way at every size in turns.
+//!
+//! `cargo xtask bench peers` runs it; without `--rows FILE` it measures a few rounds and prints them.
+//! Client and server are two processes, the server adds the bytes up, and both are asked and timed by
+//! the code of `handoff-peers`, ours as well as theirs. A value is the median of one turn's requests.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use handoff_benches::{LOOK, ROUNDS, exit, in_turns, keep, rows_file};
+use handoff_lab::interleave::{Outcome, Row, Subject, SubjectError};
+use handoff_lab::stats::describe::{median, sorted};
+use handoff_peers::{Clients, Kind, QueueKind};
+use handoff_workloads::Placement;
+use handoff_workloads::transports::MAX_SAMPLES;
+use serde::Serialize;
+
+const PAYLOADS: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
+/// Requests of a turn take about this long.
+const TURN: Duration = Duration::from_millis(30);
+/// How long several clients ask at once.
+const CROWD: Duration = Duration::from_millis(120);
+const CLIENTS: usize = 8;
+/// Messages of a turn through a ring.
+const MESSAGES: u64 = 400_000;
+/// The page of the tables.
+const PAGE: &str = "reference/peers.md";
+
+fn main() -> ExitCode {
+    handoff_peers::play_if_peer();
+    exit(run())
+}
+
+/// What `cargo xtask bench` is given.
+#[derive(Serialize)]
+struct Written {
+    rows: Vec<Row>,
+    tables: Vec<Table>,
+}
+
+#[derive(Serialize)]
+struct Table {
+    page: &'static str,
+    mark: &'static str,
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+fn run() -> Result<()> {
+    let file = rows_file();
+    let places =
+        [Place::new("one CPU", Placement::same_cpu()?), Place::new("nothing pinned", Placement::Unpinned)];
+    let (mut subjects, mut absent) = (Vec::new(), BTreeMap::new());
+    for place in &places {
+        for kind in kinds() {
+            match pair(place, kind) {
+                Ok(added) => subjects.extend(added),
+                Err(error) => {
+                    eprintln!("warning: {kind} is not measured: {error:#}");
+                    absent.insert(kind.name(), format!("{error:#}"));
+                }
+            }
+        }
+    }
+    for kind in kinds().filter(|kind| kind.many_clients() && !absent.contains_key(kind.name())) {
+        subjects.push(crowd(kind)?);
+    }
+    subjects.extend(QueueKind::ALL.iter().map(|kind| queue(*kind)));
+    let outcome = in_turns(if file.is_some() { ROUNDS } else { LOOK }, subjects)?;
+
+    let mut rows: Vec<Row> = Vec::new();
+    for place in &places {
+        for payload in PAYLOADS {
+            rows.extend(fastest(&outcome, &place.named(payload, Kind::OURS), place.moonshot()));
+        }
+    }
+    rows.extend(fastest(&outcome, &crowd_name(Kind::OURS), None));
+    rows.extend(fastest(&outcome, &queue_name(QueueKind::Fmq), None));
+    let mut tables: Vec<Table> = places.iter().map(|place| place.table(&outcome)).collect();
+    tables.push(rates(
+        "peers-clients",
+        "calls/s",
+        &outcome,
+        kinds().map(|kind| (named(kind), crowd_name(kind))),
+    ));
+    let rings = QueueKind::ALL.iter().map(|kind| (kind.name(), queue_name(*kind)));
+    tables.push(rates("peers-queues", "messages/s", &outcome, rings));
+    keep(file, &Written { rows, tables })
+}
+
+/// Ours first.
+fn kinds() -> impl Iterator<Item = Kind> {
+    std::iter::once(Kind::OURS).chain(Kind::ALL)
+}
+
+fn named(kind: Kind) -> String {
+    format!("{kind} {}", kind.version())
+}
+
+/// Where client and server run.
+struct Place {
+    name: &'static str,
+    placement: Placement,
+}
+
+impl Place {
+    fn new(name: &'static str, placement: Placement) -> Self {
+        Place { name, placement }
+    }
+
+    /// The name of a subject.
+    fn named(&self, payload: usize, kind: Kind) -> String {
+        format!("{kind}, {}, {}", self.name, size(payload))
+    }
+
+    /// What would be remarkable, of the fastest peer's time.
+    fn moonshot(&self) -> Option<f64> {
+        (self.placement == Placement::Unpinned).then_some(1.0 / 3.0)
+    }
+
+    fn table(&self, outcome: &Outcome) -> Table {
+        let columns = std::iter::once(self.name.to_owned()).chain(PAYLOADS.map(size));
+        let row = |kind: Kind| {
+            let cells = PAYLOADS.map(|payload| {
+                let series = outcome.series(&self.named(payload, kind));
+                series.map_or_else(|| "-".to_owned(), |series| interval(&series.values, |ns| time(*ns)))
+            });
+            std::iter::once(named(kind)).chain(cells).collect()
+        };
+        Table {
+            page: PAGE,
+            mark: if self.placement == Placement::Unpinned { "peers-unpinned" } else { "peers-one-cpu" },
+            columns: columns.collect(),
+            rows: kinds().map(row).collect(),
+        }
+    }
+}
+
+/// One server and one client, with a subject for each size that they carry; ours is compared with each.
+fn pair(place: &Place, kind: Kind) -> Result<Vec<Subject<'static>>> {
+    let lane = std::rc::Rc::new(std::cell::RefCell::new(handoff_peers::open(kind, place.placement)?));
+    let mut subjects = Vec::new();
+    for payload in PAYLOADS.into_iter().filter(|payload| *payload <= kind.largest()) {
+        let trial = lane.borrow_mut().turn(payload, 20, 1)?;
+        let samples = TURN.as_nanos() as f64 / middle(&trial.caller).max(1.0);
+        let samples = (samples as u32).clamp(20, MAX_SAMPLES);
+        let lane = std::rc::Rc::clone(&lane);
+        let turn = move || -> Result<f64, SubjectError> {
+            Ok(middle(&lane.borrow_mut().turn(payload, samples, 1)?.caller))
+        };
+        let subject = Subject::new(place.named(payload, kind), turn);
+        subjects.push(against_others(subject, kind, |other| {
+            (payload <= other.largest()).then(|| place.named(payload, other))
+        }));
+    }
+    Ok(subjects)
+}
+
+fn against_others(
+    subject: Subject<'static>,
+    kind: Kind,
+    name: impl Fn(Kind) -> Option<String>,
+) -> Subject<'static> {
+    if kind != Kind::OURS {
+        return subject;
+    }
+    Kind::ALL.into_iter().filter_map(name).fold(subject, Subject::against)
+}
+
+/// Several clients of one server, nothing pinned; a value is nanoseconds a call.
+fn crowd(kind: Kind) -> Result<Subject<'static>> {
+    let mut clients = Clients::start(kind, Placement::Unpinned, CLIENTS)?;
+    let subject = Subject::new(crowd_name(kind), move || Ok(1e9 / clients.rate(PAYLOADS[0], CROWD)?));
+    Ok(against_others(subject, kind, |other| other.many_clients().then(|| crowd_name(other))))
+}
+
+fn crowd_name(kind: Kind) -> String {
+    format!("{kind}, {CLIENTS} clients of one server, {}", size(PAYLOADS[0]))
+}
+
+fn queue(kind: QueueKind) -> Subject<'static> {
+    let subject = Subject::new(queue_name(kind), move || Ok(1e9 / kind.rate(MESSAGES)?));
+    let others = QueueKind::ALL.iter().filter(|other| kind == QueueKind::Fmq && **other != kind);
+    others.fold(subject, |subject, other| subject.against(queue_name(*other)))
+}
+
+fn queue_name(kind: QueueKind) -> String {
+    format!("{}, 64 B messages", kind.name())
+}
+
+/// The comparison of `ours` with the fastest of those that it was compared with.
+fn fastest(outcome: &Outcome, ours: &str, moonshot: Option<f64>) -> Option<Row> {
+    let rows = outcome.rows(0.95).into_iter().filter(|row| row.subject == ours);
+    let row = rows.min_by(|a, b| a.floor_median_ns.total_cmp(&b.floor_median_ns))?;
+    Some(Row { name: format!("{ours}: beside the fastest peer"), goal: Some(1.0), moonshot, ..row })
+}
+
+fn rates(
+    mark: &'static str,
+    unit: &str,
+    outcome: &Outcome,
+    subjects: impl Iterator<Item = (String, String)>,
+) -> Table {
+    let row = |(name, subject): (String, String)| {
+        let series = outcome.series(&subject)?;
+        let each: Vec<f64> = series.values.iter().map(|ns| 1e9 / ns).collect();
+        Some(vec![name, interval(&each, |rate| grouped(*rate))])
+    };
+    Table {
+        page: PAGE,
+        mark,
+        columns: vec![String::new(), unit.to_owned()],
+        rows: subjects.filter_map(row).collect(),
+    }
+}
+
+fn middle(nanoseconds: &[u64]) -> f64 {
+    median(&nanoseconds.iter().map(|ns| *ns as f64).collect::<Vec<_>>())
+}
+
+/// The median and its 95% interval, which needs no shape of the distribution: between two of the sorted
+/// values, as many from each end as a fair coin shows heads at least so often, 1 time in 40.
+fn interval(values: &[f64], show: impl Fn(&f64) -> String) -> String {
+    let (sorted, count) = (sorted(values), values.len());
+    // The probability of `heads` heads, and of so many or fewer.
+    let (mut exactly, mut up_to) = (0.5_f64.powi(count as i32), 0.0);
+    let mut from = 0;
+    for heads in 0..count / 2 {
+        up_to += exactly;
+        if up_to > 0.025 {
+            break;
+        }
+        from = heads + 1;
+        exactly *= (count - heads) as f64 / (heads + 1) as f64;
+    }
+    let middle = show(&median(values));
+    // Too few values for such an interval: their extremes.
+    let from = from.saturating_sub(1);
+    format!("{middle} [{}, {}]", show(&sorted[from]), show(&sorted[count - 1 - from]))
+}
+
+fn size(bytes: usize) -> String {
+    match bytes {
+        b if b >= 1 << 20 => format!("{} MiB", b >> 20),
+        b if b >= 1 << 10 => format!("{} KiB", b >> 10),
+        b => format!("{b} B"),
+    }
+}
+
+fn time(nanoseconds: f64) -> String {
+    match nanoseconds {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e5 => format!("{:.2} us", ns / 1e3),
+        ns => format!("{:.0} us", ns / 1e3),
+    }
+}
+
+/// In thousands.
+fn grouped(value: f64) -> String {
+    let thousands = (value / 1e3).round() as u64;
+    if thousands >= 1000 { format!("{:.2} M", value / 1e6) } else { format!("{thousands} k") }
+}

@@ -1,0 +1,53 @@
+//! A call of ours, for the same harness as the peers: a service that adds up bytes, with the defaults.
+
+use std::io;
+use std::path::Path;
+
+use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::runtime::Options;
+use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{Binder, Call, Code, Runtime, Service};
+
+use crate::Ask;
+
+const NAME: &str = "handoff.peers.ISum";
+const SUM: Code = 1;
+
+struct Sum;
+
+impl Service for Sum {
+    fn descriptor(&self) -> &str {
+        NAME
+    }
+
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        _: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> handoff_ipc::Result<()> {
+        reply.write(&handoff_workloads::transports::sum(data.read_bytes()?))
+    }
+}
+
+pub(crate) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
+    let runtime = Runtime::private().map_err(io::Error::other)?;
+    runtime.services().add(NAME, Binder::new(Sum), ServiceOptions::default()).map_err(io::Error::other)?;
+    let socket = runtime.socket().ok_or_else(|| io::Error::other("a private manager has a socket"))?;
+    std::os::unix::fs::symlink(socket, address)?;
+    ready();
+    loop {
+        std::thread::park();
+    }
+}
+
+pub(crate) fn connect(address: &Path) -> io::Result<Ask> {
+    let runtime = Runtime::connect(&Options::at(std::fs::read_link(address)?)).map_err(io::Error::other)?;
+    let sum = runtime.services().get(NAME).map_err(io::Error::other)?;
+    Ok(Box::new(move |message| {
+        // It holds the connection.
+        let _runtime = &runtime;
+        sum.call(SUM, |to| to.write_bytes(message), |from| from.read()).map_err(io::Error::other)
+    }))
+}
