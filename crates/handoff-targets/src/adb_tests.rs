@@ -183,9 +183,9 @@ fn a_device_that_trickles_does_not_get_round_the_deadline() {
     let port = listener.local_addr().expect("bound").port();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a connection");
-        stream.write_all(b"OKAYOKAY").expect("sent");
         // A frame of a mebibyte, a byte at a time.
-        while stream.write_all(&[STDOUT, 0, 0, 16, 0][..1]).is_ok() {
+        stream.write_all(&[b"OKAYOKAY".as_slice(), &[STDOUT, 0, 0, 16, 0]].concat()).expect("sent");
+        while stream.write_all(b"x").is_ok() {
             thread::sleep(Duration::from_millis(50));
         }
     });
