@@ -123,6 +123,12 @@ fn measured(_: &Study, boots: [&Boot; 2]) -> Result<Measured, StudyError> {
     Ok(Measured { summary: "42".to_owned(), good: true, finished: true, blocks })
 }
 
+/// What a busy host leaves of a measurement.
+fn cut_short(_: &Study, _: [&Boot; 2]) -> Result<Measured, StudyError> {
+    let blocks = vec![Block::Text("three rounds so far".to_owned())];
+    Ok(Measured { summary: "cut short".to_owned(), good: false, finished: false, blocks })
+}
+
 fn never(_: &Study, _: [&Boot; 2]) -> Result<Measured, StudyError> {
     Err(StudyError::Measure("nobody asked for it".to_owned()))
 }
@@ -137,13 +143,15 @@ fn a_study_goes_from_patches_to_a_document_and_on_where_it_stopped() {
     assert!(case.read("tree/kernel/sched/fair.c").contains("return wake_wide(x)"));
     assert!(case.read("study.md").contains("not done"), "the document says what lacks");
 
+    let busy = case.run(Step::Measure, &mut cut_short).expect("a document all the same");
+    assert!(!busy.is_good() && case.read("study.md").contains("three rounds so far"));
     let whole = case.run(Step::Measure, &mut measured).expect("the rest");
     assert!(
         whole.is_good(),
         "{:?}",
         whole.steps.iter().map(|(step, done)| (step, &done.summary)).collect::<Vec<_>>()
     );
-    assert_eq!(whole.kept, [Step::Source, Step::Analyse, Step::BuildWithout, Step::Port]);
+    assert_eq!(whole.kept, Step::ALL[..6], "what was cut short goes on");
     let text = case.read("study.md");
     for part in [
         "# The rule",
@@ -171,7 +179,10 @@ fn a_study_goes_from_patches_to_a_document_and_on_where_it_stopped() {
     assert!(case.read("study.md").contains("NOT proved"));
 
     // A feature that does not fit leaves the tree alone, and says which hunk.
-    case.write("on.patch", &FEATURE.replace("return x; }", "return y; }"));
+    case.write(
+        "on.patch",
+        &FEATURE.replace("-int select_task(int x) { return x; }", "-long gone(void) { return 7; }"),
+    );
     let error = case.run(Step::Measure, &mut never).expect_err("a conflict").to_string();
     assert!(error.contains("does not fit") && error.contains("hunk 1"), "{error}");
     case.write("on.patch", FEATURE);
@@ -203,5 +214,12 @@ fn a_study_in_use_and_one_that_does_not_compile_are_refused() {
     let error = case.run(Step::Measure, &mut never).expect_err("it does not compile").to_string();
     assert!(error.contains("no_rule"), "{error}");
     let text = case.read("study.md");
-    assert!(text.contains("| build-with | not done |"), "what was done by then is in the document: {text}");
+    assert!(
+        text.contains("| build-with | **stopped**: see below |"),
+        "what was done is in the document: {text}"
+    );
+    assert!(
+        text.contains("## Stopped at build-with\n") && text.contains("no_rule"),
+        "and why it stopped: {text}"
+    );
 }
