@@ -1,10 +1,13 @@
 //! Where lines are removed, perhaps with others in their place.
 
-use super::super::align::ALIKE;
+use super::super::align::{ALIKE, Label};
 use super::super::merge::three_way;
 use super::super::outcome::Edit;
 use super::super::wanted::Group;
 use super::{Anchors, Spot, TRUST};
+
+/// Lines less alike than this do not stand for each other, wherever they are.
+const STANDS_IN: f64 = 0.4;
 
 impl Anchors<'_> {
     /// Lines that are removed, perhaps with others in their place.
@@ -24,7 +27,7 @@ impl Anchors<'_> {
                 }
                 None if wanted.line.is_blank() => {}
                 None => {
-                    if let Some(spot) = self.already_gone(group) {
+                    if let Some(spot) = self.already_gone(group).or_else(|| self.stand_in(group)) {
                         return Ok(spot);
                     }
                     return Err(format!("the line to be removed is not here: `{}`", wanted.text.trim()));
@@ -55,6 +58,9 @@ impl Anchors<'_> {
             if alike < 1.0 {
                 let merged = three_way(&base.join("\n"), &ours.join("\n"), &added.join("\n"));
                 let Some(merged) = merged.filter(|_| !added.is_empty()) else {
+                    if let Some(spot) = self.stand_in(group) {
+                        return Ok(spot);
+                    }
                     return Err(format!(
                         "`{}` is `{}` here: change it by hand",
                         base.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" "),
@@ -98,5 +104,77 @@ impl Anchors<'_> {
             support: 0.0,
             notes: vec!["the lines to be removed are not here, so nothing is left to do".to_owned()],
         })
+    }
+
+    /// Lines that stand where those to be removed stood: the lines around them are held on both sides word
+    /// for word, and nothing else is in between. What they say otherwise is lost, and said.
+    fn stand_in(&self, group: &Group) -> Option<Spot> {
+        let range = group.at..group.at + group.removed;
+        let expected = &self.wanted.expected;
+        let telling = |index: &usize| !expected[*index].line.is_blank();
+        let solid = |index: usize| {
+            let inside = matches!(expected[index].label, Label::Known(_)) && self.trusted(index);
+            let same = self.map[index].filter(|(_, alike)| inside && *alike >= 1.0);
+            same.map(|(row, _)| row)
+        };
+        let up = (0..group.at).rev().find(telling).and_then(solid);
+        let down = (range.end..expected.len()).find(telling).and_then(solid);
+        let telling_row = |row: &usize| !self.source.lines[*row].is_blank();
+        let rows: Vec<usize> = match (up, down) {
+            (Some(up), Some(down)) if up < down && self.home(up) == self.home(down) => {
+                (up + 1..down).filter(telling_row).collect()
+            }
+            (Some(_), Some(_)) | (None, None) => return None,
+            // Held on one side only: lines that were found to be those to be removed, right beside it.
+            (up, down) => {
+                let found: Option<Vec<usize>> =
+                    range.clone().filter(telling).map(|index| self.map[index].map(|(row, _)| row)).collect();
+                let found = found?;
+                let (first, last) = (*found.first()?, *found.last()?);
+                let (from, to) = (up.map_or(first, |up| up + 1), down.unwrap_or(last + 1));
+                let beside: Vec<usize> = (from..to).filter(telling_row).collect();
+                if beside != found {
+                    return None;
+                }
+                found
+            }
+        };
+        let wanted: Vec<usize> = range.filter(telling).collect();
+        let same = |index: usize, row: usize| expected[index].line.key == self.source.lines[row].key;
+        let trim = |lines: Vec<&str>| lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+        let was = trim(wanted.iter().map(|&index| expected[index].text.as_str()).collect());
+        let is = trim(rows.iter().map(|&row| self.source.text[row].as_str()).collect());
+        let note = if rows.len() == wanted.len() {
+            let pairs = || wanted.iter().copied().zip(rows.iter().copied());
+            let like = |(index, row): (usize, usize)| {
+                expected[index].line.similarity(&self.source.lines[row]) >= STANDS_IN
+            };
+            let exact = pairs().filter(|&(index, row)| same(index, row)).count();
+            if group.added.is_empty()
+                || !pairs().all(like)
+                || wanted.len() > 8 && exact * 4 < wanted.len() * 3
+            {
+                return None;
+            }
+            format!("`{was}` is `{is}` here; the patch's lines were put in its place: look what is lost")
+        } else {
+            // Some of the lines are not here, and nothing but the others is.
+            let mut left = wanted.iter();
+            let part = rows.iter().all(|&row| left.any(|&index| same(index, row)));
+            if rows.len() * 2 < wanted.len() || !part {
+                return None;
+            }
+            format!("of `{was}` only `{is}` is here")
+        };
+        let (first, last) = (*rows.first()?, *rows.last()?);
+        let (mut notes, mut confidence) = (vec![note], 0.55);
+        let added = self.adapt(group, group.added.clone(), &mut notes, &mut confidence);
+        let edit = Edit { line: first + 1, removed: last - first + 1, added };
+        Some(Spot { edit, confidence, support: TRUST, notes })
+    }
+
+    /// The definition that encloses a line of the tree.
+    fn home(&self, row: usize) -> Option<usize> {
+        self.source.scopes.of_line[row]
     }
 }

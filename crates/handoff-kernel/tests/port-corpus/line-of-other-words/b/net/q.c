@@ -1,0 +1,18 @@
+#include <linux/queue.h>
+
+static int queue_send(struct queue *q, struct item *item)
+{
+	struct path *path;
+	int slot;
+
+	slot = queue_slot(q, item);
+	path = item_path(item);
+	if (path_is_down(path, slot))
+		return -EPIPE;
+	return path_send(path, item, slot);
+}
+
+static void queue_stop(struct queue *q)
+{
+	q->stopped = 1;
+}
