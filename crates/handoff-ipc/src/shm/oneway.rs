@@ -9,15 +9,16 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use handoff_placement::fast::current_cpu;
 use handoff_placement::{Policy, Priority};
 
 use super::bell::{self, Rang};
+use super::follow::{self, SPIN_LIMIT};
 use super::link::Link;
 use super::objects::{self, Arrived};
-use super::patience::{Patience, SPIN};
+use super::patience::Patience;
 use super::remote::RemoteNode;
 use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
 use super::slot::{Entry, MAX_OBJECTS};
@@ -347,14 +348,12 @@ impl Receiver {
         if !drained.patience.looks(drained.cpu, current_cpu().into()) {
             return false;
         }
-        let began = Instant::now();
-        let mut found = false;
-        while !found && began.elapsed() < SPIN && !self.dead.load(Ordering::Relaxed) && !pool::has_pending() {
-            for _ in 0..32 {
-                std::hint::spin_loop();
-            }
-            found = self.ring.written() != drained.at;
-        }
+        let look = || {
+            let wanted = self.dead.load(Ordering::Relaxed) || pool::has_pending();
+            let found = self.ring.written() != drained.at;
+            (found || wanted).then_some(found)
+        };
+        let found = follow::spin(SPIN_LIMIT, false, look).unwrap_or(false);
         drained.patience.looked(found);
         found
     }

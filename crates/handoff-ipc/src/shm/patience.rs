@@ -1,10 +1,6 @@
-//! Whether a receiver of oneway calls looks for the next one before it sleeps.
-
-use std::time::Duration;
-
-/// How long it looks. A sender that finds it looking makes no system call, and on a virtual machine
-/// waking another CPU costs many times what the rest of a oneway call does.
-pub(super) const SPIN: Duration = Duration::from_micros(50);
+//! Whether a receiver of oneway calls looks for the next one before it sleeps. A sender that finds it looking
+//! makes no system call, and on a virtual machine waking another CPU costs many times what the rest of
+//! a oneway call does.
 
 /// Looking is worth its CPU time while calls come soon after each other, from another CPU.
 #[derive(Debug, Default)]
