@@ -89,7 +89,7 @@ pub fn html(title: &str, blocks: &[Block]) -> String {
             vertical-align:top}th{background:#f4f5f8}code{background:#f4f5f8;padding:0 .2em;overflow-wrap:anywhere}\
             pre{background:#f4f5f8;padding:.6em 1em;overflow-x:auto;font-size:13px}blockquote{margin:1em 0;padding:.2em 1em;border-left:4px solid #ccd;color:#445;white-space:pre-wrap}\
             .prompt{border-left:4px solid #a86b00;background:#fff6dd;padding:.4em 1em;margin:1em 0}\
-            .image{overflow-x:auto}@media print{.image svg{max-width:100%;height:auto}}";
+            .image{overflow-x:auto;margin:0 calc(50% - 50vw + 1em)}h5,h6{font-size:1em;margin:1.2em 0 .4em}@media print{.image{margin:0}.image svg{max-width:100%;height:auto}}";
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\
              <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n",
