@@ -138,19 +138,10 @@ impl Trials {
     ///
     /// If the metric was not recorded or the recording is too short.
     pub fn run(&self, recording: &Recording, metric: &str) -> Result<Outcome, RecordingError> {
-        let values = recording.metrics.get(metric).ok_or_else(|| RecordingError::Unknown {
-            name: metric.to_owned(),
-            known: recording.metrics().map(str::to_owned).collect(),
-        })?;
-        let most = self.stopping.most_rounds();
-        let Some(places) = values.len().checked_sub(3 * most).filter(|places| *places > 0) else {
-            return Err(RecordingError::TooShort { has: values.len(), rounds: most });
-        };
         let mut random = Random::new(self.seed);
         let (mut found, mut taken, mut predicted) = (0_usize, 0_usize, 0.0);
         for _ in 0..self.count {
-            let start = random.below(places);
-            let logs = self.experiment(&values[start..start + 3 * most], &mut random);
+            let logs = self.draw(recording, metric, &mut random)?;
             let (_, interval) = hodges_lehmann(&logs, 1.0 - self.stopping.alpha());
             found += usize::from(!interval.contains(0.0));
             taken += logs.len();
@@ -165,6 +156,29 @@ impl Trials {
             predicted: predicted / count,
             rounds: taken as f64 / count,
         })
+    }
+
+    /// The log-ratios of one of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trials::run`].
+    pub fn draw(
+        &self,
+        recording: &Recording,
+        metric: &str,
+        random: &mut Random,
+    ) -> Result<Vec<f64>, RecordingError> {
+        let values = recording.metrics.get(metric).ok_or_else(|| RecordingError::Unknown {
+            name: metric.to_owned(),
+            known: recording.metrics().map(str::to_owned).collect(),
+        })?;
+        let most = self.stopping.most_rounds();
+        let Some(places) = values.len().checked_sub(3 * most).filter(|places| *places > 0) else {
+            return Err(RecordingError::TooShort { has: values.len(), rounds: most });
+        };
+        let start = random.below(places);
+        Ok(self.experiment(&values[start..start + 3 * most], random))
     }
 
     /// Runs all of them on each metric of a recording, on as many CPUs as there are.

@@ -9,6 +9,7 @@ mod reader;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,6 +42,26 @@ pub struct FileError {
     pub message: String,
     /// The line with a mark below.
     pub excerpt: String,
+}
+
+impl FileError {
+    /// A mistake at a place of a file's text, counted in bytes; without a text it is that of its first line.
+    #[must_use]
+    pub fn at(file: &Path, text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
+        let start = span.start.min(text.len());
+        let start = (0..=start).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0);
+        let before = &text[..start];
+        let line_start = before.rfind('\n').map_or(0, |index| index + 1);
+        let line = before.matches('\n').count() + 1;
+        let column = text[line_start..start].chars().count() + 1;
+        let content = text[line_start..].lines().next().unwrap_or_default();
+        let excerpt = if text.is_empty() {
+            String::new()
+        } else {
+            format!("{line:>4} | {content}\n     | {:>column$}", "^")
+        };
+        Self { file: file.to_owned(), line, column, message: message.into(), excerpt }
+    }
 }
 
 /// An experiment that was read and checked.
@@ -161,13 +182,8 @@ impl Experiment {
     ///
     /// As [`Experiment::read`].
     pub fn read_for(path: &Path, there: Where) -> Result<Vec<Self>, FileError> {
-        let text = std::fs::read_to_string(path).map_err(|error| FileError {
-            file: path.to_owned(),
-            line: 1,
-            column: 1,
-            message: format!("cannot read the file: {error}"),
-            excerpt: String::new(),
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| FileError::at(path, "", 0..0, format!("cannot read the file: {error}")))?;
         Self::parse_for(path, &text, there)
     }
 
@@ -178,6 +194,15 @@ impl Experiment {
     /// If it has a mistake.
     pub fn parse(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
         Self::parse_for(path, text, Where::Here)
+    }
+
+    /// [`Experiment::parse`] for another machine: settings, proofs and programs are not looked for here.
+    ///
+    /// # Errors
+    ///
+    /// If it has a mistake that can be told from here.
+    pub fn parse_elsewhere(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
+        Self::parse_for(path, text, Where::Elsewhere)
     }
 
     fn parse_for(path: &Path, text: &str, there: Where) -> Result<Vec<Self>, FileError> {

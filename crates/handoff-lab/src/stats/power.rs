@@ -25,7 +25,7 @@ pub fn smallest_effect(rounds: usize, sd: f64, alpha: f64, power: f64) -> f64 {
 
 /// How much of the data the signed-rank test uses where noise is normal: 3 / pi (Hodges and Lehmann,
 /// 1956). Where noise has long tails it uses more than Student's test does.
-const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
+pub(super) const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 
 /// The standard deviation of single rounds as the interval of all of them tells it: that of normal noise
 /// which would have given an interval of this width. Where noise has long tails or two humps, this

@@ -1,7 +1,7 @@
 //! From the form of a file to an experiment: every check, each with the place of what it refuses.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use handoff_placement::CpuSet;
@@ -35,15 +35,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>) -> FileError {
-        let start = span.start.min(self.text.len());
-        let start = (0..=start).rev().find(|index| self.text.is_char_boundary(*index)).unwrap_or(0);
-        let before = &self.text[..start];
-        let line_start = before.rfind('\n').map_or(0, |index| index + 1);
-        let line = before.matches('\n').count() + 1;
-        let column = self.text[line_start..start].chars().count() + 1;
-        let content = self.text[line_start..].lines().next().unwrap_or_default();
-        let excerpt = format!("{line:>4} | {content}\n     | {:>column$}", "^");
-        FileError { file: self.file.to_owned(), line, column, message: message.into(), excerpt }
+        FileError::at(self.file, self.text, span, message)
     }
 
     /// Where a key that an error names stands inside of a table, or the table.
@@ -122,7 +114,8 @@ impl Reader<'_> {
                 self.error(nice.span(), format!("nice is {}; it goes from -20 to 19", nice.get_ref()))
             );
         }
-        if let Some(program) = arm.program.as_ref().filter(|program| !program.get_ref().is_file()) {
+        let missing = |program: &&Spanned<PathBuf>| there == Where::Here && !program.get_ref().is_file();
+        if let Some(program) = arm.program.as_ref().filter(missing) {
             return Err(
                 self.error(program.span(), format!("there is no file {}", program.get_ref().display()))
             );
