@@ -9,6 +9,9 @@ use crate::error::{Result, TargetError};
 use crate::process::{Ended, run};
 use crate::target::{Sink, Target};
 
+/// Names another folder for programs and the lock of this machine.
+const FOLDER: &str = "HANDOFF_LOCAL_FOLDER";
+
 /// This machine.
 #[derive(Debug)]
 pub(crate) struct Local;
@@ -16,6 +19,13 @@ pub(crate) struct Local;
 impl Target for Local {
     fn address(&self) -> Address {
         Address::Local
+    }
+
+    fn folder(&self) -> String {
+        std::env::var(FOLDER)
+            .ok()
+            .filter(|folder| folder.starts_with('/'))
+            .unwrap_or_else(|| "/tmp/handoff".to_owned())
     }
 
     fn shell(

@@ -200,6 +200,32 @@ impl Session {
         }
     }
 
+    /// A folder there in which files can be put.
+    #[must_use]
+    pub fn folder(&self) -> String {
+        self.target.folder()
+    }
+
+    /// Writes a file there, and its folder if need be. It has its name when it is whole.
+    ///
+    /// # Errors
+    ///
+    /// [`TargetError::Step`] if it cannot be written there.
+    pub fn send(&mut self, bytes: &[u8], there: &str) -> Result<()> {
+        let cannot = |error| TargetError::io("keep what is to be sent", error);
+        let mut file = tempfile::tempfile().map_err(cannot)?;
+        file.write_all(bytes).and_then(|()| file.rewind()).map_err(cannot)?;
+        let (path, count) = (quoted(there), bytes.len());
+        let script = format!(
+            "mkdir -p \"$(dirname {path})\" && cat >{path}.new && [ \"$(wc -c <{path}.new)\" -eq {count} ] && \
+             mv {path}.new {path}"
+        );
+        match self.step(&script, Some(&mut file))? {
+            (0, _) => Ok(()),
+            (status, said) => Err(self.failed("take a file", status, said)),
+        }
+    }
+
     /// Copies a file from there to here.
     ///
     /// # Errors
