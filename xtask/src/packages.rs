@@ -55,6 +55,9 @@ const NEEDS: &[Need] = &[
     Need { program: "ssh", package: "openssh-client", for_what: "targets behind ssh" },
     Need { program: "sshd", package: "openssh-server", for_what: "targets behind ssh" },
     Need { program: "pg_createcluster", package: "postgresql", for_what: "results in PostgreSQL" },
+    Need { program: "slurmctld", package: "slurmctld", for_what: "campaigns on Slurm" },
+    Need { program: "slurmd", package: "slurmd", for_what: "campaigns on Slurm" },
+    Need { program: "sbatch", package: "slurm-client", for_what: "campaigns on Slurm" },
     Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },
     Need {
         program: "trace-cmd",

@@ -27,6 +27,7 @@ mod library;
 mod need;
 pub mod postgres;
 mod program;
+pub mod slurm;
 pub mod sshd;
 
 pub use library::built_library;

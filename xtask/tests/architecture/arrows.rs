@@ -7,7 +7,7 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("handoff-aidl", &[]),
     ("handoff-placement", &[]),
     ("handoff-ipc", &["handoff-placement"]),
@@ -16,11 +16,13 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("handoff-lab", &["handoff-workloads", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     ("handoff-kernel", &[]),
     ("handoff-targets", &["handoff-kernel"]),
+    ("handoff-campaign", &["handoff-lab", "handoff-targets"]),
     ("handoff-peers", &["handoff-workloads", "handoff-ipc"]),
     (
         "handoff",
         &[
             "handoff-aidl",
+            "handoff-campaign",
             "handoff-lab",
             "handoff-peers",
             "handoff-workloads",

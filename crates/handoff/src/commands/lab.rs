@@ -14,6 +14,8 @@ mod labels;
 mod pair;
 mod place;
 
+pub(super) use place::Place;
+
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\

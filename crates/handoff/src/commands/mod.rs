@@ -8,6 +8,7 @@
 mod add_ints;
 mod affinity_study;
 mod aidl;
+mod campaign;
 mod completions;
 mod cores;
 mod doctor;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     AffinityStudy(affinity_study::Options),
     /// Compile interfaces (.aidl, .hal) to Rust; check, format, convert and freeze them
     Aidl(aidl::Options),
+    /// Carry experiments out on many devices, and combine what they say
+    Campaign(campaign::Options),
     /// Print the completions for a shell
     Completions(completions::Options),
     /// Show the CPUs: classes, clusters, caches, siblings, and which may be used
@@ -101,6 +104,7 @@ impl Command {
             Self::AddInts(options) => options.run(output),
             Self::AffinityStudy(options) => options.run(output),
             Self::Aidl(options) => options.run(output),
+            Self::Campaign(options) => options.run(output),
             Self::Completions(options) => options.run(output),
             Self::Cores(options) => options.run(output),
             Self::Doctor(options) => options.run(output),

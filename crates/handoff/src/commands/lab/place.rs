@@ -18,8 +18,8 @@ use crate::interrupt;
 use crate::output::Output;
 
 /// Which machine runs the arms.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Place {
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(in crate::commands) struct Place {
     /// Run the arms there: local, guest, ssh://[user@]host[:port], adb://SERIAL
     #[arg(long, value_name = "ADDRESS", help_heading = "Elsewhere")]
     target: Option<Address>,
@@ -67,7 +67,7 @@ impl Place {
     }
 
     /// Does something with the machine that an experiment runs on.
-    pub(super) fn with<T>(
+    pub(in crate::commands) fn with<T>(
         &self,
         experiment: &Experiment,
         state: &Path,

@@ -1,0 +1,125 @@
+//! `handoff campaign`: experiments on many devices, and what they say together.
+
+mod collect;
+mod plan;
+mod report;
+mod simulate;
+mod submit;
+mod work;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use handoff_campaign::collect::{Collected, collect as into_store};
+use handoff_campaign::file::Campaign;
+use handoff_campaign::plan::Plan;
+use handoff_campaign::record::Folder;
+use handoff_lab::store::Store;
+
+use crate::output::{Advice as _, Output, Verdict};
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff campaign plan rack.toml                     the tasks, and how long they take at most
+  handoff campaign submit rack.toml                   carry it out from here; Ctrl-C, then again: goes on
+  handoff campaign submit rack.toml --engine slurm    leave it to Slurm
+  handoff campaign status rack.toml
+  handoff campaign report rack.toml                   devices combined, and those that disagree
+  handoff campaign simulate rack.toml --devices 10000 --workers 200 --noise noise.jsonl";
+
+/// Carry experiments out on many devices, and combine what they say.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Which {
+    /// Put the results that are there into the store
+    Collect(collect::Collect),
+    /// Carry a task out on its device: the end that runs there
+    #[command(hide = true)]
+    Device(work::Device),
+    /// Print the tasks, and how long they take at most
+    Plan(plan::Plan),
+    /// Combine the devices, and show those that disagree
+    Report(report::Report),
+    /// Tell from recorded noise what a campaign on more devices would take and find
+    Simulate(simulate::Simulate),
+    /// Say how far a campaign is
+    Status(collect::Status),
+    /// Carry a campaign out, or go on with it
+    Submit(submit::Submit),
+    /// Work on one task: what Slurm starts
+    #[command(hide = true)]
+    Task(work::Task),
+}
+
+impl Options {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        match &self.which {
+            Which::Collect(options) => options.run(output),
+            Which::Device(options) => options.run(),
+            Which::Plan(options) => options.run(output),
+            Which::Report(options) => options.run(output),
+            Which::Simulate(options) => options.run(output),
+            Which::Status(options) => options.run(output),
+            Which::Submit(options) => options.run(output),
+            Which::Task(options) => options.run(output),
+        }
+    }
+}
+
+/// Which campaign, and where it is kept.
+#[derive(Debug, Clone, clap::Args)]
+struct Named {
+    /// The campaign file.
+    file: PathBuf,
+    /// The folder for the store, the campaigns and their reports; it is made if it is not there.
+    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
+    output: PathBuf,
+}
+
+impl Named {
+    fn campaign(&self) -> anyhow::Result<Campaign> {
+        Ok(Campaign::read(&self.file)?)
+    }
+
+    /// The plan as the file is now.
+    fn plan(&self) -> anyhow::Result<Plan> {
+        Ok(Plan::of(&self.campaign()?, &self.file)?)
+    }
+
+    /// What was submitted.
+    fn submitted(&self) -> anyhow::Result<(Plan, Folder)> {
+        let folder = Folder::open(&Folder::at(&self.output, &self.campaign()?.name))?;
+        Ok((folder.plan()?, folder))
+    }
+
+    fn store(&self) -> anyhow::Result<Store> {
+        Store::open(&self.output.join("lab.sqlite")).advise("name another folder with --output")
+    }
+
+    fn collect(&self, plan: &Plan, folder: &Folder) -> anyhow::Result<Collected> {
+        Ok(into_store(plan, folder, &mut self.store()?)?)
+    }
+
+    /// The folder that paths in the file are found from.
+    fn base(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.file.parent().unwrap_or(Path::new(""));
+        std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+            .context("cannot tell the working folder")
+    }
+}
+
+/// Seconds for people.
+fn people(seconds: f64) -> String {
+    match seconds {
+        short if short < 120.0 => format!("{short:.0} s"),
+        minutes if minutes < 7200.0 => format!("{:.0} min", minutes / 60.0),
+        hours if hours < 172_800.0 => format!("{:.1} h", hours / 3600.0),
+        days => format!("{:.1} days", days / 86_400.0),
+    }
+}

@@ -1,0 +1,124 @@
+//! `handoff campaign device` and `handoff campaign task`: the two ends of a task.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use handoff_campaign::CampaignError;
+use handoff_campaign::device::{Line, carry_out};
+use handoff_campaign::record::{Claim, Folder, Record, State};
+use handoff_campaign::slurm::AGAIN;
+use handoff_campaign::work::{Event, Outcome, Worker, own_program};
+use handoff_lab::experiment::journal::state_folder;
+
+use crate::commands::lab::Place;
+use crate::interrupt;
+use crate::output::{Output, Verdict};
+
+/// How long the worker before may take to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Carry a task out on its device: its rounds as lines of JSON on standard output.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  handoff campaign device FOLDER      what `handoff campaign submit` starts on each device")]
+pub(super) struct Device {
+    /// The folder with `experiment.toml`.
+    folder: PathBuf,
+}
+
+impl Device {
+    pub(super) fn run(&self) -> anyhow::Result<Verdict> {
+        let state = state_folder();
+        let done = carry_out(&self.folder, std::io::stdout(), interrupt::flag(), &mut |experiment, run| {
+            let silent = indicatif::ProgressBar::hidden();
+            let mut wrong = None;
+            let result = Place::default().with(experiment, &state, &silent, |target| match run(target) {
+                Ok(result) => Ok(Some(result)),
+                Err(error) => {
+                    wrong = Some(error);
+                    Ok(None)
+                }
+            });
+            match (result, wrong) {
+                (Ok(Some(result)), _) => Ok(result),
+                (_, Some(error)) => Err(error),
+                (Ok(None), None) => Err(CampaignError::Machine("the run gave nothing".to_owned())),
+                (Err(error), None) => Err(CampaignError::Machine(format!("{error:#}"))),
+            }
+        });
+        match done {
+            Ok(done) => Ok(Verdict::of(done)),
+            Err(error) if interrupt::was_interrupted() => Err(error.into()),
+            Err(error) => {
+                // The other end takes it for the task's, and does not try again.
+                let line = serde_json::to_string(&Line::Failed(error.whole()));
+                println!("{}", line.context("cannot write JSON")?);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Work on one task of a campaign that was submitted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  handoff campaign task handoff-results/campaigns/rack 12 --base .      what Slurm starts on a node")]
+pub(super) struct Task {
+    /// The campaign's folder.
+    folder: PathBuf,
+    /// The task's number.
+    number: usize,
+    /// The folder that the paths of programs in the campaign's file are found from.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    base: PathBuf,
+}
+
+impl Task {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let folder = Folder::open(&self.folder)?;
+        let plan = folder.plan()?;
+        let most = plan.tasks.len();
+        let task = plan.task(self.number).ok_or(CampaignError::NoTask { number: self.number, most })?;
+        let record = folder.task(task);
+        if matches!(record.state(), State::Done | State::Failed) {
+            output.note("the task has ended already");
+            return Ok(Verdict::of(record.state() == State::Done));
+        }
+        let Some(mut claim) = patiently(&record)? else {
+            output.note("another worker has the task");
+            again();
+        };
+        let program = own_program().context("cannot tell which program this is")?;
+        let worker = Worker { plan: &plan, folder: &self.base, program: &program, stop: interrupt::flag() };
+        let outcome = worker.carry_out(task, &mut claim, &|event| match event {
+            Event::Started { known } => output.note(format_args!("started, {known} rounds are there")),
+            Event::Round { number } => output.note(format_args!("round {number}")),
+            Event::Waits { why } => output.note(format_args!("waits: {why}")),
+            Event::Ended(outcome) => output.note(format_args!("{outcome:?}")),
+        })?;
+        Ok(match outcome {
+            Outcome::Stopped => again(),
+            outcome => Verdict::of(matches!(outcome, Outcome::Done(_))),
+        })
+    }
+}
+
+/// The one before may be on its way out.
+fn patiently(record: &Record) -> anyhow::Result<Option<Claim>> {
+    let start = Instant::now();
+    loop {
+        let claim = record.claim()?;
+        if claim.is_some() || start.elapsed() > PATIENCE || interrupt::interrupted() {
+            return Ok(claim);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Ends so that the job is queued again.
+fn again() -> ! {
+    std::process::exit(i32::from(AGAIN))
+}
