@@ -100,6 +100,36 @@ fn workloads_run_on_every_context() {
 }
 
 #[test]
+fn a_person_can_freeze_a_process_and_ask_what_the_driver_can_do() {
+    require!(require_guest());
+    let mut guest = guest();
+    let (found, status) = json(&mut guest, "binder features --context hwbinder");
+    assert_eq!((status, found["device"].as_str()), (0, Some("/dev/hwbinder")), "{found}");
+    assert_eq!(found["features"]["freeze"], true, "{found}");
+
+    let script = "handoff add-ints --engine binder -n 1000000 -d 0.0001 >/tmp/out 2>&1 & caller=$!; \
+        for try in 1 2 3 4 5 6 7 8 9 10; do sleep 1; read -r server rest </proc/$caller/task/$caller/children; \
+            [ -n \"$server\" ] && grep -q binder /proc/$server/maps && break; done; \
+        sleep 1; handoff binder freeze $server --patience 5000; \
+        wait $caller; echo \"the caller ended with $?\"; cat /tmp/out";
+    let output = guest.run(&GuestCommand::shell(script).timeout(Duration::from_secs(120))).expect("it runs");
+    let text = output.stdout_text();
+    assert!(text.contains("is frozen: "), "{text}{}", output.stderr_text());
+    assert!(
+        text.contains("the caller ended with 2") && text.contains("serves this object is frozen"),
+        "{text}"
+    );
+
+    let nobody = handoff(&mut guest, "binder thaw 1");
+    assert_eq!(nobody.status, 2, "{}", nobody.stdout_text());
+    assert!(nobody.stderr_text().contains("does it use this driver?"), "{}", nobody.stderr_text());
+    // Debian's kernels have no binderfs; one that has makes the device.
+    let mounted = handoff(&mut guest, "binder mount /tmp/binderfs mine");
+    let (said, why) = (mounted.stdout_text(), mounted.stderr_text());
+    assert!(said.contains("mine") || why.contains("binderfs"), "{said}{why}");
+}
+
+#[test]
 fn one_table_has_both_engines() {
     require!(require_guest());
     let mut guest = guest();

@@ -8,6 +8,7 @@
 mod add_ints;
 mod affinity_study;
 mod aidl;
+mod binder;
 mod campaign;
 mod completions;
 mod cores;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     AffinityStudy(affinity_study::Options),
     /// Compile interfaces (.aidl, .hal) to Rust; check, format, convert and freeze them
     Aidl(aidl::Options),
+    /// Look at the kernel's Binder driver: features, freezing processes, devices in binderfs
+    Binder(binder::Options),
     /// Carry experiments out on many devices, and combine what they say
     Campaign(campaign::Options),
     /// Print the completions for a shell
@@ -104,6 +107,7 @@ impl Command {
             Self::AddInts(options) => options.run(output),
             Self::AffinityStudy(options) => options.run(output),
             Self::Aidl(options) => options.run(output),
+            Self::Binder(options) => options.run(output),
             Self::Campaign(options) => options.run(output),
             Self::Completions(options) => options.run(output),
             Self::Cores(options) => options.run(output),
