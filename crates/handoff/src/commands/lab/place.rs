@@ -20,7 +20,7 @@ use crate::output::Output;
 /// Which machine runs the arms.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(in crate::commands) struct Place {
-    /// Run the arms there: local, guest, ssh://[user@]host[:port], adb://SERIAL
+    /// Run the arms there: `local`, `guest`, `ssh://[user@]host[:port]`, `adb://SERIAL`.
     #[arg(long, value_name = "ADDRESS", help_heading = "Elsewhere")]
     target: Option<Address>,
     /// Run this handoff there, built for that machine, not the one that runs here.
