@@ -110,6 +110,25 @@ impl Slurm {
         self.start_node(node);
     }
 
+    /// What an administrator does after a crash: a launch that the death of a daemon cut short drains its
+    /// node, and holds the job.
+    ///
+    /// # Panics
+    ///
+    /// If a program of Slurm cannot be started.
+    pub fn mend(&self) {
+        for node in self.ask("sinfo", &["--noheader", "--states=down,drain,fail", "--format=%n"]).lines() {
+            drop(self.ask("scontrol", &["update", &format!("nodename={node}"), "state=resume"]));
+        }
+        for job in self.ask("squeue", &["--array", "--noheader", "--format=%i %r"]).lines() {
+            if let Some((id, reason)) = job.split_once(' ')
+                && reason.contains("held")
+            {
+                drop(self.ask("scontrol", &["release", id]));
+            }
+        }
+    }
+
     fn start_controller(&mut self) {
         self.controller = Some(self.daemon("slurmctld", &["-D"]));
     }

@@ -238,6 +238,7 @@ fn on_slurm() -> Rack {
         }
         let queue = || slurm.ask("squeue", &["--array"]);
         assert!(Instant::now() < end, "{status:#}\n{}\n{}", queue(), slurm.log());
+        slurm.mend();
         std::thread::sleep(Duration::from_millis(500));
     }
     rack.is_whole(&before);
