@@ -100,7 +100,7 @@ fn handle(name: &str, len: usize) -> Result<Subject<'static>> {
     memory.write_at(0, &[7])?;
     subject(name, move |samples, trips| {
         Ok(timed(samples, trips, || {
-            let byte: i32 = look.proxy.call(1, |w| w.write(&memory), |r| r.read())?;
+            let byte: i32 = look.proxy().call(1, |w| w.write(&memory), |r| r.read())?;
             assert_eq!(byte, 7);
             Ok(())
         })?)

@@ -95,7 +95,7 @@ fn call(name: &str, priority: Option<Priority>) -> Result<Subject<'static>> {
                 priority.apply(Tid::current()).context("this bench needs the right to run at FIFO")?;
             }
             timed(samples, trips, || {
-                let back: i64 = echo.proxy.call(1, |w| w.write(&7i64), |r| r.read())?;
+                let back: i64 = echo.proxy().call(1, |w| w.write(&7i64), |r| r.read())?;
                 assert_eq!(back, 7);
                 Ok(())
             })

@@ -131,9 +131,8 @@ pub fn timed(samples: u32, trips: u32, mut trip: impl FnMut() -> Result<()>) -> 
 /// as between two processes.
 #[derive(Debug)]
 pub struct Pair {
-    /// The proxy.
-    pub proxy: Binder,
-    // Both engines live as long as calls go between them.
+    // Not public: a closure that calls would take the proxy alone, and leave the engines to their end.
+    proxy: Binder,
     _engines: [Runtime; 2],
 }
 
@@ -149,5 +148,10 @@ impl Pair {
         let caller = Runtime::connect(&Options::at(socket))?;
         let proxy = caller.services().get("subject")?;
         Ok(Self { proxy, _engines: [callee, caller] })
+    }
+
+    /// The proxy.
+    pub fn proxy(&self) -> &Binder {
+        &self.proxy
     }
 }
