@@ -15,6 +15,8 @@ const BARS_END: f64 = 690.0;
 const WIDTH: f64 = 760.0;
 const ROW_HEIGHT: f64 = 30.0;
 const TOP: f64 = 40.0;
+/// Longer bars end at the edge, and their number alone tells how long: one would make all others short.
+const MOST: f64 = 4.0;
 
 /// Colours for light and for dark pages.
 const STYLE: &str = "\
@@ -38,8 +40,8 @@ pub(super) fn write(kept: &[Results]) -> Result<()> {
 /// The figure as SVG.
 pub(super) fn of(kept: &[Results]) -> String {
     let rows: Vec<&Row> = kept.iter().flat_map(|results| &results.rows).collect();
-    let most = rows.iter().map(|row| row.ci95[1].max(row.goal.unwrap_or(0.0))).fold(1.0, f64::max);
-    let at = |ratio: f64| BARS_BEGIN + (BARS_END - BARS_BEGIN) * ratio / most;
+    let most = rows.iter().map(|row| row.ci95[1].max(row.goal.unwrap_or(0.0))).fold(1.0, f64::max).min(MOST);
+    let at = |ratio: f64| BARS_BEGIN + (BARS_END - BARS_BEGIN) * ratio.min(most) / most;
     let height = TOP + ROW_HEIGHT * rows.len() as f64 + 10.0;
 
     // Writing to a String cannot fail.
