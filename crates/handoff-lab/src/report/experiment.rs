@@ -239,7 +239,7 @@ pub fn text(result: &ExperimentResult) -> String {
     ));
     if result.disturbed() > 0 {
         line(format!(
-            "In {} runs something happened to the machine; the report says what.",
+            "Something happened to the machine in {} of the runs; the report says what.",
             result.disturbed()
         ));
     }
