@@ -88,20 +88,19 @@ pub(crate) enum Request {
 /// Hands a request over. With `sleeps` the caller is about to sleep, which saves it an exchange.
 #[inline]
 pub(crate) fn post_request(word: &AtomicU32, sleeps: bool) -> Posted {
-    let old = word.swap(REQUEST | if sleeps { CALLER_SLEEPS } else { 0 }, Ordering::AcqRel);
-    if old & ATTENDED == 0 {
-        Posted::Ring
-    } else if old & SERVER_SLEEPS != 0 {
-        Posted::Wake
-    } else {
-        Posted::Seen
-    }
+    post(word, if sleeps { CALLER_SLEEPS } else { 0 })
 }
 
 /// Hands over a request that no thread will wait for.
 #[cfg(any(feature = "tokio", test))]
 pub(crate) fn post_away(word: &AtomicU32) -> Posted {
-    let old = word.swap(REQUEST | CALLER_AWAY, Ordering::AcqRel);
+    post(word, CALLER_AWAY)
+}
+
+/// Hands a request over, with what the caller does meanwhile.
+#[inline]
+fn post(word: &AtomicU32, caller: u32) -> Posted {
+    let old = word.swap(REQUEST | caller, Ordering::AcqRel);
     if old & ATTENDED == 0 {
         Posted::Ring
     } else if old & SERVER_SLEEPS != 0 {
