@@ -12,16 +12,7 @@ impl Parser<'_> {
         let line = self.lines[start];
         self.no_cr(line)?;
         let (strip, both) = split_git_names(&line["diff --git ".len()..]);
-        let mut file = FilePatch {
-            line: start + 1,
-            kind: ChangeKind::Modify,
-            old_path: None,
-            new_path: None,
-            old_mode: None,
-            new_mode: None,
-            blobs: None,
-            hunks: Vec::new(),
-        };
+        let mut file = begun(start);
         self.at += 1;
         let mut from = None;
         let mut to = None;
@@ -218,16 +209,7 @@ impl Parser<'_> {
         let (Some(old), Some(new)) = self.file_lines(self.limits.strip)? else {
             return self.error_at(start, Problem::NoPlus);
         };
-        let mut file = FilePatch {
-            line: start + 1,
-            kind: ChangeKind::Modify,
-            old_path: None,
-            new_path: None,
-            old_mode: None,
-            new_mode: None,
-            blobs: None,
-            hunks: Vec::new(),
-        };
+        let mut file = begun(start);
         (file.old_path, file.new_path) = match (old, new) {
             (Named::Nothing, Named::Nothing) => return self.error_at(start, Problem::NoFile),
             (Named::Nothing, Named::File(new)) => {
@@ -293,6 +275,20 @@ impl Parser<'_> {
             return Err(PatchError { line, problem: Problem::Impossible(what) });
         }
         Ok(())
+    }
+}
+
+/// A file of which nothing is known but the line, counted from 0, where it begins.
+fn begun(start: usize) -> FilePatch {
+    FilePatch {
+        line: start + 1,
+        kind: ChangeKind::Modify,
+        old_path: None,
+        new_path: None,
+        old_mode: None,
+        new_mode: None,
+        blobs: None,
+        hunks: Vec::new(),
     }
 }
 
