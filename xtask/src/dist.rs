@@ -2,6 +2,8 @@
 
 pub(crate) mod debian;
 
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -158,8 +160,21 @@ fn collect(program: &Path, folder: &Path, arch: Arch) -> Result<PathBuf> {
     ensure!(!has_interpreter(&bytes)?, "{} is not static", program.display());
     std::fs::create_dir_all(folder)?;
     let file = folder.join(format!("handoff-{}", arch.name()));
-    std::fs::copy(program, &file).with_context(|| format!("cannot write {}", file.display()))?;
+    replace(&file, &bytes).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file)
+}
+
+/// Puts a whole program in the place of the one that is there: whoever reads it meanwhile, a guest that is
+/// being packed or a host that it is sent to, has the one or the other and never half of either.
+fn replace(file: &Path, program: &[u8]) -> Result<()> {
+    let folder = file.parent().context("a file is in a folder")?;
+    let mut new = tempfile::Builder::new()
+        .prefix(".handoff-")
+        .permissions(std::fs::Permissions::from_mode(0o755))
+        .tempfile_in(folder)?;
+    new.write_all(program)?;
+    new.persist(file)?;
+    Ok(())
 }
 
 /// Whether a 64-bit little-endian ELF file asks for a dynamic loader (a program header of type
@@ -190,6 +205,21 @@ mod tests {
     fn a_dynamic_program_is_recognised() {
         let own = std::fs::read("/proc/self/exe").expect("a test is a file");
         assert!(has_interpreter(&own).expect("it is an ELF file"), "tests are linked dynamically");
+    }
+
+    #[test]
+    fn whoever_has_a_program_open_keeps_it_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("handoff");
+        replace(&file, b"the former").expect("written");
+        let mut reader = std::fs::File::open(&file).expect("opened");
+        replace(&file, b"new").expect("replaced");
+        let mut read = String::new();
+        std::io::Read::read_to_string(&mut reader, &mut read).expect("read");
+        assert_eq!(read, "the former");
+        assert_eq!(std::fs::read(&file).expect("read"), b"new");
+        assert_eq!(std::fs::metadata(&file).expect("there").permissions().mode() & 0o777, 0o755);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 1);
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(crate) struct Executable {
     pub(crate) arch: Option<Arch>,
     /// The dynamic loader that it asks for; `None` for a static program.
     pub(crate) loader: Option<String>,
+    /// Bytes that its segments ask for beyond its end: running into them ends a program with SIGBUS.
+    pub(crate) missing: u64,
 }
 
 /// Reads the headers of an ELF program; `None` if it is none (a script, say).
@@ -23,13 +25,17 @@ pub(crate) fn executable(bytes: &[u8]) -> Option<Executable> {
         object::elf::EM_AARCH64 => Some(Arch::Arm64),
         _ => None,
     };
-    let loader = header
-        .program_headers(endian, bytes)
-        .ok()?
+    let segments = header.program_headers(endian, bytes).ok()?;
+    let loader = segments
         .iter()
         .find_map(|segment| segment.interpreter(endian, bytes).ok().flatten())
         .map(|path| String::from_utf8_lossy(path).into_owned());
-    Some(Executable { arch, loader })
+    let end = segments.iter().map(|segment| {
+        let (offset, size) = segment.file_range(endian);
+        offset.saturating_add(size)
+    });
+    let missing = end.max().unwrap_or(0).saturating_sub(bytes.len() as u64);
+    Some(Executable { arch, loader, missing })
 }
 
 /// The modules that a kernel module says it needs, by name; `None` if these bytes are no module.
@@ -58,7 +64,15 @@ mod tests {
         assert_eq!(program.arch, Arch::host());
         let loader = cfg!(not(target_feature = "crt-static"));
         assert_eq!(program.loader.is_some(), loader);
+        assert_eq!(program.missing, 0);
         assert_eq!(module_dependencies(&own), None);
+    }
+
+    #[test]
+    fn a_program_that_is_cut_off_says_so() {
+        let mut own = std::fs::read("/proc/self/exe").expect("this test");
+        own.truncate(own.len() / 8);
+        assert!(executable(&own).expect("its headers are there").missing > 0);
     }
 
     #[test]

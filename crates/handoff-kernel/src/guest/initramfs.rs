@@ -56,7 +56,8 @@ fn busybox_for(arch: Arch, path: &Path) -> Result<Vec<u8>, GuestError> {
     let bytes = std::fs::read(path).map_err(GuestError::io("read", path))?;
     let refuse = |reason: String| Err(GuestError::Program { program: path.to_owned(), reason });
     match elf::executable(&bytes) {
-        Some(Executable { arch: Some(of), loader: None }) if of == arch => Ok(bytes),
+        Some(Executable { missing: missing @ 1.., .. }) => refuse(cut_off(missing)),
+        Some(Executable { arch: Some(of), loader: None, .. }) if of == arch => Ok(bytes),
         Some(Executable { loader: Some(_), .. }) => {
             refuse("it is not static: name a static busybox, Debian's package is busybox-static".to_owned())
         }
@@ -97,6 +98,9 @@ fn libraries(arch: Arch, path: &Path, content: &[u8]) -> Result<Vec<PathBuf>, Gu
         let is = program.arch.map_or_else(|| "another machine".to_owned(), |arch| arch.to_string());
         return Err(refuse(format!("it is for {is}, the guest is {arch}; {}", static_build(arch))));
     }
+    if program.missing > 0 {
+        return Err(refuse(cut_off(program.missing)));
+    }
     let Some(loader) = program.loader else { return Ok(Vec::new()) };
     if Arch::host() != Some(arch) || loader != arch.loader() {
         return Err(refuse(format!("it needs the dynamic loader {loader}; {}", static_build(arch))));
@@ -115,6 +119,11 @@ fn libraries(arch: Arch, path: &Path, content: &[u8]) -> Result<Vec<PathBuf>, Gu
     let mut files = listed(&String::from_utf8_lossy(&output.stdout)).map_err(refuse)?;
     files.push(PathBuf::from(loader));
     Ok(files)
+}
+
+/// Why a program that lacks its last bytes is refused: in the guest all one would see is `Bus error`.
+fn cut_off(missing: u64) -> String {
+    format!("it is cut off, {missing} bytes of it are missing: build or copy it again")
 }
 
 /// How to get a program that needs nothing from the guest.
@@ -178,6 +187,9 @@ mod tests {
         let error = libraries(other, &own, &content).expect_err("another machine").to_string();
         assert!(error.contains("crt-static") && error.contains(other.rust_target()), "{error}");
         assert!(libraries(arch, Path::new("/x"), b"rubbish").is_err());
+        let part = &content[..content.len() / 8];
+        let error = libraries(arch, &own, part).expect_err("a part of a program").to_string();
+        assert!(error.contains("cut off"), "{error}");
         assert_eq!(
             libraries(arch, Path::new("/x"), b"#!/bin/sh\n").expect("a script"),
             Vec::<PathBuf>::new()
