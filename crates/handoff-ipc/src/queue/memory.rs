@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::descriptor::{Grantor, Role};
@@ -11,16 +12,24 @@ use super::sync::{AtomicU32, AtomicU64};
 use crate::shm::region::Region;
 use crate::{Error, Result};
 
-/// Invariant: the pointers lie inside `regions`, which are mapped readable and writable as long as
-/// the value lives; the words are aligned; `data` has `shape.size` bytes.
-#[derive(Debug)]
-pub(super) struct Memory {
+/// Where the parts of a queue's memory lie.
+///
+/// Invariant: the words are aligned; `data` has `shape.size` bytes; all is mapped readable and
+/// writable as long as the [`Memory`] lives that it is of.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
     read: NonNull<AtomicU64>,
     write: NonNull<AtomicU64>,
     reserve: Option<NonNull<AtomicU64>>,
-    flag: Option<NonNull<AtomicU32>>,
     data: NonNull<u8>,
     shape: Shape,
+}
+
+/// Invariant: `parts` and `flag` lie inside the regions, which are mapped as long as the value lives.
+#[derive(Debug)]
+pub(super) struct Memory {
+    parts: Parts,
+    flag: Option<NonNull<AtomicU32>>,
     /// An end of this process is in use: the writer; the reader of a synchronized queue.
     pub(super) writing: AtomicBool,
     pub(super) reading: AtomicBool,
@@ -28,10 +37,23 @@ pub(super) struct Memory {
     _regions: Vec<Option<Region>>,
 }
 
+/// A share in a queue's memory that has its parts at hand.
+///
+/// Invariant: `parts` are those of `memory`.
+#[derive(Debug)]
+pub(super) struct Share {
+    parts: Parts,
+    memory: Arc<Memory>,
+}
+
 // SAFETY: words are used as atomics, and the ring by raw copies only, from any thread.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
+// SAFETY: as above; the pointers are those of a `Memory`, which may be sent.
+unsafe impl Send for Share {}
+// SAFETY: as above.
+unsafe impl Sync for Share {}
 
 fn bad(what: impl Into<String>) -> Error {
     Error::BadQueue(what.into())
@@ -99,33 +121,22 @@ impl Memory {
         let word = |role: Role| parts.get(role as usize).map(at).transpose();
         let needed = |role: Role| word(role)?.ok_or_else(|| bad("a part is missing"));
         Ok(Memory {
-            read: needed(Role::Read)?.cast(),
-            write: needed(Role::Write)?.cast(),
-            reserve: word(Role::Reserve)?.map(NonNull::cast),
+            parts: Parts {
+                read: needed(Role::Read)?.cast(),
+                write: needed(Role::Write)?.cast(),
+                reserve: word(Role::Reserve)?.map(NonNull::cast),
+                data: needed(Role::Data)?,
+                shape: Shape { size: size as u64, quantum: quantum as u64 },
+            },
             flag: word(Role::EventFlag)?.map(NonNull::cast),
-            data: needed(Role::Data)?,
-            shape: Shape { size: size as u64, quantum: quantum as u64 },
             writing: AtomicBool::new(false),
             reading: AtomicBool::new(false),
             _regions: regions,
         })
     }
 
-    #[inline]
     pub(super) fn shape(&self) -> Shape {
-        self.shape
-    }
-
-    #[inline]
-    pub(super) fn counters(&self) -> Counters<'_> {
-        // SAFETY: aligned words inside the mappings (type invariant); atomics may be shared.
-        unsafe {
-            Counters {
-                read: self.read.as_ref(),
-                write: self.write.as_ref(),
-                reserve: self.reserve.as_ref().map(|word| word.as_ref()),
-            }
-        }
+        self.parts.shape
     }
 
     #[inline]
@@ -133,14 +144,42 @@ impl Memory {
         // SAFETY: an aligned word inside the mappings (type invariant).
         self.flag.as_ref().map(|word| unsafe { word.as_ref() })
     }
+}
+
+impl Share {
+    pub(super) fn of(memory: &Arc<Memory>) -> Self {
+        Share { parts: memory.parts, memory: Arc::clone(memory) }
+    }
+
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    #[inline]
+    pub(super) fn shape(&self) -> Shape {
+        self.parts.shape
+    }
+
+    #[inline]
+    pub(super) fn counters(&self) -> Counters<'_> {
+        // SAFETY: aligned words (invariant of `Parts`) of memory that this share holds (type
+        // invariant); atomics may be shared.
+        unsafe {
+            Counters {
+                read: self.parts.read.as_ref(),
+                write: self.parts.write.as_ref(),
+                reserve: self.parts.reserve.as_ref().map(|word| word.as_ref()),
+            }
+        }
+    }
 
     /// `bytes` of the ring from `offset` on, as two runs. Asked for more, it gives the whole ring.
     #[inline]
     pub(super) fn runs(&self, offset: u64, bytes: usize) -> [(*mut u8, usize); 2] {
-        let size = self.shape.size as usize;
+        let size = self.parts.shape.size as usize;
         let (offset, bytes) = ((offset as usize).min(size), bytes.min(size));
         let first = bytes.min(size - offset);
-        let start = self.data.as_ptr();
+        let start = self.parts.data.as_ptr();
         // SAFETY: `offset <= size`, the bytes of the ring.
         [(unsafe { start.add(offset) }, first), (start, bytes - first)]
     }

@@ -11,7 +11,7 @@ use super::descriptor::{Descriptor, Flavor, Grantor};
 use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::Item;
-use super::memory::Memory;
+use super::memory::{Memory, Share};
 use super::reader::Reader;
 use super::writer::Writer;
 use crate::{Error, Result};
@@ -102,7 +102,7 @@ impl<T: Item, F: Flavor> MessageQueue<T, F> {
     pub fn reader(&self) -> Result<Reader<T, F>, QueueError> {
         let end = match F::SYNCHRONIZED {
             true => End::take(&self.memory, &self.memory.reading, "reader")?,
-            false => End { memory: Arc::clone(&self.memory), what: "" },
+            false => End { share: Share::of(&self.memory), what: "" },
         };
         Ok(Reader::new(end))
     }
@@ -115,7 +115,8 @@ impl<T: Item, F: Flavor> MessageQueue<T, F> {
     pub fn reset(&self) -> Result<(), QueueError> {
         let _writer = End::take(&self.memory, &self.memory.writing, "writer")?;
         let _reader = End::take(&self.memory, &self.memory.reading, "reader")?;
-        let counters = self.memory.counters();
+        let share = Share::of(&self.memory);
+        let counters = share.counters();
         for counter in [Some(counters.read), Some(counters.write), counters.reserve].into_iter().flatten() {
             counter.store(0, Ordering::SeqCst);
         }
@@ -140,7 +141,7 @@ impl<T: Item, F: Flavor> fmt::Debug for MessageQueue<T, F> {
 /// An end's share in the memory; gives its role back when it goes.
 #[derive(Debug)]
 pub(super) struct End {
-    pub(super) memory: Arc<Memory>,
+    pub(super) share: Share,
     what: &'static str,
 }
 
@@ -148,7 +149,7 @@ impl End {
     fn take(memory: &Arc<Memory>, taken: &AtomicBool, what: &'static str) -> Result<Self, QueueError> {
         match taken.swap(true, Ordering::Acquire) {
             true => Err(QueueError::InUse(what)),
-            false => Ok(End { memory: Arc::clone(memory), what }),
+            false => Ok(End { share: Share::of(memory), what }),
         }
     }
 }
@@ -156,8 +157,8 @@ impl End {
 impl Drop for End {
     fn drop(&mut self) {
         match self.what {
-            "writer" => self.memory.writing.store(false, Ordering::Release),
-            "reader" => self.memory.reading.store(false, Ordering::Release),
+            "writer" => self.share.memory().writing.store(false, Ordering::Release),
+            "reader" => self.share.memory().reading.store(false, Ordering::Release),
             _ => {}
         }
     }

@@ -9,7 +9,8 @@ use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::Item;
 use super::message_queue::End;
-use super::ring::{Cursor, Fault};
+use super::pace::Pace;
+use super::ring::{Cursor, Shape};
 use super::span::ReadSpan;
 
 /// Reads messages. One thread at a time uses it; it may be sent to another.
@@ -18,6 +19,7 @@ pub struct Reader<T, F> {
     // The queue's own flag, kept at hand for blocking.
     pub(super) flag: Option<EventFlag>,
     cursor: Cursor,
+    pace: Pace,
     kind: PhantomData<fn() -> (T, F)>,
 }
 
@@ -31,22 +33,29 @@ pub struct ReadTransaction<'a, T: Item, F: Flavor> {
 
 impl<T: Item, F: Flavor> Reader<T, F> {
     pub(super) fn new(end: End) -> Self {
-        let flag = EventFlag::of(&end.memory);
-        Reader { end, flag, cursor: Cursor::new(), kind: PhantomData }
+        let flag = EventFlag::of(end.share.memory());
+        Reader { end, flag, cursor: Cursor::new(), pace: Pace::new(), kind: PhantomData }
     }
 
     fn capacity(&self) -> usize {
-        (self.end.memory.shape().size / T::SIZE as u64) as usize
+        (self.shape().size / T::SIZE as u64) as usize
     }
 
-    /// Bytes that are there, at least `want` if there are so many.
     #[inline]
-    fn there(&mut self, want: u64) -> Result<u64, Fault> {
-        let (counters, shape) = (self.end.memory.counters(), self.end.memory.shape());
-        match F::SYNCHRONIZED {
-            true => self.cursor.ready(counters, shape, want),
+    fn shape(&self) -> Shape {
+        // The size of a message as the compiler knows it: no division is left where it is a power of 2.
+        Shape { quantum: T::SIZE as u64, ..self.end.share.shape() }
+    }
+
+    /// Bytes that are there.
+    #[inline]
+    fn there(&mut self) -> Result<u64, QueueError> {
+        let (counters, shape) = (self.end.share.counters(), self.shape());
+        let there = match F::SYNCHRONIZED {
+            true => self.cursor.ready(counters, shape),
             false => self.cursor.behind(counters, shape),
-        }
+        };
+        there.map_err(|fault| QueueError::from_fault(fault, T::SIZE as u64))
     }
 
     /// Messages that can be read now.
@@ -55,30 +64,45 @@ impl<T: Item, F: Flavor> Reader<T, F> {
     /// [`QueueError::Broken`]; [`QueueError::Overflow`] in an unsynchronized queue, after which this
     /// reader stands at the newest end.
     pub fn available(&mut self) -> Result<usize, QueueError> {
-        match self.there(0) {
-            Ok(bytes) => Ok((bytes / T::SIZE as u64) as usize),
-            Err(fault) => Err(QueueError::from_fault(fault, T::SIZE as u64)),
-        }
+        Ok((self.there()? / T::SIZE as u64) as usize)
     }
 
     /// Bytes of `count` messages once they are there.
     #[inline]
     fn claim(&mut self, count: usize) -> Result<usize, QueueError> {
-        let shape = self.end.memory.shape();
-        let bytes = count.checked_mul(T::SIZE).filter(|bytes| *bytes as u64 <= shape.size);
+        match count.checked_mul(T::SIZE) {
+            Some(bytes)
+                if F::SYNCHRONIZED && self.cursor.granted(self.end.share.counters().read, bytes as u64) =>
+            {
+                Ok(bytes)
+            }
+            _ => self.look(count),
+        }
+    }
+
+    /// [`Reader::claim`] by the writer's counter. No part of the caller's loop: it would take the
+    /// registers from what most messages need.
+    #[inline(never)]
+    fn look(&mut self, count: usize) -> Result<usize, QueueError> {
+        let bytes = count.checked_mul(T::SIZE).filter(|bytes| *bytes as u64 <= self.shape().size);
         let Some(bytes) = bytes else {
             return Err(QueueError::TooMany { wanted: count, capacity: self.capacity() });
         };
-        match self.there(bytes as u64) {
-            Ok(there) if there >= bytes as u64 => Ok(bytes),
-            Ok(there) => Err(QueueError::Empty((there / T::SIZE as u64) as usize)),
-            Err(fault) => Err(QueueError::from_fault(fault, T::SIZE as u64)),
+        let mut there = self.there()?;
+        if F::SYNCHRONIZED && self.pace.waits(there, self.shape().size) {
+            let before = std::mem::replace(&mut there, self.there()?);
+            self.pace.waited(before, there, self.shape().size);
         }
+        self.pace.looked(there >= bytes as u64);
+        if there < bytes as u64 {
+            return Err(QueueError::Empty((there / T::SIZE as u64) as usize));
+        }
+        Ok(bytes)
     }
 
     #[inline]
     fn span(&self, bytes: usize) -> ReadSpan<'_, T> {
-        let runs = self.end.memory.runs(self.cursor.offset(), bytes);
+        let runs = self.end.share.runs(self.cursor.offset(), bytes);
         // SAFETY: inside the ring, which stays mapped as long as this end; the ring, the offset and
         // the bytes are whole numbers of messages.
         unsafe { ReadSpan::new(runs.map(|(start, len)| (start.cast_const(), len))) }
@@ -86,7 +110,7 @@ impl<T: Item, F: Flavor> Reader<T, F> {
 
     #[inline]
     fn finish(&mut self, bytes: usize) -> Result<(), QueueError> {
-        let (counters, shape) = (self.end.memory.counters(), self.end.memory.shape());
+        let (counters, shape) = (self.end.share.counters(), self.shape());
         if F::SYNCHRONIZED {
             self.cursor.consume(counters, shape, bytes as u64);
             return Ok(());
@@ -118,7 +142,7 @@ impl<T: Item, F: Flavor> Reader<T, F> {
     /// As [`Reader::read`].
     pub fn begin(&mut self, count: usize) -> Result<ReadTransaction<'_, T, F>, QueueError> {
         let bytes = self.claim(count)?;
-        let runs = self.end.memory.runs(self.cursor.offset(), bytes);
+        let runs = self.end.share.runs(self.cursor.offset(), bytes);
         // SAFETY: as in `span`; the transaction borrows this end, so the memory stays.
         let span = unsafe { ReadSpan::new(runs.map(|(start, len)| (start.cast_const(), len))) };
         Ok(ReadTransaction { reader: self, span })
@@ -170,7 +194,7 @@ impl<T: Item> Reader<T, Unsynchronized> {
     /// # Errors
     /// [`QueueError::Broken`].
     pub fn skip_to_newest(&mut self) -> Result<u64, QueueError> {
-        let passed = self.cursor.skip(self.end.memory.counters(), self.end.memory.shape());
+        let passed = self.cursor.skip(self.end.share.counters(), self.shape());
         match passed {
             Ok(bytes) => Ok(bytes / T::SIZE as u64),
             Err(fault) => Err(QueueError::from_fault(fault, T::SIZE as u64)),

@@ -53,14 +53,15 @@ pub(crate) struct Cursor {
     pub(crate) at: u64,
     /// `at` modulo the ring's size: below it, always.
     offset: u64,
-    /// The other end's counter when it was last looked at.
-    other: u64,
+    /// How far this end may go by what it last saw of the other one's counter: never more than a
+    /// ring ahead of `at`.
+    limit: u64,
 }
 
 impl Cursor {
     /// An end that looks at everything anew on its first use.
     pub(crate) fn new() -> Self {
-        Cursor { at: 0, offset: 0, other: 0 }
+        Cursor { at: 0, offset: 0, limit: 0 }
     }
 
     /// Offset of the next message in the ring.
@@ -77,6 +78,7 @@ impl Cursor {
         }
         self.at = to;
         self.offset = to % shape.size;
+        self.limit = to;
         Ok(())
     }
 
@@ -90,6 +92,7 @@ impl Cursor {
     }
 
     /// Bytes between the two counters, checked.
+    #[inline]
     fn between(read: u64, write: u64, shape: Shape) -> Result<u64, Fault> {
         let bytes = write.wrapping_sub(read);
         if bytes > shape.size {
@@ -101,25 +104,28 @@ impl Cursor {
         Ok(bytes)
     }
 
-    /// Synchronized writer: bytes that are free. Looks at the reader's counter only where what is
-    /// known of it does not leave `want`.
+    /// Synchronized: whether `want` bytes are this end's by what it last saw, and nobody moved its
+    /// `own` counter.
+    ///
+    /// This is all that most messages cost: the other end's counter is looked at and checked where
+    /// this says no.
     #[inline]
-    pub(crate) fn free(&mut self, counters: Counters<'_>, shape: Shape, want: u64) -> Result<u64, Fault> {
+    pub(crate) fn granted(&self, own: &AtomicU64, want: u64) -> bool {
+        own.load(Ordering::Relaxed) == self.at && self.limit.wrapping_sub(self.at) >= want
+    }
+
+    /// Synchronized writer: bytes that are free by the reader's counter.
+    #[inline]
+    pub(crate) fn free(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
         let own = counters.write.load(Ordering::Relaxed);
-        if own == self.at {
-            let used = self.at.wrapping_sub(self.other);
-            // The difference underflows for a cursor that never looked: then it is not enough.
-            if used <= shape.size && shape.size - used >= want && want > 0 {
-                return Ok(shape.size - used);
-            }
-        } else {
+        if own != self.at {
             // Another writer was here before, or somebody scribbled.
             self.jump(own, shape)?;
         }
         let read = counters.read.load(Ordering::Acquire);
-        let used = Self::between(read, self.at, shape)?;
-        self.other = read;
-        Ok(shape.size - used)
+        let free = shape.size - Self::between(read, self.at, shape)?;
+        self.limit = self.at.wrapping_add(free);
+        Ok(free)
     }
 
     /// Unsynchronized writer: takes its own counter over if it moved.
@@ -146,22 +152,16 @@ impl Cursor {
         counters.write.store(self.at, Ordering::Release);
     }
 
-    /// Synchronized reader: bytes that are there. Looks at the writer's counter only where what is
-    /// known of it is less than `want`.
+    /// Synchronized reader: bytes that are there by the writer's counter.
     #[inline]
-    pub(crate) fn ready(&mut self, counters: Counters<'_>, shape: Shape, want: u64) -> Result<u64, Fault> {
+    pub(crate) fn ready(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
         let own = counters.read.load(Ordering::Relaxed);
-        if own == self.at {
-            let there = self.other.wrapping_sub(self.at);
-            if there <= shape.size && there >= want && want > 0 {
-                return Ok(there);
-            }
-        } else {
+        if own != self.at {
             self.jump(own, shape)?;
         }
         let write = counters.write.load(Ordering::Acquire);
         let there = Self::between(self.at, write, shape)?;
-        self.other = write;
+        self.limit = write;
         Ok(there)
     }
 

@@ -57,7 +57,9 @@ fn messages_arrive_in_order_and_none_is_lost() {
             thread::spawn(move || {
                 let mut cursor = Cursor::new();
                 for value in 1..=2 {
-                    while cursor.free(queue.counters(), SHAPE, 1).unwrap() == 0 {
+                    while !cursor.granted(&queue.write, 1)
+                        && cursor.free(queue.counters(), SHAPE).unwrap() == 0
+                    {
                         thread::yield_now();
                     }
                     queue.put(cursor.offset(), value);
@@ -67,7 +69,7 @@ fn messages_arrive_in_order_and_none_is_lost() {
         };
         let mut cursor = Cursor::new();
         for value in 1..=2 {
-            while cursor.ready(queue.counters(), SHAPE, 1).unwrap() == 0 {
+            while !cursor.granted(&queue.read, 1) && cursor.ready(queue.counters(), SHAPE).unwrap() == 0 {
                 thread::yield_now();
             }
             assert_eq!(queue.get(cursor.offset()), value);
@@ -87,7 +89,9 @@ fn no_wake_is_lost_when_both_block() {
             thread::spawn(move || {
                 let mut cursor = Cursor::new();
                 for value in 1..=2 {
-                    while cursor.free(queue.counters(), SHAPE, 1).unwrap() == 0 {
+                    while !cursor.granted(&queue.write, 1)
+                        && cursor.free(queue.counters(), SHAPE).unwrap() == 0
+                    {
                         event_word::wait(&queue.flag, NOT_FULL, None).unwrap();
                     }
                     queue.put(cursor.offset(), value);
@@ -98,7 +102,7 @@ fn no_wake_is_lost_when_both_block() {
         };
         let mut cursor = Cursor::new();
         for value in 1..=2 {
-            while cursor.ready(queue.counters(), SHAPE, 1).unwrap() == 0 {
+            while !cursor.granted(&queue.read, 1) && cursor.ready(queue.counters(), SHAPE).unwrap() == 0 {
                 event_word::wait(&queue.flag, NOT_EMPTY, None).unwrap();
             }
             assert_eq!(queue.get(cursor.offset()), value);

@@ -55,6 +55,7 @@ impl<'a, T: Item> WriteSpan<'a, T> {
     ///
     /// # Panics
     /// If the transaction has no message of this index.
+    #[inline]
     pub fn put(&mut self, index: usize, item: &T) {
         let at = index.checked_mul(T::SIZE).filter(|_| index < self.len());
         let at = at.unwrap_or_else(|| panic!("message {index} of a transaction of {}", self.len()));
@@ -73,14 +74,16 @@ impl<'a, T: Item> WriteSpan<'a, T> {
     pub fn put_all(&mut self, items: &[T]) {
         assert!(items.len() <= self.len(), "{} messages into a transaction of {}", items.len(), self.len());
         let [(first, len), (second, _)] = self.runs;
-        let in_first = items.len().min(len / T::SIZE);
-        let (head, tail) = items.split_at(in_first);
-        // SAFETY: `head` fits into the first run; what is left fits into the second.
+        // By far the most often: and then the compiler knows how many bytes one message has.
+        if items.len() * T::SIZE <= len {
+            // SAFETY: they fit into the first run, as just seen.
+            return T::put_all(items, unsafe { ItemMut::new(first, items.len() * T::SIZE) });
+        }
+        let (head, tail) = items.split_at(len / T::SIZE);
+        // SAFETY: `head` fills the first run; what is left fits into the second.
         unsafe {
             T::put_all(head, ItemMut::new(first, head.len() * T::SIZE));
-            if !tail.is_empty() {
-                T::put_all(tail, ItemMut::new(second, tail.len() * T::SIZE));
-            }
+            T::put_all(tail, ItemMut::new(second, tail.len() * T::SIZE));
         }
     }
 }
@@ -111,6 +114,7 @@ impl<'a, T: Item> ReadSpan<'a, T> {
     }
 
     /// Reads one message; `None` past the last.
+    #[inline]
     pub fn get(&self, index: usize) -> Option<T> {
         if index >= self.len() {
             return None;
@@ -130,14 +134,16 @@ impl<'a, T: Item> ReadSpan<'a, T> {
     pub fn get_all(&self, items: &mut [T]) {
         assert!(items.len() <= self.len(), "{} messages of a transaction of {}", items.len(), self.len());
         let [(first, len), (second, _)] = self.runs;
-        let in_first = items.len().min(len / T::SIZE);
-        let (head, tail) = items.split_at_mut(in_first);
-        // SAFETY: `head` lies in the first run; what is left in the second.
+        // As in `WriteSpan::put_all`.
+        if items.len() * T::SIZE <= len {
+            // SAFETY: they lie in the first run, as just seen.
+            return T::get_all(unsafe { ItemRef::new(first, items.len() * T::SIZE) }, items);
+        }
+        let (head, tail) = items.split_at_mut(len / T::SIZE);
+        // SAFETY: `head` is the first run; what is left lies in the second.
         unsafe {
             T::get_all(ItemRef::new(first, head.len() * T::SIZE), head);
-            if !tail.is_empty() {
-                T::get_all(ItemRef::new(second, tail.len() * T::SIZE), tail);
-            }
+            T::get_all(ItemRef::new(second, tail.len() * T::SIZE), tail);
         }
     }
 }

@@ -9,8 +9,10 @@ use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::Item;
 use super::message_queue::End;
-use super::ring::Cursor;
+use super::pace::Pace;
+use super::ring::{Cursor, Shape};
 use super::span::WriteSpan;
+use super::sync::Ordering;
 
 /// Writes messages. One thread at a time uses it; it may be sent to another.
 pub struct Writer<T, F> {
@@ -18,6 +20,7 @@ pub struct Writer<T, F> {
     // The queue's own flag, kept at hand for blocking.
     pub(super) flag: Option<EventFlag>,
     cursor: Cursor,
+    pace: Pace,
     kind: PhantomData<fn(T, F)>,
 }
 
@@ -31,12 +34,25 @@ pub struct WriteTransaction<'a, T: Item, F: Flavor> {
 
 impl<T: Item, F: Flavor> Writer<T, F> {
     pub(super) fn new(end: End) -> Self {
-        let flag = EventFlag::of(&end.memory);
-        Writer { end, flag, cursor: Cursor::new(), kind: PhantomData }
+        let flag = EventFlag::of(end.share.memory());
+        Writer { end, flag, cursor: Cursor::new(), pace: Pace::new(), kind: PhantomData }
     }
 
     fn capacity(&self) -> usize {
-        (self.end.memory.shape().size / T::SIZE as u64) as usize
+        (self.shape().size / T::SIZE as u64) as usize
+    }
+
+    #[inline]
+    fn shape(&self) -> Shape {
+        // As in the reader: no division is left where a message's size is a power of 2.
+        Shape { quantum: T::SIZE as u64, ..self.end.share.shape() }
+    }
+
+    /// Bytes that are free in a synchronized queue.
+    #[inline]
+    fn free(&mut self) -> Result<u64, QueueError> {
+        let free = self.cursor.free(self.end.share.counters(), self.shape());
+        free.map_err(|fault| QueueError::from_fault(fault, T::SIZE as u64))
     }
 
     /// Messages that can be written now. In an unsynchronized queue, where every write succeeds, it
@@ -45,42 +61,59 @@ impl<T: Item, F: Flavor> Writer<T, F> {
     /// # Errors
     /// [`QueueError::Broken`].
     pub fn available(&mut self) -> Result<usize, QueueError> {
-        let memory = &self.end.memory;
-        if F::SYNCHRONIZED {
-            let free = self.cursor.free(memory.counters(), memory.shape(), 0);
-            let free = free.map_err(|fault| QueueError::from_fault(fault, T::SIZE as u64))?;
-            return Ok((free / T::SIZE as u64) as usize);
-        }
-        let written = memory.counters().write.load(std::sync::atomic::Ordering::Relaxed);
-        Ok((memory.shape().size.saturating_sub(written) / T::SIZE as u64) as usize)
+        let free = if F::SYNCHRONIZED {
+            self.free()?
+        } else {
+            let written = self.end.share.counters().write.load(Ordering::Relaxed);
+            self.shape().size.saturating_sub(written)
+        };
+        Ok((free / T::SIZE as u64) as usize)
     }
 
     /// Bytes for `count` messages once there is room for them.
     #[inline]
     fn room(&mut self, count: usize) -> Result<usize, QueueError> {
-        let shape = self.end.memory.shape();
+        match count.checked_mul(T::SIZE) {
+            Some(bytes)
+                if F::SYNCHRONIZED && self.cursor.granted(self.end.share.counters().write, bytes as u64) =>
+            {
+                Ok(bytes)
+            }
+            _ => self.look(count),
+        }
+    }
+
+    /// [`Writer::room`] by the reader's counter. No part of the caller's loop: it would take the
+    /// registers from what most messages need.
+    #[inline(never)]
+    fn look(&mut self, count: usize) -> Result<usize, QueueError> {
+        let shape = self.shape();
         let bytes = count.checked_mul(T::SIZE).filter(|bytes| *bytes as u64 <= shape.size);
         let Some(bytes) = bytes else {
             return Err(QueueError::TooMany { wanted: count, capacity: self.capacity() });
         };
-        let counters = self.end.memory.counters();
-        let checked = match F::SYNCHRONIZED {
-            true => self.cursor.free(counters, shape, bytes as u64),
-            false => self.cursor.locate(counters, shape).map(|()| shape.size),
-        };
-        match checked {
-            Ok(free) if free >= bytes as u64 => Ok(bytes),
-            Ok(free) => Err(QueueError::Full((free / T::SIZE as u64) as usize)),
-            Err(fault) => Err(QueueError::from_fault(fault, T::SIZE as u64)),
+        if !F::SYNCHRONIZED {
+            let located = self.cursor.locate(self.end.share.counters(), shape);
+            return located.map(|()| bytes).map_err(|fault| QueueError::from_fault(fault, T::SIZE as u64));
         }
+        let mut free = self.free()?;
+        if self.pace.waits(free, shape.size) {
+            let before = std::mem::replace(&mut free, self.free()?);
+            self.pace.waited(before, free, shape.size);
+        }
+        self.pace.looked(free >= bytes as u64);
+        if free < bytes as u64 {
+            return Err(QueueError::Full((free / T::SIZE as u64) as usize));
+        }
+        Ok(bytes)
     }
 
     #[inline]
     fn span(&self, bytes: usize) -> WriteSpan<'_, T> {
         if !F::SYNCHRONIZED {
-            self.cursor.claim(self.end.memory.counters(), bytes as u64);
+            self.cursor.claim(self.end.share.counters(), bytes as u64);
         }
-        let runs = self.end.memory.runs(self.cursor.offset(), bytes);
+        let runs = self.end.share.runs(self.cursor.offset(), bytes);
         // SAFETY: inside the ring, which stays mapped as long as this end; the ring, the offset and
         // the bytes are whole numbers of messages.
         unsafe { WriteSpan::new(runs) }
@@ -88,8 +121,7 @@ impl<T: Item, F: Flavor> Writer<T, F> {
 
     #[inline]
     fn publish(&mut self, bytes: usize) {
-        let memory = &self.end.memory;
-        self.cursor.publish(memory.counters(), memory.shape(), bytes as u64);
+        self.cursor.publish(self.end.share.counters(), self.end.share.shape(), bytes as u64);
     }
 
     /// Writes all of the messages, or none.

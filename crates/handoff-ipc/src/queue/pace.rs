@@ -1,0 +1,128 @@
+//! How an end keeps its distance from the other one.
+//!
+//! An end that looks again for each message takes the counter's cache line, and the ring's, from the
+//! end that is about to write to them: both then wait for lines and not for each other. One that has
+//! caught up in the middle of a stream therefore waits a moment, shorter than a system call, and finds
+//! several messages with one look. The first message of a stream is never waited for, and an end for
+//! which waiting brings nothing stops it.
+
+/// Whether an end waits before it looks again, and how long.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// The last look was enough: this is a stream.
+    streaming: bool,
+    /// How often it says to the processor that it waits: 25 ns each, more or less.
+    turns: u8,
+    /// Looks to go without waiting.
+    rests: u8,
+    /// So many after the next wait in vain.
+    next: u8,
+}
+
+impl Pace {
+    /// Fewer bytes than this are worth waiting for more.
+    const FEW: u64 = 4096;
+    const LEAST_TURNS: u8 = 4;
+    /// Less than a microsecond.
+    const MOST_TURNS: u8 = 32;
+
+    pub(super) fn new() -> Self {
+        Pace { streaming: false, turns: Self::LEAST_TURNS, rests: 0, next: 0 }
+    }
+
+    fn few(size: u64) -> u64 {
+        // In a small ring the other end would soon wait for this one.
+        Self::FEW.min(size / 4)
+    }
+
+    /// A look found `found` bytes of a ring of `size`: waits if that is for the better, and says so.
+    #[inline]
+    pub(super) fn waits(&mut self, found: u64, size: u64) -> bool {
+        if !self.streaming || found >= Self::few(size) {
+            return false;
+        }
+        if self.rests > 0 {
+            self.rests -= 1;
+            return false;
+        }
+        (0..self.turns).for_each(|_| std::hint::spin_loop());
+        true
+    }
+
+    /// The look after a wait found `after` bytes where there had been `before`.
+    #[inline]
+    pub(super) fn waited(&mut self, before: u64, after: u64, size: u64) {
+        if after <= before {
+            self.turns = Self::LEAST_TURNS;
+            self.next = 2 * self.next.min(31) + 1;
+            self.rests = self.next;
+            return;
+        }
+        self.next = 0;
+        if after < Self::few(size) {
+            // The CPUs are far apart, or the other end is slow.
+            self.turns = (2 * self.turns).min(Self::MOST_TURNS);
+        }
+    }
+
+    /// Whether a look was enough for what was asked.
+    #[inline]
+    pub(super) fn looked(&mut self, enough: bool) {
+        self.streaming = enough;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 1 << 16;
+
+    fn streaming() -> Pace {
+        let mut pace = Pace::new();
+        pace.looked(true);
+        pace
+    }
+
+    #[test]
+    fn the_first_message_of_a_stream_is_not_waited_for() {
+        assert!(!Pace::new().waits(64, SIZE));
+        let mut pace = streaming();
+        assert!(pace.waits(64, SIZE), "caught up with a stream");
+        assert!(!pace.waits(Pace::FEW, SIZE), "enough is there");
+        pace.looked(false);
+        assert!(!pace.waits(0, SIZE), "found nothing: whatever comes next is the first again");
+    }
+
+    #[test]
+    fn waiting_in_vain_becomes_rare_and_comes_back_when_it_helps() {
+        let mut pace = streaming();
+        let mut waits = 0;
+        for _ in 0..640 {
+            if pace.waits(64, SIZE) {
+                pace.waited(64, 64, SIZE);
+                waits += 1;
+            }
+        }
+        assert!(waits < 20, "{waits}");
+        while !pace.waits(64, SIZE) {}
+        pace.waited(64, 128, SIZE);
+        assert!(pace.waits(64, SIZE) && pace.waits(64, SIZE), "it helped: always again");
+    }
+
+    #[test]
+    fn it_waits_longer_until_enough_comes_and_never_very_long() {
+        let mut pace = streaming();
+        (0..100).for_each(|_| pace.waited(64, 128, SIZE));
+        assert_eq!(pace.turns, Pace::MOST_TURNS);
+        pace.waited(64, 64, SIZE);
+        assert_eq!(pace.turns, Pace::LEAST_TURNS);
+        (0..100).for_each(|_| pace.waited(64, Pace::FEW, SIZE));
+        assert_eq!(pace.turns, Pace::LEAST_TURNS, "that was enough");
+    }
+
+    #[test]
+    fn a_ring_of_a_few_messages_is_not_waited_for_when_it_is_a_quarter_full() {
+        assert!(!streaming().waits(64, 256));
+    }
+}
