@@ -87,3 +87,38 @@ pub fn oneway_ring(bytes: &[u8]) -> Result<usize> {
     let (at, records) = bytes.split_first_chunk().unwrap_or((&[0; 4], bytes));
     RING.with(|ring| ring.read_scribbled(u32::from_ne_bytes(*at) & !31, records))
 }
+
+/// Numbers that [`read_any`] knows.
+pub const KINDS: u32 = 15;
+
+/// Reads one value, of the type that a number stands for.
+///
+/// # Errors
+/// Where no such value stands there.
+pub fn read_any(reader: &mut Reader<'_>, kind: u32) -> Result<()> {
+    let before = reader.remaining();
+    match kind % KINDS {
+        0 => reader.read_i32().map(drop),
+        1 => reader.read_i64().map(drop),
+        2 => reader.read::<bool>().map(drop),
+        3 => reader.read::<f32>().map(drop),
+        4 => reader.read::<f64>().map(drop),
+        5 => reader.read_string16().map(drop),
+        6 => reader.read_string8().map(drop),
+        // What was gathered is longer than what refers to it.
+        7 => reader.read_bytes().map(|bytes| drop(bytes.to_vec())),
+        8 => reader.read::<Vec<i32>>().map(|items| assert!(items.len() <= before)),
+        9 => reader.read::<Vec<String>>().map(|items| assert!(items.len() <= before)),
+        10 => reader.read::<Option<String>>().map(drop),
+        11 => reader.read_binder().map(drop),
+        12 => reader.read_fd().map(drop),
+        13 => reader.read_handle().map(drop),
+        _ => reader.read_sized(|fields| fields.read_i32()).map(drop),
+    }
+}
+
+/// Has bytes said to this process as the kernel's Binder driver would say them: the first two say how the
+/// process is set up, the others what is said. Gives what is wrong in how the process behaved.
+pub fn binder(bytes: &[u8]) -> Vec<String> {
+    crate::binder::scripted::run(bytes)
+}

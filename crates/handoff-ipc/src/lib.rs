@@ -27,7 +27,7 @@ pub mod engine;
 mod error;
 #[cfg(not(loom))]
 pub mod frames;
-#[cfg(all(feature = "fuzzing", not(loom)))]
+#[cfg(all(any(test, feature = "fuzzing"), not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(not(loom))]

@@ -30,6 +30,7 @@ pub(crate) static UNKNOWN_RETURNS: Counter = Counter::new();
 
 pub(crate) static SPAMMED: AtomicBool = AtomicBool::new(false);
 pub(crate) static UNKNOWN_RETURN: AtomicBool = AtomicBool::new(false);
+pub(crate) static MALFORMED: AtomicBool = AtomicBool::new(false);
 pub(crate) static NO_THREAD: AtomicBool = AtomicBool::new(false);
 static NO_PRIVILEGE: AtomicBool = AtomicBool::new(false);
 

@@ -167,9 +167,7 @@ struct Landed {
 impl Drop for Landed {
     fn drop(&mut self) {
         if let Some(data) = self.data.take() {
-            let reply = Delivered::new(&self.process, data);
-            // Descriptors in it are closed, references counted.
-            drop(reply.read(|_, _| Ok(())));
+            Delivered::new(&self.process, data).discard();
         }
     }
 }

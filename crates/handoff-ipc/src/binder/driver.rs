@@ -43,6 +43,9 @@ pub(super) struct Driver {
     // writes to parts of it that hold no parcel that was delivered and not freed.
     buffer: NonNull<u8>,
     detects_spam: bool,
+    /// Speaks in the kernel's place.
+    #[cfg(any(test, feature = "fuzzing"))]
+    script: Option<std::sync::Arc<super::scripted::Script>>,
 }
 
 // SAFETY: the file may be used from any thread, and the mapping is only read.
@@ -71,6 +74,22 @@ impl Driver {
             );
             return Err(Error::io(what, std::io::Error::last_os_error()));
         }
+        let mut driver = Self::mapped(file)?;
+        // Older kernels do not know it, and nothing depends on it.
+        driver.detects_spam = driver.set(BINDER_ENABLE_ONEWAY_SPAM_DETECTION, 1).is_ok();
+        Ok(driver)
+    }
+
+    /// A driver that says what a script has it say, out of memory of its own.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn scripted(script: std::sync::Arc<super::scripted::Script>) -> Result<Self> {
+        let memory = script.memory().try_clone_to_owned().map_err(|error| Error::io("cannot dup", error))?;
+        let mut driver = Self::mapped(memory)?;
+        driver.script = Some(script);
+        Ok(driver)
+    }
+
+    fn mapped(file: OwnedFd) -> Result<Self> {
         // SAFETY: a fresh mapping at an address of the kernel's choice.
         let buffer = unsafe {
             mmap(
@@ -85,10 +104,13 @@ impl Driver {
         .map_err(|error| Error::io("cannot map the driver's buffer", error))?;
         let buffer = NonNull::new(buffer.cast())
             .ok_or_else(|| Error::Protocol("the kernel mapped a buffer at 0".into()))?;
-        let mut driver = Driver { file, buffer, detects_spam: false };
-        // Older kernels do not know it, and nothing depends on it.
-        driver.detects_spam = driver.set(BINDER_ENABLE_ONEWAY_SPAM_DETECTION, 1).is_ok();
-        Ok(driver)
+        Ok(Driver {
+            file,
+            buffer,
+            detects_spam: false,
+            #[cfg(any(test, feature = "fuzzing"))]
+            script: None,
+        })
     }
 
     /// Whether this process is told when it sends too many oneway calls.
@@ -221,6 +243,10 @@ impl Driver {
         out: &mut Vec<u8>,
         read: &'b mut [MaybeUninit<u8>],
     ) -> Result<&'b [u8]> {
+        #[cfg(any(test, feature = "fuzzing"))]
+        if let Some(script) = &self.script {
+            return script.write_read(self.buffer.as_ptr().addr(), out, read);
+        }
         loop {
             let mut both = WriteRead {
                 write_size: out.len() as u64,

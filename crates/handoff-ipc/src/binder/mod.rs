@@ -4,7 +4,8 @@
 //! (objects it gave away, proxies it holds, recipients of deaths), `talk.rs` the conversation of one
 //! thread with the driver (`call.rs` makes calls, `serve.rs` serves them), and `objects.rs` how references and
 //! descriptors stand in a parcel. `device.rs` finds drivers and asks what they can do, `binderfs.rs`
-//! makes new ones. `lend.rs` has callers' priorities inherited where the driver does not.
+//! makes new ones. `lend.rs` has callers' priorities inherited where the driver does not. `scripted/` has any bytes
+//! said to all of this, for tests.
 
 mod binderfs;
 mod call;
@@ -19,6 +20,8 @@ mod objects;
 mod process;
 mod remote;
 mod returns;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod scripted;
 mod serve;
 mod talk;
 mod token;

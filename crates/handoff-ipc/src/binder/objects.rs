@@ -169,18 +169,29 @@ pub(super) struct Arrived<'a> {
 impl<'a> Arrived<'a> {
     pub(super) fn new(process: &'a Arc<Process>, data: SharedBytes<'a>, offsets: SharedBytes<'_>) -> Self {
         let mut places = Vec::with_capacity(offsets.len() / 8);
+        let mut free_from = 0;
         offsets.for_each_chunk::<64>(|piece| {
-            places.extend(piece.chunks_exact(8).map(|raw| raw.try_into().ok().map(u64::from_ne_bytes)));
+            places.extend(piece.as_chunks::<8>().0.iter().map(|raw| {
+                let at = u64::from_ne_bytes(*raw);
+                // The driver lets none stand in another: a descriptor taken twice would be closed twice.
+                let end = at.checked_add(FLAT_OBJECT_SIZE as u64);
+                free_from = end.filter(|end| at >= free_from && *end <= data.len() as u64)?;
+                Some(at)
+            }));
         });
         Arrived { process, data, offsets: places }
     }
 
-    /// Kind and number of the object at `at`, which counts as read from now on.
-    fn take(&mut self, at: usize) -> Result<(u32, u64)> {
+    /// Kind and number of the object at `at`, which counts as read from now on if it is of a kind that is
+    /// `wanted`: one of another kind may be a descriptor, which somebody has to close.
+    fn take(&mut self, at: usize, wanted: &[u32], name: &str) -> Result<(u32, u64)> {
+        let found = self.look(at).filter(|_| self.stands(at)).ok_or_else(|| no_object(at))?;
+        if !wanted.contains(&found.0) {
+            return Err(wrong_kind(at, name, &format!("type {:#x}", found.0)));
+        }
         let place = self.offsets.iter_mut().find(|place| **place == Some(at as u64));
-        let place = place.ok_or_else(|| no_object(at))?;
-        *place = None;
-        self.look(at).ok_or_else(|| no_object(at))
+        place.ok_or_else(|| no_object(at))?.take();
+        Ok(found)
     }
 
     fn look(&self, at: usize) -> Option<(u32, u64)> {
@@ -249,24 +260,21 @@ impl Bring for Arrived<'_> {}
 
 impl Incoming for Arrived<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
-        match self.take(at)? {
+        match self.take(at, &[TYPE_HANDLE, TYPE_BINDER], "an object reference")? {
             (TYPE_HANDLE, handle) => Ok(Binder::from_remote(self.process.proxy(handle as u32))),
             // One of this process's own that came back.
-            (TYPE_BINDER, id) => match self.process.node(id) {
+            (_, id) => match self.process.node(id) {
                 Some(node) => Ok(Binder(Reference::Local(node))),
                 None => Err(Error::UnknownObject(id)),
             },
-            (kind, _) => Err(wrong_kind(at, "an object reference", &format!("type {kind:#x}"))),
         }
     }
 
     fn take_fd(&mut self, at: usize) -> Result<OwnedFd> {
-        match self.take(at)? {
-            // SAFETY: the driver installed this descriptor for this parcel, and each entry of the
-            // table is taken once. (`binder_fd_object.fd` is the low half.)
-            (TYPE_FD, fd) => Ok(unsafe { OwnedFd::from_raw_fd(fd as u32 as i32) }),
-            (kind, _) => Err(wrong_kind(at, "a file descriptor", &format!("type {kind:#x}"))),
-        }
+        let (_, fd) = self.take(at, &[TYPE_FD], "a file descriptor")?;
+        // SAFETY: the driver installed this descriptor for this parcel, and each entry of the
+        // table is taken once. (`binder_fd_object.fd` is the low half.)
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as u32 as i32) })
     }
 
     fn buffer(&self, at: usize) -> Result<Option<SharedBytes<'_>>> {

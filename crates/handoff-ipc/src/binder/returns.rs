@@ -35,27 +35,27 @@ pub(super) enum Return<'a> {
     Unknown(u32),
 }
 
-const BR_ERROR: u32 = ior(b'r', 0, 4);
-const BR_OK: u32 = io(b'r', 1);
-const BR_TRANSACTION: u32 = ior(b'r', 2, TRANSACTION);
-const BR_TRANSACTION_SEC_CTX: u32 = ior(b'r', 2, TRANSACTION + 8);
-const BR_REPLY: u32 = ior(b'r', 3, TRANSACTION);
-const BR_DEAD_REPLY: u32 = io(b'r', 5);
-const BR_TRANSACTION_COMPLETE: u32 = io(b'r', 6);
-const BR_INCREFS: u32 = ior(b'r', 7, PTR_COOKIE);
-const BR_ACQUIRE: u32 = ior(b'r', 8, PTR_COOKIE);
-const BR_RELEASE: u32 = ior(b'r', 9, PTR_COOKIE);
-const BR_DECREFS: u32 = ior(b'r', 10, PTR_COOKIE);
-const BR_NOOP: u32 = io(b'r', 12);
-const BR_SPAWN_LOOPER: u32 = io(b'r', 13);
-const BR_DEAD_BINDER: u32 = ior(b'r', 15, 8);
-const BR_CLEAR_DEATH_NOTIFICATION_DONE: u32 = ior(b'r', 16, 8);
-const BR_FAILED_REPLY: u32 = io(b'r', 17);
-const BR_FROZEN_REPLY: u32 = io(b'r', 18);
-const BR_ONEWAY_SPAM_SUSPECT: u32 = io(b'r', 19);
-const BR_TRANSACTION_PENDING_FROZEN: u32 = io(b'r', 20);
-const BR_FROZEN_BINDER: u32 = ior(b'r', 21, FROZEN_STATE);
-const BR_CLEAR_FREEZE_NOTIFICATION_DONE: u32 = ior(b'r', 22, 8);
+pub(super) const BR_ERROR: u32 = ior(b'r', 0, 4);
+pub(super) const BR_OK: u32 = io(b'r', 1);
+pub(super) const BR_TRANSACTION: u32 = ior(b'r', 2, TRANSACTION);
+pub(super) const BR_TRANSACTION_SEC_CTX: u32 = ior(b'r', 2, TRANSACTION + 8);
+pub(super) const BR_REPLY: u32 = ior(b'r', 3, TRANSACTION);
+pub(super) const BR_DEAD_REPLY: u32 = io(b'r', 5);
+pub(super) const BR_TRANSACTION_COMPLETE: u32 = io(b'r', 6);
+pub(super) const BR_INCREFS: u32 = ior(b'r', 7, PTR_COOKIE);
+pub(super) const BR_ACQUIRE: u32 = ior(b'r', 8, PTR_COOKIE);
+pub(super) const BR_RELEASE: u32 = ior(b'r', 9, PTR_COOKIE);
+pub(super) const BR_DECREFS: u32 = ior(b'r', 10, PTR_COOKIE);
+pub(super) const BR_NOOP: u32 = io(b'r', 12);
+pub(super) const BR_SPAWN_LOOPER: u32 = io(b'r', 13);
+pub(super) const BR_DEAD_BINDER: u32 = ior(b'r', 15, 8);
+pub(super) const BR_CLEAR_DEATH_NOTIFICATION_DONE: u32 = ior(b'r', 16, 8);
+pub(super) const BR_FAILED_REPLY: u32 = io(b'r', 17);
+pub(super) const BR_FROZEN_REPLY: u32 = io(b'r', 18);
+pub(super) const BR_ONEWAY_SPAM_SUSPECT: u32 = io(b'r', 19);
+pub(super) const BR_TRANSACTION_PENDING_FROZEN: u32 = io(b'r', 20);
+pub(super) const BR_FROZEN_BINDER: u32 = ior(b'r', 21, FROZEN_STATE);
+pub(super) const BR_CLEAR_FREEZE_NOTIFICATION_DONE: u32 = ior(b'r', 22, 8);
 
 /// A read buffer that returns are taken out of.
 pub(super) struct Returns<'a>(&'a [u8]);

@@ -25,11 +25,21 @@ pub(super) fn serve(process: &Arc<Process>, entry: Command) {
     if process.lends() {
         lend::begin_looping();
     }
-    while hear(process).is_ok() {}
+    loop {
+        match hear(process) {
+            // Each reading begins with a whole return, so that nothing is lost with a cut one but what was behind it.
+            Err(Error::Protocol(what)) => stats::say_once(&stats::MALFORMED, || {
+                format!("a part of what the Binder driver said cannot be read, and is passed over: {what}")
+            }),
+            // The driver has buried the process.
+            Err(_) => return,
+            Ok(()) => {}
+        }
+    }
 }
 
 /// Hears what there is, waiting for it if there is nothing, and acts on it.
-fn hear(process: &Arc<Process>) -> Result<()> {
+pub(super) fn hear(process: &Arc<Process>) -> Result<()> {
     let mut buffer = [MaybeUninit::uninit(); READ];
     let mut returns = Returns::new(exchange(process, &mut buffer)?);
     while let Some(next) = returns.next()? {
@@ -75,7 +85,9 @@ pub(super) fn execute(process: &Arc<Process>, what: Return<'_>) -> Result<()> {
             say(process, Command::FreezeNewsDone(cookie));
         }
         Return::Unknown(number) => unknown(number),
-        // Nothing to do, or of a call that nobody waits for.
+        // Of a call that nobody waits for.
+        Return::Reply(data) => Delivered::new(process, Transaction::from_bytes(data)).discard(),
+        // Nothing to do.
         _ => {}
     }
     Ok(())
@@ -158,7 +170,7 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
         return Ok(());
     }
     say(process, command);
-    let taken = await_outcome(process, Goal::Taken).map(drop);
+    let taken = await_outcome(process, Goal::Taken).map(|reply| reply.map_or((), Delivered::discard));
     outgoing.unpin(process);
     match taken {
         // The caller is gone, frozen or has no room: the driver told it.

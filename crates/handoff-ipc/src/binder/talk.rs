@@ -267,6 +267,11 @@ impl<'a> Delivered<'a> {
         with(&mut Reader::with_objects(data, &mut arrived), extent)
     }
 
+    /// Nobody wants it: descriptors in it are closed.
+    pub(super) fn discard(self) {
+        drop(self.read(|_, _| Ok(())));
+    }
+
     /// The parcel without what gives it back: for another thread, which makes it one of these again.
     pub(super) fn into_data(self) -> Transaction {
         std::mem::ManuallyDrop::new(self).data

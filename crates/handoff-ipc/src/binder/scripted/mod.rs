@@ -1,0 +1,273 @@
+//! Any bytes as what the kernel's driver says to this process, for a fuzz target and its tests.
+//!
+//! `model.rs` stands in for the kernel: it says what the bytes have it say, hears what this process says,
+//! and keeps account of both. `delivery.rs` makes parcels, with real descriptors in them. Here is the process:
+//! a service that reads and answers whatever arrives, and what has to hold when everything was said.
+
+mod delivery;
+mod model;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{MemfdFlags, fstat, memfd_create};
+
+pub(crate) use self::model::Script;
+use super::driver::Driver;
+use super::process::Process;
+use super::serve;
+use crate::domain::Domain;
+use crate::fuzzing::{KINDS, read_any};
+use crate::local::LocalNode;
+use crate::locked::lock;
+use crate::object::{Binder, Call, Code, Reference, Service};
+use crate::parcel::{Handle, Reader, Writer};
+use crate::{ExceptionCode, Result, Status};
+
+/// The interface that every object of a run has.
+const DESCRIPTOR: &str = "handoff.IScripted";
+/// Objects that are there from the beginning.
+const OBJECTS: usize = 3;
+/// Bytes that are looked at; what is behind them changes nothing.
+const LONGEST: usize = 16 << 10;
+
+/// Bytes one after the other; 0 where none is left.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.next().unwrap_or(0)
+    }
+
+    fn word(&mut self) -> u32 {
+        u32::from_le_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
+    }
+
+    /// As many as a byte in front of them says, if there are so many.
+    fn some(&mut self) -> &'a [u8] {
+        let len = usize::from(self.byte()).min(self.0.len());
+        let (some, rest) = self.0.split_at(len);
+        self.0 = rest;
+        some
+    }
+}
+
+/// A number that several choices are made by.
+struct Choice(u32);
+
+impl Choice {
+    fn next(&mut self, of: u32) -> u32 {
+        let chosen = self.0 % of;
+        self.0 /= of;
+        chosen
+    }
+}
+
+/// A service that does what the number of its transaction says.
+struct Scripted {
+    // What callers gave it, and it did not give back.
+    kept: Arc<Mutex<Vec<Binder>>>,
+    complaints: Arc<Mutex<Vec<String>>>,
+}
+
+impl Scripted {
+    fn act(&self, code: Code, data: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<()> {
+        let mut choice = Choice(code);
+        let action = choice.next(14);
+        let given = lock(&self.kept).last().cloned();
+        match (action, given) {
+            (0, _) => reply.write_i32(1)?,
+            (1, _) => reply.write_string16("an answer")?,
+            // Long enough to be gathered where the domain does so.
+            (2, _) => reply.write_bytes(&[7; 2000])?,
+            (3, _) => reply.write_fd(std::io::stderr())?,
+            (4, _) => reply.write_binder(Some(&Binder(Reference::Local(LocalNode::new(self.another())))))?,
+            (5, given) => reply.write_binder(given.as_ref())?,
+            (6, _) => return Err(Status::new(ExceptionCode::IllegalArgument, "no").into()),
+            (7, Some(given)) => {
+                // Nested: whatever the script says next arrives while this call waits.
+                let answer =
+                    given.call(choice.next(KINDS) + 1, |w| w.write(&5), |r| read_any(r, choice.next(KINDS)));
+                reply.write_i32(answer.is_ok().into())?;
+            }
+            (8, Some(given)) => given.oneway(1, |w| w.write_bytes(&[1; 700]))?,
+            (9, Some(given)) => given.link_to_death(|| ())?.keep(),
+            (10, Some(given)) => drop(given.on_freeze(|_| ())),
+            (11, _) => lock(&self.kept).clear(),
+            (12, _) => reply.write_shared(data.read_bytes()?)?,
+            (13, _) => reply.write_handle(Handle {
+                fds: vec![rustix::io::dup(std::io::stderr()).map_err(|e| crate::Error::io("dup", e))?],
+                ints: vec![1, 2],
+            })?,
+            _ => {}
+        }
+        while choice.0 > 0 {
+            let kind = choice.next(KINDS + 1);
+            if kind == KINDS {
+                let found = data.read_binder()?;
+                lock(&self.kept).extend(found);
+            } else {
+                read_any(data, kind)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn another(&self) -> Arc<Self> {
+        Arc::new(Scripted { kept: Arc::clone(&self.kept), complaints: Arc::clone(&self.complaints) })
+    }
+}
+
+impl Service for Scripted {
+    fn descriptor(&self) -> &str {
+        DESCRIPTOR
+    }
+
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        code: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        // The runtime would make an exception of it, and the test would pass.
+        let acted = catch_unwind(AssertUnwindSafe(|| self.act(code, data, reply)));
+        acted.unwrap_or_else(|_| {
+            lock(&self.complaints).push(format!("transaction {code} panicked"));
+            Ok(())
+        })
+    }
+}
+
+/// Has a script said to a process, and says what was wrong in how the process behaved.
+pub(crate) fn run(bytes: &[u8]) -> Vec<String> {
+    let mut input = Input(&bytes[..bytes.len().min(LONGEST)]);
+    let (how, calls) = (input.byte(), input.byte());
+    let domain = match how & 3 {
+        0 | 1 => Domain::Framework,
+        2 => Domain::Hardware,
+        _ => Domain::Vendor,
+    };
+    let complaints = Arc::default();
+    // Each descriptor that arrives is of this file, which nothing else in the process has open.
+    let file = memfd_create("handoff-scripted", MemfdFlags::CLOEXEC).expect("a file");
+    let number = fstat(&file).expect("a file's number").st_ino;
+    let script = Arc::new(Script::new(input.0, file, Arc::clone(&complaints)));
+    let driver = Driver::scripted(Arc::clone(&script)).expect("memory of a driver");
+    let process = Process::new(driver, domain);
+    // No thread beside this one hears what is said.
+    process.is_polled();
+    if how & 4 != 0 {
+        process.lend_priorities();
+    }
+    let service = Scripted { kept: Arc::default(), complaints: Arc::clone(&complaints) };
+    let service = Arc::new(service);
+    let nodes: Vec<_> = (0..OBJECTS).map(|_| LocalNode::new(Arc::clone(&service) as _)).collect();
+    for node in &nodes {
+        script.knows(process.pin(node));
+    }
+    // A thread of its own has nothing to say to the drivers of other runs, and says the last of this one's
+    // when it ends.
+    let ended = std::thread::scope(|scope| {
+        let conversation = scope.spawn(|| {
+            if how & 8 != 0 {
+                talk_first(&process, calls.into());
+            }
+            while !script.is_over() {
+                // What cannot be read is told, and what comes after it is read.
+                drop(serve::hear(&process));
+            }
+            lock(&service.kept).clear();
+        });
+        conversation.join()
+    });
+    if ended.is_err() {
+        lock(&complaints).push("the thread that talks to the driver panicked".into());
+    }
+    nodes.iter().for_each(|node| process.unpin(node.id()));
+    if Arc::into_inner(process).is_none() {
+        lock(&complaints).push("something still has the driver open".into());
+    }
+    script.close();
+    let open = open_files().filter(|found| *found == number).count();
+    if open > 0 {
+        lock(&complaints).push(format!("{open} descriptors that arrived were not closed"));
+    }
+    std::mem::take(&mut lock(&complaints))
+}
+
+/// Numbers of the files that this process has open.
+fn open_files() -> impl Iterator<Item = u64> {
+    let folder = std::fs::read_dir("/proc/self/fd").expect("a list of descriptors");
+    let number = |entry: std::io::Result<std::fs::DirEntry>| std::fs::metadata(entry.ok()?.path()).ok();
+    folder.filter_map(number).map(|file| std::os::unix::fs::MetadataExt::ino(&file))
+}
+
+/// Calls an object of another process, to which the script is the answer.
+fn talk_first(process: &Arc<Process>, how: u32) {
+    let remote = Binder::from_remote(process.proxy(1 + how % 2));
+    let code = 1 + how / 2;
+    // Every outcome is right, as long as it is one.
+    let _ = if how.is_multiple_of(3) {
+        remote.oneway(code, |w| w.write_string16("something"))
+    } else {
+        remote.call(
+            code,
+            |w| {
+                w.write_binder(Some(&remote))?;
+                w.write_bytes(&[3; 600])?;
+                w.write_fd(std::io::stderr())
+            },
+            |reply| read_any(reply, how % KINDS),
+        )
+    };
+    drop(remote.link_to_death(|| ()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_the_fuzzer_begins_with_does_no_harm() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/binder");
+        let seeds: Vec<_> = std::fs::read_dir(seeds).unwrap().map(|seed| seed.unwrap().path()).collect();
+        assert!(seeds.len() >= 20, "{}", seeds.len());
+        for seed in seeds {
+            assert_eq!(run(&std::fs::read(&seed).unwrap()), Vec::<String>::new(), "{}", seed.display());
+        }
+    }
+
+    #[test]
+    fn an_unread_descriptor_is_closed_whatever_was_expected() {
+        // The service reads an object reference, descriptors, a handle.
+        let wanted = |first: u32, second: u32| 11 + 14 * (first + (KINDS + 1) * second);
+        for code in [wanted(11, 12), wanted(12, 12), wanted(KINDS, 12), wanted(13, 7)] {
+            // A descriptor and a number; a descriptor that the table of objects has twice; three descriptors.
+            for objects in [&[4, 12, 1, 0][..], &[4, 7, 52, 0, 0, 0, 0, 0], &[4, 4, 4, 0]] {
+                let mut bytes = vec![0, 0, 8, 0, 0];
+                bytes.extend(code.to_le_bytes());
+                bytes.push(0);
+                bytes.extend(objects);
+                assert_eq!(run(&bytes), Vec::<String>::new(), "{bytes:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+        #[test]
+        fn whatever_is_said_everything_is_answered_given_back_and_closed(
+            bytes in proptest::collection::vec(any::<u8>(), 0..600)
+        ) {
+            prop_assert_eq!(run(&bytes), Vec::<String>::new());
+        }
+    }
+}
