@@ -13,16 +13,17 @@ use crate::process::{cargo, root, run as run_command, succeeds, target_dir};
 /// What ends the name of a study's file.
 const END: &str = "-study.toml";
 
-/// Run the studies of kernel features: build, prove, measure, document (an hour, most of it measuring).
+/// Run the studies of kernel features: build, prove, measure, document (half an hour with kernels built before).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   cargo xtask study                      both; leave the machine alone meanwhile
   cargo xtask study wake-wide            one
-  cargo xtask study --until prove        without the measurement
+  cargo xtask study --until prove        without the measurement: on any machine, before a quiet one is at hand
 
-The builds need about 12 minutes of CPU time, through ccache about 2; they are kept, and the same command goes
-on where it stopped.")]
+Measuring takes about 12 minutes of a quiet machine for each study, and ends after 14 with the verdict that there is
+then. The first builds need about 12 minutes of CPU time, through ccache about 2; they are kept, and the same
+command goes on where it stopped.")]
 pub(crate) struct Options {
     /// The studies, by the names of their files without `-study.toml`; all of them if none is named.
     names: Vec<String>,

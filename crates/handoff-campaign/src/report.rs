@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use handoff_lab::report::chart::{IntervalRow, Intervals, change};
 use handoff_lab::report::page;
-use handoff_lab::report::scale::{Kind as Axis, compact};
+use handoff_lab::report::scale::compact;
 use handoff_lab::stats::combine::{Block, combine, disagreements, unexplained};
 use handoff_lab::stats::judge::{Direction, Verdict};
 use serde::Serialize;
@@ -391,16 +391,7 @@ fn forest(point: &PointReport) -> Intervals {
         interval: Some((low, high)),
         colour: 1,
     }));
-    let margin = 1.0 + point.margin;
-    Intervals {
-        title: format!("{} on each device", point.metric),
-        axis: "change (band: the margin)".to_owned(),
-        rows,
-        reference: Some(1.0),
-        band: Some((1.0 / margin, margin)),
-        kind: Axis::Log,
-        format: change,
-    }
+    Intervals::of_changes(format!("{} on each device", point.metric), rows, point.margin)
 }
 
 #[cfg(test)]

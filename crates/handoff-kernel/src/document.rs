@@ -135,7 +135,8 @@ pub fn plain(text: &str) -> String {
 }
 
 /// A number of things: `1 file`, `2 files`.
-pub(crate) fn counted(count: usize, thing: &str) -> String {
+#[must_use]
+pub fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -178,6 +178,18 @@ fn a_study_goes_from_patches_to_a_document_and_on_where_it_stopped() {
     assert!(!other.is_good(), "the proof failed");
     assert!(case.read("study.md").contains("NOT proved"));
 
+    // A kernel of another configuration than the file's words stand for today is built anew, as if the
+    // fragment of a newer handoff asked for more.
+    case.write_study(STUDY);
+    case.run(Step::Prove, &mut never).expect("as before");
+    let recipe = case.read("without/.handoff-config");
+    let path = case.tree.path("work/without/.handoff-config");
+    fs::write(&path, recipe.replace("CONFIG_NET=y\n", "")).expect("written");
+    let anew = case.run(Step::Prove, &mut never).expect("built anew");
+    assert_eq!(anew.kept, [Step::Source, Step::Analyse]);
+    assert_eq!(case.read("without/.handoff-config"), recipe);
+    assert_eq!(case.run(Step::Prove, &mut never).expect("nothing to do").kept, Step::ALL[..6]);
+
     // A feature that does not fit leaves the tree alone, and says which hunk.
     case.write(
         "on.patch",

@@ -177,7 +177,10 @@ impl Connection {
     pub(super) fn watch(&self, name: &str, callback: Binder) -> Result<u64> {
         let id = self.next_watch.fetch_add(1, Ordering::Relaxed);
         let watch = Remembered { id, name: name.into(), callback };
-        self.tell(|manager| send_watch(manager, &watch), |told| told.watches.push(watch.clone()))?;
+        self.tell(
+            |manager| tell_of(manager, code::WATCH, &watch.name, &watch.callback),
+            |told| told.watches.push(watch.clone()),
+        )?;
         Ok(id)
     }
 
@@ -192,16 +195,7 @@ impl Connection {
         };
         if let Some(manager) = manager.filter(Binder::is_alive) {
             // A manager that is gone has forgotten it already.
-            drop(call(
-                &manager,
-                CallOptions::default(),
-                code::UNWATCH,
-                |to| {
-                    to.write_string16(&watch.name)?;
-                    to.write(&watch.callback)
-                },
-                |_| Ok(()),
-            ));
+            drop(tell_of(&manager, code::UNWATCH, &watch.name, &watch.callback));
         }
     }
 
@@ -223,7 +217,7 @@ impl Connection {
             }
         }
         for watch in watches {
-            match send_watch(manager, &watch) {
+            match tell_of(manager, code::WATCH, &watch.name, &watch.callback) {
                 Err(error) if is_absence(&error) => return Err(error),
                 Err(error) => eprintln!("handoff: {:?} is not waited for any longer: {error}", &*watch.name),
                 Ok(()) => {}
@@ -296,12 +290,13 @@ impl Connection {
     }
 }
 
-fn send_watch(manager: &Binder, watch: &Remembered) -> Result<()> {
+/// A call about an object under a name: a callback that watches it or no longer does, a service to remove.
+fn tell_of(manager: &Binder, code: Code, name: &str, binder: &Binder) -> Result<()> {
     let write = |to: &mut Writer<'_>| {
-        to.write_string16(&watch.name)?;
-        to.write(&watch.callback)
+        to.write_string16(name)?;
+        to.write(binder)
     };
-    call(manager, CallOptions::default(), code::WATCH, write, |_| Ok(()))
+    call(manager, CallOptions::default(), code, write, |_| Ok(()))
 }
 
 /// One call to a manager. A refusal of the policy becomes [`Error::PermissionDenied`].
@@ -339,28 +334,10 @@ impl Drop for Connection {
         let manager = self.embedded.clone().or_else(|| lock(&self.manager).binder.clone());
         let Some(manager) = manager.filter(Binder::is_local) else { return };
         for service in told.services {
-            drop(call(
-                &manager,
-                CallOptions::default(),
-                code::REMOVE,
-                |to| {
-                    to.write_string16(&service.name)?;
-                    to.write(&service.binder)
-                },
-                |_| Ok(()),
-            ));
+            drop(tell_of(&manager, code::REMOVE, &service.name, &service.binder));
         }
         for watch in told.watches {
-            drop(call(
-                &manager,
-                CallOptions::default(),
-                code::UNWATCH,
-                |to| {
-                    to.write_string16(&watch.name)?;
-                    to.write(&watch.callback)
-                },
-                |_| Ok(()),
-            ));
+            drop(tell_of(&manager, code::UNWATCH, &watch.name, &watch.callback));
         }
     }
 }

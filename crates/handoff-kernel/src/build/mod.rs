@@ -58,7 +58,7 @@ pub fn guest_fragment(arch: KernelArch) -> Option<&'static str> {
 /// Keeps a file's small static functions out of line, so that tracers see them (GCC).
 const VISIBLE_FLAGS: &str = "-fno-inline-functions-called-once -fno-inline-small-functions";
 /// Remembers what the configuration was made of.
-const RECIPE: &str = ".handoff-config";
+pub(crate) const RECIPE: &str = ".handoff-config";
 const LOG: &str = "build.log";
 
 /// What the configuration begins with.
@@ -224,10 +224,7 @@ impl KernelBuild {
         tree::check(&self.tree)?;
         let ccache = self.ccache && make::on_path("ccache");
         let make = Make::new(&self.tree, &self.folder, arch, ccache, self.jobs, &self.stopper)?;
-        let mut asked = self.asked.clone();
-        if !self.counted.is_empty() {
-            asked.add("CONFIG_DEBUG_FS=y\nCONFIG_GCOV_KERNEL=y\n", "counting branches")?;
-        }
+        let asked = self.asked()?;
         let config = self.configure(&make, &asked, arch)?;
         let (switches, notes) = self.switches()?;
         let mut targets = vec![arch.target().to_owned()];
@@ -262,11 +259,7 @@ impl KernelBuild {
 
     /// Makes the configuration, unless the one that is there came of the same recipe, and gives it.
     fn configure(&self, make: &Make<'_>, asked: &Asked, arch: KernelArch) -> Result<String, BuildError> {
-        let base = match &self.base {
-            Base::Tiny => "tinyconfig".to_owned(),
-            Base::Default => "defconfig".to_owned(),
-            Base::File(file) => std::fs::read_to_string(file).map_err(BuildError::io("read", file))?,
-        };
+        let base = self.base_text()?;
         let recipe = format!("{}\n{base}\n{}", make.identity(), asked.to_text());
         let recipe_file = self.folder.join(RECIPE);
         let config_file = self.folder.join(".config");
@@ -292,6 +285,31 @@ impl KernelBuild {
         }
         std::fs::write(&recipe_file, recipe).map_err(BuildError::io("write", &recipe_file))?;
         Ok(config)
+    }
+
+    /// All settings that are asked for.
+    fn asked(&self) -> Result<Asked, BuildError> {
+        let mut asked = self.asked.clone();
+        if !self.counted.is_empty() {
+            asked.add("CONFIG_DEBUG_FS=y\nCONFIG_GCOV_KERNEL=y\n", "counting branches")?;
+        }
+        Ok(asked)
+    }
+
+    /// The target that makes what the configuration begins with, or its text.
+    fn base_text(&self) -> Result<String, BuildError> {
+        match &self.base {
+            Base::Tiny => Ok("tinyconfig".to_owned()),
+            Base::Default => Ok("defconfig".to_owned()),
+            Base::File(file) => std::fs::read_to_string(file).map_err(BuildError::io("read", file)),
+        }
+    }
+
+    /// Whether a recipe that a build left asks for the configuration that this one asks for, wherever the
+    /// tree was.
+    pub(crate) fn is_made_of(&self, recipe: &str) -> Result<bool, BuildError> {
+        let own = format!("{}\n{}", self.base_text()?, self.asked()?.to_text());
+        Ok(recipe.split_once('\n').is_some_and(|(_, made)| made == own))
     }
 
     /// make's variables for single files, and what to know of them.

@@ -233,7 +233,7 @@ fn kprobe(
     let known = run(guest, &format!("grep -q -e ' {symbol}$' -e ' {symbol}\t' /proc/kallsyms"))?;
     if !known.success() {
         return Ok(Source::Absent(format!(
-            "this kernel has no `{symbol}`; if its source has, it was inlined: build with `--visible FILE.c`"
+            "this kernel has no `{symbol}`: its source has none, or it was inlined, which `--visible FILE.c` prevents"
         )));
     }
     let output = run(guest, &format!("echo '{definition}' >>{TRACING}/kprobe_events"))?;

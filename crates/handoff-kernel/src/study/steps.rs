@@ -11,14 +11,14 @@ use super::state::{Done, State, Step};
 use super::tree::{Stage, StudyTree, copy_tree, read_series};
 use super::{Measure, Measured, Options, StudyError};
 use crate::analyse::{self, analyse};
-use crate::build::{Base, Built, KernelArch, KernelBuild, fetch_source, guest_fragment};
+use crate::build::{Base, Built, KernelArch, KernelBuild, RECIPE, fetch_source, guest_fragment};
 use crate::document::{Block, code, counted, lowered, plain};
 use crate::patch::Series;
 use crate::port::PortReport;
 use crate::prove::{Finding, Proof};
 
 /// What is kept of a build besides the image.
-const KEPT: [&str; 2] = [".config", "build.log"];
+const KEPT: [&str; 3] = [".config", "build.log", RECIPE];
 
 /// The steps with what they share.
 pub(super) struct Chain<'a> {
@@ -57,12 +57,16 @@ impl<'a> Chain<'a> {
             }
             let key = self.key(step).to_owned();
             let is_done = |done: &Done| done.finished && done.key == key;
-            if self.state.done.get(&step).is_some_and(is_done) && self.is_there(step) {
+            if self.state.done.get(&step).is_some_and(is_done) && self.is_there(step)? {
                 (self.options.tell)(&format!("{step}: done before"));
                 self.kept.push(step);
                 continue;
             }
-            self.state.done.remove(&step);
+            match step {
+                // What is built anew may be another kernel than what follows was made of.
+                Step::BuildWithout | Step::BuildWith => self.state.forget(step)?,
+                _ => drop(self.state.done.remove(&step)),
+            }
             (self.options.tell)(&format!("{step} ..."));
             self.at = Some(step);
             let started = Instant::now();
@@ -78,14 +82,27 @@ impl<'a> Chain<'a> {
         self.keys.iter().find(|(known, _)| *known == step).map_or("", |(_, key)| key)
     }
 
-    /// Whether the files of a step that is done are still there.
-    fn is_there(&self, step: Step) -> bool {
-        match step {
+    /// Whether the files of a step that is done are still there, and what would be made now.
+    fn is_there(&self, step: Step) -> Result<bool, StudyError> {
+        Ok(match step {
             Step::Source => self.tree().join("Makefile").is_file(),
-            Step::BuildWithout => self.image(Stage::Without).is_file(),
-            Step::BuildWith => self.image(Stage::With).is_file(),
+            Step::BuildWithout => self.is_built(Stage::Without)?,
+            Step::BuildWith => self.is_built(Stage::With)?,
             _ => true,
+        })
+    }
+
+    /// Whether a kernel is there that was configured as it would be now: the keys know the guest's
+    /// fragment by its name alone.
+    fn is_built(&self, stage: Stage) -> Result<bool, StudyError> {
+        if !self.image(stage).is_file() {
+            return Ok(false);
         }
+        let kept = [self.folder(stage), self.build_folder()].map(|folder| folder.join(RECIPE));
+        let Some(recipe) = kept.iter().find_map(|file| fs::read_to_string(file).ok()) else {
+            return Ok(false);
+        };
+        Ok(self.kernel_build()?.is_made_of(&recipe)?)
     }
 
     fn tree(&self) -> PathBuf {
@@ -199,14 +216,15 @@ impl<'a> Chain<'a> {
             })
         });
         let counts = report.counts;
-        let summary = format!(
-            "{}: {} applied, {} moved, {} there before, {} fuzzy",
-            counted(counts.total(), "hunk"),
-            counts.applied,
-            counts.moved,
-            counts.present,
-            counts.fuzzy
-        );
+        let kinds = [
+            (counts.applied, "where asked for"),
+            (counts.moved, "moved"),
+            (counts.present, "there before"),
+            (counts.fuzzy, "fuzzy"),
+        ];
+        let kinds = kinds.iter().filter(|(count, _)| *count > 0);
+        let kinds: Vec<String> = kinds.map(|(count, what)| format!("{count} {what}")).collect();
+        let summary = format!("{}: {}", counted(counts.total(), "hunk"), kinds.join(", "));
         let heads = ["file", "hunk", "outcome", "asked for line", "belongs at", "in", "what differs"];
         let mut blocks = vec![
             Block::Heading(2, "The patches on this tree".to_owned()),
@@ -290,7 +308,7 @@ impl<'a> Chain<'a> {
         let mut blocks = vec![Block::Heading(2, title.to_owned()), Block::List(items)];
         if let Some(first) = built.warnings.first() {
             let count = built.warnings.len();
-            blocks.push(Block::Text(format!("The compiler warns {count} times, first:")));
+            blocks.push(Block::Text(format!("The compiler gives {}, first:", counted(count, "warning"))));
             blocks.push(Block::Lines(first.to_string()));
         }
         Measured { summary: format!("{}: {compiled}", built.release), good: true, finished: true, blocks }
@@ -346,12 +364,15 @@ impl<'a> Chain<'a> {
     }
 
     fn prove(&self) -> Result<Measured, StudyError> {
+        let plan = &self.study.proof;
+        let words = plan.load.iter().map(String::as_str);
+        let program = (!plan.raw).then_some("handoff");
         let mut blocks = vec![
             Block::Heading(2, "Proof".to_owned()),
             Block::Text(format!(
-                "Each kernel was booted ({}) and ran {}.",
+                "Each kernel was booted with the CPUs {} and ran {}.",
                 code(&self.study.guest.cpus),
-                code(&self.study.proof.load.join(" "))
+                code(&program.into_iter().chain(words).collect::<Vec<_>>().join(" "))
             )),
         ];
         let mut good = true;

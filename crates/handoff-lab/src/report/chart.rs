@@ -54,6 +54,22 @@ pub struct Intervals {
     pub format: Label,
 }
 
+impl Intervals {
+    /// Changes of B against A as ratios, with a band of those that are smaller than `margin` (0.02 is 2%).
+    pub fn of_changes(title: impl Into<String>, rows: Vec<IntervalRow>, margin: f64) -> Self {
+        let margin = 1.0 + margin;
+        Intervals {
+            title: title.into(),
+            axis: "change (band: the margin)".to_owned(),
+            rows,
+            reference: Some(1.0),
+            band: Some((1.0 / margin, margin)),
+            kind: Kind::Log,
+            format: change,
+        }
+    }
+}
+
 /// One line of a line chart.
 #[derive(Debug, Clone)]
 pub struct Series {

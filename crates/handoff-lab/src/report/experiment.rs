@@ -89,16 +89,8 @@ fn intervals(result: &ExperimentResult) -> Intervals {
             });
         }
     }
-    let margin = 1.0 + result.primary.question.margin;
-    Intervals {
-        title: "Change of each metric with its interval".to_owned(),
-        axis: "change (band: the margin)".to_owned(),
-        rows,
-        reference: Some(1.0),
-        band: Some((1.0 / margin, margin)),
-        kind: Axis::Log,
-        format: change,
-    }
+    let margin = result.primary.question.margin;
+    Intervals::of_changes("Change of each metric with its interval", rows, margin)
 }
 
 /// The name without its workload, which all metrics of a run share.

@@ -326,8 +326,12 @@ impl Judgement {
                 format!("{metric} is equivalent within {margin:.1}%: {pair} is {span}.")
             }
             Verdict::Inconclusive if !interval.is_bounded() => format!(
-                "{metric}: not enough evidence: {} rounds give no interval at this level.",
-                change.rounds
+                "{metric}: not enough evidence: {} too few for an interval at this level.",
+                if change.rounds == 1 {
+                    "1 round is".to_owned()
+                } else {
+                    format!("{} rounds are", change.rounds)
+                }
             ),
             Verdict::Inconclusive => {
                 let settle = self.rounds_to_settle.map_or_else(
@@ -440,7 +444,7 @@ mod tests {
         let text = serde_json::to_string(&judged).expect("it serialises");
         let back: Judgement = serde_json::from_str(&text).expect("it parses");
         assert_eq!(back.verdict, Verdict::Inconclusive);
-        assert!(judged.sentence("time", &question(Direction::Lower)).contains("no interval"));
+        assert!(judged.sentence("time", &question(Direction::Lower)).contains("3 rounds are too few"));
     }
 
     #[test]

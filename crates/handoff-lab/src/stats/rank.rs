@@ -41,18 +41,45 @@ pub fn correlation(x: &[f64], y: &[f64]) -> f64 {
     if scale > 0.0 { (sum(&|a, b| a * b) / scale).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
-/// Spearman's rank correlation and its p-value (Student's t with n - 2 degrees of freedom).
+/// Up to so many pairs the p-value of Spearman's correlation is counted out: 5040 orders.
+const EXACT_PAIRS: usize = 7;
+
+/// Spearman's rank correlation and its p-value: exact for up to 7 pairs, where Student's t
+/// calls three values in a row certain, and by Student's t with n - 2 degrees of freedom beyond.
 #[must_use]
 pub fn spearman(x: &[f64], y: &[f64]) -> (f64, f64) {
-    let rho = correlation(&ranks(x), &ranks(y));
+    let (x, mut y) = (ranks(x), ranks(y));
+    let rho = correlation(&x, &y);
     let df = x.len() as f64 - 2.0;
     if df <= 0.0 {
         return (rho, 1.0);
+    }
+    if x.len() <= EXACT_PAIRS {
+        let (mut orders, mut as_far) = (0.0, 0.0);
+        each_order(&mut y, 0, &mut |y| {
+            orders += 1.0;
+            // A hair, for orders that are as far on paper.
+            as_far += f64::from(correlation(&x, y).abs() >= rho.abs() - 1e-9);
+        });
+        return (rho, as_far / orders);
     }
     if rho.abs() >= 1.0 {
         return (rho, 0.0);
     }
     (rho, student_two_sided(rho * (df / (1.0 - rho * rho)).sqrt(), df))
+}
+
+/// Calls `with` for each order of the values from `start` on; leaves them in the order they came in.
+fn each_order(values: &mut [f64], start: usize, with: &mut dyn FnMut(&[f64])) {
+    if start + 1 >= values.len() {
+        with(values);
+        return;
+    }
+    for other in start..values.len() {
+        values.swap(start, other);
+        each_order(values, start + 1, with);
+        values.swap(start, other);
+    }
 }
 
 /// Probability of each value of the sum of a random subset of the ranks 1 ..= n (Wilcoxon's signed-rank
@@ -141,7 +168,12 @@ mod tests {
     #[test]
     fn correlations() {
         let (rho, p) = spearman(&[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, 4.0]);
-        assert_eq!((rho, p), (1.0, 0.0));
+        // R: `cor.test(1:4, 1:4, method = "spearman")`: 2 of 24 orders.
+        assert!(rho == 1.0 && (p - 1.0 / 12.0).abs() < 1e-12, "{p}");
+        let (rho, p) = spearman(&[1.0, 2.0, 3.0], &[1.0, 3.0, 2.0]);
+        assert!((rho - 0.5).abs() < 1e-12 && (p - 1.0).abs() < 1e-12, "{rho} {p}");
+        let more: Vec<f64> = (0..8).map(f64::from).collect();
+        assert_eq!(spearman(&more, &more), (1.0, 0.0));
         assert_eq!(correlation(&[1.0, 1.0], &[1.0, 2.0]), 0.0);
         let (rho, _) = spearman(&[1.0, 2.0, 3.0], &[9.0, 4.0, 1.0]);
         assert_eq!(rho, -1.0);

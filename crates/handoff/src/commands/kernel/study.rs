@@ -95,6 +95,7 @@ impl fmt::Display for Report {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let study = Study::read(&self.file)?;
+        measure::check(&study, &self.file)?;
         let stopper = Stopper::new();
         let handoff = match &self.handoff {
             Some(file) => file.clone(),

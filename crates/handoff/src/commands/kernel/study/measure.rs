@@ -1,11 +1,11 @@
 //! The lab's part of a study: rounds of boots of both kernels, and the verdict.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use handoff_kernel::document::{Block, code, plain};
+use handoff_kernel::document::{Block, code, counted, plain};
 use handoff_kernel::prove::{Expectation, Probe};
 use handoff_kernel::study::{Boot, Measured, Study, StudyError};
 use handoff_lab::experiment::ArmId;
@@ -35,7 +35,13 @@ pub(super) fn measure(study: &Study, boots: [&Boot; 2], work: &Path) -> Result<M
 fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Measured> {
     let work = work.canonicalize().context("cannot find the work folder")?;
     let record = work.join("boots.jsonl");
-    let text = experiment_text(study, boots, &work, &record)?;
+    for (trial, (boot, arm)) in trials(&work).iter().zip(boots.into_iter().zip(ARMS)) {
+        let plan =
+            Plan { arm: arm.to_owned(), boot: boot.clone(), quiet: study.quiet, record: record.clone() };
+        fs::write(trial, serde_json::to_vec_pretty(&plan)?)
+            .with_context(|| format!("cannot write {}", trial.display()))?;
+    }
+    let text = experiment_text(study, &work)?;
     let file = work.join("measurement.toml");
     fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     // It has no sweep: the first is all.
@@ -67,13 +73,15 @@ fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Meas
         Ok(())
     });
     let gave_up = target.gave_up;
+    let interrupted = interrupt::interrupted();
     let result = match outcome {
-        Err(RunError::Nothing) if gave_up.is_some() => None,
+        // No round is complete: a boot gave up, or the time was spent while the arms warmed up.
+        Err(RunError::Nothing) if !interrupted => None,
         other => Some(other?),
     };
     let rounds = result.as_ref().map_or(0, |result| result.rounds.len());
-    if interrupt::interrupted() {
-        anyhow::bail!("interrupted after {rounds} rounds, which are kept: the same command goes on");
+    if interrupted {
+        anyhow::bail!("interrupted after {}, kept: the same command goes on", counted(rounds, "round"));
     }
     let boots = read_record(&record);
     let Some(result) = result else {
@@ -138,31 +146,45 @@ fn cut_short(booted: &Booted, rounds: usize) -> String {
 
 /// What is said without a single round.
 fn nothing(gave_up: Option<&Booted>, boots: &[Booted]) -> Measured {
-    let why = gave_up.map_or_else(String::new, |booted| cut_short(booted, 0));
+    let why = gave_up.map_or_else(
+        || "The time of the measurement was spent before it: raise `budget_seconds`.".to_owned(),
+        |booted| cut_short(booted, 0),
+    );
+    let word = Verdict::Inconclusive.word();
     let blocks = vec![
         Block::Heading(2, "Measurement".to_owned()),
-        Block::Text(format!("**{}**: no round is complete. {why}", Verdict::Inconclusive.word())),
+        Block::Text(format!("**{word}**: no round is complete. {why}")),
         Block::List(kinds(boots)),
     ];
-    let summary = format!("{}: no round is complete. {why}", Verdict::Inconclusive.word());
+    let summary = format!("{word}: no round is complete. {why}");
     Measured { summary, good: false, finished: false, blocks }
 }
 
+/// Says what is wrong with what the study wants to measure, before an hour of building.
+pub(super) fn check(study: &Study, file: &Path) -> anyhow::Result<()> {
+    if study.measure.is_some() {
+        Experiment::parse(Path::new("[measure]"), &experiment_text(study, Path::new(""))?)
+            .with_context(|| format!("{} cannot be measured", file.display()))?;
+    }
+    Ok(())
+}
+
+/// The files that say how the kernels without and with the feature are booted.
+fn trials(work: &Path) -> [PathBuf; 2] {
+    ["without", "with"].map(|name| work.join(format!("trial-{name}.json")))
+}
+
 /// The experiment: what the study says, with a boot of each kernel in front of the workload.
-fn experiment_text(study: &Study, boots: [&Boot; 2], work: &Path, record: &Path) -> anyhow::Result<String> {
+fn experiment_text(study: &Study, work: &Path) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     let mut table = study.measure.clone().unwrap_or_default();
     table.insert("title".to_owned(), study.title.clone().into());
     table.insert("question".to_owned(), study.question.clone().into());
-    let names = [("baseline", "without"), ("change", "with")];
-    for ((key, name), (boot, arm)) in names.into_iter().zip(boots.into_iter().zip(ARMS)) {
-        let plan =
-            Plan { arm: arm.to_owned(), boot: boot.clone(), quiet: study.quiet, record: record.to_owned() };
-        let file = work.join(format!("trial-{name}.json"));
-        fs::write(&file, serde_json::to_vec_pretty(&plan)?)
-            .with_context(|| format!("cannot write {}", file.display()))?;
-        let prefix = [&program.display().to_string(), "kernel", "trial", &file.display().to_string(), "--"];
-        let proofs = boot.probes.iter().map(|probe| toml::Value::Table(proof(probe)));
+    let probes = [&study.proof.without, &study.proof.with];
+    let arms = ["baseline", "change"].into_iter().zip(ARMS).zip(trials(work).into_iter().zip(probes));
+    for ((key, arm), (trial, probes)) in arms {
+        let prefix = [&program.display().to_string(), "kernel", "trial", &trial.display().to_string(), "--"];
+        let proofs = probes.iter().map(|probe| toml::Value::Table(proof(probe)));
         let mut form = toml::Table::new();
         form.insert("name".to_owned(), arm.into());
         form.insert("prefix".to_owned(), prefix.map(toml::Value::from).to_vec().into());
@@ -188,7 +210,7 @@ fn measured(result: &ExperimentResult, boots: &[Booted], gave_up: Option<&Booted
     let sentence = primary.judgement.sentence_of(PAIR, &primary.name, &primary.question);
     let mut blocks = vec![
         Block::Heading(2, "Measurement".to_owned()),
-        Block::Text(format!("**{}**: {}", answer.word(), plain(&sentence))),
+        Block::Text(emphasised(&plain(&sentence), answer.word())),
     ];
     blocks.extend(gave_up.map(|booted| Block::Text(cut_short(booted, result.rounds.len()))));
     let metrics = std::iter::once(&result.primary).chain(&result.secondary);
@@ -197,9 +219,9 @@ fn measured(result: &ExperimentResult, boots: &[Booted], gave_up: Option<&Booted
         metrics.map(row).collect(),
     ));
     let mut notes = vec![format!(
-        "{} rounds, each a boot of the kernel without, of the same again, and of the one with the feature, in an \
-         order dealt anew (seed {}); {}",
-        result.rounds.len(),
+        "{}, each a boot of the kernel without, of the same again, and of the one with the feature, in an order \
+         dealt anew (seed {}); {}",
+        counted(result.rounds.len(), "round"),
         result.header.seed,
         if gave_up.is_some() { "cut short" } else { result.ending.describe() }
     )];
@@ -226,6 +248,11 @@ fn measured(result: &ExperimentResult, boots: &[Booted], gave_up: Option<&Booted
     Measured { summary: sentence, good: good && gave_up.is_none(), finished: gave_up.is_none(), blocks }
 }
 
+/// A sentence with its verdict in strong words.
+fn emphasised(sentence: &str, verdict: &str) -> String {
+    sentence.replacen(verdict, &format!("**{verdict}**"), 1)
+}
+
 fn row(metric: &MetricResult) -> Vec<String> {
     let unit = Unit::from(metric.unit.clone());
     let [without, again, with] = metric.medians.map(|median| human(median, &unit));
@@ -246,7 +273,7 @@ fn ratio(estimate: &Estimate) -> String {
     if interval.is_bounded() {
         format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, interval.low, interval.high)
     } else {
-        format!("{:.3}, no interval from {} rounds", estimate.ratio, estimate.rounds)
+        format!("{:.3}, no interval from {}", estimate.ratio, counted(estimate.rounds, "round"))
     }
 }
 
@@ -256,7 +283,7 @@ fn kinds(boots: &[Booted]) -> Vec<String> {
     let counts = boots.iter().filter(|boot| boot.rejected.is_none());
     let others = counts.clone().map(|boot| boot.others).fold(0.0, f64::max);
     notes.push(format!(
-        "{} boots count (warm-up included), during which others used {:.0}% of the host's CPUs at most",
+        "boots that count, warm-up included: {}; others used {:.0}% of the host's CPUs at most meanwhile",
         counts.count(),
         others * 100.0
     ));
@@ -281,8 +308,8 @@ fn refused(boots: &[Booted], failed: bool, what: &str) -> Option<String> {
     let reasons: Vec<String> = of_kind.filter_map(|boot| boot.rejected.as_deref()).map(plain).collect();
     let (shown, count) = (reasons.len().min(5), reasons.len());
     let more = if count > shown { format!("; and {} more", count - shown) } else { String::new() };
-    let word = if count == 1 { "boot" } else { "boots" };
-    (count > 0).then(|| format!("{count} {word} {what}: {}{more}", reasons[..shown].join("; ")))
+    let boots = counted(count, "boot");
+    (count > 0).then(|| format!("{boots} {what}: {}{more}", reasons[..shown].join("; ")))
 }
 
 #[cfg(test)]
@@ -301,7 +328,7 @@ mod tests {
         };
         let busy = boot(Some("others used 60%"), 0.6, false);
         let notes = kinds(&[boot(None, 0.04, false), busy.clone(), boot(None, 0.02, false)]);
-        assert!(notes[0].contains("2 boots count") && notes[0].contains("used 4%"), "{notes:?}");
+        assert!(notes[0].contains("included: 2;") && notes[0].contains("used 4%"), "{notes:?}");
         assert_eq!(notes[1], "1 boot rejected because the host was busy: others used 60%");
         assert!(notes[2].contains("TCG"), "{notes:?}");
         let lost = boot(Some("the guest did not boot"), 0.0, true);
@@ -326,6 +353,32 @@ mod tests {
         assert!(!measured.good && !measured.finished);
         assert!(measured.summary.starts_with("not enough evidence: no round is complete."), "{measured:?}");
         assert!(measured.summary.contains("others used 60% of the host's CPUs. What"), "{measured:?}");
+    }
+
+    #[test]
+    fn a_budget_that_warming_up_spent_is_told() {
+        let measured = nothing(None, &[]);
+        assert!(!measured.good && !measured.finished);
+        assert!(measured.summary.ends_with("raise `budget_seconds`."), "{measured:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_said_before_anything_is_built() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/wake-wide-study.toml");
+        let text = fs::read_to_string(&file).expect("it is there");
+        let study =
+            |text: &str| Study::parse(&file, text, file.parent().expect("a folder")).expect("a study");
+        check(&study(&text), &file).expect("it can be measured");
+        let error =
+            check(&study(&text.replace("looks = [10, 20]", "rounds = 2")), &file).expect_err("too few");
+        let error = format!("{error:#}");
+        assert!(error.contains("cannot be measured") && error.contains("6 to 10000"), "{error}");
+    }
+
+    #[test]
+    fn a_verdict_is_said_once() {
+        let said = emphasised("time: not enough evidence: 1 round is too few.", "not enough evidence");
+        assert_eq!(said, "time: **not enough evidence**: 1 round is too few.");
     }
 
     #[test]
