@@ -1,21 +1,16 @@
-//! Calls and services of plain data: what programs in other languages make and serve.
+//! Calls and services that work on whole parcels: what programs in other languages make and serve.
 
 use crate::object::{Binder, Call, CallOptions, Code, Service};
 use crate::parcel::{Parcel, Reader, Writer};
 use crate::{Error, Result};
 
 impl Binder {
-    /// A synchronous call with a parcel that was put together before; gives the reply's data.
+    /// A synchronous call with a parcel that was put together before; gives the reply.
     ///
     /// # Errors
     /// As [`Binder::call_with`].
     pub fn call_parcel(&self, options: CallOptions, code: Code, request: &Parcel) -> Result<Parcel> {
-        self.call_with(
-            options,
-            code,
-            |to| to.write_raw(request.as_bytes()),
-            |from| Ok(Parcel::from_bytes(from.read_raw(from.remaining())?.to_vec())),
-        )
+        self.call_with(options, code, |to| request.send(to), Parcel::receive)
     }
 
     /// A oneway call with such a parcel.
@@ -23,11 +18,11 @@ impl Binder {
     /// # Errors
     /// As [`Binder::oneway`].
     pub fn oneway_parcel(&self, code: Code, request: &Parcel) -> Result<()> {
-        self.oneway(code, |to| to.write_raw(request.as_bytes()))
+        self.oneway(code, |to| request.send(to))
     }
 }
 
-/// A service that is one function from a parcel of plain data to another.
+/// A service that is one function from a parcel to another.
 ///
 /// ```
 /// use handoff_ipc::parcel::Parcel;
@@ -75,9 +70,9 @@ where
         data: &mut Reader<'_>,
         reply: &mut Writer<'_>,
     ) -> Result<()> {
-        let request = Parcel::from_bytes(data.read_raw(data.remaining())?.to_vec());
+        let request = Parcel::receive(data)?;
         match (self.serve)(call, code, request)? {
-            Some(answer) => reply.write_raw(answer.as_bytes()),
+            Some(answer) => answer.send(reply),
             None => Err(Error::UnknownTransaction { descriptor: self.descriptor.clone(), code }),
         }
     }
@@ -86,5 +81,61 @@ where
 impl<F> std::fmt::Debug for PlainService<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PlainService({})", self.descriptor)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+    use crate::runtime::{Options, Runtime};
+    use crate::servicemanager::ServiceOptions;
+
+    /// Writes into the pipe that it is given, calls the object that it is given, gives that back.
+    fn postman() -> Binder {
+        Binder::new(PlainService::new("test.IPostman", |_, _, mut request: Parcel| {
+            let (mut pipe, object): (std::fs::File, Binder) = request.read(|from| {
+                let pipe: OwnedFd = from.read()?;
+                Ok((pipe.into(), from.read()?))
+            })?;
+            let mut answer = object.call_parcel(CallOptions::default(), 7, &Parcel::new())?;
+            pipe.write_all(answer.read(|from| from.read::<String>())?.as_bytes()).unwrap();
+            let mut reply = Parcel::new();
+            reply.write(|to| to.write(&object))?;
+            Ok(Some(reply))
+        }))
+    }
+
+    fn objects_cross(postman: &Binder) {
+        let talker = Binder::new(PlainService::new("test.ITalker", |_, code, _| {
+            let mut reply = Parcel::new();
+            reply.write(|to| to.write_string16(&format!("said {code}")))?;
+            Ok(Some(reply))
+        }));
+        let (mut out, into) = std::io::pipe().unwrap();
+        let mut request = Parcel::new();
+        request.write(|to| to.write(&OwnedFd::from(into))).unwrap();
+        request.write(|to| to.write(&talker)).unwrap();
+        // What was put together is sent as often as one likes.
+        for _ in 0..50 {
+            let mut reply = postman.call_parcel(CallOptions::default(), 1, &request).unwrap();
+            assert_eq!(reply.read(|from| from.read::<Binder>()).unwrap(), talker);
+            assert_eq!(reply.remaining(), 0);
+        }
+        drop(request);
+        let mut text = String::new();
+        out.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "said 7".repeat(50), "and no copy of the descriptor is left open");
+    }
+
+    #[test]
+    fn objects_and_descriptors_cross() {
+        objects_cross(&postman());
+        let server = Runtime::private().unwrap();
+        server.services().add("postman", postman(), ServiceOptions::default()).unwrap();
+        let client = Runtime::connect(&Options::at(server.socket().unwrap())).unwrap();
+        objects_cross(&client.services().get("postman").unwrap());
     }
 }

@@ -11,7 +11,7 @@ use super::uapi::{FLAG_INHERIT_RT, FLAG_SECURITY_CONTEXT, OBJECT_FLAGS, TYPE_BIN
 use crate::local::LocalNode;
 use crate::object::{Binder, Reference};
 use crate::parcel::{
-    Bring, FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Gathered, Handle, Incoming, NATIVE_HANDLE, Object,
+    Bring, FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Gathered, Handle, Incoming, Kind, NATIVE_HANDLE, Object,
     PTR_OBJECT_SIZE, SharedBytes, TYPE_FDA, TYPE_PTR, no_object, wrong_kind,
 };
 use crate::{Error, Result};
@@ -275,6 +275,15 @@ impl Incoming for Arrived<'_> {
         // SAFETY: the driver installed this descriptor for this parcel, and each entry of the
         // table is taken once. (`binder_fd_object.fd` is the low half.)
         Ok(unsafe { OwnedFd::from_raw_fd(fd as u32 as i32) })
+    }
+
+    fn places(&self) -> Vec<(usize, Kind)> {
+        let kind = |at: u64| match self.look(at as usize)?.0 {
+            TYPE_HANDLE | TYPE_BINDER => Some(Kind::Binder),
+            TYPE_FD => Some(Kind::Fd),
+            _ => None,
+        };
+        self.offsets.iter().flatten().filter_map(|at| Some((*at as usize, kind(*at)?))).collect()
     }
 
     fn buffer(&self, at: usize) -> Result<Option<SharedBytes<'_>>> {

@@ -59,12 +59,24 @@ mod engines {
 }
 pub(crate) use engines::Bring;
 
+/// What stands at a place of a parcel, for whoever takes everything out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A reference to an object.
+    Binder,
+    /// A file descriptor.
+    Fd,
+}
+
 /// Objects as they arrived: each fetched by the reader at most once, and only if it is asked for.
 pub trait Incoming: Bring {
     /// Takes the reference that stands at byte `at` of the data.
     fn take_binder(&mut self, at: usize) -> Result<Binder>;
     /// Takes the descriptor that stands at byte `at` of the data.
     fn take_fd(&mut self, at: usize) -> Result<OwnedFd>;
+    /// Where references and descriptors stand that were not taken yet, in no order. It is the sender's word:
+    /// not even that they lie within the data is known.
+    fn places(&self) -> Vec<(usize, Kind)>;
     /// The buffer that the object at byte `at` refers to; `None` if no such object stands there. It
     /// stays as long as the parcel's data do.
     fn buffer(&self, _at: usize) -> Result<Option<SharedBytes<'_>>> {
@@ -93,6 +105,15 @@ impl Incoming for Vec<(u32, Option<Object>)> {
             Object::Fd(fd) => Ok(fd),
             other => Err(wrong_kind(at, "a file descriptor", other.kind())),
         }
+    }
+
+    fn places(&self) -> Vec<(usize, Kind)> {
+        let kind = |object: &Object| match object {
+            Object::Binder(_) => Some(Kind::Binder),
+            Object::Fd(_) => Some(Kind::Fd),
+            Object::Buffer(_) | Object::FdArray(_) => None,
+        };
+        self.iter().filter_map(|(at, object)| Some((*at as usize, kind(object.as_ref()?)?))).collect()
     }
 }
 

@@ -1,10 +1,18 @@
-//! A parcel's data in memory of its own, for those who put it together value by value.
+//! A parcel in memory of its own, for those who put it together value by value.
 
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use super::object::{Bring, FLAT_OBJECT_SIZE, Incoming, Kind, Object, no_object, wrong_kind};
 use super::{Reader, SharedBytes, Writer};
+use crate::object::Binder;
 use crate::{Error, Result};
 
-/// Data to be sent, or data that came: what the bindings for other languages work with. It holds no objects
-/// and no descriptors.
+/// How deep parcelables may be nested in each other, as for [`Reader`].
+const DEEPEST: usize = 64;
+
+/// What is to be sent, or what came: the bindings for other languages work with it. References to objects and
+/// file descriptors are in it beside the bytes, and each read of one gives a reference or a copy of its own.
 ///
 /// ```
 /// use handoff_ipc::parcel::Parcel;
@@ -17,11 +25,37 @@ use crate::{Error, Result};
 /// assert!(parcel.read(|from| from.read::<i32>()).is_err(), "nothing is left");
 /// # Ok::<(), handoff_ipc::Error>(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Parcel {
     bytes: Vec<u8>,
+    // By their places, which lie in `bytes`.
+    objects: Vec<(usize, Held)>,
     // Where the next read begins.
     read: usize,
+    // Parcelables that are being written: where their sizes stand.
+    written: Vec<usize>,
+    // Parcelables that are being read, the outermost first: where they end, if they say so.
+    opened: Vec<Option<usize>>,
+}
+
+/// An object that the parcel keeps.
+#[derive(Debug, Clone)]
+enum Held {
+    Binder(Binder),
+    Fd(Arc<OwnedFd>),
+}
+
+impl Held {
+    fn of(object: Object) -> Result<Self> {
+        match object {
+            Object::Binder(binder) => Ok(Held::Binder(binder)),
+            Object::Fd(fd) => Ok(Held::Fd(Arc::new(fd))),
+            Object::Buffer(_) | Object::FdArray(_) => Err(Error::Unsupported {
+                engine: "bindings'",
+                what: "keep a buffer that is taken from where it is".into(),
+            }),
+        }
+    }
 }
 
 impl Parcel {
@@ -32,33 +66,63 @@ impl Parcel {
 
     /// With data that came from somewhere, to be read from its beginning.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
-        Parcel { bytes, read: 0 }
+        Parcel { bytes, ..Parcel::default() }
     }
 
-    /// The data, in the layout that travels.
+    /// The data, in the layout that travels; objects are not among it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The data.
+    /// The data. Objects are let go.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
+    }
+
+    /// Everything that `from` still has.
+    ///
+    /// # Errors
+    /// If an object that came along cannot be had.
+    pub(crate) fn receive(from: &mut Reader<'_>) -> Result<Self> {
+        let (bytes, objects) = from.rest()?;
+        let objects = objects.into_iter().map(|(at, object)| Ok((at, Held::of(object)?)));
+        Ok(Parcel { bytes, objects: objects.collect::<Result<_>>()?, ..Parcel::default() })
+    }
+
+    /// Writes everything that is in it, read or not.
+    pub(crate) fn send(&self, to: &mut Writer<'_>) -> Result<()> {
+        let mut from = 0;
+        for (at, object) in &self.objects {
+            // Nothing where one begins inside of the other: so a hostile sender may have written them.
+            to.write_raw(self.bytes.get(from..*at).unwrap_or_default())?;
+            from = match object {
+                Held::Binder(binder) => {
+                    to.write_binder(Some(binder))?;
+                    // The stability behind it.
+                    at + FLAT_OBJECT_SIZE + 4
+                }
+                Held::Fd(fd) => {
+                    to.write_fd(fd.as_fd())?;
+                    at + FLAT_OBJECT_SIZE
+                }
+            }
+            .min(self.bytes.len());
+        }
+        to.write_raw(&self.bytes[from..])
     }
 
     /// Adds values at the end; nothing if `values` fails.
     ///
     /// # Errors
-    /// Those of `values`; [`Error::Unsupported`] if it writes an object or a descriptor.
+    /// Those of `values`.
     pub fn write(&mut self, values: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
         let mut part = Vec::new();
         let mut writer = Writer::growing(&mut part);
         values(&mut writer)?;
-        if !writer.finish().is_empty() {
-            return Err(Error::Unsupported {
-                engine: "bindings'",
-                what: "put objects or descriptors into a parcel of plain data".into(),
-            });
-        }
+        let first = self.bytes.len();
+        let objects = writer.finish().into_iter();
+        let objects = objects.map(|(at, object)| Ok((first + at as usize, Held::of(object)?)));
+        self.objects.extend(objects.collect::<Result<Vec<_>>>()?);
         self.bytes.extend_from_slice(&part);
         Ok(())
     }
@@ -68,14 +132,216 @@ impl Parcel {
     /// # Errors
     /// Those of `values`.
     pub fn read<T>(&mut self, values: impl FnOnce(&mut Reader<'_>) -> Result<T>) -> Result<T> {
-        let mut reader = Reader::new(SharedBytes::from_slice(&self.bytes[self.read..]));
+        let mut kept = Kept { objects: &self.objects, first: self.read };
+        let bytes = SharedBytes::from_slice(&self.bytes[self.read..self.end()]);
+        let mut reader = Reader::with_objects(bytes, &mut kept);
         let value = values(&mut reader)?;
         self.read += reader.position();
         Ok(value)
     }
 
-    /// Bytes that were not read yet.
+    /// Bytes that were not read yet, of the parcelable that is being read if one is.
     pub fn remaining(&self) -> usize {
-        self.bytes.len() - self.read
+        self.end().saturating_sub(self.read)
+    }
+
+    fn end(&self) -> usize {
+        let inner = self.opened.iter().rev().find_map(|end| *end);
+        inner.unwrap_or(self.bytes.len()).max(self.read)
+    }
+
+    /// Begins a structured parcelable, whose fields follow until [`Parcel::end_sized`]: the form of
+    /// [`Writer::write_sized`] for those who cannot hand a closure over.
+    pub fn begin_sized(&mut self) {
+        self.written.push(self.bytes.len());
+        self.bytes.extend_from_slice(&[0; 4]);
+    }
+
+    /// Ends the parcelable that was begun last.
+    ///
+    /// # Errors
+    /// If none was begun, or it is too large.
+    pub fn end_sized(&mut self) -> Result<()> {
+        let Some(start) = self.written.pop() else {
+            let what = "a parcelable is ended that was never begun".into();
+            return Err(Error::BadParcel { at: self.bytes.len(), what });
+        };
+        let size = self.bytes.len() - start;
+        let told = i32::try_from(size).map_err(|_| Error::TooLarge { size, limit: i32::MAX as usize })?;
+        self.bytes[start..start + 4].copy_from_slice(&told.to_le_bytes());
+        Ok(())
+    }
+
+    /// Goes into a structured parcelable: until [`Parcel::leave`], nothing behind its end is read.
+    ///
+    /// # Errors
+    /// If its size does not fit here, or it is nested too deep.
+    pub fn enter_sized(&mut self) -> Result<()> {
+        let (start, end) = (self.read, self.end());
+        let size = self.read(|from| from.read_i32())?;
+        let inner = usize::try_from(size).ok().filter(|size| *size >= 4);
+        let inner = inner.and_then(|size| start.checked_add(size)).filter(|inner| *inner <= end);
+        let Some(inner) = inner else {
+            let what = format!("a parcelable of {size} bytes does not fit here");
+            return Err(Error::BadParcel { at: start, what });
+        };
+        self.open(Some(inner))
+    }
+
+    /// Goes into a union, which does not say where it ends, until [`Parcel::leave`]; gives its tag.
+    ///
+    /// # Errors
+    /// If there is no tag, or it is nested too deep.
+    pub fn enter_tagged(&mut self) -> Result<i32> {
+        let tag = self.read(|from| from.read_i32())?;
+        self.open(None)?;
+        Ok(tag)
+    }
+
+    fn open(&mut self, end: Option<usize>) -> Result<()> {
+        if self.opened.len() >= DEEPEST {
+            let what = format!("parcelables nested deeper than {DEEPEST} levels");
+            return Err(Error::BadParcel { at: self.read, what });
+        }
+        self.opened.push(end);
+        Ok(())
+    }
+
+    /// Leaves the parcelable that was entered last; fields of a newer version are skipped.
+    ///
+    /// # Errors
+    /// If none was entered.
+    pub fn leave(&mut self) -> Result<()> {
+        match self.opened.pop() {
+            Some(end) => {
+                self.read = end.unwrap_or(self.read);
+                Ok(())
+            }
+            None => Err(Error::BadParcel {
+                at: self.read,
+                what: "a parcelable is left that was not entered".into(),
+            }),
+        }
+    }
+}
+
+/// The objects of a parcel to one who reads from byte `first` on.
+struct Kept<'a> {
+    objects: &'a [(usize, Held)],
+    first: usize,
+}
+
+impl Kept<'_> {
+    fn find(&self, at: usize) -> Result<&Held> {
+        let place = self.objects.binary_search_by_key(&(self.first + at), |(at, _)| *at);
+        place.map(|index| &self.objects[index].1).map_err(|_| no_object(at))
+    }
+}
+
+impl Bring for Kept<'_> {}
+
+impl Incoming for Kept<'_> {
+    fn take_binder(&mut self, at: usize) -> Result<Binder> {
+        match self.find(at)? {
+            Held::Binder(binder) => Ok(binder.clone()),
+            Held::Fd(_) => Err(wrong_kind(at, "an object reference", "a file descriptor")),
+        }
+    }
+
+    fn take_fd(&mut self, at: usize) -> Result<OwnedFd> {
+        match self.find(at)? {
+            Held::Fd(fd) => fd
+                .try_clone()
+                .map_err(|error| Error::io("cannot duplicate a file descriptor of a parcel", error)),
+            Held::Binder(_) => Err(wrong_kind(at, "a file descriptor", "an object reference")),
+        }
+    }
+
+    fn places(&self) -> Vec<(usize, Kind)> {
+        let kind = |held: &Held| match held {
+            Held::Binder(_) => Kind::Binder,
+            Held::Fd(_) => Kind::Fd,
+        };
+        let ahead = self.objects.iter().filter(|(at, _)| *at >= self.first);
+        ahead.map(|(at, held)| (at - self.first, kind(held))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parcelables_are_written_and_read_piece_by_piece() {
+        let mut parcel = Parcel::new();
+        parcel.begin_sized();
+        parcel.write(|to| to.write(&1)).unwrap();
+        parcel.begin_sized();
+        parcel.end_sized().unwrap();
+        parcel.write(|to| to.write(&2)).unwrap();
+        parcel.end_sized().unwrap();
+        parcel.write(|to| to.write(&3)).unwrap();
+        let by_closure = {
+            let mut whole = Parcel::new();
+            let inner = |to: &mut Writer<'_>| {
+                to.write(&1)?;
+                to.write_sized(|_| Ok(()))?;
+                to.write(&2)
+            };
+            whole.write(|to| to.write_sized(inner)).unwrap();
+            whole.write(|to| to.write(&3)).unwrap();
+            whole.into_bytes()
+        };
+        assert_eq!(parcel.as_bytes(), by_closure);
+        assert!(parcel.end_sized().is_err());
+
+        parcel.enter_sized().unwrap();
+        assert_eq!(parcel.read(|from| from.read::<i32>()).unwrap(), 1);
+        parcel.enter_sized().unwrap();
+        assert_eq!(parcel.remaining(), 0);
+        assert!(parcel.read(|from| from.read::<i32>()).is_err(), "that belongs to the outer one");
+        parcel.leave().unwrap();
+        assert_eq!(parcel.remaining(), 4);
+        // What is left unread is skipped.
+        parcel.leave().unwrap();
+        assert_eq!(parcel.read(|from| from.read::<i32>()).unwrap(), 3);
+        assert!(parcel.leave().is_err());
+    }
+
+    #[test]
+    fn hostile_sizes_and_depths_are_refused() {
+        for size in [i32::MIN, -1, 0, 3, 9, i32::MAX] {
+            let mut parcel = Parcel::from_bytes([size.to_le_bytes(), [0; 4]].concat());
+            assert!(parcel.enter_sized().is_err(), "{size}");
+        }
+        let mut deep = Parcel::from_bytes(vec![0; 4000]);
+        let error = (0..1000).find_map(|_| deep.enter_tagged().err()).unwrap();
+        assert!(error.to_string().contains("deeper than 64"), "{error}");
+        // An inner one cannot reach beyond the outer one.
+        let mut parcel = Parcel::from_bytes([8i32, 12, 0, 0].map(i32::to_le_bytes).concat());
+        parcel.enter_sized().unwrap();
+        assert!(parcel.enter_sized().is_err());
+    }
+
+    #[test]
+    fn tables_of_objects_that_are_none_are_refused() {
+        let (end, _other) = std::io::pipe().unwrap();
+        let fd = || Object::Fd(end.try_clone().unwrap().into());
+        let receive = |places: &[u32]| {
+            let bytes = [0; 64];
+            let mut table: Vec<_> = places.iter().map(|at| (*at, Some(fd()))).collect();
+            let mut reader = Reader::with_objects(SharedBytes::from_slice(&bytes), &mut table);
+            reader.read_i32()?;
+            Parcel::receive(&mut reader)
+        };
+        assert_eq!(receive(&[0, 4, 28]).unwrap().objects.len(), 2, "the first was before what is read");
+        // A reference without what belongs behind it can be passed on.
+        let mut narrow = receive(&[4, 28]).unwrap();
+        narrow.objects[0].1 = Held::Binder(Binder::new(crate::PlainService::new("test", |_, _, _| Ok(None))));
+        let mut sent = Vec::new();
+        narrow.send(&mut Writer::growing(&mut sent)).unwrap();
+        for bad in [&[4, 8][..], &[4, 4], &[6], &[44], &[u32::MAX - 3]] {
+            assert!(matches!(receive(bad), Err(Error::BadParcel { .. })), "{bad:?}");
+        }
     }
 }

@@ -4,10 +4,13 @@
 use std::os::fd::OwnedFd;
 
 use super::gathered::{Handle, NATIVE_HANDLE};
-use super::object::{FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Incoming, PTR_OBJECT_SIZE, no_object};
+use super::object::{FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Incoming, Kind, Object, PTR_OBJECT_SIZE, no_object};
 use super::{Parcelable, SharedBytes, padded};
 use crate::object::Binder;
 use crate::{Error, Result};
+
+/// Objects with their places in the data.
+pub(crate) type Placed = Vec<(usize, Object)>;
 
 /// How deep parcelables may be nested in each other: reading them takes stack.
 const DEEPEST: u32 = 64;
@@ -293,6 +296,32 @@ impl<'a> Reader<'a> {
             Some(objects) => objects.take_fd(at),
             None => Err(no_object(at)),
         }
+    }
+
+    /// Everything that is left: the bytes, and each object with its place among them.
+    ///
+    /// # Errors
+    /// If the sender's table of objects is none: places that do not lie in the data, or meet.
+    pub(crate) fn rest(&mut self) -> Result<(Vec<u8>, Placed)> {
+        let (first, size) = (self.at, self.remaining());
+        let bytes = self.read_raw(size)?.to_vec();
+        let Some(table) = self.objects.as_deref_mut() else { return Ok((bytes, Vec::new())) };
+        let mut places = table.places();
+        places.sort_unstable_by_key(|(at, _)| *at);
+        let (mut objects, mut free) = (Vec::with_capacity(places.len()), first);
+        for (at, kind) in places.into_iter().filter(|(at, _)| *at >= first) {
+            let end = at.checked_add(FLAT_OBJECT_SIZE).filter(|end| *end <= first + size);
+            let Some(end) = end.filter(|_| at >= free && at % 4 == 0) else {
+                return Err(Error::BadParcel { at, what: "an object that overlaps something else".into() });
+            };
+            free = end;
+            let object = match kind {
+                Kind::Binder => Object::Binder(table.take_binder(at)?),
+                Kind::Fd => Object::Fd(table.take_fd(at)?),
+            };
+            objects.push((at - first, object));
+        }
+        Ok((bytes, objects))
     }
 
     fn flat(&mut self) -> Result<[u8; FLAT_OBJECT_SIZE]> {

@@ -8,7 +8,7 @@ use super::link::Link;
 use super::remote::RemoteNode;
 use super::slot::{Entry, MAX_OBJECTS};
 use crate::object::{Binder, Reference};
-use crate::parcel::{Bring, Incoming, Object, no_object, wrong_kind};
+use crate::parcel::{Bring, Incoming, Kind, Object, no_object, wrong_kind};
 use crate::{Error, Result};
 
 /// The sender's own object; the receiver holds one more reference.
@@ -62,6 +62,19 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
         });
     }
     Ok((entries, fds))
+}
+
+/// The objects of a parcel that are the receiver's own, to be kept until it has surely read the parcel: given
+/// back earlier, it might know them no longer.
+pub(crate) fn of_receiver(link: &Arc<Link>, objects: &[(u32, Object)]) -> Vec<Binder> {
+    let is_its = |remote: &RemoteNode| Arc::ptr_eq(&remote.link, link);
+    let kept = objects.iter().filter_map(|(_, object)| match object {
+        Object::Binder(binder @ Binder(Reference::Remote(remote))) => {
+            remote.as_any().downcast_ref().is_some_and(is_its).then(|| binder.clone())
+        }
+        _ => None,
+    });
+    kept.collect()
 }
 
 /// Objects that came with a parcel: each becomes something when it is read, or is given back.
@@ -130,6 +143,11 @@ impl Incoming for Arrived<'_> {
             (Entry { kind: FD, .. }, Some(fd)) => Ok(fd),
             _ => Err(wrong_kind(at, "a file descriptor", "something else")),
         }
+    }
+
+    fn places(&self) -> Vec<(usize, Kind)> {
+        let kind = |entry: &Entry| if entry.kind == FD { Kind::Fd } else { Kind::Binder };
+        self.objects.iter().flatten().map(|(entry, _)| (entry.offset as usize, kind(entry))).collect()
     }
 }
 

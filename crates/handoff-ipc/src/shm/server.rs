@@ -20,7 +20,8 @@ use super::word::{self, Owed, Request};
 use crate::claim::Claim;
 use crate::engine::EngineKind;
 use crate::local::LocalNode;
-use crate::object::Call;
+use crate::locked::lock;
+use crate::object::{Binder, Call};
 use crate::parcel::{Object, Reader, SharedBytes};
 use crate::pool::{self, Recall, Worker};
 use crate::stats::Tally;
@@ -49,6 +50,10 @@ pub(crate) struct ServerSlot {
     recalled: AtomicBool,
     waiting: AtomicBool,
     served: Tally,
+    // The caller's own objects that the last reply carried, until it has read it: with the next request at
+    // the latest, or after a while.
+    returned: std::sync::Mutex<Vec<Binder>>,
+    has_returned: AtomicBool,
     // Who attends, for a raise from outside.
     worker: std::sync::Mutex<Weak<Worker>>,
 }
@@ -78,6 +83,8 @@ impl ServerSlot {
             recalled: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             served: Tally::default(),
+            returned: std::sync::Mutex::default(),
+            has_returned: AtomicBool::new(false),
             worker: std::sync::Mutex::default(),
         })
     }
@@ -271,6 +278,9 @@ impl ServerSlot {
             let left = end.saturating_duration_since(Instant::now());
             let wanted = self.recalled.load(Ordering::SeqCst) || pool::has_pending();
             if wanted || self.is_dead() || left.is_zero() {
+                if left.is_zero() {
+                    self.keep(Vec::new());
+                }
                 break self.leave();
             }
             if let Some(value) = word::server_may_sleep(self.slot.word()) {
@@ -302,6 +312,7 @@ impl ServerSlot {
     #[inline]
     #[allow(unsafe_code)]
     fn answer(&self, link: &Arc<Link>, header: &Header, node: Result<&Arc<LocalNode>>) {
+        self.read_by_now();
         let (mut scratch, small) = (Scratch::new(), header.len as usize <= COPY);
         let area = if small { Area::A } else { Area::B };
         let mut stage = STAGE;
@@ -343,10 +354,31 @@ impl ServerSlot {
         if objects.is_empty() {
             return Ok(0);
         }
+        let returned = objects::of_receiver(link, &objects);
+        if !returned.is_empty() {
+            self.keep(returned);
+        }
         let (entries, fds) = objects::encode(link, objects)?;
         self.slot.write_entries(area, &entries);
         link.send_fds(self.id, true, fds)?;
         Ok(Meta::OBJECTS)
+    }
+
+    /// A new request is there: the caller has read the reply to the one before.
+    #[inline]
+    fn read_by_now(&self) {
+        if self.has_returned.load(Ordering::Relaxed) {
+            self.keep(Vec::new());
+        }
+    }
+
+    /// Keeps objects of the caller until it has read the reply, in place of those of the reply before.
+    #[cold]
+    fn keep(&self, returned: Vec<Binder>) {
+        self.has_returned.store(!returned.is_empty(), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *lock(&self.returned), returned);
+        // What is let go may send a message: not under the lock.
+        drop(before);
     }
 
     #[cold]

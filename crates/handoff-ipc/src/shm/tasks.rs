@@ -49,6 +49,7 @@ struct Turn {
 impl Turn {
     /// Has the service read the arguments, from where they are.
     fn read(&self, node: &LocalNode) -> Result<crate::asynchronous::Handling> {
+        self.slot.read_by_now();
         let header = self.slot.slot.read_request();
         // The same as before, unless the peer changed it since.
         if node.id() != header.node {
