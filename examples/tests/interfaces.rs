@@ -1,56 +1,28 @@
 //! The interfaces of `interfaces/` as proxies and stubs, on every engine: within this process, with
 //! a second process on `shm`, and on the kernel's driver where `HANDOFF_TEST_ENGINE` says `binder`.
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
-use std::os::fd::OwnedFd;
+mod everything;
+
+use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+
+use everything::{Benchmark, Everything, LONG, failed, file_with};
 
 use handoff_examples::interfaces::sample::base::v1_0 as base;
 use handoff_examples::interfaces::sample::everything::*;
 use handoff_examples::interfaces::vendor::sample::benchmark as aidl;
 use handoff_ipc::engine::EngineKind;
-use handoff_ipc::parcel::CharSequence;
 use handoff_ipc::queue::{Descriptor, MessageQueue, Synchronized};
 use handoff_ipc::runtime::{Options, Runtime};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Error, ExceptionCode, Proxy, Result, SharedMemory, Status};
+use handoff_ipc::{Binder, Error, Proxy, Result, SharedMemory, Status};
 
 const ROLE: &str = "HANDOFF_TEST_ROLE";
 const SOCKET: &str = "HANDOFF_TEST_SOCKET";
-const LONG: Duration = Duration::from_secs(60);
 
 // ---- the services ---------------------------------------------------------------------------
-
-/// The seed's benchmark, in both languages: sums what it is sent.
-#[derive(Default)]
-struct Benchmark {
-    sums: Mutex<Vec<u32>>,
-}
-
-impl Benchmark {
-    fn sum(&self, data: &[u8]) {
-        self.sums.lock().unwrap().push(data.iter().map(|byte| u32::from(*byte)).sum());
-    }
-}
-
-impl aidl::IBenchmark for Benchmark {
-    fn write_message(&self, message: &aidl::SampleMessage) -> Result<()> {
-        if message.size < 0 {
-            return Err(Status::service_specific(message.size, "a negative size").into());
-        }
-        self.sum(&message.data[..message.size as usize]);
-        Ok(())
-    }
-
-    fn write_message_oneway(&self, message: &aidl::SampleMessage) -> Result<()> {
-        self.sum(&message.data);
-        Ok(())
-    }
-}
 
 impl aidl::v1_0::IBenchmark for Benchmark {
     fn write_message(&self, message: &aidl::v1_0::SampleMessage) -> Result<()> {
@@ -65,92 +37,6 @@ impl aidl::v1_0::IBenchmark for Benchmark {
         self.sum(&message.data);
         Ok(())
     }
-}
-
-struct Everything;
-
-impl IEverything for Everything {
-    fn echo(&self, record: &Record) -> Result<Record> {
-        Ok(record.clone())
-    }
-    fn add(&self, a: i32, b: i32) -> Result<i32> {
-        Ok(a.wrapping_add(b))
-    }
-    fn maybe(&self, text: Option<&str>, wanted: bool) -> Result<Option<String>> {
-        Ok(text.filter(|_| wanted).map(str::to_owned))
-    }
-    fn reverse(&self, texts: &[String]) -> Result<Vec<String>> {
-        Ok(texts.iter().rev().cloned().collect())
-    }
-    fn fill(&self, numbers: &mut Vec<i32>, with: i32) -> Result<()> {
-        numbers.fill(with);
-        Ok(())
-    }
-    fn grow(&self, bytes: &mut Vec<u8>, point: &mut Point) -> Result<()> {
-        bytes.push(0xff);
-        point.y = bytes.len() as i32;
-        Ok(())
-    }
-    fn count_and_split(
-        &self,
-        words: &[String],
-        first: &mut Vec<String>,
-        record: &mut Option<Record>,
-    ) -> Result<i32> {
-        *first = words.iter().take(1).cloned().collect();
-        *record = record.take().is_none().then(Record::default);
-        Ok(words.len() as i32)
-    }
-    fn next(&self, color: Color) -> Result<Color> {
-        Ok(Color(color.0 + 1))
-    }
-    fn all(&self) -> Result<Vec<Color>> {
-        Ok(vec![Color::RED, Color::GREEN, Color::BLUE])
-    }
-    fn points(&self, points: Option<&[Option<Point>]>) -> Result<Option<Vec<Option<Point>>>> {
-        Ok(points.map(<[_]>::to_vec))
-    }
-    fn shape(&self, shape: &Shape) -> Result<Shape> {
-        Ok(shape.clone())
-    }
-    fn itself(&self) -> Result<Binder> {
-        Ok(EverythingStub::new(Everything).binder())
-    }
-    fn nobody(&self, object: Option<&Binder>) -> Result<Option<Binder>> {
-        Ok(object.cloned())
-    }
-    fn call(&self, callback: &CallbackProxy, what: i32) -> Result<()> {
-        callback.happened(what, "as asked")
-    }
-    fn open(&self, text: &str) -> Result<OwnedFd> {
-        Ok(file_with(text).into())
-    }
-    fn size(&self, file: &OwnedFd) -> Result<i64> {
-        let file = File::from(file.try_clone().map_err(|error| Error::io("duplicate", error))?);
-        Ok(file.metadata().map_err(|error| Error::io("size", error))?.len() as i64)
-    }
-    fn styled(&self, text: &CharSequence) -> Result<CharSequence> {
-        Ok(CharSequence(text.0.to_uppercase()))
-    }
-    fn turn(&self, numbers: &[i32; 3]) -> Result<[i32; 3]> {
-        Ok([numbers[2], numbers[1], numbers[0]])
-    }
-    fn sum(&self, queue: &Descriptor<i32, Synchronized>, count: i32) -> Result<i32> {
-        let queue = MessageQueue::attach(queue.try_clone()?)?;
-        let mut numbers = vec![0; count as usize];
-        queue.reader().and_then(|mut reader| reader.read(&mut numbers)).map_err(failed)?;
-        Ok(numbers.iter().sum())
-    }
-    fn fail(&self, code: i32) -> Result<()> {
-        Err(Status::service_specific(code, "as asked").into())
-    }
-    fn r#type(&self, self_: i32, crate_: i32) -> Result<i32> {
-        Ok(self_ - crate_)
-    }
-}
-
-fn failed(error: impl std::fmt::Display) -> Error {
-    Status::new(ExceptionCode::IllegalState, error.to_string()).into()
 }
 
 struct Camera;
@@ -192,13 +78,6 @@ impl base::ICamera for Camera {
 }
 
 use handoff_examples::interfaces::android::hardware::common as base_handle;
-
-fn file_with(text: &str) -> File {
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(text.as_bytes()).unwrap();
-    file.rewind().unwrap();
-    file
-}
 
 // ---- the second process ---------------------------------------------------------------------
 
@@ -286,34 +165,6 @@ fn on_each<P: Proxy>(name: &str, here: P, test: impl Fn(&P)) {
 
 // ---- the tests ------------------------------------------------------------------------------
 
-fn records() -> Vec<Record> {
-    let full = Record {
-        flag: false,
-        text: "ünï😀".into(),
-        nothing: Some(String::new()),
-        color: Color(77),
-        mode: Mode::FAR,
-        colors: vec![Color::BLUE, Color::RED, Color(9)],
-        bytes: vec![1, 2, 3, 255],
-        texts: vec!["a".into(), String::new()],
-        maybe: Some(vec![None, Some("b".into())]),
-        list: vec!["c".into()],
-        point: Point { x: 1, y: 2 },
-        other: Some(Point::default()),
-        points: vec![Point::default(); 3],
-        matrix: [[1, 2, 3], [4, 5, 6]],
-        digest: [7; 40],
-        shape: Shape::Pixels(vec![9; 3]),
-        inner: record::Inner {
-            kind: record::Kind::NONE,
-            more: Some(vec![Some(record::Inner::default()), None]),
-        },
-        next: Some(Box::new(Record::default())),
-        ..Record::default()
-    };
-    vec![Record::default(), full]
-}
-
 #[test]
 fn defaults_are_those_of_the_file() {
     let record = Record::default();
@@ -330,71 +181,18 @@ fn defaults_are_those_of_the_file() {
 
 #[test]
 fn values_of_every_type_come_back() {
-    on_each("everything", EverythingStub::new(Everything).proxy(), |proxy| {
-        for record in records() {
-            assert_eq!(proxy.echo(&record).unwrap(), record);
-        }
-        assert_eq!(proxy.add(2, 3).unwrap(), 5);
-        assert_eq!(proxy.maybe(Some("x"), true).unwrap().as_deref(), Some("x"));
-        assert_eq!((proxy.maybe(Some("x"), false).unwrap(), proxy.maybe(None, true).unwrap()), (None, None));
-        assert_eq!(proxy.reverse(&["a".into(), "b".into()]).unwrap(), ["b", "a"]);
-        assert_eq!(proxy.next(Color::GREEN).unwrap(), Color::BLUE);
-        assert_eq!(proxy.all().unwrap(), [Color::RED, Color::GREEN, Color::BLUE]);
-        assert_eq!(proxy.points(None).unwrap(), None);
-        let points = [None, Some(Point { x: 1, y: 2 })];
-        assert_eq!(proxy.points(Some(&points)).unwrap().unwrap(), points);
-        for shape in [Shape::Radius(1), Shape::Corner(Point::default()), Shape::Name(None)] {
-            assert_eq!(proxy.shape(&shape).unwrap(), shape);
-        }
-        assert_eq!(proxy.styled(&CharSequence("abc".into())).unwrap().0, "ABC");
-        assert_eq!(proxy.turn(&[1, 2, 3]).unwrap(), [3, 2, 1]);
-        assert_eq!(proxy.r#type(5, 3).unwrap(), 2);
-    });
+    on_each("everything", EverythingStub::new(Everything).proxy(), everything::values);
 }
 
 #[test]
 fn what_goes_out_and_both_ways_comes_back() {
-    on_each("everything", EverythingStub::new(Everything).proxy(), |proxy| {
-        let mut numbers = vec![0; 5];
-        proxy.fill(&mut numbers, 7).unwrap();
-        assert_eq!(numbers, [7; 5]);
-        let (mut bytes, mut point) = (vec![1, 2], Point { x: 9, y: 9 });
-        proxy.grow(&mut bytes, &mut point).unwrap();
-        // An `out` parameter starts at its default, whatever the caller has there.
-        assert_eq!((bytes, point), (vec![1, 2, 255], Point { x: -3, y: 3 }));
-        let (mut first, mut record) = (vec![], None);
-        let words = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(proxy.count_and_split(&words, &mut first, &mut record).unwrap(), 2);
-        assert_eq!((first, record), (vec!["a".to_owned()], Some(Record::default())));
-    });
+    on_each("everything", EverythingStub::new(Everything).proxy(), everything::both_ways);
 }
 
 #[test]
 fn objects_files_and_queues_travel() {
-    struct Hears(Mutex<Sender<(i32, String)>>);
-    impl ICallback for Hears {
-        fn happened(&self, what: i32, text: &str) -> Result<()> {
-            self.0.lock().unwrap().send((what, text.to_owned())).map_err(failed)
-        }
-    }
     on_each("everything", EverythingStub::new(Everything).proxy(), |proxy| {
-        let itself = EverythingProxy::from_binder(proxy.itself().unwrap()).unwrap();
-        assert_eq!(itself.add(1, 1).unwrap(), 2);
-        assert_eq!(proxy.nobody(None).unwrap(), None);
-        assert_eq!(proxy.nobody(Some(proxy.binder())).unwrap().as_ref(), Some(proxy.binder()));
-        let (send, heard) = channel();
-        let callback = CallbackStub::new(Hears(Mutex::new(send))).proxy();
-        // The service lets go of the callback as soon as it has called it: no call may get lost.
-        for what in 0..30 {
-            proxy.call(&callback, what).unwrap();
-            assert_eq!(heard.recv_timeout(LONG).unwrap(), (what, "as asked".to_owned()));
-        }
-
-        let mut text = String::new();
-        File::from(proxy.open("made there").unwrap()).read_to_string(&mut text).unwrap();
-        assert_eq!(text, "made there");
-        assert_eq!(proxy.size(&file_with("twelve bytes").into()).unwrap(), 12);
-
+        everything::objects_and_files(proxy);
         let queue = MessageQueue::<i32, Synchronized>::new(16).unwrap();
         queue.writer().unwrap().write(&[1, 2, 3, 4]).unwrap();
         assert_eq!(proxy.sum(&queue.descriptor().unwrap(), 4).unwrap(), 10);
@@ -403,16 +201,7 @@ fn objects_files_and_queues_travel() {
 
 #[test]
 fn errors_versions_and_deadlines() {
-    on_each("everything", EverythingStub::new(Everything).proxy(), |proxy| {
-        match proxy.fail(17) {
-            Err(Error::Status(status)) => assert_eq!(status.service_specific_code(), 17),
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(proxy.interface_version().unwrap(), 3);
-        assert_eq!(proxy.interface_hash().unwrap(), EverythingProxy::HASH);
-        assert_eq!(proxy.within(LONG).add(1, 2).unwrap(), 3);
-        assert!(CallbackProxy::from_binder(proxy.binder().clone()).is_err());
-    });
+    on_each("everything", EverythingStub::new(Everything).proxy(), everything::errors_and_versions);
 }
 
 #[test]

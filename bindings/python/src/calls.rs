@@ -13,6 +13,7 @@ use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::file::FileDescriptor;
 use crate::{HandoffError, failed};
 
 create_exception!(_native, DeadObjectError, HandoffError, "The process that serves the object has died.");
@@ -40,7 +41,7 @@ fn wait(seconds: f64) -> PyResult<Duration> {
         .map_err(|error| PyValueError::new_err(format!("a wait of {seconds} s: {error}")))
 }
 
-/// Plain data of a call or a reply.
+/// The values of a call or a reply.
 #[pyclass(name = "Parcel", from_py_object)]
 #[derive(Clone, Default)]
 pub(crate) struct PyParcel(Parcel);
@@ -81,6 +82,32 @@ impl PyParcel {
         self.0.write(|to| to.write_bytes(value)).map_err(failed)
     }
 
+    /// Bytes without a length, up to a multiple of four with zeros.
+    fn write_raw(&mut self, value: &[u8]) -> PyResult<()> {
+        self.0.write(|to| to.write_raw(value)).map_err(failed)
+    }
+
+    fn write_string8(&mut self, value: &str) -> PyResult<()> {
+        self.0.write(|to| to.write_string8(value)).map_err(failed)
+    }
+
+    #[pyo3(signature = (value))]
+    fn write_object(&mut self, value: Option<&Remote>) -> PyResult<()> {
+        self.0.write(|to| to.write_binder(value.map(|remote| &remote.binder))).map_err(failed)
+    }
+
+    fn write_file(&mut self, value: &FileDescriptor) -> PyResult<()> {
+        value.with(|fd| self.0.write(|to| to.write_fd(fd)).map_err(failed))
+    }
+
+    fn begin_sized(&mut self) {
+        self.0.begin_sized();
+    }
+
+    fn end_sized(&mut self) -> PyResult<()> {
+        self.0.end_sized().map_err(failed)
+    }
+
     fn read_bool(&mut self) -> PyResult<bool> {
         self.0.read(|from| from.read()).map_err(failed)
     }
@@ -104,6 +131,40 @@ impl PyParcel {
     fn read_bytes<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.0.read(|from| Ok(from.read_bytes()?.to_vec())).map_err(failed)?;
         Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn read_raw<'py>(&mut self, py: Python<'py>, size: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.0.read(|from| Ok(from.read_raw(size)?.to_vec())).map_err(failed)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn read_nullable_string(&mut self) -> PyResult<Option<String>> {
+        self.0.read(|from| from.read_string16()).map_err(failed)
+    }
+
+    fn read_nullable_string8(&mut self) -> PyResult<Option<String>> {
+        self.0.read(|from| from.read_string8()).map_err(failed)
+    }
+
+    fn read_object(&mut self) -> PyResult<Option<Remote>> {
+        let binder = self.0.read(|from| from.read_binder()).map_err(failed)?;
+        Ok(binder.map(|binder| Remote { binder }))
+    }
+
+    fn read_file(&mut self) -> PyResult<FileDescriptor> {
+        self.0.read(|from| from.read_fd()).map(FileDescriptor::of).map_err(failed)
+    }
+
+    fn enter_sized(&mut self) -> PyResult<()> {
+        self.0.enter_sized().map_err(failed)
+    }
+
+    fn enter_tagged(&mut self) -> PyResult<i32> {
+        self.0.enter_tagged().map_err(failed)
+    }
+
+    fn leave(&mut self) -> PyResult<()> {
+        self.0.leave().map_err(failed)
     }
 }
 
@@ -151,15 +212,11 @@ impl Runtime {
     }
 
     fn serve(&self, py: Python<'_>, name: &str, descriptor: &str, handler: Py<PyAny>) -> PyResult<()> {
-        let runtime = self.get()?;
-        let service = PlainService::new(descriptor, move |call, code, request| {
-            let identity = call.identity();
-            let caller =
-                Caller { pid: identity.pid, uid: identity.uid, gid: identity.gid, oneway: call.is_oneway() };
-            // None while the interpreter ends: nobody serves any longer.
-            Python::try_attach(|py| handle(py, &handler, caller, code, request)).unwrap_or(Err(Error::Dead))
-        });
-        let binder = Binder::new(service);
+        self.register(py, name, &offer(descriptor, handler))
+    }
+
+    fn register(&self, py: Python<'_>, name: &str, object: &Remote) -> PyResult<()> {
+        let (runtime, binder) = (self.get()?, object.binder.clone());
         py.detach(|| runtime.services().add(name, binder, ServiceOptions::default()))
             .map_err(|error| raised(py, error))
     }
@@ -185,6 +242,19 @@ impl Runtime {
         self.close(py)?;
         Ok(false)
     }
+}
+
+/// An object of this process, for others to call.
+#[pyfunction]
+pub(crate) fn offer(descriptor: &str, handler: Py<PyAny>) -> Remote {
+    let service = PlainService::new(descriptor, move |call, code, request| {
+        let identity = call.identity();
+        let caller =
+            Caller { pid: identity.pid, uid: identity.uid, gid: identity.gid, oneway: call.is_oneway() };
+        // None while the interpreter ends: nobody serves any longer.
+        Python::try_attach(|py| handle(py, &handler, caller, code, request)).unwrap_or(Err(Error::Dead))
+    });
+    Remote { binder: Binder::new(service) }
 }
 
 /// Has Python serve one call. What it raises becomes an exception for the caller.
@@ -236,8 +306,8 @@ fn status_of(py: Python<'_>, error: PyErr) -> Status {
     Status::new(exception, text)
 }
 
-/// A reference to an object of another process.
-#[pyclass(frozen)]
+/// A reference to an object, of another process mostly.
+#[pyclass(frozen, weakref)]
 pub(crate) struct Remote {
     binder: Binder,
 }
@@ -267,6 +337,10 @@ impl Remote {
 
     fn descriptor(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.binder.descriptor()).map_err(|error| raised(py, error))
+    }
+
+    fn is_same(&self, other: &Remote) -> bool {
+        self.binder == other.binder
     }
 
     fn is_alive(&self) -> bool {

@@ -13,6 +13,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
 mod calls;
+mod file;
 
 create_exception!(_native, HandoffError, PyOSError, "What could not be had, with the reason.");
 
@@ -160,7 +161,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<calls::Runtime>()?;
     module.add_class::<calls::Remote>()?;
     module.add_class::<calls::DeathWatch>()?;
+    module.add_class::<file::FileDescriptor>()?;
     module.add_function(wrap_pyfunction!(calls::connect, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::offer, module)?)?;
     module.add_function(wrap_pyfunction!(allowed_cpus, module)?)?;
     module.add_function(wrap_pyfunction!(resolve_cpus, module)?)?;
     module.add_function(wrap_pyfunction!(current_cpu, module)?)?;

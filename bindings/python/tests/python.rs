@@ -1,17 +1,28 @@
 //! Builds the wheel with maturin, installs it into an environment of its own, and runs the tests there: pytest
 //! for what it does, mypy for what its types say.
 
-use handoff_ipc::runtime::{Runtime, SOCKET_VARIABLE};
-use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Error, ExceptionCode};
+#[path = "../../../crates/handoff-aidl/tests/common/mod.rs"]
+mod corpus;
+#[path = "../../../examples/tests/everything/mod.rs"]
+mod everything;
 #[path = "../../tests/service.rs"]
 mod service;
 
-use handoff_testkit::{require, require_tool};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use handoff_aidl::PythonOptions;
+use handoff_examples::interfaces::sample::everything::{EverythingProxy, EverythingStub};
+use handoff_examples::interfaces::vendor::sample::benchmark::{
+    BenchmarkProxy, BenchmarkStub, IBenchmark as _, SampleMessage,
+};
+use handoff_ipc::runtime::{Runtime, SOCKET_VARIABLE};
+use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{Error, ExceptionCode, Proxy as _};
+use handoff_testkit::{require, require_tool};
 
 /// What the environment has from the package index.
 const TOOLS: [&str; 3] = ["maturin>=1.7,<2", "pytest>=8,<10", "mypy>=1.11,<3"];
@@ -53,6 +64,63 @@ fn environment(python: &Path) -> Result<PathBuf, String> {
     }
     fs::write(mark, tools).unwrap();
     Ok(bin)
+}
+
+/// Makes Python of the examples' interfaces, as version 3 of them: what the examples' Rust is made of.
+fn interfaces(site: &Path) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/interfaces/aidl");
+    let compilation = handoff_aidl::compile(&handoff_aidl::Options::default(), &[folder]);
+    let options = PythonOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()) };
+    let module = handoff_aidl::generate_python(&compilation, &options)
+        .unwrap_or_else(|wrong| panic!("{}", wrong.render(&compilation.sources, false)));
+    fs::write(site.join("interfaces.py"), module).unwrap();
+}
+
+/// Makes modules of the compiler's own corpus; gives their files.
+fn corpus_modules(folder: &Path) -> Vec<PathBuf> {
+    let mut modules = Vec::new();
+    for (number, (path, _)) in corpus::corpus().iter().enumerate() {
+        let compilation = handoff_aidl::compile(&corpus::options(), &[path.into()]);
+        // What Python cannot say is an error, which the compiler's own tests look at.
+        if let Ok(module) = handoff_aidl::generate_python(&compilation, &PythonOptions::default()) {
+            modules.push(folder.join(format!("corpus_{number}.py")));
+            fs::write(&modules[modules.len() - 1], module).unwrap();
+        }
+    }
+    assert!(modules.len() * 2 > corpus::corpus().len(), "{} of the corpus", modules.len());
+    modules
+}
+
+/// Generated interfaces in both directions: Python calls Rust and Python, then Rust calls Python.
+fn interfaces_work(tests: &Path, tool: &dyn Fn(&str) -> Command, program: &dyn Fn(&Path) -> Command) {
+    let runtime = Runtime::private().unwrap();
+    let socket = runtime.socket().unwrap();
+    let add = |name: &str, binder| runtime.services().add(name, binder, ServiceOptions::default()).unwrap();
+    let sums = Arc::new(everything::Benchmark::default());
+    add("rust.everything", EverythingStub::new(everything::Everything).binder());
+    add("rust.benchmark", BenchmarkStub::new(Arc::clone(&sums)).binder());
+    let said = run(tool("pytest")
+        .args(["-q", "-p", "no:cacheprovider"])
+        .arg(tests.join("test_interfaces.py"))
+        .env(SOCKET_VARIABLE, socket));
+    assert!(said.contains("15 passed"), "{said}");
+    assert_eq!(*sums.sums.lock().unwrap(), [3000, 3000]);
+
+    let mut serving = program(&tests.join("everything.py"));
+    serving.env(SOCKET_VARIABLE, socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut serving = service::Running(serving.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), "there");
+    let python = EverythingProxy::from_binder(runtime.services().get("python.everything").unwrap()).unwrap();
+    everything::values(&python);
+    everything::both_ways(&python);
+    everything::objects_and_files(&python);
+    everything::errors_and_versions(&python);
+    let python = BenchmarkProxy::from_binder(runtime.services().get("python.benchmark").unwrap()).unwrap();
+    python.write_message(&SampleMessage { size: 1000, data: vec![3; 1000] }).unwrap();
+    assert!(matches!(python.write_message(&SampleMessage { size: -5, data: vec![] }),
+        Err(Error::Status(status)) if status.service_specific_code() == -5));
 }
 
 /// Calls and services in both directions: the tests in Python against Rust, then the example on each side.
@@ -141,12 +209,22 @@ fn the_wheel_keeps_its_promises() {
         command
     };
     calls_work(&tests, &tool, &example);
+    interfaces(&site);
+    let program = |path: &Path| {
+        let mut command = Command::new(bin.join("python"));
+        command.arg(path).env("PYTHONPATH", &site);
+        command
+    };
+    interfaces_work(&tests, &tool, &program);
     // The stubs say what the library has, and a program that obeys them passes the strictest check.
     let said = run(tool("mypy.stubtest").arg("handoff"));
     assert!(said.contains("no issues found"), "{said}");
-    let said = run(tool("mypy").args(["--strict", "--cache-dir=/dev/null"]).arg(tests.join("typed.py")));
-    assert!(said.contains("no issues found"), "{said}");
-    let said =
-        run(tool("mypy").args(["--strict", "--cache-dir=/dev/null"]).arg(here.join("examples/greeter.py")));
+    let modules = corpus_modules(&site);
+    let names: Vec<_> = modules.iter().map(|path| path.file_stem().unwrap().to_str().unwrap()).collect();
+    run(Command::new(bin.join("python"))
+        .args(["-c", &format!("import {}", names.join(", "))])
+        .env("PYTHONPATH", &site));
+    let strict = [tests.join("typed.py"), here.join("examples/greeter.py"), tests.join("everything.py")];
+    let said = run(tool("mypy").args(["--strict", "--cache-dir=/dev/null"]).args(strict).args(modules));
     assert!(said.contains("no issues found"), "{said}");
 }

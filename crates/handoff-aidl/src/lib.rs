@@ -1,9 +1,11 @@
-//! The interface compiler: `.aidl` and `.hal` files become Rust proxies and stubs on `handoff_ipc`.
+//! The interface compiler: `.aidl` and `.hal` files become Rust proxies and stubs on `handoff_ipc`,
+//! or Python's on the package `handoff`.
 #![warn(missing_docs)]
 
 pub mod ast;
 mod builder;
 pub mod check;
+mod clashes;
 mod compat;
 mod convert;
 mod describe;
@@ -16,6 +18,7 @@ pub mod model;
 mod parse;
 mod prelude;
 mod print;
+mod python;
 mod rust;
 pub mod source;
 
@@ -28,4 +31,5 @@ pub use freeze::{FreezeError, Frozen, freeze, verify};
 pub use load::{Compilation, Options, compile};
 pub use parse::parse;
 pub use print::{Printed, Style, print};
+pub use python::{PythonOptions, generate_python};
 pub use rust::{RustOptions, generate};

@@ -46,7 +46,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),
     ("handoff-java", &["handoff-ipc", "handoff-placement"]),
-    ("handoff-python", &["handoff-ipc", "handoff-placement"]),
+    // Its tests make Python of the examples' interfaces.
+    ("handoff-python", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),
     ("handoff-examples", &["handoff-aidl", "handoff-ipc"]),
     ("handoff-testkit", &[]),
     ("xtask", &[]),

@@ -18,6 +18,8 @@ of the runtime, several at once; the interpreter is free while a call waits.
         request = handoff.Parcel()
         request.write_string("Ada")
         print(runtime.find("sample.greeter", timeout=5).call(1, request).read_string())
+
+`handoff aidl build --lang python` makes proxies and stubs of `.aidl` files, which stand on `handoff.aidl`.
 """
 
 from enum import IntEnum
@@ -27,6 +29,7 @@ from ._native import (
     DeadlineError,
     DeadObjectError,
     DeathWatch,
+    FileDescriptor,
     HandoffError,
     NoServiceError,
     Parcel,
@@ -37,6 +40,7 @@ from ._native import (
     core_classes,
     current_cpu,
     get_priority,
+    offer,
     pin_process,
     pin_thread,
     placed,
@@ -51,6 +55,7 @@ __all__ = [
     "DeadlineError",
     "DeathWatch",
     "ExceptionCode",
+    "FileDescriptor",
     "HandoffError",
     "NoServiceError",
     "Parcel",
@@ -62,6 +67,7 @@ __all__ = [
     "core_classes",
     "current_cpu",
     "get_priority",
+    "offer",
     "pin_process",
     "pin_thread",
     "placed",

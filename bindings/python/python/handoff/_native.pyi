@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Literal, Optional, Union, final
+from typing import Literal, Optional, Protocol, Union, final
 
 from typing_extensions import TypeAlias
 
@@ -12,11 +12,13 @@ __all__ = [
     "DeadlineError",
     "NoServiceError",
     "Parcel",
+    "FileDescriptor",
     "Caller",
     "Runtime",
     "Remote",
     "DeathWatch",
     "connect",
+    "offer",
     "allowed_cpus",
     "core_classes",
     "current_cpu",
@@ -27,6 +29,9 @@ __all__ = [
     "set_foreground",
     "set_priority",
 ]
+
+class _HasFileno(Protocol):
+    def fileno(self) -> int: ...
 
 _Cpus: TypeAlias = Union[str, Sequence[int]]
 
@@ -84,7 +89,7 @@ class NoServiceError(HandoffError):
 
 @final
 class Parcel:
-    """Plain data of a call or a reply: values are read in the order in which they were written."""
+    """The values of a call or a reply, read in the order in which they were written."""
 
     def __new__(cls) -> Parcel: ...
     @property
@@ -95,12 +100,57 @@ class Parcel:
     def write_double(self, value: float) -> None: ...
     def write_string(self, value: str) -> None: ...
     def write_bytes(self, value: bytes) -> None: ...
+    def write_string8(self, value: str) -> None:
+        """Text that travels as UTF-8."""
+
+    def write_raw(self, value: bytes) -> None:
+        """Bytes without a length; zeros follow up to a multiple of four."""
+
+    def write_object(self, value: Optional[Remote]) -> None: ...
+    def write_file(self, value: FileDescriptor) -> None:
+        """The receiver gets a copy of its own."""
+
+    def begin_sized(self) -> None:
+        """Begins a parcelable: its size goes in front of what is written until `end_sized`."""
+
+    def end_sized(self) -> None: ...
     def read_bool(self) -> bool: ...
     def read_int(self) -> int: ...
     def read_long(self) -> int: ...
     def read_double(self) -> float: ...
     def read_string(self) -> str: ...
     def read_bytes(self) -> bytes: ...
+    def read_raw(self, size: int) -> bytes: ...
+    def read_nullable_string(self) -> Optional[str]: ...
+    def read_nullable_string8(self) -> Optional[str]: ...
+    def read_object(self) -> Optional[Remote]: ...
+    def read_file(self) -> FileDescriptor: ...
+    def enter_sized(self) -> None:
+        """Goes into a parcelable: until `leave`, nothing behind its end is read."""
+
+    def enter_tagged(self) -> int:
+        """Goes into a union until `leave`; gives its tag."""
+
+    def leave(self) -> None:
+        """Leaves what was entered last; what a newer version added to a parcelable is skipped."""
+
+@final
+class FileDescriptor:
+    """A file descriptor of its own, closed with the object: a copy of that of a file, a socket, a number."""
+
+    def __new__(cls, file: Union[int, _HasFileno]) -> FileDescriptor: ...
+    def fileno(self) -> int: ...
+    def detach(self) -> int:
+        """Gives the descriptor away: it is the caller's to close."""
+
+    def close(self) -> None: ...
+    def __enter__(self) -> FileDescriptor: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> Literal[False]: ...
 
 @final
 class Caller:
@@ -128,6 +178,9 @@ class Runtime:
         """Registers a service: `handler(caller, code, request)` gives the reply, or raises `ServiceError`;
         `NotImplementedError` says that there is no such transaction."""
 
+    def register(self, name: str, object: Remote) -> None:
+        """Registers an object that `offer` made, or a generated stub's `binder()`."""
+
     def close(self) -> None:
         """Takes back what was registered, and ends the connection."""
 
@@ -141,7 +194,7 @@ class Runtime:
 
 @final
 class Remote:
-    """A reference to an object of another process."""
+    """A reference to an object, of another process mostly."""
 
     def call(self, code: int, request: Optional[Parcel] = None, timeout: Optional[float] = None) -> Parcel:
         """Calls a transaction and waits for its reply, so many seconds at the most."""
@@ -151,6 +204,9 @@ class Remote:
 
     def descriptor(self) -> str:
         """The name of the object's interface."""
+
+    def is_same(self, other: Remote) -> bool:
+        """True if both are references to one object."""
 
     def is_alive(self) -> bool:
         """False once the object's process is known to be gone."""
@@ -165,6 +221,9 @@ class DeathWatch:
 
     def cancel(self) -> None:
         """Takes it back."""
+
+def offer(descriptor: str, handler: Callable[[Caller, int, Parcel], Optional[Parcel]]) -> Remote:
+    """An object of this process, for others to call; the handler is as that of `Runtime.serve`."""
 
 def connect(socket: Optional[Union[str, PathLike[str]]] = None) -> Runtime:
     """Connects to the service manager at a socket, or where `$HANDOFF_SOCKET` says, or at the usual place."""

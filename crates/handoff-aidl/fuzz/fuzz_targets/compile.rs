@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use handoff_aidl::source::{Language, Sources};
-use handoff_aidl::{Options, RustOptions, Style, compile, describe, format, generate, print};
+use handoff_aidl::{
+    Options, PythonOptions, RustOptions, Style, compile, describe, format, generate, generate_python, print,
+};
 
 /// Compiles any text; one without errors becomes Rust, is described and printed.
 pub fn any_text(path: &str, language: Language, text: &str) {
@@ -15,6 +17,9 @@ pub fn any_text(path: &str, language: Language, text: &str) {
     if !compilation.diagnostics.has_errors() {
         if let Ok(code) = generate(&compilation, &RustOptions::default()) {
             assert!(code.starts_with("// Generated"));
+        }
+        if let Ok(module) = generate_python(&compilation, &PythonOptions::default()) {
+            assert!(module.starts_with("# Generated"));
         }
         describe(&compilation);
         print(&compilation.model, compilation.model.iter(), Style::Api);

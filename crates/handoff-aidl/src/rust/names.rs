@@ -148,17 +148,7 @@ impl Generator<'_> {
         names: impl Iterator<Item = (&'n str, Span)>,
         convert: impl Fn(&str) -> String,
     ) {
-        let mut seen: Vec<(String, Span)> = Vec::new();
-        for (name, span) in names {
-            let converted = convert(name);
-            if let Some((_, other)) = seen.iter().find(|(known, _)| *known == converted) {
-                let diagnostic = Diagnostic::error(span, format!("two names become `{converted}` in Rust"))
-                    .related(*other, "the other one")
-                    .help("rename one of them");
-                self.error(diagnostic);
-            }
-            seen.push((converted, span));
-        }
+        crate::clashes::find(&mut self.diagnostics, "Rust", names, convert);
     }
 }
 

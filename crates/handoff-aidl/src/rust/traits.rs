@@ -103,8 +103,8 @@ pub(super) fn documented(docs: &Docs, otherwise: &str) -> String {
     text
 }
 
-/// A line of Javadoc as rustdoc has it.
-fn translated(line: &str) -> String {
+/// A line of Javadoc as other languages have it.
+pub(crate) fn translated(line: &str) -> String {
     let trimmed = line.trim_start();
     if let Some(rest) = trimmed.strip_prefix("@param ") {
         let (name, what) = rest.trim_start().split_once(char::is_whitespace).unwrap_or((rest, ""));

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use handoff_aidl::diagnostic::{Diagnostics, Record, Severity};
 use handoff_aidl::source::{Language, Sources};
-use handoff_aidl::{Change, Compilation, FreezeError, Options as Includes, RustOptions};
+use handoff_aidl::{Change, Compilation, FreezeError, Options as Includes, PythonOptions, RustOptions};
 use serde::Serialize;
 
 use crate::output::{Advice as _, Format, Output, Verdict};
@@ -17,12 +17,13 @@ const EXAMPLES: &str = "\
 Examples:
   handoff aidl check aidl/                       what is wrong with the files, with places
   handoff aidl build aidl/ --out src/interfaces.rs
+  handoff aidl build aidl/ --lang python --out interfaces.py
   handoff aidl fmt aidl/ --check                 does every file look as it should?
   handoff aidl from-hidl 1.0/ --out aidl/        a HIDL package as AIDL
   handoff aidl compat aidl_api/sample/1 aidl/    may a client of version 1 call this?
   handoff aidl freeze aidl/ --api aidl_api/sample";
 
-/// Compile interfaces (.aidl, .hal) to Rust; check, format, convert and freeze them.
+/// Compile interfaces (.aidl, .hal) to Rust or Python; check, format, convert and freeze them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
@@ -38,18 +39,21 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Write Rust traits, proxies and stubs
+    /// Write proxies and stubs: Rust's traits, or Python's classes
     #[command(
-        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal"
+        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal\n  handoff aidl build aidl/ --lang python --out interfaces.py"
     )]
     Build {
         /// Files, or folders with files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
+        /// The language to write.
+        #[arg(long, value_enum, default_value_t)]
+        lang: To,
         /// The file to write; standard output without.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// A Rust type for a type of the files, such as a parcelable without fields.
+        /// A Rust type for a type of the files, such as a parcelable without fields; for Rust only.
         #[arg(long = "map", value_name = "NAME=RUST_PATH", value_parser = mapping)]
         types: Vec<(String, String)>,
         /// What services answer to getInterfaceVersion.
@@ -115,6 +119,16 @@ enum What {
     },
 }
 
+/// A language that interfaces become.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum To {
+    /// One module for each package, on handoff-ipc
+    #[default]
+    Rust,
+    /// One module, on the package handoff
+    Python,
+}
+
 fn package_root(text: &str) -> Result<(String, PathBuf), String> {
     let (name, folder) = text.split_once(':').ok_or("write NAME:FOLDER, such as vendor.sample:hal")?;
     Ok((name.to_owned(), folder.into()))
@@ -128,10 +142,20 @@ fn mapping(text: &str) -> Result<(String, String), String> {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match &self.what {
-            What::Build { files, out, types, version, hash } => {
-                let types = types.iter().cloned().collect();
-                let options = RustOptions { types, version: *version, hash: hash.clone() };
-                self.build(output, files, out.as_deref(), &options)
+            What::Build { files, lang, out, types, version, hash } => {
+                if *lang != To::Rust && !types.is_empty() {
+                    bail!("--map names types of Rust, and the code is to be another language's");
+                }
+                let (version, hash) = (*version, hash.clone());
+                self.build(output, files, out.as_deref(), |compilation| match lang {
+                    To::Rust => {
+                        let types = types.iter().cloned().collect();
+                        handoff_aidl::generate(compilation, &RustOptions { types, version, hash })
+                    }
+                    To::Python => {
+                        handoff_aidl::generate_python(compilation, &PythonOptions { version, hash })
+                    }
+                })
             }
             What::Check { files } => {
                 let compilation = self.compile(files);
@@ -174,10 +198,10 @@ impl Options {
         output: &Output,
         files: &[PathBuf],
         out: Option<&Path>,
-        options: &RustOptions,
+        generate: impl FnOnce(&Compilation) -> Result<String, Diagnostics>,
     ) -> anyhow::Result<Verdict> {
         let Some(compilation) = self.sound(output, files)? else { return Ok(Verdict::Fail) };
-        let code = match handoff_aidl::generate(&compilation, options) {
+        let code = match generate(&compilation) {
             Ok(code) => code,
             Err(wrong) => {
                 complain(output, &compilation, &wrong)?;

@@ -47,7 +47,7 @@ pub(crate) enum Command {
     AddInts(add_ints::Options),
     /// Time CPU-bound tasks as the kernel places them, on one slow core, and on a fast core each
     AffinityStudy(affinity_study::Options),
-    /// Compile interfaces (.aidl, .hal) to Rust; check, format, convert and freeze them
+    /// Compile interfaces (.aidl, .hal) to Rust or Python; check, format, convert and freeze them
     Aidl(aidl::Options),
     /// Look at the kernel's Binder driver: features, freezing processes, devices in binderfs
     Binder(binder::Options),

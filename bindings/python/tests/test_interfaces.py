@@ -1,0 +1,197 @@
+"""Generated interfaces: the same calls to a service in Rust and to one in Python."""
+
+import gc
+import os
+import queue
+import tempfile
+import weakref
+
+import pytest
+
+import handoff
+import interfaces
+from everything import Benchmark, Everything
+from handoff import aidl
+from interfaces import (
+    BenchmarkProxy,
+    CallbackStub,
+    Color,
+    EverythingProxy,
+    IEverything,
+    Mode,
+    MQDescriptor,
+    Point,
+    Record,
+    Record_Inner,
+    Record_Kind,
+    SampleMessage,
+    Shape,
+)
+
+
+@pytest.fixture
+def runtime():
+    with handoff.connect() as runtime:
+        yield runtime
+
+
+@pytest.fixture(params=["rust", "python", "here"])
+def everything(request, runtime):
+    """A service in Rust, one in Python, one of this very process that no name leads to."""
+    if request.param == "rust":
+        yield EverythingProxy.find(runtime, "rust.everything", timeout=60)
+    elif request.param == "python":
+        Everything().register(runtime, "test.everything")
+        with handoff.connect() as other:
+            yield EverythingProxy.find(other, "test.everything")
+    else:
+        yield EverythingProxy(Everything().binder())
+
+
+def full() -> Record:
+    return Record(
+        flag=False,
+        small=-128,
+        text="ünï😀",
+        nothing="",
+        color=Color(77),
+        mode=Mode.FAR,
+        colors=[Color.BLUE, Color.RED, Color(-9)],
+        bytes=b"\x01\x02\xff",
+        texts=["a", ""],
+        maybe=[None, "b"],
+        list=["c"],
+        point=Point(1, 2),
+        other=Point(),
+        points=[Point()] * 3,
+        matrix=[[1, 2, 3], [4, 5, 6]],
+        digest=b"\x07" * 40,
+        shape=Shape.pixels(b"999"),
+        inner=Record_Inner(Record_Kind.NONE, [Record_Inner(), None]),
+        next=Record(),
+    )
+
+
+def test_values_of_every_type_come_back(everything):
+    for record in [Record(), full()]:
+        assert everything.echo(record) == record
+    assert everything.add(2, 3) == 5
+    assert (everything.maybe("x", True), everything.maybe("x", False), everything.maybe(None, True)) == ("x", None, None)
+    assert everything.reverse(["a", "b"]) == ["b", "a"]
+    assert everything.next(Color.GREEN) is Color.BLUE
+    assert everything.all() == [Color.RED, Color.GREEN, Color.BLUE]
+    assert everything.points(None) is None
+    assert everything.points([None, Point(1, 2)]) == [None, Point(1, 2)]
+    for shape in [Shape(), Shape.radius(1), Shape.corner(Point()), Shape.name(None), Shape.pixels(b"")]:
+        assert everything.shape(shape) == shape
+    assert everything.styled("abc") == "ABC"
+    assert everything.turn([1, 2, 3]) == [3, 2, 1]
+    assert everything.type(5, 3) == 2
+
+
+def test_what_goes_out_and_both_ways_comes_back(everything):
+    assert everything.fill(5, 7) == [7] * 5
+    assert everything.grow(b"\x01\x02") == (b"\x01\x02\xff", Point(-3, 3))
+    assert everything.count_and_split(["a", "b"], 0, None) == (2, ["a"], Record())
+    assert everything.count_and_split([], 0, Record()) == (0, [], None)
+
+
+def test_objects_and_files_travel(everything):
+    class Callback(CallbackStub):
+        def __init__(self):
+            self.heard = queue.Queue()
+
+        def happened(self, what, text):
+            self.heard.put((what, text, aidl.caller().oneway))
+
+    callback = Callback()
+    for what in range(30):
+        everything.call(callback, what)
+        assert callback.heard.get(timeout=60) == (what, "as asked", True)
+    assert EverythingProxy(everything.itself()).add(1, 1) == 2
+    assert everything.nobody(None) is None
+    own = callback.binder()
+    assert everything.nobody(own).is_same(own) and not everything.nobody(own).is_same(everything.binder())
+    with os.fdopen(everything.open("made there").detach()) as file:
+        assert file.read() == "made there"
+    with tempfile.TemporaryFile() as file:
+        file.write(b"twelve bytes")
+        file.flush()
+        with handoff.FileDescriptor(file) as copy:
+            assert everything.size(copy) == 12
+        with pytest.raises(ValueError, match="closed"):
+            everything.size(copy)
+    with pytest.raises(OSError):
+        handoff.FileDescriptor(987654)
+
+
+def test_exceptions_versions_and_deadlines(everything):
+    with pytest.raises(handoff.ServiceError, match="as asked") as refused:
+        everything.fail(17)
+    assert refused.value.specific == 17
+    assert everything.interface_version() == IEverything.VERSION == 3
+    assert everything.interface_hash() == IEverything.HASH
+    assert everything.within(60).add(1, 2) == 3
+    with pytest.raises(LookupError):
+        aidl.caller()
+    # What does not fit is refused before anything is sent.
+    for wrong in [Record(small=128), Record(letter=-1), Record(number=1 << 31), Record(digest=b""), Record(matrix=[])]:
+        with pytest.raises(ValueError):
+            everything.echo(wrong)
+    # Python has no queues, and a descriptor that describes none is refused by Rust.
+    with pytest.raises(handoff.HandoffError):
+        everything.sum(MQDescriptor(), 1)
+
+
+def test_the_benchmark_sums(runtime):
+    rust = BenchmarkProxy.find(runtime, "rust.benchmark", timeout=60)
+    rust.write_message(SampleMessage(1000, b"\x03" * 1000))
+    rust.write_message_oneway(SampleMessage(1000, b"\x03" * 1000))
+    with pytest.raises(handoff.ServiceError) as refused:
+        rust.write_message(SampleMessage(-5))
+    assert refused.value.specific == -5
+    service = Benchmark()
+    BenchmarkProxy(service.binder()).write_message(SampleMessage(2, b"\x01\x02\x03"))
+    assert service.sums == [3]
+
+
+def test_parcels_that_a_peer_spoiled_are_errors(runtime):
+    points, shape = 10, 11
+    for remote in [runtime.find("rust.everything", timeout=60), Everything().binder()]:
+        for code, words in [
+            (shape, []),
+            (shape, [0]),
+            (shape, [1]),
+            (shape, [1, 9]),
+            (shape, [1, -1, 0]),
+            (shape, [1, 3, 1 << 30]),
+            (points, [-2]),
+            (points, [1 << 30]),
+            (points, [1, 1, 3]),
+            (points, [1, 1, 1 << 20]),
+            (points, [1, 1, -8]),
+        ]:
+            request = handoff.Parcel()
+            for word in words:
+                request.write_int(word)
+            with pytest.raises(handoff.HandoffError):
+                remote.call(code, request)
+        # What a newer version adds is skipped, what an older one has not keeps its default.
+        request = handoff.Parcel()
+        for word in [2, 1, 16, 5, 6, 7, 1, 8, 9]:
+            request.write_int(word)
+        assert aidl.array(interfaces._Point).read(remote.call(points, request)) == [Point(5, 6), Point(9, 0)]
+
+
+def test_a_stub_is_let_go_with_its_object():
+    service = Everything()
+    binder = service.binder()
+    assert service.binder() is binder
+    gone = weakref.ref(service)
+    del service
+    gc.collect()
+    # The object holds it.
+    assert EverythingProxy(binder).add(1, 1) == 2
+    del binder
+    gc.collect()
+    assert gone() is None
