@@ -11,6 +11,7 @@ mod docs;
 mod fuzz;
 mod packages;
 mod process;
+mod recall;
 mod soak;
 mod study;
 mod tally;
@@ -33,6 +34,8 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Measure the figures that the book quotes, and write its table again
     Bench(bench::Options),
+    /// Count how many hunks of a real repository are placed rightly on an older release
+    Recall(recall::Options),
     /// Send a thousand million messages through a queue between two processes
     Soak(soak::Options),
     /// Run the studies of kernel features: build, prove, measure, document
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Chore::Ci(options) => ci::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Recall(options) => recall::run(&options),
         Chore::Soak(options) => soak::run(&options),
         Chore::Study(options) => study::run(&options),
         Chore::Docs(options) => docs::run(&options),

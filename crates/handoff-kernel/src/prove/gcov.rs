@@ -21,12 +21,16 @@ pub struct Branch {
     pub count: u64,
     /// How often each branch that leaves it was taken.
     pub taken: Vec<u64>,
+    /// What stands there, where the tree is at hand.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
 }
 
 impl fmt::Display for Branch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let taken: Vec<String> = self.taken.iter().map(ToString::to_string).collect();
-        write!(f, "line {}: executed {}, branches taken {}", self.line, self.count, taken.join(", "))
+        write!(f, "line {}: executed {}, branches taken {}", self.line, self.count, taken.join(", "))?;
+        if self.text.is_empty() { Ok(()) } else { write!(f, ": `{}`", self.text) }
     }
 }
 
@@ -74,7 +78,22 @@ pub(super) fn read(
     if !gcov.status.success() {
         return Err(fail("gcov", &String::from_utf8_lossy(&gcov.stderr).trim()));
     }
-    parse(&String::from_utf8_lossy(&gcov.stdout), function).map_err(|error| fail("what gcov says", &error))
+    let counts = parse(&String::from_utf8_lossy(&gcov.stdout), function)
+        .map_err(|error| fail("what gcov says", &error))?;
+    // A build folder has a link to its tree; a folder that only keeps an image has none.
+    let source = std::fs::read(build.join("source").join(file)).unwrap_or_default();
+    let source = String::from_utf8_lossy(&source);
+    Ok(counts.map(|(calls, branches)| (calls, with_text(branches, &source))))
+}
+
+/// The branches with what stands in their lines.
+fn with_text(mut branches: Vec<Branch>, source: &str) -> Vec<Branch> {
+    let lines: Vec<&str> = source.lines().collect();
+    for branch in &mut branches {
+        let line = usize::try_from(branch.line).ok().and_then(|line| lines.get(line.checked_sub(1)?));
+        branch.text = line.map_or_else(String::new, |line| line.trim().to_owned());
+    }
+    branches
 }
 
 /// Finds a function in gcov's JSON.
@@ -94,6 +113,7 @@ fn parse(text: &str, function: &str) -> Result<Result<Counts, String>, serde_jso
                 line: line.line_number,
                 count: line.count,
                 taken: line.branches.iter().map(|branch| branch.count).collect(),
+                text: String::new(),
             })
             .collect();
         return Ok(Ok((found.execution_count as f64, branches)));
@@ -166,6 +186,10 @@ mod tests {
         let mut taken = first.taken.clone();
         taken.sort_unstable();
         assert_eq!((first.count, taken), (9, vec![3, 6]));
+        let told = with_text(branches.clone(), source);
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+        assert!(told.iter().any(|line| line.ends_with(": `if (x % 3 == 0)`")), "{told:?}");
+        assert!(with_text(branches, "").iter().all(|branch| branch.text.is_empty()));
         assert!(parse(&text, "none").expect("JSON").is_err());
         assert!(parse("no json", "half").is_err());
     }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use handoff_kernel::build::{BuildError, KernelArch, KernelBuild, guest_fragment};
+use handoff_kernel::build::{Base, BuildError, KernelArch, KernelBuild, guest_fragment};
+use handoff_kernel::document::counted;
 use handoff_kernel::guest::Stopper;
 use handoff_kernel::patch::{Input, Limits, Series, load};
 use handoff_kernel::port::{Options as PortOptions, PortReport, port};
@@ -44,7 +45,8 @@ pub(crate) struct Options {
     /// `--confidence 1` those of fuzzy hunks too.
     #[arg(long, requires = "source")]
     with_prerequisites: bool,
-    /// Build a kernel for guests in this folder after each patch, and explain what does not compile.
+    /// Build a kernel in this folder after each patch, and explain what does not compile: with the
+    /// configuration that is there, or for guests if there is none.
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     build_each: Option<PathBuf>,
     /// Only say what would be done.
@@ -107,6 +109,17 @@ impl Options {
         Ok((found.series, found.chosen))
     }
 
+    /// The build after each patch.
+    fn build_in(&self, folder: &Path) -> anyhow::Result<KernelBuild> {
+        let (build, config) = (KernelBuild::new(&self.onto, folder), folder.join(".config"));
+        if config.is_file() {
+            return Ok(build.base(Base::File(config)));
+        }
+        let arch = KernelArch::host().context("no kernel can be built for this machine's architecture")?;
+        let fragment = guest_fragment(arch).context("no guest can be of this machine's architecture")?;
+        Ok(build.fragment("guest", fragment)?)
+    }
+
     /// Ports one patch after the other, and builds after each; stops at the first that fails.
     fn port_and_build(
         &self,
@@ -116,9 +129,7 @@ impl Options {
         prerequisites: Vec<Chosen>,
     ) -> anyhow::Result<Ported> {
         let stopper = Stopper::new();
-        let arch = KernelArch::host().context("no kernel can be built for this machine's architecture")?;
-        let fragment = guest_fragment(arch).context("no guest can be of this machine's architecture")?;
-        let build = KernelBuild::new(&self.onto, folder).fragment("guest", fragment)?.stopper(&stopper);
+        let build = self.build_in(folder)?.stopper(&stopper);
         let mut ported: Option<Ported> = None;
         for patch in &series.patches {
             let one = Series { patches: vec![patch.clone()] };
@@ -210,9 +221,9 @@ impl fmt::Display for Ported {
                 (Some(error), _) => write!(f, "\nafter `{}`: {error}", build.subject)?,
                 (None, seconds) => write!(
                     f,
-                    "\nafter `{}`: built, {} files in {:.1} s",
+                    "\nafter `{}`: built, {} compiled in {:.1} s",
                     build.subject,
-                    build.compiled,
+                    counted(build.compiled, "file"),
                     seconds.unwrap_or_default()
                 )?,
             }
