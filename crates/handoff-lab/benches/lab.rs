@@ -2,6 +2,8 @@
 //!
 //! Run as `cargo xtask bench lab`; the table goes into the book.
 
+mod table;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,6 +13,7 @@ use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::runner::{Options, run};
 use handoff_lab::experiment::target::Here;
 use handoff_lab::stats::describe::median;
+use table::{Table, bench};
 
 /// Samples a turn.
 const SAMPLES: usize = 20_000;
@@ -34,16 +37,10 @@ rounds = 12
 "#;
 
 fn main() -> ExitCode {
-    match measure() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench(measure)
 }
 
-fn measure() -> Result<(), Box<dyn std::error::Error>> {
+fn measure() -> Result<Table<3>, Box<dyn std::error::Error>> {
     let (bare, vector, histogram) = samples()?;
     let folder = tempfile::tempdir()?;
     let experiment = Experiment::parse(Path::new("bench"), EXPERIMENT)?.remove(0);
@@ -52,7 +49,7 @@ fn measure() -> Result<(), Box<dyn std::error::Error>> {
     let overhead = result.overhead.ok_or("nothing ran")?;
     let each = result.primary.medians[0];
     let row = |what: &str, measured: String, bound: &str| [what.to_owned(), measured, bound.to_owned()];
-    let rows = [
+    let rows = vec![
         row("two readings of the clock, which every sample needs", format!("{bare:.1} ns"), ""),
         row("a whole sample: both readings and a place in a list", format!("{vector:.1} ns"), ""),
         row("recording a sample in a list", format!("{:.1} ns", vector - bare), "< 50 ns"),
@@ -63,16 +60,7 @@ fn measure() -> Result<(), Box<dyn std::error::Error>> {
             "< 1%",
         ),
     ];
-    for [what, measured, bound] in &rows {
-        println!("{what:<60} {measured:>10} {bound}");
-    }
-    let table = serde_json::json!({
-        "page": "design/statistics.md",
-        "mark": "lab-cost",
-        "columns": ["what", "measured", "asked for"],
-        "rows": rows,
-    });
-    rows_file(&serde_json::json!({ "rows": [], "tables": [table] }))
+    Ok(Table { mark: "lab-cost", columns: ["what", "measured", "asked for"], rows })
 }
 
 /// Nanoseconds of a sample: the clock alone, recorded in a list, recorded in a histogram.
@@ -106,15 +94,4 @@ fn turn(mut record: impl FnMut(u64)) -> f64 {
 fn cpu_time() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// Writes what `cargo xtask bench` keeps to the file that it names.
-fn rows_file(rows: &serde_json::Value) -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args();
-    if arguments.any(|argument| argument == "--rows")
-        && let Some(file) = arguments.next()
-    {
-        std::fs::write(file, rows.to_string())?;
-    }
-    Ok(())
 }

@@ -2,6 +2,8 @@
 //!
 //! Run as `cargo xtask bench store`; the table goes into the book.
 
+mod table;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ use handoff_lab::stats::change::Search;
 use handoff_lab::stats::random::Random;
 use handoff_lab::store::{Owner, Store};
 use handoff_testkit::postgres::{Postgres, require_postgres};
+use table::{Table, bench};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -47,16 +50,10 @@ rounds = 6
 ";
 
 fn main() -> ExitCode {
-    match measure() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench(measure)
 }
 
-fn measure() -> Outcome<()> {
+fn measure() -> Outcome<Table<3>> {
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     let folder = tempfile::Builder::new().permissions(permissions).tempdir()?;
     let result = small(folder.path())?;
@@ -68,22 +65,7 @@ fn measure() -> Outcome<()> {
         }
         Err(reason) => println!("PostgreSQL was not measured: {reason}"),
     }
-    for [what, store, seconds] in &rows {
-        println!("{what:<64} {store:<11} {seconds}");
-    }
-    let table = serde_json::json!({
-        "page": "design/statistics.md",
-        "mark": "lab-store",
-        "columns": ["what", "store", "seconds"],
-        "rows": rows,
-    });
-    let mut arguments = std::env::args();
-    if arguments.any(|argument| argument == "--rows")
-        && let Some(file) = arguments.next()
-    {
-        std::fs::write(file, serde_json::json!({ "rows": [], "tables": [table] }).to_string())?;
-    }
-    Ok(())
+    Ok(Table { mark: "lab-store", columns: ["what", "store", "seconds"], rows })
 }
 
 /// A real result, whose rounds are replaced.
