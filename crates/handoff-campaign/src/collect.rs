@@ -1,8 +1,7 @@
-//! Results into the lab's store, once each.
+//! Results into the lab's store, once each and each as a whole.
 
 use std::fs::File;
 
-use handoff_lab::experiment::result::ExperimentResult;
 use handoff_lab::store::Store;
 use serde::Serialize;
 
@@ -21,7 +20,8 @@ pub struct Collected {
     pub missing: usize,
 }
 
-/// Puts the results that are there into the store. It can be called at any time and any number of times.
+/// Puts the results that are there into the store. It can be called at any time and any number of times, and
+/// be killed: a result is there as a whole or not at all.
 ///
 /// # Errors
 ///
@@ -29,34 +29,17 @@ pub struct Collected {
 pub fn collect(plan: &Plan, folder: &Folder, store: &mut Store) -> Result<Collected> {
     let path = folder.path().join("collect.lock");
     let lock = File::create(&path).map_err(CampaignError::io("make", &path))?;
-    // Two at a time would both find that a result is not there.
+    // Where a database lets two in at a time, both would find that a result is not there.
     lock.lock().map_err(CampaignError::io("lock", &path))?;
     let mut collected = Collected::default();
     for task in &plan.tasks {
         match folder.task(*task).result()? {
             None => collected.missing += 1,
-            Some(result) if is_there(store, &result)? => collected.known += 1,
-            Some(result) => {
-                let run = store.begin(&result.header)?;
-                for round in &result.rounds {
-                    store.keep(run, round)?;
-                }
-                store.finish(run, &result)?;
-                collected.new += 1;
-            }
+            Some(result) => match store.add(&result)? {
+                Some(_) => collected.new += 1,
+                None => collected.known += 1,
+            },
         }
     }
     Ok(collected)
-}
-
-/// Whether the store has it: the same experiment, at the same time, on the same device.
-fn is_there(store: &Store, result: &ExperimentResult) -> Result<bool> {
-    let header = &result.header;
-    for entry in store.history()? {
-        let same = entry.started == header.started && entry.title == header.title && entry.verdict.is_some();
-        if same && store.result(entry.id)?.header == *header {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

@@ -123,6 +123,9 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (owner, name)
     ) WITHOUT ROWID;
 ",
+    "
+    CREATE INDEX run_started ON run (started);
+",
 ];
 
 /// An open store.
@@ -194,10 +197,6 @@ impl Store {
         StoreError::Sql { place: self.place.clone(), source }
     }
 
-    fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, StoreError> {
-        self.database.borrow_mut().execute(sql, values).map_err(|fault| self.fault(fault))
-    }
-
     /// What `read` makes of each row.
     fn rows<T>(
         &self,
@@ -239,20 +238,7 @@ impl Store {
     ///
     /// If it cannot be written.
     pub fn begin(&self, header: &Header) -> Result<i64, StoreError> {
-        let text = json(header);
-        // Databases have signed numbers; the bits are kept.
-        let seed = header.seed.cast_signed();
-        let number = self.one(
-            "INSERT INTO run (started, title, file, seed, header) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id",
-            &[
-                header.started.as_str().into(),
-                header.title.as_str().into(),
-                header.file.as_str().into(),
-                seed.into(),
-                text.into(),
-            ],
-        )?;
-        Ok(number.map_or(0, |number| number.integer()))
+        begin(self.database.borrow_mut().as_mut(), header).map_err(|fault| self.fault(fault))
     }
 
     /// Keeps a complete round, as a whole or not at all.
@@ -261,26 +247,7 @@ impl Store {
     ///
     /// If it cannot be written.
     pub fn keep(&mut self, run: i64, record: &RoundRecord) -> Result<(), StoreError> {
-        let placed = record.order.iter().enumerate();
-        let samples = placed.filter_map(|(place, arm)| Some((place, arm, record.samples.get(arm)?)));
-        let mut rows = samples.flat_map(|(place, arm, sample)| {
-            sample.values.iter().map(move |(metric, value)| {
-                let arm = Value::from(arm.name());
-                vec![
-                    run.into(),
-                    record.number.into(),
-                    arm,
-                    place.into(),
-                    metric.as_str().into(),
-                    (*value).into(),
-                ]
-            })
-        });
-        self.together(|database| {
-            let round = [run.into(), record.number.into(), json(record).into()];
-            database.execute("INSERT INTO round VALUES (?1, ?2, ?3)", &round)?;
-            database.fill("sample", &mut rows)
-        })
+        self.together(|database| keep(database, run, record))
     }
 
     /// Keeps the result of a run.
@@ -289,11 +256,41 @@ impl Store {
     ///
     /// If it cannot be written.
     pub fn finish(&self, run: i64, result: &ExperimentResult) -> Result<(), StoreError> {
-        let values = [run.into(), result.verdict().word().into(), json(result).into()];
-        match self.execute("UPDATE run SET verdict = ?2, result = ?3 WHERE id = ?1", &values)? {
+        match finish(self.database.borrow_mut().as_mut(), run, result).map_err(|fault| self.fault(fault))? {
             0 => Err(StoreError::NoRun(run.to_string())),
             _ => Ok(()),
         }
+    }
+
+    /// Keeps a run that has ended elsewhere, as a whole or not at all; gives its number, or nothing if it is
+    /// there already: the same experiment, at the same time, on the same device.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written, and when one of its rounds is there twice.
+    pub fn add(&mut self, result: &ExperimentResult) -> Result<Option<i64>, StoreError> {
+        let header = &result.header;
+        self.together(|database| {
+            let alike = [header.started.as_str().into(), header.title.as_str().into()];
+            let mut is_there = false;
+            database.query(
+                "SELECT result FROM run WHERE started = ?1 AND title = ?2 AND verdict IS NOT NULL",
+                &alike,
+                &mut |row| {
+                    let kept = row[0].text().and_then(|text| serde_json::from_str::<Headed>(&text).ok());
+                    is_there |= kept.is_some_and(|kept| kept.header == *header);
+                },
+            )?;
+            if is_there {
+                return Ok(None);
+            }
+            let run = begin(database, header)?;
+            for round in &result.rounds {
+                keep(database, run, round)?;
+            }
+            finish(database, run, result)?;
+            Ok(Some(run))
+        })
     }
 
     /// All runs, the latest first.
@@ -363,6 +360,51 @@ impl Store {
     }
 }
 
+/// A result without all that is not needed to tell whose it is.
+#[derive(serde::Deserialize)]
+struct Headed {
+    #[serde(flatten)]
+    header: Header,
+}
+
+fn begin(database: &mut dyn Database, header: &Header) -> Result<i64, Fault> {
+    let values = [
+        header.started.as_str().into(),
+        header.title.as_str().into(),
+        header.file.as_str().into(),
+        // Databases have signed numbers; the bits are kept.
+        header.seed.cast_signed().into(),
+        json(header).into(),
+    ];
+    let mut number = 0;
+    database.query(
+        "INSERT INTO run (started, title, file, seed, header) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id",
+        &values,
+        &mut |row| number = row[0].integer(),
+    )?;
+    Ok(number)
+}
+
+fn keep(database: &mut dyn Database, run: i64, record: &RoundRecord) -> Result<(), Fault> {
+    let placed = record.order.iter().enumerate();
+    let samples = placed.filter_map(|(place, arm)| Some((place, arm, record.samples.get(arm)?)));
+    let mut rows = samples.flat_map(|(place, arm, sample)| {
+        sample.values.iter().map(move |(metric, value)| {
+            let (arm, metric) = (Value::from(arm.name()), metric.as_str().into());
+            vec![run.into(), record.number.into(), arm, place.into(), metric, (*value).into()]
+        })
+    });
+    let round = [run.into(), record.number.into(), json(record).into()];
+    database.execute("INSERT INTO round VALUES (?1, ?2, ?3)", &round)?;
+    database.fill("sample", &mut rows)
+}
+
+/// The number of runs that it was: 0 or 1.
+fn finish(database: &mut dyn Database, run: i64, result: &ExperimentResult) -> Result<u64, Fault> {
+    let values = [run.into(), result.verdict().word().into(), json(result).into()];
+    database.execute("UPDATE run SET verdict = ?2, result = ?3 WHERE id = ?1", &values)
+}
+
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("our records have no map with keys that are no text")
 }
@@ -373,7 +415,7 @@ mod tests {
     use rusqlite::{Connection, params};
 
     use crate::doctor::Diagnosis;
-    use crate::experiment::result::tests::rounds;
+    use crate::experiment::result::tests::{result, rounds};
 
     fn header(file: &str) -> Header {
         Header {
@@ -469,11 +511,33 @@ mod tests {
         let run = store.begin(&header("x")).expect("begun");
         let end = |ending: &str| {
             let result = serde_json::json!({ "ending": ending }).to_string();
-            store.execute("UPDATE run SET result = ?1", &[result.into()]).expect("written");
+            store.one("UPDATE run SET result = ?1 RETURNING id", &[result.into()]).expect("written");
             store.unfinished("x", u64::MAX).expect("read").map(|(run, _)| run)
         };
         assert_eq!(end("interrupted"), Some(run));
         assert_eq!((end("finished"), end("budget")), (None, None));
+    }
+
+    #[test]
+    fn a_run_that_ended_elsewhere_is_added_once_and_as_a_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut store = Store::open(&folder.path().join("store.sqlite")).expect("made");
+        let sound = result();
+        assert!(sound.rounds.len() > 1);
+        let mut torn = sound.clone();
+        torn.rounds.push(sound.rounds[0].clone());
+        store.add(&torn).expect_err("a round is there twice");
+        for table in ["run", "round", "sample"] {
+            let count = store.one(&format!("SELECT count(*) FROM {table}"), &[]).expect("read");
+            assert_eq!(count, Some(Value::Integer(0)), "{table}: nothing of it is kept");
+        }
+        let run = store.add(&sound).expect("kept").expect("new");
+        assert_eq!(store.result(run).expect("whole").header, sound.header);
+        assert_eq!(store.history().expect("read")[0].rounds, sound.rounds.len());
+        assert_eq!(store.add(&sound).expect("looked up"), None, "it is there already");
+        let mut elsewhere = sound;
+        elsewhere.header.place = "another machine".to_owned();
+        assert!(store.add(&elsewhere).expect("kept").is_some(), "another device at the same time");
     }
 
     #[test]
