@@ -58,6 +58,7 @@ const NEEDS: &[Need] = &[
     Need { program: "slurmctld", package: "slurmctld", for_what: "campaigns on Slurm" },
     Need { program: "slurmd", package: "slurmd", for_what: "campaigns on Slurm" },
     Need { program: "sbatch", package: "slurm-client", for_what: "campaigns on Slurm" },
+    Need { program: "munged", package: "munge", for_what: "campaigns on Slurm" },
     Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },
     Need {
         program: "trace-cmd",

@@ -9,6 +9,7 @@ use std::process::Command as Program;
 use std::time::Duration;
 
 use handoff_targets::{Address, Command, Session, Stream, TargetError, Ways};
+use handoff_testkit::net::Net;
 use handoff_testkit::sshd::{Place, Sshd};
 use handoff_testkit::{require, require_file, require_root, require_tool};
 
@@ -120,44 +121,6 @@ fn a_connection_that_is_cut_loses_neither_what_came_before_nor_the_session() {
     drop(open(&sshd).expect("opened").lock().expect("free again"));
 }
 
-/// A network namespace with an address of its own, and the link to it.
-struct Net {
-    name: String,
-}
-
-impl Net {
-    const THERE: &str = "10.213.77.2";
-
-    fn new() -> Self {
-        let net = Net { name: format!("ho{}", std::process::id()) };
-        let name = net.name.clone();
-        ip(&["netns", "add", &name]);
-        ip(&["link", "add", &name, "type", "veth", "peer", "name", "there", "netns", &name]);
-        ip(&["addr", "add", "10.213.77.1/24", "dev", &name]);
-        ip(&["-n", &name, "addr", "add", &format!("{}/24", Self::THERE), "dev", "there"]);
-        ip(&["-n", &name, "link", "set", "there", "up"]);
-        ip(&["-n", &name, "link", "set", "lo", "up"]);
-        net.set("up");
-        net
-    }
-
-    fn set(&self, state: &str) {
-        ip(&["link", "set", &self.name, state]);
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        drop(Program::new("ip").args(["netns", "del", &self.name]).output());
-        drop(Program::new("ip").args(["link", "del", &self.name]).output());
-    }
-}
-
-fn ip(arguments: &[&str]) {
-    let output = Program::new("ip").args(arguments).output().expect("ip runs");
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
 #[test]
 fn a_link_that_goes_down_is_noticed_and_the_session_goes_on_when_it_is_up() {
     require!(require_root());
@@ -166,21 +129,20 @@ fn a_link_that_goes_down_is_noticed_and_the_session_goes_on_when_it_is_up() {
     let sshd = require!(require_file("/usr/sbin/sshd"));
     let folder = tempfile::tempdir().expect("a folder");
     let net = Net::new();
-    let wrapper = ["ip", "netns", "exec", &net.name];
-    let sshd =
-        Sshd::start_in(Place { wrapper: &wrapper, address: Net::THERE, settings: "" }, &sshd, folder.path());
+    let place = Place { wrapper: &net.wrapper(), address: net.there(), settings: "" };
+    let sshd = Sshd::start_in(place, &sshd, folder.path());
     let mut session = open(&sshd).expect("opened");
     let mut out = Vec::new();
     let command = Command::new("sh").args(["-c", "echo round 1; sleep 300"]);
     let lost = session.run(&command, &mut |_, bytes| {
         out.extend_from_slice(bytes);
         // Nothing says goodbye: packets just no longer arrive.
-        net.set("down");
+        net.down();
     });
     let error = lost.expect_err("nothing answers any more");
     assert!(error.is_link(), "{error}");
     assert_eq!(out, b"round 1\n");
-    net.set("up");
+    net.up();
     let (out, done) = run(&mut session, "echo round 2");
     assert_eq!((out.as_str(), done.expect("it is connected again")), ("round 2\n", 0));
 }

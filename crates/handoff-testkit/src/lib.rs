@@ -25,6 +25,7 @@
 
 mod library;
 mod need;
+pub mod net;
 pub mod postgres;
 mod program;
 pub mod slurm;

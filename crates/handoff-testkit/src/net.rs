@@ -1,0 +1,81 @@
+//! A network namespace for tests, and a link to it that can be cut.
+
+use std::process::Command;
+
+/// A network namespace with an address of its own, and the link to it. Both are gone when this is dropped.
+#[derive(Debug)]
+pub struct Net {
+    name: String,
+    there: String,
+}
+
+impl Net {
+    /// Makes both, with addresses that no other process of this test has.
+    ///
+    /// # Panics
+    ///
+    /// If `ip` is not installed or may not.
+    #[must_use]
+    pub fn new() -> Self {
+        let pid = std::process::id();
+        let net = format!("10.213.{}", pid % 250);
+        let this = Net { name: format!("ho{pid}"), there: format!("{net}.2") };
+        let name = this.name.as_str();
+        ip(&["netns", "add", name]);
+        ip(&["link", "add", name, "type", "veth", "peer", "name", "there", "netns", name]);
+        ip(&["addr", "add", &format!("{net}.1/24"), "dev", name]);
+        ip(&["-n", name, "addr", "add", &format!("{}/24", this.there), "dev", "there"]);
+        ip(&["-n", name, "link", "set", "there", "up"]);
+        ip(&["-n", name, "link", "set", "lo", "up"]);
+        this.up();
+        this
+    }
+
+    /// The address of whoever listens in the namespace.
+    #[must_use]
+    pub fn there(&self) -> &str {
+        &self.there
+    }
+
+    /// The command that starts another in the namespace.
+    #[must_use]
+    pub fn wrapper(&self) -> [&str; 4] {
+        ["ip", "netns", "exec", &self.name]
+    }
+
+    /// Cuts the link: packets no longer arrive, and nothing says so.
+    ///
+    /// # Panics
+    ///
+    /// If `ip` fails.
+    pub fn down(&self) {
+        ip(&["link", "set", &self.name, "down"]);
+    }
+
+    /// Restores the link.
+    ///
+    /// # Panics
+    ///
+    /// If `ip` fails.
+    pub fn up(&self) {
+        ip(&["link", "set", &self.name, "up"]);
+    }
+}
+
+impl Default for Net {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        drop(Command::new("ip").args(["netns", "del", &self.name]).output());
+        drop(Command::new("ip").args(["link", "del", &self.name]).output());
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output().expect("ip runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
