@@ -12,7 +12,7 @@ use anyhow::Result;
 use handoff_benches::{LOOK, ROUNDS, exit, in_turns, keep, rows_file};
 use handoff_lab::interleave::{Outcome, Row, Subject, SubjectError};
 use handoff_lab::stats::describe::{median, sorted};
-use handoff_peers::{Clients, Kind, QueueKind};
+use handoff_peers::{Clients, Kind, QueueKind, Ring};
 use handoff_workloads::Placement;
 use handoff_workloads::transports::MAX_SAMPLES;
 use serde::Serialize;
@@ -24,7 +24,7 @@ const TURN: Duration = Duration::from_millis(30);
 const CROWD: Duration = Duration::from_millis(120);
 const CLIENTS: usize = 8;
 /// Messages of a turn through a ring.
-const MESSAGES: u64 = 400_000;
+const MESSAGES: u64 = 960_000;
 /// The page of the tables.
 const PAGE: &str = "reference/peers.md";
 
@@ -67,7 +67,9 @@ fn run() -> Result<()> {
     for kind in kinds().filter(|kind| kind.many_clients() && !absent.contains_key(kind.name())) {
         subjects.push(crowd(kind)?);
     }
-    subjects.extend(QueueKind::ALL.iter().map(|kind| queue(*kind)));
+    for kind in QueueKind::ALL {
+        subjects.push(queue(*kind)?);
+    }
     let outcome = in_turns(if file.is_some() { ROUNDS } else { LOOK }, subjects)?;
 
     let mut rows: Vec<Row> = Vec::new();
@@ -77,7 +79,9 @@ fn run() -> Result<()> {
         }
     }
     rows.extend(fastest(&outcome, &crowd_name(Kind::OURS), None));
-    rows.extend(fastest(&outcome, &queue_name(QueueKind::Fmq), None));
+    for ours in [QueueKind::Fmq, QueueKind::FmqInside, QueueKind::FmqBatch] {
+        rows.extend(fastest(&outcome, &queue_name(ours), None));
+    }
     let mut tables: Vec<Table> = places.iter().map(|place| place.table(&outcome)).collect();
     tables.push(rates(
         "peers-clients",
@@ -180,10 +184,15 @@ fn crowd_name(kind: Kind) -> String {
     format!("{kind}, {CLIENTS} clients of one server, {}", size(PAYLOADS[0]))
 }
 
-fn queue(kind: QueueKind) -> Subject<'static> {
-    let subject = Subject::new(queue_name(kind), move || Ok(1e9 / kind.rate(MESSAGES)?));
-    let others = QueueKind::ALL.iter().filter(|other| kind == QueueKind::Fmq && **other != kind);
-    others.fold(subject, |subject, other| subject.against(queue_name(*other)))
+/// A ring; a value is nanoseconds a message. Ours is compared with those of others that hand over as
+/// many at once.
+fn queue(kind: QueueKind) -> Result<Subject<'static>> {
+    let mut ring = Ring::open(kind)?;
+    let subject = Subject::new(queue_name(kind), move || Ok(1e9 / ring.rate(MESSAGES)?));
+    let others = QueueKind::ALL
+        .iter()
+        .filter(|other| kind.is_ours() && !other.is_ours() && other.batch() == kind.batch());
+    Ok(others.fold(subject, |subject, other| subject.against(queue_name(*other))))
 }
 
 fn queue_name(kind: QueueKind) -> String {

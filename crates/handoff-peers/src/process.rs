@@ -44,6 +44,7 @@ enum Ask {
 /// Plays a role, and does not return, if this process was started as a peer's.
 pub fn play_if_peer() {
     play(ROLE, run);
+    crate::queues::play_if_writer();
 }
 
 fn run(role: Role, mut parent: Channel) -> Result<()> {

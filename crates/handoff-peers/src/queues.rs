@@ -1,163 +1,241 @@
-//! Rings in memory beside the message queue: 64-byte messages, one at a time, from one thread to another.
+//! Rings in memory beside the message queue: 64-byte messages from one CPU to another.
+//!
+//! Every ring is filled and emptied by the same code, with its own calls where one message is handed
+//! over; the two ends run on the same two CPUs; the reader looks at every byte's place and checks every
+//! message's number.
 
-use std::thread;
-use std::time::Instant;
+mod pair;
+mod race;
+
+use std::io;
 
 use handoff_ipc::queue::{MessageQueue, Synchronized};
+
+use pair::Pair;
+pub(crate) use pair::play_if_writer;
+use race::race;
 
 /// Bytes of a message.
 const SIZE: usize = 64;
 /// Messages that a ring holds.
 const CAPACITY: usize = 4096;
+/// Messages that are handed over at once where that is what is measured.
+const BATCH: usize = 32;
 
-/// A ring.
+/// A message.
+type Message = [u8; SIZE];
+
+/// A ring, and how many messages are handed over at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueKind {
-    /// Ours: FMQ's layout in shared memory, mapped by each end for itself.
+    /// Ours, each end in a process of its own.
     Fmq,
-    /// `rtrb`: a ring in one process's memory.
+    /// Ours, both ends in this process, each with a mapping of its own.
+    FmqMappings,
+    /// Ours, both ends in this process, in one mapping: as the others have it.
+    FmqInside,
+    /// `rtrb`: one producer, one consumer, in one process's memory.
     #[cfg(feature = "libraries")]
     Rtrb,
+    /// `ringbuf`: as `rtrb`.
+    #[cfg(feature = "libraries")]
+    Ringbuf,
+    /// `crossbeam-queue`'s `ArrayQueue`: any number of producers and consumers.
+    #[cfg(feature = "libraries")]
+    Crossbeam,
+    /// Ours, each end in a process of its own, 32 messages at a time.
+    FmqBatch,
+    /// `rtrb`, 32 messages at a time.
+    #[cfg(feature = "libraries")]
+    RtrbBatch,
+    /// `ringbuf`, 32 messages at a time.
+    #[cfg(feature = "libraries")]
+    RingbufBatch,
 }
 
 impl QueueKind {
     /// Those that this build has.
     pub const ALL: &[QueueKind] = &[
         QueueKind::Fmq,
+        QueueKind::FmqMappings,
+        QueueKind::FmqInside,
         #[cfg(feature = "libraries")]
         QueueKind::Rtrb,
+        #[cfg(feature = "libraries")]
+        QueueKind::Ringbuf,
+        #[cfg(feature = "libraries")]
+        QueueKind::Crossbeam,
+        QueueKind::FmqBatch,
+        #[cfg(feature = "libraries")]
+        QueueKind::RtrbBatch,
+        #[cfg(feature = "libraries")]
+        QueueKind::RingbufBatch,
     ];
 
     /// Its name in tables, with its version where it is not ours.
     pub fn name(self) -> String {
+        let many = format!("{BATCH} at a time");
         match self {
-            QueueKind::Fmq => "FMQ (ours, between mappings)".to_owned(),
+            QueueKind::Fmq => "FMQ (ours, two processes)".to_owned(),
+            QueueKind::FmqMappings => "FMQ (ours, one process, two mappings)".to_owned(),
+            QueueKind::FmqInside => "FMQ (ours, one process)".to_owned(),
+            QueueKind::FmqBatch => format!("FMQ (ours, two processes), {many}"),
             #[cfg(feature = "libraries")]
             QueueKind::Rtrb => format!("rtrb {} (one process)", crate::locked("rtrb")),
+            #[cfg(feature = "libraries")]
+            QueueKind::Ringbuf => format!("ringbuf {} (one process)", crate::locked("ringbuf")),
+            #[cfg(feature = "libraries")]
+            QueueKind::Crossbeam => {
+                format!("crossbeam ArrayQueue {} (one process)", crate::locked("crossbeam-queue"))
+            }
+            #[cfg(feature = "libraries")]
+            QueueKind::RtrbBatch => format!("rtrb {} (one process), {many}", crate::locked("rtrb")),
+            #[cfg(feature = "libraries")]
+            QueueKind::RingbufBatch => format!("ringbuf {} (one process), {many}", crate::locked("ringbuf")),
         }
     }
 
-    /// Messages per second of one run of so many; the reader checks each.
+    /// Whether it is ours.
+    pub fn is_ours(self) -> bool {
+        use QueueKind::{Fmq, FmqBatch, FmqInside, FmqMappings};
+        matches!(self, Fmq | FmqMappings | FmqInside | FmqBatch)
+    }
+
+    /// Messages that are handed over at once.
+    pub fn batch(self) -> usize {
+        match self {
+            QueueKind::FmqBatch => BATCH,
+            #[cfg(feature = "libraries")]
+            QueueKind::RtrbBatch | QueueKind::RingbufBatch => BATCH,
+            _ => 1,
+        }
+    }
+}
+
+/// A ring that messages can be sent through.
+#[derive(Debug)]
+pub struct Ring {
+    kind: QueueKind,
+    pair: Option<Pair>,
+}
+
+impl Ring {
+    /// Makes one, with a process for its writer where that is its kind.
     ///
     /// # Errors
-    /// If the queue cannot be made, or a message is lost or out of order.
-    pub fn rate(self, messages: u64) -> std::io::Result<f64> {
-        match self {
-            QueueKind::Fmq => fmq(messages),
-            #[cfg(feature = "libraries")]
-            QueueKind::Rtrb => rtrb(messages),
+    /// If that process cannot be started, or this program has not called
+    /// [`play_if_peer`](crate::play_if_peer).
+    pub fn open(kind: QueueKind) -> io::Result<Self> {
+        let pair = match kind {
+            QueueKind::Fmq | QueueKind::FmqBatch => Some(Pair::start()?),
+            _ => None,
+        };
+        Ok(Ring { kind, pair })
+    }
+
+    /// Messages per second of one run of so many, between the first and the last one; the reader
+    /// checks each.
+    ///
+    /// # Errors
+    /// If the queue cannot be made, a message is lost or out of order, or the writer dies.
+    pub fn rate(&mut self, messages: u64) -> io::Result<f64> {
+        match (self.kind, &mut self.pair) {
+            (QueueKind::FmqBatch, Some(pair)) => pair.rate::<BATCH>(messages),
+            (_, Some(pair)) => pair.rate::<1>(messages),
+            (kind, None) => inside(kind, messages),
         }
     }
 }
 
-/// Rates of every ring in turns, `rounds` values each.
-///
-/// # Errors
-/// As [`QueueKind::rate`].
-pub fn queue_rates(messages: u64, rounds: u32) -> std::io::Result<Vec<(QueueKind, Vec<f64>)>> {
-    let mut rates: Vec<(QueueKind, Vec<f64>)> =
-        QueueKind::ALL.iter().map(|kind| (*kind, Vec::new())).collect();
-    for _ in 0..rounds {
-        for (kind, values) in &mut rates {
-            values.push(kind.rate(messages)?);
+fn fmq() -> io::Result<MessageQueue<Message, Synchronized>> {
+    MessageQueue::new(CAPACITY).map_err(io::Error::other)
+}
+
+/// Of a ring whose ends are both in this process.
+fn inside(kind: QueueKind, messages: u64) -> io::Result<f64> {
+    match kind {
+        #[cfg(feature = "libraries")]
+        QueueKind::Rtrb => {
+            let (mut producer, mut consumer) = rtrb::RingBuffer::<Message>::new(CAPACITY);
+            race::<1>(
+                messages,
+                move |[message]| producer.push(*message).is_ok(),
+                move |[message]| consumer.pop().map(|popped| *message = popped).is_ok(),
+            )
         }
-    }
-    Ok(rates)
-}
-
-fn number(message: &[u8; SIZE]) -> u64 {
-    u64::from_ne_bytes(std::array::from_fn(|n| message[n]))
-}
-
-fn fill(message: &mut [u8; SIZE], number: u64) {
-    message[..8].copy_from_slice(&number.to_ne_bytes());
-}
-
-/// Runs both ends and times them.
-fn race(
-    messages: u64,
-    mut push: impl FnMut(&[u8; SIZE]) -> bool + Send,
-    mut pop: impl FnMut(&mut [u8; SIZE]) -> bool,
-) -> std::io::Result<f64> {
-    let began = Instant::now();
-    let lost = thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut message = [7; SIZE];
-            for next in 0..messages {
-                fill(&mut message, next);
-                let mut tries = 0_u32;
-                while !push(&message) {
-                    pause(&mut tries);
+        #[cfg(feature = "libraries")]
+        QueueKind::RtrbBatch => {
+            let (mut producer, mut consumer) = rtrb::RingBuffer::<Message>::new(CAPACITY);
+            race::<BATCH>(
+                messages,
+                move |batch| producer.push_entire_slice(batch).is_ok(),
+                move |batch| consumer.pop_entire_slice(batch).is_ok(),
+            )
+        }
+        #[cfg(feature = "libraries")]
+        QueueKind::Ringbuf => {
+            use ringbuf::traits::{Consumer as _, Producer as _, Split as _};
+            let (mut producer, mut consumer) = ringbuf::HeapRb::<Message>::new(CAPACITY).split();
+            race::<1>(
+                messages,
+                move |[message]| producer.try_push(*message).is_ok(),
+                move |[message]| consumer.try_pop().map(|popped| *message = popped).is_some(),
+            )
+        }
+        #[cfg(feature = "libraries")]
+        QueueKind::RingbufBatch => {
+            use ringbuf::traits::{Consumer as _, Observer as _, Producer as _, Split as _};
+            let (mut producer, mut consumer) = ringbuf::HeapRb::<Message>::new(CAPACITY).split();
+            race::<BATCH>(
+                messages,
+                move |batch| producer.vacant_len() >= BATCH && producer.push_slice(batch) == BATCH,
+                move |batch| consumer.occupied_len() >= BATCH && consumer.pop_slice(batch) == BATCH,
+            )
+        }
+        #[cfg(feature = "libraries")]
+        QueueKind::Crossbeam => {
+            let queue = crossbeam_queue::ArrayQueue::<Message>::new(CAPACITY);
+            race::<1>(
+                messages,
+                |[message]| queue.push(*message).is_ok(),
+                |[message]| queue.pop().map(|popped| *message = popped).is_some(),
+            )
+        }
+        _ => {
+            let queue = fmq()?;
+            let other = match kind {
+                QueueKind::FmqMappings => {
+                    let descriptor = queue.descriptor().map_err(io::Error::other)?;
+                    Some(MessageQueue::attach(descriptor).map_err(io::Error::other)?)
                 }
-            }
-        });
-        let mut message = [0; SIZE];
-        (0..messages).find(|expected| {
-            let mut tries = 0_u32;
-            while !pop(&mut message) {
-                pause(&mut tries);
-            }
-            number(&message) != *expected
-        })
-    });
-    match lost {
-        None => Ok(messages as f64 / began.elapsed().as_secs_f64()),
-        Some(at) => Err(std::io::Error::other(format!("message {at} did not come in its turn"))),
+                _ => None,
+            };
+            let mut writer = queue.writer().map_err(io::Error::other)?;
+            let mut reader = other.as_ref().unwrap_or(&queue).reader().map_err(io::Error::other)?;
+            race::<1>(
+                messages,
+                move |batch| writer.write(batch).is_ok(),
+                move |batch| reader.read(batch).is_ok(),
+            )
+        }
     }
-}
-
-/// Spins a while and then lets others run: where there is one CPU, the other end is among them.
-fn pause(tries: &mut u32) {
-    *tries += 1;
-    if tries.is_multiple_of(256) { thread::yield_now() } else { std::hint::spin_loop() }
-}
-
-fn fmq(messages: u64) -> std::io::Result<f64> {
-    let failed = |error: handoff_ipc::Error| std::io::Error::other(error);
-    let queue = MessageQueue::<[u8; SIZE], Synchronized>::new(CAPACITY).map_err(failed)?;
-    let theirs = MessageQueue::attach(queue.descriptor().map_err(failed)?).map_err(failed)?;
-    let mut writer = queue.writer().map_err(std::io::Error::other)?;
-    let mut reader = theirs.reader().map_err(std::io::Error::other)?;
-    race(
-        messages,
-        move |message| writer.write(std::slice::from_ref(message)).is_ok(),
-        |message| reader.read(std::slice::from_mut(message)).is_ok(),
-    )
-}
-
-#[cfg(feature = "libraries")]
-fn rtrb(messages: u64) -> std::io::Result<f64> {
-    let (mut producer, mut consumer) = rtrb::RingBuffer::<[u8; SIZE]>::new(CAPACITY);
-    race(
-        messages,
-        move |message| producer.push(*message).is_ok(),
-        |message| consumer.pop().map(|popped| *message = popped).is_ok(),
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use handoff_workloads::peer::play_in_test;
 
     #[test]
     fn every_ring_delivers_every_message() {
-        for (kind, rates) in queue_rates(100_000, 1).unwrap() {
-            assert!(rates[0] > 0.0, "{kind:?}");
+        play_in_test("process::tests::peer_main");
+        for kind in QueueKind::ALL {
+            let mut ring = Ring::open(*kind).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+            for _ in 0..2 {
+                let rate = ring.rate(100_000).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+                assert!(rate > 0.0, "{kind:?}");
+            }
+            assert!(!kind.name().contains("unknown"), "{}", kind.name());
         }
-    }
-
-    #[test]
-    fn a_lost_message_is_an_error() {
-        let mut popped = 0;
-        let outcome = race(
-            3,
-            |_| true,
-            |message| {
-                popped += 2;
-                fill(message, popped - 2);
-                true
-            },
-        );
-        assert!(outcome.unwrap_err().to_string().contains("message 1"));
     }
 }
