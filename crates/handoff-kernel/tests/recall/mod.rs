@@ -1,9 +1,10 @@
 //! Judges where hunks were placed by the history between the two releases.
 //!
 //! A hunk is *traceable* if all lines that it expects stand in the old tree, side by side: then what it should
-//! become is known to the byte. It is *half traceable* if only some do: then it is known between which lines
-//! the change belongs. Of any other the history does not say anything, and a placement without a word of
-//! doubt is counted as such.
+//! become is known to the byte. It is *half traceable* if only some do, but all that it removes: then it is known
+//! between which lines the change belongs. If a line that it removes is not in the old tree, a person has to
+//! decide, though the place is known as well. Of any other the history does not say anything, and a placement
+//! without a word of doubt is counted as such.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +19,8 @@ use handoff_kernel::port::{Edit, HunkReport, Options, Outcome, port};
 pub(crate) enum Known {
     Traceable,
     Half,
+    /// Half traceable, but something that the hunk removes is not in the old tree.
+    Removed,
     Nothing,
 }
 
@@ -42,7 +45,8 @@ impl Tally {
     }
 
     pub(crate) fn wrong_unsaid(&self) -> usize {
-        self.of(Known::Traceable, Verdict::WrongUnsaid) + self.of(Known::Half, Verdict::WrongUnsaid)
+        let judged = [Known::Traceable, Known::Half, Known::Removed];
+        judged.map(|known| self.of(known, Verdict::WrongUnsaid)).iter().sum()
     }
 }
 
@@ -50,7 +54,11 @@ impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "| hunks | all | right | gave up | wrong, but said | wrong, unsaid |")?;
         writeln!(f, "|---|---|---|---|---|---|")?;
-        for (known, name) in [(Known::Traceable, "traceable"), (Known::Half, "half traceable")] {
+        for (known, name) in [
+            (Known::Traceable, "traceable"),
+            (Known::Half, "half traceable"),
+            (Known::Removed, "half traceable, without a line to be removed"),
+        ] {
             let [right, gave_up, said, unsaid] =
                 [Verdict::Right, Verdict::GaveUp, Verdict::WrongSaid, Verdict::WrongUnsaid]
                     .map(|verdict| self.of(known, verdict));
@@ -91,7 +99,7 @@ pub(crate) fn judge_all(
     for file in series.patches.iter().flat_map(|patch| &patch.files) {
         let newer = text::decode(&git.show(from, file.path().as_str())?);
         for hunk in &file.hunks {
-            let (known, verdict) = judge(file, hunk, &history, newer.lines().count(), area.path())?;
+            let (known, verdict, placed) = judge(file, hunk, &history, newer.lines().count(), area.path())?;
             *tally.0.entry((known, verdict)).or_default() += 1;
             let word = match (known, verdict) {
                 (Known::Nothing, Verdict::WrongUnsaid) => {
@@ -102,7 +110,10 @@ pub(crate) fn judge_all(
                 (_, Verdict::WrongSaid) => "wrong, but said",
                 (_, Verdict::WrongUnsaid) => "WRONG, unsaid",
             };
-            tell(&format!("{}:{}: {word}", file.path(), hunk.old_start));
+            let why = placed.needs.as_ref().or(placed.differences.first());
+            let why = why.map_or("", String::as_str);
+            let decide = if known == Known::Removed { " (a line to be removed is not there)" } else { "" };
+            tell(&format!("{}:{}: {word}{decide}: {why}", file.path(), hunk.old_start));
         }
     }
     Ok(tally)
@@ -115,26 +126,27 @@ fn judge(
     history: &History,
     lines: usize,
     tree: &Path,
-) -> Result<(Known, Verdict), Failure> {
+) -> Result<(Known, Verdict, HunkReport), Failure> {
     let one = FilePatch { hunks: vec![hunk.clone()], blobs: None, ..file.clone() };
     let series = Series { patches: vec![Patch { files: vec![one], ..Patch::default() }] };
     let options = Options { dry_run: true, markers: false, ..Options::default() };
     let report = port(&series, tree, &options)?;
     let ported = &report.patches[0].files[0];
-    let placed = &ported.hunks[0];
-    let verdict = |right: bool| match placed.outcome {
+    let placed = ported.hunks[0].clone();
+    let outcome = placed.outcome;
+    let verdict = |right: bool| match outcome {
         Outcome::Conflict => Verdict::GaveUp,
         _ if right => Verdict::Right,
         Outcome::Fuzzy => Verdict::WrongSaid,
         _ => Verdict::WrongUnsaid,
     };
     let path = file.path().as_str();
-    let Some(old_path) = history.path(path) else { return Ok((Known::Nothing, verdict(false))) };
+    let Some(old_path) = history.path(path) else { return Ok((Known::Nothing, verdict(false), placed)) };
     let into = placed.onto.as_deref().or(ported.onto.as_deref()).unwrap_or(&ported.path);
     let there = into == old_path;
     let before: Vec<Option<usize>> =
         (hunk.old_start..).take(hunk.before().count()).map(|line| history.line(path, line)).collect();
-    let Ok(old) = fs::read(tree.join(&old_path)) else { return Ok((Known::Nothing, verdict(false))) };
+    let Ok(old) = fs::read(tree.join(&old_path)) else { return Ok((Known::Nothing, verdict(false), placed)) };
     let old = text::decode(&old);
     let old: Vec<&str> = old.lines().collect();
     if let Some(first) = side_by_side(&before) {
@@ -145,12 +157,15 @@ fn judge(
             .chain(after)
             .chain(old[first - 1 + before.len()..].iter().copied())
             .collect();
-        return Ok((Known::Traceable, verdict(there && edited(&old, &placed.edits) == want)));
+        let right = there && edited(&old, &placed.edits) == want;
+        return Ok((Known::Traceable, verdict(right), placed));
     }
     let Some((low, high)) = between(hunk, path, history, lines) else {
-        return Ok((Known::Nothing, verdict(false)));
+        return Ok((Known::Nothing, verdict(false), placed));
     };
-    Ok((Known::Half, verdict(there && is_between(placed, low, high))))
+    let right = there && is_between(&placed, low, high);
+    let removed = hunk.before().zip(&before).all(|(line, old)| line.op != Op::Remove || old.is_some());
+    Ok((if removed { Known::Half } else { Known::Removed }, verdict(right), placed))
 }
 
 /// The first of lines that all are known and stand side by side.
