@@ -91,6 +91,14 @@ impl Builder {
         self
     }
 
+    /// Makes `IFooAsync`, `FooAsyncProxy` and `FooAsyncStub` beside the blocking `IFoo`, `FooProxy` and `FooStub`: calls
+    /// and services without a thread for each. They need `handoff_ipc`'s feature `tokio`.
+    #[must_use]
+    pub fn asynchronous(mut self) -> Self {
+        self.rust.asynchronous = true;
+        self
+    }
+
     /// Compiles a frozen version, such as `aidl_api/sample/2`: services answer with its number and
     /// its hash.
     ///

@@ -16,7 +16,7 @@ use crate::dispatch;
 use crate::engine::{EngineKind, OutCall, Remote};
 use crate::local::{self, LocalNode};
 use crate::object::{Binder, Call, CallOptions, Code, Reference, Scheduling, Service};
-use crate::parcel::{Reader, SharedBytes, Writer};
+use crate::parcel::{Parcel, Reader, SharedBytes, Writer};
 use crate::shm::outstanding;
 use crate::{Error, ExceptionCode, Result};
 
@@ -258,6 +258,21 @@ impl Binder {
             }
             result.ok_or_else(|| Error::Protocol("a reply was never read".into()))
         }
+    }
+
+    /// [`Binder::call_async_with`] with a parcel that was put together before: what generated proxies call, since
+    /// their arguments are borrowed.
+    ///
+    /// # Errors
+    /// As [`Binder::call_with`].
+    pub fn call_parcel_async<R: Send + 'static>(
+        &self,
+        options: CallOptions,
+        code: Code,
+        request: Parcel,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<R> + Send + 'static,
+    ) -> impl Future<Output = Result<R>> + Send + 'static {
+        self.call_async_with(options, code, move |to| request.send(to), read)
     }
 
     fn remote(&self) -> Option<&dyn Remote> {

@@ -15,7 +15,8 @@ pub fn any_text(path: &str, language: Language, text: &str) {
     let report = compilation.report(false);
     assert_eq!(compilation.diagnostics.is_empty(), report.is_empty());
     if !compilation.diagnostics.has_errors() {
-        if let Ok(code) = generate(&compilation, &RustOptions::default()) {
+        let both_kinds = RustOptions { asynchronous: true, ..RustOptions::default() };
+        if let Ok(code) = generate(&compilation, &both_kinds) {
             assert!(code.starts_with("// Generated"));
         }
         if let Ok(module) = generate_python(&compilation, &PythonOptions::default()) {

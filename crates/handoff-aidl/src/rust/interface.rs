@@ -1,7 +1,7 @@
 //! Interfaces: a trait, the client's proxy and the server's stub.
 //!
-//! Every call goes through `call_with` or `oneway` of the proxy's `Binder` in one place each, which
-//! is where a proxy that does not block would differ.
+//! Every call goes through `call_with` or `oneway` of the proxy's `Binder` in one place each;
+//! `asynchronous.rs` has those that do not block.
 
 use std::fmt::Write as _;
 
@@ -14,10 +14,20 @@ use crate::model::{
 };
 
 /// The names that the code of one interface uses.
-struct Names {
-    interface: String,
-    proxy: String,
-    stub: String,
+pub(super) struct Names {
+    pub(super) interface: String,
+    pub(super) proxy: String,
+    pub(super) stub: String,
+}
+
+/// How a proxy calls.
+pub(super) struct Calling<'a> {
+    /// What makes a call.
+    pub(super) transact: &'a str,
+    /// The type that has the codes.
+    pub(super) codes: &'a str,
+    /// It does not block.
+    pub(super) asynchronous: bool,
 }
 
 impl Names {
@@ -44,18 +54,21 @@ impl Generator<'_> {
         code.push_str(&self.proxy(def, interface, &names));
         code.push_str(&self.proxy_constants(def, &names));
         code.push_str(&self.stub(def, interface, &names));
+        if self.options.asynchronous {
+            code.push_str(&self.asynchronous(def, interface, &names));
+        }
         code
     }
 
     /// A name for what every proxy has, beside which the interface has no method.
-    fn free(&self, interface: &Interface, name: &str) -> String {
+    pub(super) fn free(&self, interface: &Interface, name: &str) -> String {
         let methods = self.model.methods(interface);
         let taken = methods.iter().any(|(_, method)| snake(&method.name) == name);
         if taken { format!("proxy_{name}") } else { name.to_owned() }
     }
 
     /// The definitions that an interface extends, nearest first.
-    fn bases(&self, interface: &Interface) -> Vec<DefId> {
+    pub(super) fn bases(&self, interface: &Interface) -> Vec<DefId> {
         let mut bases = Vec::new();
         let mut next = interface.base;
         while let Some(id) = next {
@@ -107,6 +120,12 @@ impl Generator<'_> {
     }
 
     fn signature(&self, scope: DefId, method: &Method) -> String {
+        let (head, returned) = (self.head(scope, method), self.returned(scope, method));
+        format!("{head} -> ::handoff_ipc::Result<{returned}>")
+    }
+
+    /// A method's name and parameters.
+    pub(super) fn head(&self, scope: DefId, method: &Method) -> String {
         let mut signature = format!("fn {}(&self", snake(&method.name));
         for parameter in &method.parameters {
             let ty = match parameter.direction {
@@ -115,11 +134,11 @@ impl Generator<'_> {
             };
             let _ = write!(signature, ", {}: {ty}", snake(&parameter.name));
         }
-        let _ = write!(signature, ") -> ::handoff_ipc::Result<{}>", self.returned(scope, method));
+        signature.push(')');
         signature
     }
 
-    fn returned(&self, scope: DefId, method: &Method) -> String {
+    pub(super) fn returned(&self, scope: DefId, method: &Method) -> String {
         match method.results.as_slice() {
             [] => "()".to_owned(),
             [one] => self.owned(scope, &one.ty),
@@ -152,11 +171,11 @@ impl Generator<'_> {
         code
     }
 
-    fn version(&self, def: &Def) -> Option<u32> {
+    pub(super) fn version(&self, def: &Def) -> Option<u32> {
         self.options.version.filter(|_| def.language == crate::source::Language::Aidl)
     }
 
-    fn hash(&self, def: &Def) -> Option<&String> {
+    pub(super) fn hash(&self, def: &Def) -> Option<&String> {
         self.options.hash.as_ref().filter(|_| self.version(def).is_some())
     }
 
@@ -218,12 +237,13 @@ impl Generator<'_> {
              fn wrap(binder: ::handoff_ipc::Binder) -> Self {{ Self {{ binder, deadline: None }} }} }}\n"
         );
         let _ = writeln!(code, "impl {name} for {proxy} {{");
+        let calling = Calling { transact: &transact, codes: "Self", asynchronous: false };
         for method in &interface.methods {
-            code.push_str(&self.proxy_method(def.id, method, &transact));
+            code.push_str(&self.proxy_method(def.id, method, &calling));
         }
         code.push_str("}\n");
         for base in self.bases(interface) {
-            code.push_str(&self.proxy_of_base(def, names, base, &transact));
+            code.push_str(&self.proxy_of_base(def, names, base, &calling));
         }
         let _ = write!(
             code,
@@ -246,7 +266,7 @@ impl Generator<'_> {
     }
 
     /// What a proxy inherits, and how it becomes the proxy of what it extends.
-    fn proxy_of_base(&self, def: &Def, names: &Names, base: DefId, transact: &str) -> String {
+    fn proxy_of_base(&self, def: &Def, names: &Names, base: DefId, calling: &Calling<'_>) -> String {
         let base_def = self.model.def(base);
         let DefKind::Interface(base_interface) = &base_def.kind else { return String::new() };
         let path = self.qualified(def.id, base, &type_name(base_def.name.last()));
@@ -254,7 +274,7 @@ impl Generator<'_> {
         let proxy = &names.proxy;
         let mut code = format!("impl {path} for {proxy} {{\n");
         for method in &base_interface.methods {
-            code.push_str(&self.proxy_method(def.id, method, transact));
+            code.push_str(&self.proxy_method(def.id, method, calling));
         }
         let _ = write!(
             code,
@@ -265,7 +285,9 @@ impl Generator<'_> {
     }
 
     /// A method of a proxy in the module of `seen`.
-    fn proxy_method(&self, seen: DefId, method: &Method, transact: &str) -> String {
+    pub(super) fn proxy_method(&self, seen: DefId, method: &Method, calling: &Calling<'_>) -> String {
+        let Calling { transact, codes, asynchronous } = calling;
+        let (marked, awaited) = if *asynchronous { ("async ", ".await") } else { ("", "") };
         let mut writes = String::new();
         let mut coming_back = Vec::new();
         for parameter in &method.parameters {
@@ -306,15 +328,20 @@ impl Generator<'_> {
         };
         let code = code_of(method);
         let body = if method.oneway {
-            format!("self.binder.oneway(Self::{code}, {write})")
+            format!("self.binder.oneway({codes}::{code}, {write})")
         } else {
             let results = method.results.len();
             let reads = vec!["reply.read()?"; results + coming_back.len()];
             match (results, coming_back.as_slice()) {
-                (0, []) => format!("self.{transact}(Self::{code}, {write}, |_| Ok(()))"),
-                (1, []) => format!("self.{transact}(Self::{code}, {write}, |reply| reply.read())"),
+                (0, []) => format!("self.{transact}({codes}::{code}, {write}, |_| Ok(())){awaited}"),
+                (1, []) => {
+                    format!("self.{transact}({codes}::{code}, {write}, |reply| reply.read()){awaited}")
+                }
                 (_, []) => {
-                    format!("self.{transact}(Self::{code}, {write}, |reply| Ok(({})))", reads.join(", "))
+                    format!(
+                        "self.{transact}({codes}::{code}, {write}, |reply| Ok(({}))){awaited}",
+                        reads.join(", ")
+                    )
                 }
                 _ => {
                     let mut names: Vec<String> = (0..results).map(|index| format!("result{index}")).collect();
@@ -339,13 +366,13 @@ impl Generator<'_> {
                         format!("Ok(({}))", reads.join(", "))
                     };
                     format!(
-                        "let {pattern} = self.{transact}(Self::{code}, {write}, |reply| {read})?;\n\
+                        "let {pattern} = self.{transact}({codes}::{code}, {write}, |reply| {read}){awaited}?;\n\
                          {assigns} Ok({returned})"
                     )
                 }
             }
         };
-        format!("{} {{ {body} }}\n", self.signature(seen, method))
+        format!("{marked}{} {{ {body} }}\n", self.signature(seen, method))
     }
 
     fn stub(&self, def: &Def, interface: &Interface, names: &Names) -> String {
@@ -401,6 +428,18 @@ impl Generator<'_> {
 
     /// Serves one method.
     fn arm(&self, scope: DefId, method: &Method, proxy: &str) -> String {
+        let Served { reads, call, keep, answer } = self.served(scope, method);
+        let code = code_of(method);
+        if answer.is_empty() {
+            return format!("{proxy}::{code} => {{ {reads} self.service.{call} }}\n");
+        }
+        let answer = steps(&answer);
+        let answer = answer.trim_start_matches('{').trim_end_matches('}');
+        format!("{proxy}::{code} => {{ {reads} {keep}self.service.{call}?; {answer} }}\n")
+    }
+
+    /// The pieces of serving one method.
+    pub(super) fn served(&self, scope: DefId, method: &Method) -> Served {
         let (mut reads, mut arguments, mut replies) = (String::new(), Vec::new(), String::new());
         for parameter in &method.parameters {
             let name = local(&parameter.name);
@@ -421,20 +460,15 @@ impl Generator<'_> {
                 }
             }
         }
-        let call = format!("self.service.{}({})", snake(&method.name), arguments.join(", "));
+        let call = format!("{}({})", snake(&method.name), arguments.join(", "));
         let results = match method.results.len() {
             0 => String::new(),
             1 => "reply.write(&result)?;".to_owned(),
             several => (0..several).map(|index| format!("reply.write(&result.{index})?;\n")).collect(),
         };
-        let code = code_of(method);
-        if results.is_empty() && replies.is_empty() {
-            return format!("{proxy}::{code} => {{ {reads} {call} }}\n");
-        }
-        let keep = if results.is_empty() { format!("{call}?;") } else { format!("let result = {call}?;") };
-        let answer = steps(&format!("{results}\n{replies}"));
-        let answer = answer.trim_start_matches('{').trim_end_matches('}');
-        format!("{proxy}::{code} => {{ {reads} {keep} {answer} }}\n")
+        let keep = if results.is_empty() { "" } else { "let result = " };
+        let answer = [results, replies].iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>();
+        Served { reads, call, keep, answer: answer.join("\n") }
     }
 
     fn read_argument(&self, scope: DefId, parameter: &Parameter, name: &str) -> String {
@@ -461,6 +495,18 @@ impl Generator<'_> {
     }
 }
 
+/// How a stub serves a method.
+pub(super) struct Served {
+    /// Statements that read the arguments from `data`.
+    pub(super) reads: String,
+    /// The call of the service's method.
+    pub(super) call: String,
+    /// What is put in front of the call to keep its result.
+    pub(super) keep: &'static str,
+    /// Statements that write into `reply`.
+    pub(super) answer: String,
+}
+
 /// Statements that end in `?;` as a block that gives what the last of them gives.
 pub(super) fn steps(statements: &str) -> String {
     let all: Vec<&str> = statements.lines().filter(|line| !line.is_empty()).collect();
@@ -482,7 +528,7 @@ fn local(name: &str) -> String {
 }
 
 /// The constant of a method's code.
-fn code_of(method: &Method) -> String {
+pub(super) fn code_of(method: &Method) -> String {
     let name = heck::ToShoutySnakeCase::to_shouty_snake_case(method.name.as_str());
     format!("CODE_{name}")
 }

@@ -1,5 +1,6 @@
 //! From a model to Rust: a proxy, a stub and a trait for each interface, a type for everything else.
 
+mod asynchronous;
 mod enums;
 mod finish;
 mod interface;
@@ -26,6 +27,8 @@ pub struct RustOptions {
     pub version: Option<u32>,
     /// What `getInterfaceHash` answers.
     pub hash: Option<String>,
+    /// Traits, proxies and stubs of futures beside the blocking ones: they need `handoff_ipc`'s feature `tokio`.
+    pub asynchronous: bool,
 }
 
 /// Makes Rust of everything that was compiled.

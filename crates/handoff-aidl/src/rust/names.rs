@@ -78,7 +78,7 @@ impl Generator<'_> {
         for def in self.model.iter() {
             let modules = self.modules(def);
             if self.is_written(def) {
-                for name in names_of(def) {
+                for name in names_of(def, self.options.asynchronous) {
                     if let Some(other) = taken.insert((modules.clone(), name.clone()), def.span) {
                         let diagnostic =
                             Diagnostic::error(def.span, format!("two things become `{name}` in Rust"))
@@ -153,14 +153,17 @@ impl Generator<'_> {
 }
 
 /// The names that a definition takes in its module.
-fn names_of(def: &Def) -> Vec<String> {
+fn names_of(def: &Def, asynchronous: bool) -> Vec<String> {
     let name = def.name.last();
-    match &def.kind {
-        DefKind::Interface(_) => {
-            vec![type_name(name), format!("{}Proxy", stem(name)), format!("{}Stub", stem(name))]
-        }
-        _ => vec![type_name(name)],
+    if !matches!(def.kind, DefKind::Interface(_)) {
+        return vec![type_name(name)];
     }
+    let (of, stem) = (type_name(name), stem(name));
+    let mut names = vec![of.clone(), format!("{stem}Proxy"), format!("{stem}Stub")];
+    if asynchronous {
+        names.extend([format!("{of}Async"), format!("{stem}AsyncProxy"), format!("{stem}AsyncStub")]);
+    }
+    names
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(crate) struct Options {
 enum What {
     /// Write proxies and stubs: Rust's traits, or Python's classes
     #[command(
-        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal\n  handoff aidl build aidl/ --lang python --out interfaces.py"
+        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal\n  handoff aidl build aidl/ --lang python --out interfaces.py\n  handoff aidl build aidl/ --async --out src/interfaces.rs"
     )]
     Build {
         /// Files, or folders with files.
@@ -56,6 +56,9 @@ enum What {
         /// A Rust type for a type of the files, such as a parcelable without fields; for Rust only.
         #[arg(long = "map", value_name = "NAME=RUST_PATH", value_parser = mapping)]
         types: Vec<(String, String)>,
+        /// Futures beside the blocking calls and services, for handoff-ipc's feature tokio; for Rust only.
+        #[arg(long = "async")]
+        asynchronous: bool,
         /// What services answer to getInterfaceVersion.
         #[arg(long, value_name = "N", requires = "hash")]
         version: Option<u32>,
@@ -142,15 +145,21 @@ fn mapping(text: &str) -> Result<(String, String), String> {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match &self.what {
-            What::Build { files, lang, out, types, version, hash } => {
+            What::Build { files, lang, out, types, asynchronous, version, hash } => {
                 if *lang != To::Rust && !types.is_empty() {
                     bail!("--map names types of Rust, and the code is to be another language's");
                 }
-                let (version, hash) = (*version, hash.clone());
+                if *lang != To::Rust && *asynchronous {
+                    bail!("--async is for Rust: calls of other languages block");
+                }
+                let (version, hash, asynchronous) = (*version, hash.clone(), *asynchronous);
                 self.build(output, files, out.as_deref(), |compilation| match lang {
                     To::Rust => {
                         let types = types.iter().cloned().collect();
-                        handoff_aidl::generate(compilation, &RustOptions { types, version, hash })
+                        handoff_aidl::generate(
+                            compilation,
+                            &RustOptions { types, version, hash, asynchronous },
+                        )
                     }
                     To::Python => {
                         handoff_aidl::generate_python(compilation, &PythonOptions { version, hash })
