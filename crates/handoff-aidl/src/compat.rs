@@ -1,5 +1,5 @@
 //! Whether a newer version of interfaces still serves those who use an older one: Android's rules
-//! for stable AIDL.
+//! for stable AIDL, those of `aidl_checkapi.cpp` in AOSP's `system/tools/aidl`.
 
 use std::fmt;
 
@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use crate::diagnostic::{Place, Severity};
 use crate::load::Compilation;
-use crate::model::{Constant, Def, DefKind, Enum, Field, Interface, Method, Type, TypeKind};
+use crate::model::{
+    AnnotationUse, Constant, Def, DefKind, Enum, Field, Interface, Method, Primitive, Type, TypeKind, Value,
+};
 use crate::print::type_text;
 use crate::source::{Language, Span};
 
@@ -64,6 +66,63 @@ fn key(def: &Def) -> String {
     }
 }
 
+/// Annotations of definitions that may come and go: they change nothing of what travels.
+const FREE: [&str; 11] = [
+    "Backing",
+    "Deprecated",
+    "Hide",
+    "JavaDefault",
+    "JavaDelegator",
+    "JavaDerive",
+    "JavaOnlyImmutable",
+    "JavaSuppressLint",
+    "RustDerive",
+    "SuppressWarnings",
+    "nullable",
+];
+
+/// The annotations of a definition that others rely on.
+fn strict(def: &Def) -> Vec<&AnnotationUse> {
+    let deprecates = |one: &AnnotationUse| {
+        one.name == "JavaPassthrough"
+            && one
+                .arguments
+                .iter()
+                .any(|(_, value)| matches!(value, Value::Text(text) if text.starts_with("@Deprecated")))
+    };
+    let kept = |one: &&AnnotationUse| !FREE.contains(&one.name.as_str()) && !deprecates(one);
+    def.annotations.iter().filter(kept).collect()
+}
+
+/// A type without what may be written at it and changes nothing of what travels: whether it may be null.
+fn bare(ty: &Type) -> Type {
+    // Inside of another type no annotation counts.
+    let inner = |ty: &Type| Box::new(Type { utf8: false, ..bare(ty) });
+    let kind = match &ty.kind {
+        TypeKind::Array(item) => TypeKind::Array(inner(item)),
+        TypeKind::List(item) => TypeKind::List(inner(item)),
+        TypeKind::Fixed(item, size) => TypeKind::Fixed(inner(item), *size),
+        TypeKind::Named(id, arguments) => {
+            TypeKind::Named(*id, arguments.iter().map(|one| *inner(one)).collect())
+        }
+        other => other.clone(),
+    };
+    Type { kind, utf8: ty.utf8, ..Type::plain(TypeKind::Void) }
+}
+
+/// What a field is without being set: numbers are zero, of anything else each language has its own idea.
+fn default_of(field: &Field) -> Option<Value> {
+    use Primitive::{Bool, Char, F32, F64, U16};
+    let implicit = match field.ty.kind {
+        TypeKind::Primitive(Bool) => Some(Value::Bool(false)),
+        TypeKind::Primitive(F32 | F64) => Some(Value::Float(0.0)),
+        TypeKind::Primitive(Char | U16) => None,
+        TypeKind::Primitive(_) => Some(Value::Integer(0)),
+        _ => None,
+    };
+    field.default.clone().or(implicit)
+}
+
 struct Comparison<'a> {
     old: &'a Compilation,
     new: &'a Compilation,
@@ -91,6 +150,19 @@ impl Comparison<'_> {
         self.changes.push(Change { severity: Severity::Warning, message, help: None, at, is_old: false });
     }
 
+    /// Whether values of two types travel alike. Who may give null may change on either side, and breaks sources
+    /// only.
+    fn travels_alike(&mut self, old: (&Def, &Type), new: (&Def, &Type), span: Span, what: &str) -> bool {
+        if self.old_type(old.0, &bare(old.1)) != self.new_type(new.0, &bare(new.1)) {
+            return false;
+        }
+        let (before, after) = (self.old_type(old.0, old.1), self.new_type(new.0, new.1));
+        if before != after {
+            self.renamed(span, format!("{what} was `{before}` and is `{after}`"));
+        }
+        true
+    }
+
     fn old_type(&self, def: &Def, ty: &Type) -> String {
         type_text(&self.old.model, def.id, ty)
     }
@@ -100,11 +172,13 @@ impl Comparison<'_> {
     }
 
     fn definition(&mut self, old: &Def, new: &Def) {
-        for annotation in ["VintfStability", "FixedSize", "Descriptor"] {
-            if old.has(annotation) != new.has(annotation) {
-                let what = if new.has(annotation) { "was added to" } else { "was taken from" };
-                self.changed(new.span, format!("`@{annotation}` {what} `{}`", old.name));
-            }
+        let (before, after) = (strict(old), strict(new));
+        let differs = |one: &AnnotationUse, all: &[&AnnotationUse]| !all.contains(&one);
+        for one in before.iter().filter(|one| differs(one, &after)) {
+            self.changed(new.span, format!("`@{}` was taken from `{}`", one.name, old.name));
+        }
+        for one in after.iter().filter(|one| differs(one, &before)) {
+            self.changed(new.span, format!("`@{}` was added to `{}`", one.name, old.name));
         }
         if old.descriptor() != new.descriptor() && old.language == Language::Aidl {
             let message = format!(
@@ -145,7 +219,9 @@ impl Comparison<'_> {
                 None => self.gone(old.span, format!("constant `{}.{name}` was removed", old.name)),
                 Some(other) => {
                     let (before, after) = (self.old_type(old, &constant.ty), self.new_type(new, &other.ty));
-                    if before != after || constant.value != other.value {
+                    let alike =
+                        self.old_type(old, &bare(&constant.ty)) == self.new_type(new, &bare(&other.ty));
+                    if !alike || constant.value != other.value {
                         let message = format!(
                             "constant `{}.{name}` changed from `{before} {}` to `{after} {}`",
                             old.name, constant.value, other.value
@@ -197,7 +273,12 @@ impl Comparison<'_> {
         };
         let before = types(&old.results, &|ty| self.old_type(old_def, ty));
         let after = types(&new.results, &|ty| self.new_type(new_def, ty));
-        if before != after {
+        let what = format!("what method `{name}` returns");
+        let alike = old.results.len() == new.results.len()
+            && old.results.iter().zip(&new.results).all(|(before, after)| {
+                self.travels_alike((old_def, &before.ty), (new_def, &after.ty), new.span, &what)
+            });
+        if !alike {
             self.changed(new.span, format!("method `{name}` returned `{before}` and returns `{after}`"));
         }
         if old.parameters.len() != new.parameters.len() {
@@ -212,7 +293,9 @@ impl Comparison<'_> {
         for (before, after) in old.parameters.iter().zip(&new.parameters) {
             let (old_type, new_type) =
                 (self.old_type(old_def, &before.ty), self.new_type(new_def, &after.ty));
-            if old_type != new_type || before.direction != after.direction {
+            let what = format!("parameter `{}` of `{name}`", after.name);
+            let alike = self.travels_alike((old_def, &before.ty), (new_def, &after.ty), new.span, &what);
+            if !alike || before.direction != after.direction {
                 let message = format!(
                     "parameter `{}` of `{name}` was `{} {old_type}` and is `{} {new_type}`",
                     after.name,
@@ -230,15 +313,13 @@ impl Comparison<'_> {
             let moved = new.iter().position(|other| other.name == field.name);
             match (new.get(index), moved) {
                 (Some(other), _) if other.name == field.name => {
-                    let (before, after) =
-                        (self.old_type(old_def, &field.ty), self.new_type(new_def, &other.ty));
-                    if before != after {
-                        let message =
-                            format!("{what} `{type_name}.{}` was `{before}` and is `{after}`", field.name);
-                        self.changed(other.span, message);
-                    } else if field.default != other.default {
-                        let message = format!("the default of `{type_name}.{}` changed", field.name);
-                        self.changed_with(other.span, message, Some("others were compiled with the old one"));
+                    let name = format!("{what} `{type_name}.{}`", field.name);
+                    if self.travels_alike((old_def, &field.ty), (new_def, &other.ty), other.span, &name) {
+                        self.default(&type_name.to_string(), field, other);
+                    } else {
+                        let (before, after) =
+                            (self.old_type(old_def, &field.ty), self.new_type(new_def, &other.ty));
+                        self.changed(other.span, format!("{name} was `{before}` and is `{after}`"));
                     }
                 }
                 (_, Some(place)) => {
@@ -251,44 +332,67 @@ impl Comparison<'_> {
                     );
                 }
                 (Some(other), None)
-                    if self.old_type(old_def, &field.ty) == self.new_type(new_def, &other.ty) =>
+                    if self.old_type(old_def, &bare(&field.ty))
+                        == self.new_type(new_def, &bare(&other.ty)) =>
                 {
                     let message =
                         format!("{what} `{type_name}.{}` is called `{}` now", field.name, other.name);
                     self.renamed(other.span, message);
+                    self.default(&type_name.to_string(), field, other);
                 }
                 (_, None) => {
                     self.gone(field.span, format!("{what} `{type_name}.{}` was removed", field.name))
                 }
             }
         }
-        if matches!(new_def.kind, DefKind::Parcelable(_)) {
-            let without = |field: &&Field| !self.has_useful_default(field);
-            let without: Vec<&Field> = new.iter().skip(old.len()).filter(without).collect();
-            for field in without {
-                let message = format!(
-                    "new field `{type_name}.{}` has no default that an older peer's could be",
-                    field.name
-                );
-                self.changed_with(field.span, message, Some("give it a default, or make it `@nullable`"));
-            }
+        let without = |field: &&Field| !self.has_useful_default(new_def, field);
+        let without: Vec<&Field> = new.iter().skip(old.len()).filter(without).collect();
+        for field in without {
+            let message = format!(
+                "new {what} `{type_name}.{}` has no default that an older peer's could be",
+                field.name
+            );
+            let help = match &field.ty.kind {
+                TypeKind::Named(id, _) if matches!(self.new.model.def(*id).kind, DefKind::Enum(_)) => {
+                    "give it a default, or the enum a value that is 0"
+                }
+                _ => "give it a default, or make it `@nullable`",
+            };
+            self.changed_with(field.span, message, Some(help));
         }
     }
 
-    /// What an older peer does not send is the default.
-    fn has_useful_default(&self, field: &Field) -> bool {
-        if field.ty.nullable || field.default.is_some() {
+    /// Compares what a field is without being set.
+    fn default(&mut self, type_name: &str, old: &Field, new: &Field) {
+        let (before, after) = (default_of(old), default_of(new));
+        // That of an enum is zero anyway.
+        let zero = |value: &Value| matches!(value, Value::Enumerator(_, _, 0) | Value::Integer(0));
+        let says_zero = before.is_none() && after.as_ref().is_some_and(zero);
+        if before.as_ref().map(ToString::to_string) != after.as_ref().map(ToString::to_string) && !says_zero {
+            let message = format!("the default of `{type_name}.{}` changed", old.name);
+            self.changed_with(new.span, message, Some("others were compiled with the old one"));
+        }
+    }
+
+    /// What an older peer does not send is the default, which must be one in every language: of text and arrays,
+    /// and of what is made of fields, some languages have null.
+    fn has_useful_default(&self, def: &Def, field: &Field) -> bool {
+        if field.ty.nullable || default_of(field).is_some() {
             return true;
         }
         match &field.ty.kind {
-            TypeKind::Binder | TypeKind::FileDescriptor | TypeKind::BareFileDescriptor => false,
-            TypeKind::Memory | TypeKind::Queue { .. } => false,
             TypeKind::Named(id, _) => match &self.new.model.def(*id).kind {
-                DefKind::Interface(_) => false,
                 DefKind::Enum(of) => of.enumerators.iter().any(|one| one.value == 0),
-                _ => true,
+                DefKind::Interface(_) => false,
+                _ => def.language == Language::Hidl,
             },
-            _ => true,
+            TypeKind::Binder
+            | TypeKind::FileDescriptor
+            | TypeKind::BareFileDescriptor
+            | TypeKind::Memory
+            | TypeKind::Queue { .. } => false,
+            // HIDL has no null and no defaults.
+            _ => def.language == Language::Hidl,
         }
     }
 

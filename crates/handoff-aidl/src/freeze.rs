@@ -99,10 +99,10 @@ pub fn freeze(compilation: &Compilation, api: &Path) -> Result<Frozen, FreezeErr
             write(&folder.join(&file.path), &file.text)?;
         }
     }
+    // Only what is frozen has a hash: Android's build checks one that it finds in `current` as that of a first
+    // version (`build/aidl_api.go` of `system/tools/aidl`).
     let hash = hash_of(&folder, version)?;
-    for folder in [&folder, &api.join(CURRENT)] {
-        write(&folder.join(HASH), &format!("{hash}\n"))?;
-    }
+    write(&folder.join(HASH), &format!("{hash}\n"))?;
     Ok(Frozen { version, hash, folder })
 }
 
@@ -123,7 +123,8 @@ pub fn verify(folder: &Path) -> Result<Frozen, FreezeError> {
         source: std::io::Error::other("a frozen version is a folder whose name is its number"),
     })?;
     let kept = read(&folder.join(HASH))?;
-    let kept = kept.lines().last().unwrap_or_default().trim().to_owned();
+    // The first word, as Android's build reads it.
+    let kept = kept.split_whitespace().next().unwrap_or_default().to_owned();
     let found = hash_of(folder, version)?;
     if found != kept {
         return Err(FreezeError::Touched { version, folder: folder.to_owned(), found, kept });
@@ -132,7 +133,8 @@ pub fn verify(folder: &Path) -> Result<Frozen, FreezeError> {
 }
 
 /// Android's hash of a version: SHA-1 of the lines that `sha1sum` prints of its files in the order
-/// of their names, followed by the number of the version before, or `latest-version` of the first.
+/// of their names, followed by the number of the version before, or `latest-version` of the first
+/// (`build/hash_gen.sh` and `versionForHashGen` of `build/aidl_api.go` in AOSP's `system/tools/aidl`).
 fn hash_of(folder: &Path, version: u32) -> Result<String, FreezeError> {
     let mut lines = String::new();
     let mut files = files_below(folder)?;

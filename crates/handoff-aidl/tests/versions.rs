@@ -25,8 +25,22 @@ fn additions_at_the_end_are_allowed() {
     for (old, new) in [
         ("interface T { void a(); }", "interface T { void a(); int b(in int[] c); const int X = 1; }"),
         ("interface T { void a(int x); }", "interface T { void a(int renamed); }"),
-        ("parcelable T { int a; }", "parcelable T { int a; String b; @nullable U c; parcelable U {} }"),
-        ("union T { int a; }", "union T { int a; String b; }"),
+        (
+            "parcelable T { int a; }",
+            "parcelable T { int a; String b = \"\"; @nullable U c; boolean d; int[] e = {}; parcelable U {} }",
+        ),
+        ("union T { int a; }", "union T { int a; @nullable String b; long c; }"),
+        ("parcelable T { int a; enum U { A } }", "parcelable T { int a; U b; enum U { A } }"),
+        // What is the same said otherwise.
+        ("parcelable T { int a; float b; }", "parcelable T { int a = 0; float b = 0.0f; }"),
+        ("parcelable T { U a; enum U { A, B } }", "parcelable T { U a = U.A; enum U { A, B } }"),
+        // Either side may begin or cease to take null.
+        ("interface T { String a(in T[] b); }", "interface T { @nullable String a(in @nullable T[] b); }"),
+        ("parcelable T { @nullable String a; }", "parcelable T { String a; }"),
+        (
+            "parcelable T { int a; }",
+            "@JavaDerive(toString=true) @RustDerive(Clone=true) parcelable T { int a; }",
+        ),
         ("enum T { A }", "enum T { A, B }"),
         ("interface T { const int A = 1 + 1; }", "interface T { const int A = 2; }"),
         ("interface T { void a() = 5; }", "interface T { void b() = 4; void a() = 5; }"),
@@ -45,14 +59,27 @@ fn what_others_rely_on_may_not_change() {
         ("interface T { void a(int b); }", "interface T { void a(); }", "took 1 parameters"),
         ("interface T { void a(int b); }", "interface T { void a(long b); }", "was `in int`"),
         ("interface T { void a(in int[] b); }", "interface T { void a(inout int[] b); }", "is `inout int[]`"),
-        ("interface T { String a(); }", "interface T { @nullable String a(); }", "@nullable String"),
+        ("interface T { String a(); }", "interface T { @utf8InCpp String a(); }", "@utf8InCpp String"),
         ("interface T { const int A = 1; }", "interface T { const int A = 2; }", "changed from `int 1`"),
         ("interface T { const int A = 1; }", "interface T {}", "constant `T.A` was removed"),
         ("parcelable T { int a; int b; }", "parcelable T { int a; }", "`T.b` was removed"),
         ("parcelable T { int a; int b; }", "parcelable T { int b; int a; }", "moved from place"),
         ("parcelable T { int a; }", "parcelable T { long a; }", "was `int` and is `long`"),
         ("parcelable T { int a = 1; }", "parcelable T { int a = 2; }", "the default of `T.a`"),
+        ("parcelable T { int a = 1; }", "parcelable T { int b = 2; }", "the default of `T.a`"),
+        (
+            "parcelable T { U a = U.A; enum U { A } }",
+            "parcelable T { U a; enum U { A } }",
+            "default of `T.a`",
+        ),
         ("parcelable T { int a; }", "parcelable T { int a; IBinder b; }", "new field `T.b`"),
+        ("parcelable T { int a; }", "parcelable T { int a; String b; }", "new field `T.b`"),
+        ("parcelable T { int a; }", "parcelable T { int a; char b; }", "new field `T.b`"),
+        ("parcelable T { int a; }", "parcelable T { int a; byte[] b; }", "new field `T.b`"),
+        ("parcelable T { parcelable U {} }", "parcelable T { U b; parcelable U {} }", "new field `T.b`"),
+        ("parcelable T { enum U { A = 1 } }", "parcelable T { U b; enum U { A = 1 } }", "new field `T.b`"),
+        ("union T { int a; }", "union T { int a; String b; }", "new field `T.b`"),
+        ("parcelable T {}", "@SensitiveData interface T {}", "`@SensitiveData` was added"),
         ("@FixedSize parcelable T { int a; }", "@FixedSize parcelable T { int a; int b; }", "a field more"),
         ("@FixedSize parcelable T { int a; }", "parcelable T { int a; }", "was taken from"),
         ("union T { int a; int b; }", "union T { int b; int a; }", "moved"),
@@ -68,6 +95,9 @@ fn what_others_rely_on_may_not_change() {
     let renamed = compare(&compiled("parcelable T { int a; }"), &compiled("parcelable T { int b; }"));
     assert_eq!(renamed.len(), 1);
     assert_eq!(renamed[0].severity, Severity::Warning);
+    let null =
+        compare(&compiled("parcelable T { String a; }"), &compiled("parcelable T { @nullable String a; }"));
+    assert_eq!((null.len(), null[0].severity), (1, Severity::Warning));
 }
 
 fn write(path: &Path, text: &str) {
@@ -96,7 +126,7 @@ fn a_version_is_frozen_checked_and_compiled() {
     let second = freeze(&compiled(), &api).unwrap();
     assert_eq!(second.version, 2);
     assert_ne!(second.hash, first.hash);
-    assert!(api.join("current/a/b/IFoo.aidl").is_file());
+    assert!(api.join("current/a/b/IFoo.aidl").is_file() && !api.join("current/.hash").exists());
 
     let code = Builder::new().frozen(api.join("2")).unwrap().code().unwrap();
     assert!(code.contains("pub const VERSION: i32 = 2;") && code.contains(&second.hash), "{code}");
