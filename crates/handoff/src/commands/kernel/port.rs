@@ -234,3 +234,30 @@ impl fmt::Display for Ported {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_was_built_in_keeps_its_configuration() {
+        let area = tempfile::tempdir().expect("a folder");
+        let options = Options {
+            series: String::new(),
+            onto: area.path().to_owned(),
+            source: None,
+            with_prerequisites: false,
+            build_each: None,
+            dry_run: false,
+            no_markers: false,
+            confidence: 0.5,
+            strip: 1,
+        };
+        let of = |folder: &Path| format!("{:?}", options.build_in(folder).expect("a build"));
+        let fresh = of(area.path());
+        assert!(fresh.contains("base: Tiny") && fresh.contains("CONFIG_ANDROID_BINDERFS"), "{fresh}");
+        std::fs::write(area.path().join(".config"), "CONFIG_GCOV_KERNEL=y\n").expect("written");
+        let kept = of(area.path());
+        assert!(kept.contains("base: File(") && !kept.contains("CONFIG_ANDROID_BINDERFS"), "{kept}");
+    }
+}
