@@ -26,6 +26,8 @@ pub mod engine;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
+mod folder;
+#[cfg(not(loom))]
 pub mod frames;
 #[cfg(all(any(test, feature = "fuzzing"), not(loom)))]
 #[doc(hidden)]

@@ -1,7 +1,5 @@
 //! A process's place in the world of objects: its engine, and the way to the service manager.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -10,6 +8,7 @@ use handoff_placement::policy::client::Notice;
 use crate::binder::{BinderEngine, find_device};
 use crate::domain::Domain;
 use crate::engine::{Engine, EngineKind, EngineStats};
+use crate::folder::Folder;
 use crate::object::Binder;
 use crate::servicemanager::{Connection, Manager, Policy, ServiceManager, Serving, SocketAccess};
 use crate::shm::ShmEngine;
@@ -200,7 +199,7 @@ impl Runtime {
         let folder = Folder::new()?;
         let manager = Manager::new(Policy::open());
         let embedded = manager.binder();
-        let serving = manager.serve(&folder.0.join("servicemanager.sock"), SocketAccess::Owner)?;
+        let serving = manager.serve(&folder.path().join("servicemanager.sock"), SocketAccess::Owner)?;
         let engine = Arc::clone(serving.engine());
         let connection = Connection::new(Arc::clone(&engine), Some(embedded));
         let place = Place { socket: Some(serving.socket().to_owned()), ..Place::default() };
@@ -297,35 +296,6 @@ struct Private {
 impl std::fmt::Debug for Private {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Private")
-    }
-}
-
-/// A folder that only this user can look into, removed with what is in it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        let place = std::env::var_os("XDG_RUNTIME_DIR")
-            .map(PathBuf::from)
-            .filter(|folder| folder.is_dir())
-            .unwrap_or_else(std::env::temp_dir);
-        let mut number = [0; 8];
-        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| Error::io("cannot get random numbers", error))?;
-        let folder = place.join(format!("handoff-{:016x}", u64::from_ne_bytes(number)));
-        // Fails where it exists already, a link of somebody else's included.
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|error| Error::io(format!("cannot make the folder {}", folder.display()), error))?;
-        Ok(Folder(folder))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed stays behind in a folder that is cleared at the next boot.
-        drop(std::fs::remove_dir_all(&self.0));
     }
 }
 
