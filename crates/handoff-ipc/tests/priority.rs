@@ -43,21 +43,6 @@ fn world(role: &str) -> World {
     World { _place: place, _server: server, root }
 }
 
-fn served_at(root: &Binder) -> String {
-    root.call(PRIORITY, |_| Ok(()), |r| r.read()).unwrap()
-}
-
-/// What a call is served at when a fresh thread of that priority makes it.
-fn served_for(root: &Binder, caller: Priority) -> String {
-    let root = root.clone();
-    std::thread::spawn(move || {
-        caller.apply(Tid::current()).unwrap();
-        served_at(&root)
-    })
-    .join()
-    .unwrap()
-}
-
 #[test]
 fn policy_priority_and_nice_are_inherited() {
     require!(require_realtime());

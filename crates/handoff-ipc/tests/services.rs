@@ -17,7 +17,8 @@ use handoff_ipc::servicemanager::{
     Domain, DumpPriority, Manager, NamePattern, Policy, Principal, Range, Rule, ServiceOptions, SocketAccess,
 };
 use handoff_ipc::{Binder, Error, ExceptionCode, Runtime};
-use handoff_testkit::{require, require_root};
+use handoff_placement::Priority;
+use handoff_testkit::{require, require_realtime, require_root};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -43,6 +44,13 @@ fn role_main() {
         "service" => {
             let runtime = connect(&socket);
             runtime.services().add(argument, everything(), ServiceOptions::hardware()).unwrap();
+            ready_and_wait();
+        }
+        // Serves in a domain, under the domain's own name.
+        "service-of" => {
+            let runtime = connect(&socket);
+            let domain = argument.parse().unwrap();
+            runtime.services().add(argument, everything(), ServiceOptions::of(domain)).unwrap();
             ready_and_wait();
         }
         // Says what another user may do, one result a line.
@@ -138,6 +146,22 @@ fn services_are_found_from_other_processes_and_vanish_with_theirs() {
     eventually("the name is free", || services.list().unwrap().iter().all(|info| info.name != "echo"));
     assert_eq!(services.check("echo").unwrap(), None);
     assert!(matches!(services.process_of("echo"), Err(Error::NoSuchService(_))));
+}
+
+#[test]
+fn the_domain_says_what_callers_lend() {
+    require!(require_realtime());
+    let place = Place::new();
+    let _manager = Peer::start("manager", &place.socket());
+    let runtime = connect(&place.socket());
+    for domain in Domain::ALL {
+        let _peer = Peer::start(&format!("service-of {domain}"), &place.socket());
+        let found = runtime.services().get(domain.name()).unwrap();
+        let realtime = if domain == Domain::Hardware { Priority::fifo(5) } else { Priority::other(0) };
+        assert_eq!(served_for(&found, Priority::fifo(5)), realtime.to_string(), "{domain}");
+        let nice = Priority::other(-7);
+        assert_eq!(served_for(&found, nice), nice.to_string(), "{domain}: every domain lends the nice value");
+    }
 }
 
 #[test]

@@ -306,3 +306,19 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
     panic!("never happened: {what}");
 }
+
+/// The priority that a call is served at.
+pub fn served_at(root: &Binder) -> String {
+    root.call(PRIORITY, |_| Ok(()), |r| r.read()).unwrap()
+}
+
+/// What a call is served at when a fresh thread of that priority makes it.
+pub fn served_for(root: &Binder, caller: handoff_placement::Priority) -> String {
+    let root = root.clone();
+    std::thread::spawn(move || {
+        caller.apply(handoff_placement::Tid::current()).unwrap();
+        served_at(&root)
+    })
+    .join()
+    .unwrap()
+}
