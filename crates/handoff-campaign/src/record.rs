@@ -365,6 +365,7 @@ fn cut_torn(path: &Path) -> Result<()> {
 mod tests {
     use super::*;
     use handoff_lab::experiment::ArmId;
+    use handoff_lab::experiment::result::Sample;
 
     fn round(number: usize) -> RoundRecord {
         RoundRecord { number, order: ArmId::ALL.to_vec(), samples: std::collections::BTreeMap::new() }
@@ -407,6 +408,24 @@ mod tests {
         assert!(matches!(claim.keep(&round(4)), Err(CampaignError::Contradiction { round: 4 })));
         assert!(claim.keep(&round(0)).is_err());
         assert_eq!(record.rounds().expect("read"), [round(1), round(2)]);
+    }
+
+    #[test]
+    fn a_round_with_any_number_is_the_same_when_it_is_told_again() {
+        let mut random = handoff_lab::stats::random::Random::new(3);
+        let mut told = round(1);
+        // The first is read as its neighbour by a parser that only comes near.
+        let numbers = std::iter::once(0.999_866_255_512_736_7).chain((0..500).map(|_| random.unit() * 3.0));
+        let values = numbers.enumerate().map(|(index, value)| (format!("metric-{index}"), value)).collect();
+        let sample = Sample { values, proofs: std::collections::BTreeMap::new(), flags: Vec::new() };
+        told.samples.insert(ArmId::A, sample);
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = record(folder.path());
+        assert!(record.claim().expect("possible").expect("free").keep(&told).expect("kept"));
+        assert_eq!(record.rounds().expect("read"), [told.clone()]);
+        // As a worker that was started anew hears it.
+        let mut claim = record.claim().expect("possible").expect("free");
+        assert!(!claim.keep(&told).expect("the same"), "it is known");
     }
 
     #[test]
