@@ -58,6 +58,11 @@ const NEEDS: &[Need] = &[
     Need { program: "slurmctld", package: "slurmctld", for_what: "campaigns on Slurm" },
     Need { program: "slurmd", package: "slurmd", for_what: "campaigns on Slurm" },
     Need { program: "sbatch", package: "slurm-client", for_what: "campaigns on Slurm" },
+    Need {
+        program: "/usr/lib/python3/dist-packages/lava_common/schemas/__init__.py",
+        package: "lava-common",
+        for_what: "jobs for LAVA by its own schema",
+    },
     Need { program: "munged", package: "munge", for_what: "campaigns on Slurm" },
     Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },
     Need {

@@ -12,11 +12,12 @@
 //! 6. [`local`], [`slurm`]: who starts [`work`], on what;
 //! 7. [`mod@collect`] and [`mod@report`]: results into the lab's store, and devices combined as blocks.
 //!
-//! [`mod@simulate`] tells from recorded noise what a campaign on far more devices would take and find.
+//! [`export`] writes a campaign for schedulers that other labs have; [`mod@simulate`] tells from recorded noise what a campaign on far more devices would take and find.
 
 pub mod collect;
 pub mod device;
 mod error;
+pub mod export;
 pub mod file;
 pub mod local;
 pub mod plan;

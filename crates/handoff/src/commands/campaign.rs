@@ -1,6 +1,7 @@
 //! `handoff campaign`: experiments on many devices, and what they say together.
 
 mod collect;
+mod export;
 mod plan;
 mod report;
 mod simulate;
@@ -25,6 +26,7 @@ Examples:
   handoff campaign submit rack.toml --engine slurm    leave it to Slurm
   handoff campaign status rack.toml
   handoff campaign report rack.toml                   devices combined, and those that disagree
+  handoff campaign export rack.toml --as lava --to jobs
   handoff campaign simulate rack.toml --devices 10000 --workers 200 --noise noise.jsonl";
 
 /// Carry experiments out on many devices, and combine what they say.
@@ -42,6 +44,8 @@ enum Which {
     /// Carry a task out on its device: the end that runs there
     #[command(hide = true)]
     Device(work::Device),
+    /// Write it for LAVA or tradefed
+    Export(export::Export),
     /// Print the tasks, and how long they take at most
     Plan(plan::Plan),
     /// Combine the devices, and show those that disagree
@@ -62,6 +66,7 @@ impl Options {
         match &self.which {
             Which::Collect(options) => options.run(output),
             Which::Device(options) => options.run(),
+            Which::Export(options) => options.run(output),
             Which::Plan(options) => options.run(output),
             Which::Report(options) => options.run(output),
             Which::Simulate(options) => options.run(output),

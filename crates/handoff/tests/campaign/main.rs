@@ -1,6 +1,7 @@
 //! Campaigns whatever is killed in the middle: 40 tasks on the engine `local` and on a real Slurm, and smaller
 //! ones behind ssh and in guests. They are one program, so that the short ones run while Slurm waits.
 
+mod export;
 mod links;
 mod rack;
 
