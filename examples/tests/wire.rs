@@ -4,18 +4,16 @@
 use handoff_examples::interfaces::sample::everything::{Color, Point, Shape};
 use handoff_examples::interfaces::vendor::sample::benchmark::{SampleMessage, v1_0};
 use handoff_ipc::Result;
-use handoff_ipc::parcel::{Parcelable, Reader, SharedBytes, Writer};
+use handoff_ipc::parcel::{Parcel, Parcelable, Writer};
 
 fn written(write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut writer = Writer::growing(&mut bytes);
-    write(&mut writer).unwrap();
-    drop(writer.finish());
-    bytes
+    let mut parcel = Parcel::new();
+    parcel.write(write).unwrap();
+    parcel.into_bytes()
 }
 
 fn read<T: Parcelable>(bytes: &[u8]) -> Result<T> {
-    Reader::new(SharedBytes::from_slice(bytes)).read()
+    Parcel::from_bytes(bytes.to_vec()).read(|from| from.read())
 }
 
 #[test]
@@ -55,9 +53,9 @@ fn versions_read_each_other() {
         })?;
         to.write(&77i32)
     });
-    let mut reader = Reader::new(SharedBytes::from_slice(&newer));
-    assert_eq!(reader.read::<Point>().unwrap(), Point { x: 1, y: 2 });
-    assert_eq!(reader.read::<i32>().unwrap(), 77);
+    let mut parcel = Parcel::from_bytes(newer);
+    assert_eq!(parcel.read(|from| from.read::<Point>()).unwrap(), Point { x: 1, y: 2 });
+    assert_eq!(parcel.read(|from| from.read::<i32>()).unwrap(), 77);
     // An older one has a field less, which keeps its default; none at all keeps every one.
     assert_eq!(read::<Point>(&[1, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0]).unwrap(), Point { x: 9, y: 0 });
     assert_eq!(read::<Point>(&[1, 0, 0, 0, 4, 0, 0, 0]).unwrap(), Point { x: -3, y: 0 });

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use common::*;
-use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::{
     AsyncService, Binder, Call, CallOptions, Code, Error, ExceptionCode, Handling, Result, Status,
@@ -135,21 +134,6 @@ fn role_main() {
     }
 }
 
-struct World {
-    place: Place,
-    server: Peer,
-    engine: Arc<dyn Engine>,
-    root: Binder,
-}
-
-fn world(role: &str) -> World {
-    let place = Place::new();
-    let server = Peer::start(role, &place.socket());
-    let engine = engine(&place.socket());
-    let root = engine.context_object().unwrap();
-    World { place, server, engine, root }
-}
-
 fn wait(gate: &Binder, value: i32) -> impl Future<Output = Result<i32>> + Send + 'static {
     gate.call_async(WAIT, move |w| w.write(&value), |r| r.read())
 }
@@ -200,7 +184,7 @@ fn two_hundred_calls_at_once_take_no_thread_on_either_side() {
 
 #[test]
 fn more_calls_than_may_be_outstanding_wait_for_their_turn() {
-    let w = world("threads");
+    let w = World::of("threads");
     one_thread().block_on(async {
         let calls: Vec<_> = (0..1500u32)
             .map(|n| {
@@ -221,7 +205,7 @@ fn more_calls_than_may_be_outstanding_wait_for_their_turn() {
 
 #[test]
 fn a_call_that_is_dropped_is_served_and_its_slot_serves_again() {
-    let w = world("tasks");
+    let w = World::of("tasks");
     let runtime = one_thread();
     runtime.block_on(async {
         let mut mapped = 0;
@@ -256,7 +240,7 @@ async fn wait_and_let_go(gate: &Binder, value: i32) -> i32 {
 
 #[test]
 fn a_late_reply_gives_back_what_it_brought() {
-    let w = world("tasks");
+    let w = World::of("tasks");
     one_thread().block_on(async {
         let give_back = |text: &str| {
             let text = text.to_owned();
@@ -286,7 +270,7 @@ fn a_late_reply_gives_back_what_it_brought() {
 
 #[test]
 fn a_late_reply_to_a_thread_gives_back_what_it_brought() {
-    let w = world("tasks");
+    let w = World::of("tasks");
     for _ in 0..5 {
         let late = w.root.call_with(
             CallOptions::within(Duration::from_millis(20)),
@@ -310,7 +294,7 @@ fn a_late_reply_to_a_thread_gives_back_what_it_brought() {
 
 #[test]
 fn a_deadline_ends_a_call_and_the_next_one_works() {
-    let w = world("tasks");
+    let w = World::of("tasks");
     one_thread().block_on(async {
         let options = CallOptions::within(Duration::from_millis(30));
         let late = w.root.call_async_with(options, WAIT, |w| w.write(&1), |r| r.read::<i32>()).await;
@@ -324,7 +308,7 @@ fn a_deadline_ends_a_call_and_the_next_one_works() {
 #[test]
 fn the_end_of_a_peer_ends_every_call_with_the_dead_object_error() {
     for server in ["tasks", "threads"] {
-        let mut w = world(server);
+        let mut w = World::of(server);
         one_thread().block_on(async {
             let code = if server == "tasks" { WAIT } else { SLEEP_MS };
             let calls: Vec<_> = (0..600)
@@ -344,7 +328,7 @@ fn the_end_of_a_peer_ends_every_call_with_the_dead_object_error() {
 
 #[test]
 fn exceptions_panics_and_unknown_codes_reach_the_caller() {
-    let w = world("tasks");
+    let w = World::of("tasks");
     one_thread().block_on(async {
         let call = |code| w.root.call_async(code, |_| Ok(()), |_| Ok(()));
         assert!(is_specific(&call(FAIL).await.unwrap_err(), 42));

@@ -32,19 +32,8 @@ fn role_main() {
     }
 }
 
-struct World {
-    place: Place,
-    server: Peer,
-    engine: Arc<dyn Engine>,
-    root: Binder,
-}
-
 fn world() -> World {
-    let place = Place::new();
-    let server = Peer::start("server", &place.socket());
-    let engine = engine(&place.socket());
-    let root = engine.context_object().unwrap();
-    World { place, server, engine, root }
+    World::of("server")
 }
 
 #[test]

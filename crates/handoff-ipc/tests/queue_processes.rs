@@ -7,14 +7,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Peer, Place, Random, engine, ready_and_wait, role, serve};
-use handoff_ipc::engine::Engine;
+use common::{Random, World, ready_and_wait, role, serve};
 use handoff_ipc::parcel::{Reader as ParcelReader, Writer as ParcelWriter};
 use handoff_ipc::queue::{
     Blocking, Builder, Descriptor, EventFlag, MessageQueue, QueueError, Reader, Synchronized, Unsynchronized,
     Writer,
 };
-use handoff_ipc::{Binder, Call, Code, Error, Result, Service, SharedMemory};
+use handoff_ipc::{Call, Code, Error, Result, Service, SharedMemory};
 
 const ATTACH_SYNC: Code = 1;
 const ATTACH_UNSYNC: Code = 2;
@@ -200,22 +199,11 @@ fn role_main() {
     ready_and_wait();
 }
 
-/// A queue of which the other process has both ends as well.
-struct World {
-    _server: Peer,
-    _engine: Arc<dyn Engine>,
-    _place: Place,
-    root: Binder,
-}
-
 fn world() -> World {
-    let place = Place::new();
-    let server = Peer::start("server", &place.socket());
-    let engine = engine(&place.socket());
-    let root = engine.context_object().unwrap();
-    World { _server: server, _engine: engine, _place: place, root }
+    World::of("server")
 }
 
+/// Queues of which the other process has both ends as well.
 impl World {
     fn sync(&self, queue: &MessageQueue<u16, Synchronized>, flag: Option<SharedMemory>) -> SyncEnds {
         let (descriptor, flag) = (queue.descriptor().unwrap(), flag.map(Flag));

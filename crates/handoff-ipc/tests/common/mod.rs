@@ -322,3 +322,22 @@ pub fn served_for(root: &Binder, caller: handoff_placement::Priority) -> String 
     .join()
     .unwrap()
 }
+
+/// A server in a process of its own, and this process's connection to it.
+pub struct World {
+    pub place: Place,
+    pub server: Peer,
+    pub engine: Arc<dyn Engine>,
+    /// What the server has for those who come.
+    pub root: Binder,
+}
+
+impl World {
+    pub fn of(role: &str) -> Self {
+        let place = Place::new();
+        let server = Peer::start(role, &place.socket());
+        let engine = engine(&place.socket());
+        let root = engine.context_object().unwrap();
+        World { place, server, engine, root }
+    }
+}
