@@ -9,6 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use handoff_lab::clock::seconds_of;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::simulate::{Recording, Trials};
 use handoff_lab::stats::combine::Block;
@@ -69,40 +70,66 @@ pub struct Outcome {
     pub smallest_alone: f64,
     /// The same for all devices together.
     pub smallest_together: f64,
-    /// Mean time of a task in the model, and in what was carried out of this campaign, in seconds.
+    /// Mean time of a task, in seconds.
     pub task_seconds: f64,
-    /// The latter; none if nothing was.
-    pub real_task_seconds: Option<f64>,
+    /// What was carried out of this campaign, to compare with; none if nothing was.
+    pub real: Option<Carried>,
 }
 
 /// What is known of a campaign from tasks that were carried out.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Carried {
+    /// Tasks that have a result.
+    pub tasks: usize,
+    /// Rounds of all of them.
+    pub rounds: usize,
+    /// From the start of the first to the end of the last, in seconds: exact to a second.
+    pub wall_seconds: f64,
     /// Mean time of a run of an arm, with everything around it, in seconds.
     pub run_seconds: f64,
-    /// Mean time of a task, in seconds.
+    /// Mean time of a task, without reaching its device, in seconds.
     pub task_seconds: f64,
 }
 
-/// What the results of a campaign tell of its times; none without a result.
+/// What the results of a campaign tell of its times; none without the result of a task that was carried out
+/// in one go.
 ///
 /// # Errors
 ///
 /// If a record cannot be read.
 pub fn carried(plan: &Plan, folder: &Folder) -> Result<Option<Carried>> {
-    let (mut tasks, mut runs, mut seconds) = (0_usize, 0_usize, 0.0);
+    let (mut tasks, mut rounds) = (0, 0);
+    let (mut whole, mut runs, mut seconds) = (0_usize, 0_usize, 0.0);
+    let (mut begin, mut end) = (f64::INFINITY, 0.0_f64);
     for task in &plan.tasks {
-        // One that was gone on with has only its last part in its time.
         let record = folder.task(*task);
-        let whole = record.notes()?.iter().filter(|note| note.started).count() == 1;
-        if let Some(result) = record.result()?.filter(|_| whole) {
-            tasks += 1;
+        let Some(result) = record.result()? else { continue };
+        tasks += 1;
+        rounds += result.rounds.len();
+        let notes = record.notes()?;
+        let starts: Vec<f64> = notes
+            .iter()
+            .filter(|note| note.started)
+            .filter_map(|note| Some(seconds_of(&note.at)? as f64))
+            .collect();
+        if let (Some(first), Some(last)) = (starts.first(), starts.last()) {
+            begin = begin.min(*first);
+            end = end.max(last + result.seconds);
+        }
+        // One that was gone on with has only its last part in its time.
+        if starts.len() == 1 {
+            whole += 1;
             runs += 3 * result.rounds.len() + warm_up(&plan.points[task.point].text);
             seconds += result.seconds;
         }
     }
-    Ok((tasks > 0)
-        .then(|| Carried { run_seconds: seconds / runs as f64, task_seconds: seconds / tasks as f64 }))
+    Ok((whole > 0).then(|| Carried {
+        tasks,
+        rounds,
+        wall_seconds: end - begin,
+        run_seconds: seconds / runs as f64,
+        task_seconds: seconds / whole as f64,
+    }))
 }
 
 /// Runs of an experiment's warm-up.
@@ -173,7 +200,7 @@ pub fn simulate(
         smallest_alone: (error * REACH).exp_m1(),
         smallest_together: together,
         task_seconds: busy / all,
-        real_task_seconds: real.map(|real| real.task_seconds),
+        real,
         question: question.clone(),
     })
 }

@@ -110,7 +110,26 @@ fn on_slurm() -> Rack {
     assert_eq!(rack.json("collect")["new"], TASKS);
     assert_eq!(rack.json("collect")["new"], 0);
     assert_eq!(rack.collected(), TASKS);
+    is_as_simulated(&rack);
     rack
+}
+
+/// Compares a campaign on eight nodes with what the model says of it from recorded noise.
+fn is_as_simulated(rack: &Rack) {
+    let noise = concat!(env!("CARGO_MANIFEST_DIR"), "/../handoff-lab/tests/data/aa_noise.jsonl");
+    let arguments = ["--noise", noise, "--metric", "hb", "--connect-seconds", "0"];
+    let told = rack.command("simulate").args(arguments).output().expect("handoff runs");
+    eprintln!("{}", text(&told));
+    let output =
+        rack.command("simulate").args(arguments).args(["--format", "json"]).output().expect("handoff runs");
+    let model: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let real = &model["real"];
+    assert_eq!((&model["tasks"], &real["tasks"]), (&TASKS.into(), &TASKS.into()), "{model:#}");
+    assert_eq!(model["rounds"].as_f64(), Some((TASKS * ROUNDS) as f64), "{model:#}");
+    assert_eq!(real["rounds"], TASKS * ROUNDS, "{model:#}");
+    // No daemon is killed in the model; starts are known to a second.
+    let (least, real) = (model["wall_seconds"][0].as_f64(), real["wall_seconds"].as_f64());
+    assert!(least.zip(real).is_some_and(|(least, real)| least <= real + 2.0), "{model:#}");
 }
 
 #[test]

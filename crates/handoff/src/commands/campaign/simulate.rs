@@ -120,12 +120,6 @@ impl fmt::Display for Page {
             ("time of all devices", people(self.0.busy_seconds)),
             ("time of a task", format!("{:.1} s", self.0.task_seconds)),
             (
-                "  as it was carried out",
-                self.0
-                    .real_task_seconds
-                    .map_or_else(|| "-".to_owned(), |real| format!("{real:.1} s, without connections")),
-            ),
-            (
                 "true difference",
                 format!(
                     "{:+.2}%, +-{:.2}% between devices",
@@ -138,6 +132,21 @@ impl fmt::Display for Page {
             ("smallest that all find", format!("{:.3}%", self.0.smallest_together * 100.0)),
         ] {
             writeln!(f, "  {what:<24} {value}")?;
+        }
+        if let Some(real) = &self.0.real {
+            writeln!(
+                f,
+                "\n{heading}As it was carried out{heading:#}: {} tasks in {}\n",
+                real.tasks,
+                people(real.wall_seconds)
+            )?;
+            for (what, value) in [
+                ("rounds of a task", format!("{:.1}", real.rounds as f64 / real.tasks as f64)),
+                ("rounds in all", real.rounds.to_string()),
+                ("time of a task", format!("{:.1} s, without connections", real.task_seconds)),
+            ] {
+                writeln!(f, "  {what:<24} {value}")?;
+            }
         }
         write!(f, "\nA model: devices of one speed, and no noise that was not recorded.")
     }
