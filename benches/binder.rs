@@ -3,6 +3,9 @@
 //! `cargo xtask bench binder` runs it; without `--rows FILE` it measures a few rounds and prints them. Both
 //! run in one guest, on one CPU, batch by batch in an order of its own each round: `binder/raw.c` is the
 //! floor, `driver_ping_pong` of `handoff-ipc` the calls.
+//!
+//! A boot is one figure: from one to the next a subject's times differ by up to a third, each subject's for
+//! itself, while those within a boot agree to a hundredth. Many rounds of one boot are sure of the wrong thing.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,12 +15,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use handoff_kernel::guest::{Acceleration, Guest, GuestCommand};
 use handoff_lab::interleave::{Interleave, Subject, SubjectError};
+use handoff_lab::stats::describe::median;
 
-/// Rounds of figures that are kept.
-const ROUNDS: usize = 30;
-/// Rounds of a look: the fewest that have a 95% interval.
+/// Boots for figures that are kept.
+const BOOTS: usize = 20;
+/// Boots for a look: the fewest that have a 95% interval.
 const LOOK: usize = 6;
-/// Rounds that are measured and not counted.
+/// Rounds of each boot, whose median is its figure.
+const ROUNDS: usize = 7;
+/// Rounds of each boot that are measured and not counted.
 const WARM_UP: usize = 2;
 /// Calls of one batch.
 const CALLS: usize = 200;
@@ -35,12 +41,12 @@ fn main() -> ExitCode {
 }
 
 fn measure(file: Option<PathBuf>) -> Result<()> {
-    let rounds = if file.is_some() { ROUNDS } else { LOOK };
-    let mut measured = in_a_guest(rounds + WARM_UP)?;
+    let boots = if file.is_some() { BOOTS } else { LOOK };
+    let mut measured = in_guests(boots)?;
     let mut subject = |name: &'static str| -> Result<Subject<'static>> {
         let medians = measured.remove(name).with_context(|| format!("the guest measured no {name:?}"))?;
         let mut medians = medians.into_iter();
-        // The guest took the turns already.
+        // The guests took the turns already.
         Ok(Subject::new(name, move || medians.next().ok_or_else(|| SubjectError::from("no more rounds"))))
     };
     let subjects = vec![
@@ -59,7 +65,7 @@ fn measure(file: Option<PathBuf>) -> Result<()> {
             .called("Binder driver in a guest, one CPU, 64 KiB taken from where they are")
             .goal(1.15, None),
     ];
-    let interleave = Interleave { rounds, warm_up: WARM_UP, ..Interleave::default() };
+    let interleave = Interleave { rounds: boots, warm_up: 0, ..Interleave::default() };
     let outcome = interleave.run(subjects, &mut |_| ())?;
     let rows = serde_json::to_string_pretty(&outcome.rows(0.95))?;
     match file {
@@ -71,19 +77,32 @@ fn measure(file: Option<PathBuf>) -> Result<()> {
     }
 }
 
-/// Each subject's median of each round, in nanoseconds.
-fn in_a_guest(rounds: usize) -> Result<HashMap<String, Vec<f64>>> {
+/// Each subject's figure of each boot, in nanoseconds.
+fn in_guests(boots: usize) -> Result<HashMap<String, Vec<f64>>> {
     let folder = tempfile::tempdir()?;
     let raw = folder.path().join("raw");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("binder/raw.c");
     let compiled = Command::new("cc").args(["-O2", "-static", "-o"]).arg(&raw).arg(&source).status();
     ensure!(compiled.context("no C compiler")?.success(), "{} does not compile", source.display());
+    let calls = ping_pong()?;
+    let mut measured: HashMap<String, Vec<f64>> = HashMap::new();
+    for boot in 1..=boots {
+        eprintln!("boot {boot} of {boots}");
+        for (name, rounds) in in_a_guest(&raw, &calls)? {
+            measured.entry(name).or_default().push(median(&rounds[WARM_UP.min(rounds.len())..]));
+        }
+    }
+    Ok(measured)
+}
+
+/// Each subject's median of each round of one boot, in nanoseconds.
+fn in_a_guest(raw: &Path, calls: &Path) -> Result<HashMap<String, Vec<f64>>> {
     let mut guest = Guest::builder()
         .acceleration(Acceleration::Tcg)
-        .program(&raw, "/bin/raw")
-        .program(ping_pong()?, "/bin/ping-pong")
+        .program(raw, "/bin/raw")
+        .program(calls, "/bin/ping-pong")
         .boot()?;
-    let script = format!("taskset 1 /bin/ping-pong /bin/raw {rounds} {CALLS}");
+    let script = format!("taskset 1 /bin/ping-pong /bin/raw {} {CALLS}", ROUNDS + WARM_UP);
     let output = guest.run(&GuestCommand::shell(script).timeout(Duration::from_secs(900)))?;
     guest.shutdown();
     if !output.success() {
