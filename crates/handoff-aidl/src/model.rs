@@ -36,6 +36,23 @@ impl Model {
         &self.defs[id.0]
     }
 
+    /// Whether a value of a type can be made without being told which.
+    pub fn has_default(&self, ty: &Type) -> bool {
+        if ty.nullable {
+            return true;
+        }
+        match &ty.kind {
+            TypeKind::Binder
+            | TypeKind::FileDescriptor
+            | TypeKind::BareFileDescriptor
+            | TypeKind::Memory
+            | TypeKind::Queue { .. } => false,
+            TypeKind::Named(id, _) => !matches!(self.def(*id).kind, DefKind::Interface(_)),
+            TypeKind::Fixed(item, _) => self.has_default(item),
+            _ => true,
+        }
+    }
+
     /// The definition of a full name, such as `a.b.IFoo` or `a.b@1.0::IFoo`.
     pub fn find(&self, name: &str) -> Option<&Def> {
         self.names.get(name).map(|id| self.def(*id))

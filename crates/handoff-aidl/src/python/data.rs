@@ -68,7 +68,7 @@ impl Generator<'_> {
             };
             let mut annotation = self.annotation(&field.ty, &shadowed);
             let mut codec = self.codec(&field.ty);
-            if !self.has_default(&field.ty) {
+            if !self.model.has_default(&field.ty) {
                 annotation = format!("_typing.Optional[{annotation}]");
                 let what = names::text(&format!("{}.{}", def.name.last(), field.name));
                 codec = format!("_aidl.required({what}, {codec})");
@@ -108,7 +108,7 @@ impl Generator<'_> {
             let _ = writeln!(code, "        return cls(\"{member}\", value)");
             let codec = self.codec(&field.ty);
             // The first one is there before it was set.
-            let codec = if self.has_default(&field.ty) {
+            let codec = if self.model.has_default(&field.ty) {
                 codec
             } else {
                 let what = names::text(&format!("{}.{}", def.name.last(), field.name));

@@ -109,26 +109,9 @@ impl Generator<'_> {
         if ty.nullable { format!("_aidl.nullable({plain})") } else { plain }
     }
 
-    /// Whether a value can be made without being told which.
-    pub(super) fn has_default(&self, ty: &Type) -> bool {
-        if ty.nullable {
-            return true;
-        }
-        match &ty.kind {
-            TypeKind::Binder
-            | TypeKind::FileDescriptor
-            | TypeKind::BareFileDescriptor
-            | TypeKind::Memory
-            | TypeKind::Queue { .. } => false,
-            TypeKind::Named(id, _) => !matches!(self.model.def(*id).kind, DefKind::Interface(_)),
-            TypeKind::Fixed(item, _) => self.has_default(item),
-            _ => true,
-        }
-    }
-
     /// What a field is without being set.
     pub(super) fn default(&self, ty: &Type) -> String {
-        if ty.nullable || !self.has_default(ty) {
+        if ty.nullable || !self.model.has_default(ty) {
             return "None".to_owned();
         }
         match &ty.kind {

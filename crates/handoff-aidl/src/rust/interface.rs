@@ -296,7 +296,7 @@ impl Generator<'_> {
                 Direction::In => {
                     let _ = writeln!(writes, "{}", self.write_borrowed(&parameter.ty, &name));
                 }
-                Direction::InOut if !self.has_default(&parameter.ty) => {
+                Direction::InOut if !self.model.has_default(&parameter.ty) => {
                     let _ = writeln!(writes, "to.write_required({name}.as_ref(), {:?})?;", parameter.name);
                 }
                 Direction::InOut => {
@@ -315,7 +315,7 @@ impl Generator<'_> {
                 },
             }
             if parameter.direction != Direction::In {
-                coming_back.push((name, self.has_default(&parameter.ty)));
+                coming_back.push((name, self.model.has_default(&parameter.ty)));
             }
         }
         let write = match writes.is_empty() {
@@ -448,7 +448,7 @@ impl Generator<'_> {
                 Direction::In => arguments.push(self.lend(&parameter.ty, &name)),
                 _ => {
                     arguments.push(format!("&mut {name}"));
-                    if self.has_default(&parameter.ty) {
+                    if self.model.has_default(&parameter.ty) {
                         let _ = writeln!(replies, "reply.write(&{name})?;");
                     } else {
                         let _ = writeln!(
@@ -475,13 +475,13 @@ impl Generator<'_> {
         let ty = &parameter.ty;
         match parameter.direction {
             Direction::In => format!("let {name}: {} = data.read()?;", self.owned(scope, ty)),
-            Direction::InOut if !self.has_default(ty) => {
+            Direction::InOut if !self.model.has_default(ty) => {
                 format!("let mut {name}: {} = Some(data.read()?);", self.field(scope, ty))
             }
             Direction::InOut => format!("let mut {name}: {} = data.read()?;", self.owned(scope, ty)),
             Direction::Out => match &ty.kind {
                 TypeKind::Array(item) => {
-                    let make = if self.has_default(item) || ty.nullable {
+                    let make = if self.model.has_default(item) || ty.nullable {
                         if ty.nullable { "data.read_nullable_room()?" } else { "data.read_room()?" }
                     } else {
                         // Nothing stands for an item that is not there yet: the service adds them.

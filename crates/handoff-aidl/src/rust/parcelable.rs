@@ -19,7 +19,7 @@ impl Generator<'_> {
             self.error(diagnostic);
         }
         for field in fields {
-            if matches!(&field.ty.kind, TypeKind::Fixed(..)) && !self.has_default(&field.ty) {
+            if matches!(&field.ty.kind, TypeKind::Fixed(..)) && !self.model.has_default(&field.ty) {
                 let diagnostic =
                     Diagnostic::error(field.span, "an array of a fixed size needs items with a default")
                         .help("use an array without a size");
@@ -102,7 +102,7 @@ impl Generator<'_> {
         let (mut writes, mut reads) = (String::new(), String::new());
         for field in fields {
             let member = snake(&field.name);
-            if self.has_default(&field.ty) {
+            if self.model.has_default(&field.ty) {
                 let _ = writeln!(writes, "to.write(&self.{member})?;");
                 let _ = writeln!(reads, "if from.remaining() > 0 {{ value.{member} = from.read()?; }}");
             } else {
@@ -165,7 +165,7 @@ impl Generator<'_> {
         let (mut writes, mut reads) = (String::new(), String::new());
         for (index, field) in fields.iter().enumerate() {
             let variant = camel(&field.name);
-            let optional = index == 0 && !self.has_default(&field.ty);
+            let optional = index == 0 && !self.model.has_default(&field.ty);
             let (write, read) = if optional {
                 let what = format!("{}.{}", def.name.last(), field.name);
                 (format!("to.write_required(value.as_ref(), {what:?})"), "Some(from.read()?)")

@@ -73,7 +73,7 @@ impl Generator<'_> {
     /// An expression for what a type is without being set.
     pub(super) fn default_of(&self, ty: &Type) -> String {
         match &ty.kind {
-            TypeKind::Fixed(item, _) if !ty.nullable && self.has_default(ty) => {
+            TypeKind::Fixed(item, _) if !ty.nullable && self.model.has_default(ty) => {
                 format!("::std::array::from_fn(|_| {})", self.default_of(item))
             }
             _ => format!("{}::default()", self.std("Default")),

@@ -74,27 +74,10 @@ impl Generator<'_> {
         format!("::handoff_ipc::queue::Descriptor<{item}, ::handoff_ipc::queue::{flavour}>")
     }
 
-    /// Whether a value can be made without being told which.
-    pub(super) fn has_default(&self, ty: &Type) -> bool {
-        if ty.nullable {
-            return true;
-        }
-        match &ty.kind {
-            TypeKind::Binder
-            | TypeKind::FileDescriptor
-            | TypeKind::BareFileDescriptor
-            | TypeKind::Memory
-            | TypeKind::Queue { .. } => false,
-            TypeKind::Named(id, _) => !matches!(self.model.def(*id).kind, DefKind::Interface(_)),
-            TypeKind::Fixed(item, _) => self.has_default(item),
-            _ => true,
-        }
-    }
-
     /// The type of a field: what has no default is there or not until it is set.
     pub(super) fn field(&self, scope: DefId, ty: &Type) -> String {
         let owned = self.owned(scope, ty);
-        if self.has_default(ty) { owned } else { format!("{}<{owned}>", self.std("Option")) }
+        if self.model.has_default(ty) { owned } else { format!("{}<{owned}>", self.std("Option")) }
     }
 
     pub(super) fn passing(&self, ty: &Type) -> Passing {
