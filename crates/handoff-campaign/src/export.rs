@@ -9,7 +9,7 @@
 
 use std::fmt::Write as _;
 
-use handoff_targets::Address;
+use handoff_targets::{Address, quoted};
 use serde::Serialize;
 
 use crate::plan::{Plan, Point, Task};
@@ -94,11 +94,6 @@ fn experiment(index: usize) -> String {
 /// Text as YAML has it: as JSON, of which YAML is a superset.
 fn yaml(text: &str) -> String {
     serde_json::to_string(text).expect("text is JSON")
-}
-
-/// A word of a shell's command.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn seconds(plan: &Plan, point: &Point) -> u64 {

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use handoff_targets::quoted;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CampaignError, Result};
@@ -255,10 +256,6 @@ fn text(path: &Path) -> Result<&str> {
     let wrong =
         || std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no text, and goes into a script");
     path.to_str().ok_or_else(|| CampaignError::io("use", path)(wrong()))
-}
-
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

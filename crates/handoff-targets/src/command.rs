@@ -101,8 +101,9 @@ impl Command {
     }
 }
 
-/// A word that the shell takes as it is.
-pub(crate) fn quoted(word: &str) -> String {
+/// A word that the shell takes as it is, whatever is in it.
+#[must_use]
+pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

@@ -35,7 +35,7 @@ mod ssh;
 mod target;
 
 pub use address::Address;
-pub use command::{Command, Limits};
+pub use command::{Command, Limits, quoted};
 pub use error::{Result, TargetError};
 pub use facts::Facts;
 pub use known::known;

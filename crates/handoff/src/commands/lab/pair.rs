@@ -8,6 +8,7 @@ use handoff_lab::experiment::target::Cgroup;
 use handoff_lab::experiment::task::{Figure, Pick, words};
 use handoff_lab::stats::judge::Direction;
 use handoff_lab::stats::sequential::Stopping;
+use handoff_targets::quoted;
 
 use super::experiment::{Keep, run};
 use super::place::Place;
@@ -154,10 +155,6 @@ impl How {
         };
         self.figure.iter().map(parse).collect()
     }
-}
-
-fn quoted(command: &str) -> String {
-    format!("'{}'", command.replace('\'', r"'\''"))
 }
 
 /// Compare two commands in randomised rounds.
