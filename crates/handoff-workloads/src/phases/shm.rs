@@ -27,14 +27,16 @@ fn points(call: &Stamps, client: &[EnginePoint], server: &[EnginePoint]) -> Resu
         let within = of[start..].iter().take_while(|(_, ns)| *ns <= to);
         within.into_iter().find(|(which, _)| *which == point as u8).map(|(_, ns)| *ns).ok_or(lacking)
     };
-    let posted = find(client, Point::Posted, call.send, call.served_from, "C_POST")?;
+    let posted = find(client, Point::Posted, call.send, call.exit, "C_POST")?;
     let seen = find(server, Point::Seen, call.send, call.served_from, "S_SEEN")?;
     let replied = find(server, Point::Replied, call.served_to, u64::MAX, "S_POST")?;
     let woken_back = find(server, Point::WokenBack, replied, u64::MAX, "S_WAKE")?;
     let woken = find(client, Point::Woken, posted, call.exit, "C_WAKE")?;
     let returned = find(client, Point::Returned, woken, call.received, "C_SEEN")?;
-    // Each side goes on while the other has begun: a wake-up ends after it had its effect.
-    let (woken, woken_back) = (woken.min(seen), woken_back.min(returned));
+    // A side that handed over reads its clock afterwards, and may be held up in between, while the other
+    // goes on: a request was posted, and a wake-up had its effect, by the time when the other side saw it.
+    let (posted, woken) = (posted.min(seen), woken.min(seen));
+    let (replied, woken_back) = (replied.min(returned), woken_back.min(returned));
     Ok(vec![
         call.send,
         posted,
@@ -83,6 +85,17 @@ mod tests {
         let first = &joined.rows[0];
         assert_eq!(first, &[1000, 1010, 1030, 1030, 1040, 1050, 1060, 1070, 1080, 1090, 1100]);
         assert_eq!(joined.rows[1], first.iter().map(|ns| ns + 1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_side_that_is_held_up_after_it_handed_over_does_not_overtake_the_other() {
+        let (mut client, mut server) = engine(1000);
+        // Both read their clocks late: the client when the method ran already, the server when the
+        // client had returned.
+        (client[0].1, client[1].1) = (1047, 1048);
+        (server[1].1, server[2].1) = (5000, 5001);
+        let joined = join(&[call(1000)], &client, &server);
+        assert_eq!(joined.rows, [vec![1000, 1030, 1030, 1030, 1040, 1050, 1080, 1080, 1080, 1090, 1100]]);
     }
 
     #[test]
