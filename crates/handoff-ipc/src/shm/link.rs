@@ -245,26 +245,27 @@ impl Link {
             return Err(Error::Protocol("the peer does not read its control socket".into()));
         }
         backlog.push_back((message, fds));
-        drop(backlog);
+        // Inside of the lock that `flush` ends in: else the poller, done with what was there before, could
+        // take the wish back.
         self.core()?.want_write(self);
         Ok(())
     }
 
-    /// Sends what is kept. True when all of it is out.
-    pub(crate) fn flush(&self) -> bool {
+    /// Sends what is kept. `all_out` runs when nothing is left, before anything more can be kept.
+    pub(crate) fn flush(&self, all_out: impl FnOnce()) {
         let mut backlog = lock(&self.backlog);
         while let Some((message, fds)) = backlog.front() {
             let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
             match socket::send(self.socket(), message, &borrowed) {
                 Ok(true) => drop(backlog.pop_front()),
-                Ok(false) => return false,
+                Ok(false) => return,
                 Err(_) => {
                     self.hang_up();
-                    return true;
+                    break;
                 }
             }
         }
-        true
+        all_out();
     }
 
     /// Closes the connection. The poller sees its end and buries the link.
