@@ -68,6 +68,8 @@ impl Recall for ServerSlot {
             return false;
         }
         self.recalled.store(true, Ordering::Release);
+        // It may be about to sleep: a wake alone would come too early for it.
+        word::rouse(self.slot.word());
         sync::wake(self.slot.word());
         true
     }
@@ -276,6 +278,8 @@ impl ServerSlot {
                 break Next::Serve;
             }
             let left = end.saturating_duration_since(Instant::now());
+            // Said first, then looked whether it is wanted elsewhere: whoever recalls it takes that back.
+            let asleep = word::server_may_sleep(self.slot.word());
             let wanted = self.recalled.load(Ordering::SeqCst) || pool::has_pending();
             if wanted || self.is_dead() || left.is_zero() {
                 if left.is_zero() {
@@ -283,7 +287,7 @@ impl ServerSlot {
                 }
                 break self.leave();
             }
-            if let Some(value) = word::server_may_sleep(self.slot.word()) {
+            if let Some(value) = asleep {
                 sync::wait(self.slot.word(), value, Some(left));
             }
         };

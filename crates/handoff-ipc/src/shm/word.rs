@@ -216,6 +216,14 @@ pub(crate) fn server_may_sleep(word: &AtomicU32) -> Option<u32> {
     }
 }
 
+/// Takes back that the serving thread sleeps: something else than a request wants it. Wake it after this.
+///
+/// The thread looks for whatever that is after it has said that it sleeps, and sleeps only while the
+/// word still says so: one of the two sees the other.
+pub(crate) fn rouse(word: &AtomicU32) {
+    word.fetch_and(!SERVER_SLEEPS, Ordering::AcqRel);
+}
+
 /// Says that no thread looks at the slot any longer. False: a request came first, serve it.
 pub(crate) fn detach(word: &AtomicU32) -> bool {
     for asleep in [SERVER_SLEEPS, 0] {
@@ -308,6 +316,21 @@ mod tests {
         post_reply(&word, true, true);
         assert!(detach(&word));
         assert_eq!(post_request(&word, false), Posted::Ring);
+    }
+
+    #[test]
+    fn a_thread_that_is_roused_looks_and_a_request_stays_as_it_is() {
+        let word = AtomicU32::new(0);
+        post_request(&word, false);
+        rouse(&word);
+        assert_eq!(poll_request(&word), Request::Ready);
+        post_reply(&word, true, false);
+        let asleep = server_may_sleep(&word).unwrap();
+        rouse(&word);
+        assert_ne!(word.load(Ordering::Relaxed), asleep, "the kernel would not let it sleep");
+        assert_eq!(post_request(&word, true), Posted::Seen);
+        rouse(&word);
+        assert_eq!(post_reply(&word, true, true), Owed::Wake, "the caller's sleep is its own");
     }
 
     #[test]
@@ -459,6 +482,36 @@ mod loom_model {
             };
             assert_eq!(call(&slot, 1, false), Some(101));
             assert_eq!(call(&slot, 2, false), Some(102));
+            server.join().unwrap();
+        });
+    }
+
+    /// What `ServerSlot::sleep` and `recall` do.
+    #[test]
+    fn no_recall_is_lost_when_it_comes_while_the_thread_falls_asleep() {
+        loom::model(|| {
+            let slot = slot();
+            post_request(&slot.word, false);
+            let server = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || {
+                    post_reply(&slot.word, true, false);
+                    loop {
+                        let asleep = server_may_sleep(&slot.word);
+                        // Here for `recalled`.
+                        if slot.dead.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        if let Some(value) = asleep {
+                            sync::wait(&slot.word, value, None);
+                        }
+                    }
+                    assert!(detach(&slot.word));
+                })
+            };
+            slot.dead.store(true, Ordering::Relaxed);
+            rouse(&slot.word);
+            sync::wake(&slot.word);
             server.join().unwrap();
         });
     }
