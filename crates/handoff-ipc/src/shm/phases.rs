@@ -52,8 +52,9 @@ pub fn start() {
 
 /// Ends that and gives the stamps, in the order in which they were taken.
 pub fn stop() -> Vec<Stamp> {
+    let mut log = lock(&LOG);
     ON.store(false, Ordering::Relaxed);
-    std::mem::take(&mut *lock(&LOG))
+    std::mem::take(&mut *log)
 }
 
 /// A call passes a point.
@@ -68,7 +69,8 @@ pub(crate) fn pass(point: Point) {
 fn keep(point: Point) {
     let ns = monotonic_ns();
     let mut log = lock(&LOG);
-    if log.len() < MOST {
+    // Looked at again under the lock: a thread that was held up on its way here is too late.
+    if ON.load(Ordering::Relaxed) && log.len() < MOST {
         log.push(Stamp { point, ns });
     }
 }
