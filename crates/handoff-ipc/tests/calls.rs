@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::*;
 use handoff_ipc::engine::Engine;
@@ -27,6 +29,12 @@ fn role_main() {
             let mine = Binder::new(Everything::default());
             root.call(KEEP, |w| w.write(&Some(mine)), |_| Ok(())).unwrap();
             ready_and_wait();
+        }
+        "descriptors" => {
+            let engine = engine(&socket);
+            let root = engine.context_object().unwrap();
+            descriptors_are_closed(&root);
+            std::process::exit(0);
         }
         other => panic!("no such role: {other}"),
     }
@@ -122,9 +130,14 @@ fn descriptors_travel_both_ways() {
         let read: String = w.root.call(READ_FD, |p| p.write(&file), |r| r.read()).unwrap();
         assert_eq!(read, text);
     }
+    alone("descriptors", &w.place.socket());
+}
+
+/// In a process of its own: its descriptors are counted.
+fn descriptors_are_closed(root: &Binder) {
+    assert_eq!(echo(root, b"a slot is there").unwrap(), b"a slot is there");
     let before = open_fds();
-    let fds: Vec<OwnedFd> = w
-        .root
+    let fds: Vec<OwnedFd> = root
         .call(
             MAKE_FD,
             |p| {
@@ -137,16 +150,15 @@ fn descriptors_travel_both_ways() {
     assert_eq!(fds.len(), 130);
     drop(fds);
     // Those that the caller does not read are closed.
-    w.root
-        .call(
-            MAKE_FD,
-            |p| {
-                p.write(&"lost".to_owned())?;
-                p.write(&30)
-            },
-            |_| Ok(()),
-        )
-        .unwrap();
+    root.call(
+        MAKE_FD,
+        |p| {
+            p.write(&"lost".to_owned())?;
+            p.write(&30)
+        },
+        |_| Ok(()),
+    )
+    .unwrap();
     assert_eq!(open_fds(), before);
 }
 
@@ -166,10 +178,15 @@ fn shared_memory_travels_as_a_handle() {
 fn a_call_that_takes_too_long_expires_and_its_reply_is_dropped() {
     let w = world();
     let within = CallOptions::within(Duration::from_millis(60));
-    let begin = Instant::now();
+    // The handler ends when this lets it: the deadline passes before there is any reply.
+    let (mut held, theirs) = UnixStream::pair().unwrap();
+    let theirs = OwnedFd::from(theirs);
+    let error = w.root.call_with(within, HOLD, |p| p.write(&theirs), |_| Ok(())).unwrap_err();
+    assert!(matches!(error, Error::DeadlineExpired(_)), "{error}");
+    held.read_exact(&mut [0]).unwrap();
     let error = w.root.call_with(within, SLEEP_MS, |p| p.write(&400), |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::DeadlineExpired(_)), "{error}");
-    assert!(begin.elapsed() < Duration::from_millis(390), "it did not wait for the reply");
+    drop(held);
     // Others go on meanwhile, and afterwards; none gets the late reply.
     for n in 0..100u32 {
         assert_eq!(echo(&w.root, &n.to_le_bytes()).unwrap(), n.to_le_bytes());
@@ -177,10 +194,10 @@ fn a_call_that_takes_too_long_expires_and_its_reply_is_dropped() {
     }
     let left: i64 = w
         .root
-        .call_with(CallOptions::within(Duration::from_secs(9)), DEADLINE, |_| Ok(()), |r| r.read())
+        .call_with(CallOptions::within(Duration::from_secs(600)), DEADLINE, |_| Ok(()), |r| r.read())
         .unwrap();
     // The driver has no place for it.
-    assert!(on_driver() || (1..=9000).contains(&left), "the service sees the deadline: {left} ms");
+    assert!(on_driver() || (1..=600_000).contains(&left), "the service sees the deadline: {left} ms");
     let none: i64 = w.root.call(DEADLINE, |_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(none, -1);
 }
@@ -341,14 +358,14 @@ fn the_death_of_the_server_is_one_clear_error_at_once() {
     std::thread::sleep(Duration::from_millis(100));
     w.server.kill();
     assert!(matches!(waiting.join().unwrap(), Err(Error::Dead)));
-    (0..5).for_each(|_| told.recv_timeout(Duration::from_secs(10)).unwrap());
+    (0..5).for_each(|_| told.recv_timeout(Duration::from_secs(60)).unwrap());
     assert!(!w.root.is_alive());
     assert!(matches!(echo(&w.root, b"x"), Err(Error::Dead)));
     assert_eq!(died.load(Ordering::SeqCst), 5);
     // A recipient that comes too late hears of it all the same.
     let (tell, told) = mpsc::channel();
     w.root.link_to_death(move || tell.send(()).unwrap()).unwrap().keep();
-    told.recv_timeout(Duration::from_secs(10)).unwrap();
+    told.recv_timeout(Duration::from_secs(60)).unwrap();
     drop(registrations);
 }
 

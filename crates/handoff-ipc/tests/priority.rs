@@ -2,7 +2,9 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 
 use common::*;
 use handoff_ipc::engine::Engine;
@@ -47,23 +49,24 @@ fn world(role: &str) -> World {
 fn policy_priority_and_nice_are_inherited() {
     require!(require_realtime());
     let w = world("inherits");
-    assert_eq!(served_at(&w.root), "other");
+    let own = own_priority();
+    assert_eq!(served_at(&w.root), own.to_string());
     let callers = [
         Priority::fifo(99),
         Priority::fifo(1),
         Priority::round_robin(7),
-        Priority::other(-5),
-        Priority::other(0),
+        Priority::other((own.nice - 5).max(-20)),
+        own,
         // Less urgent than the server's threads are by themselves: nothing to inherit.
-        Priority::other(10),
+        Priority::other((own.nice + 10).min(19)),
     ];
     for round in 0..3 {
         for caller in callers {
-            let expected = if caller.nice > 0 { Priority::other(0) } else { caller };
+            let expected = if caller.more_urgent_than(own) { caller } else { own };
             assert_eq!(served_for(&w.root, caller), expected.to_string(), "round {round}");
         }
     }
-    assert_eq!(served_at(&w.root), "other", "and is given back");
+    assert_eq!(served_at(&w.root), own.to_string(), "and is given back");
 }
 
 #[test]
@@ -72,14 +75,15 @@ fn a_thread_that_changes_its_priority_is_followed() {
     let w = world("inherits");
     let root = w.root.clone();
     std::thread::spawn(move || {
-        assert_eq!(served_at(&root), "other");
+        let own = own_priority();
+        assert_eq!(served_at(&root), own.to_string());
         Priority::fifo(3).apply(Tid::current()).unwrap();
         // At once when told, within a few calls when not.
         priority_changed();
         assert_eq!(served_at(&root), "fifo:3");
-        Priority::other(0).apply(Tid::current()).unwrap();
+        own.apply(Tid::current()).unwrap();
         let seen: Vec<String> = (0..17).map(|_| served_at(&root)).collect();
-        assert_eq!(seen[16], "other");
+        assert_eq!(seen[16], own.to_string());
     })
     .join()
     .unwrap();
@@ -89,15 +93,15 @@ fn a_thread_that_changes_its_priority_is_followed() {
 fn a_service_may_refuse_or_set_a_floor() {
     require!(require_realtime());
     let w = world("refuses");
-    assert_eq!(served_for(&w.root, Priority::fifo(50)), "other");
+    assert_eq!(served_for(&w.root, Priority::fifo(50)), own_priority().to_string());
     let w = world("floor");
     assert_eq!(served_at(&w.root), "fifo:5");
     assert_eq!(served_for(&w.root, Priority::fifo(50)), "fifo:50");
     assert_eq!(served_for(&w.root, Priority::fifo(2)), "fifo:5");
 }
 
-/// The one thread of the server works for a nice caller while a hog has all of the CPU; an urgent
-/// caller queues behind it. Without a raise nothing would ever move.
+/// The one thread of the server works for an ordinary caller; an urgent one queues behind it. Were the
+/// thread not raised, anything in between could keep both from the CPU for ever.
 #[test]
 fn a_busy_thread_is_raised_for_whoever_queues_behind_it() {
     require!(require_root());
@@ -108,15 +112,13 @@ fn a_busy_thread_is_raised_for_whoever_queues_behind_it() {
         // Learn the server's process from the other side: it is the peer of the root.
         w._server.child.id()
     };
+    // It is at work until this end is closed.
+    let (mut held, theirs) = UnixStream::pair().unwrap();
     let slow = {
-        let root = root.clone();
-        std::thread::spawn(move || {
-            let begin = Instant::now();
-            root.call(SLEEP_MS, |p| p.write(&300), |_| Ok(())).unwrap();
-            begin.elapsed()
-        })
+        let (root, theirs) = (root.clone(), OwnedFd::from(theirs));
+        std::thread::spawn(move || root.call(HOLD, |p| p.write(&theirs), |_| Ok(())).unwrap())
     };
-    std::thread::sleep(Duration::from_millis(100));
+    held.read_exact(&mut [0]).unwrap();
     let urgent = {
         let root = root.clone();
         std::thread::spawn(move || {
@@ -124,18 +126,13 @@ fn a_busy_thread_is_raised_for_whoever_queues_behind_it() {
             served_at(&root)
         })
     };
-    // While the urgent call waits for the only thread, that thread runs at the urgent priority.
-    let mut raised = false;
-    for _ in 0..100 {
-        raised |= threads_at(pid, "handoff").contains(&Priority::fifo(10));
-        if raised || slow.is_finished() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    eventually("the busy thread runs at the priority of whoever waits for it", || {
+        threads_at(pid, "handoff").contains(&Priority::fifo(10))
+    });
+    assert!(!slow.is_finished() && !urgent.is_finished());
+    drop(held);
     assert_eq!(urgent.join().unwrap(), "fifo:10");
     slow.join().unwrap();
-    assert!(raised, "the busy thread was never raised");
     eventually("the thread is an ordinary one again", || {
         let _: String = served_at(&root);
         threads_at(pid, "handoff").iter().all(|p| p.policy == Policy::Other)
@@ -162,15 +159,16 @@ fn a_lie_about_the_priority_is_not_believed() {
     let w = world("inherits");
     let root = w.root.clone();
     std::thread::spawn(move || {
+        let own = own_priority();
         Priority::fifo(40).apply(Tid::current()).unwrap();
         assert_eq!(served_at(&root), "fifo:40");
         // The runtime believes this thread is urgent for a few calls more; the server, which asks
         // the kernel now and then, may too, but not for longer than it trusts a claim.
-        Priority::other(0).apply(Tid::current()).unwrap();
+        own.apply(Tid::current()).unwrap();
         for _ in 0..100 {
             served_at(&root);
         }
-        assert_eq!(served_at(&root), "other");
+        assert_eq!(served_at(&root), own.to_string());
     })
     .join()
     .unwrap();

@@ -3,12 +3,13 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Read, Seek, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use handoff_ipc::Domain;
 use handoff_ipc::binder::{BinderEngine, find_device};
@@ -39,6 +40,7 @@ pub const DEADLINE: Code = 17;
 pub const SUM: Code = 18;
 pub const COUNT_FDS: Code = 19;
 pub const SUM_MEMORY: Code = 20;
+pub const HOLD: Code = 21;
 
 #[derive(Default)]
 pub struct Everything {
@@ -100,6 +102,13 @@ impl Service for Everything {
                 std::thread::sleep(Duration::from_millis(data.read::<i32>()? as u64));
                 Ok(())
             }
+            // Says that it has begun, and ends when the other end of the socket is closed.
+            HOLD => {
+                let mut held = UnixStream::from(data.read::<OwnedFd>()?);
+                held.write_all(&[1]).map_err(|e| Error::io("write", e))?;
+                held.read_to_end(&mut Vec::new()).map_err(|e| Error::io("read", e))?;
+                Ok(())
+            }
             RECORD => {
                 self.records.lock().unwrap().push(data.read()?);
                 Ok(())
@@ -131,7 +140,7 @@ impl Service for Everything {
             DEADLINE => reply.write(
                 &call
                     .deadline()
-                    .map(|at| at.saturating_duration_since(std::time::Instant::now()).as_millis() as i64)
+                    .map(|at| at.saturating_duration_since(Instant::now()).as_millis() as i64)
                     .unwrap_or(-1),
             ),
             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
@@ -264,6 +273,18 @@ impl Drop for Peer {
     }
 }
 
+/// Has a process of its own play a role to its end, and succeed: what it counts of itself, such as its
+/// descriptors, no other test of this program changes.
+pub fn alone(role: &str, socket: &Path) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "role_main", "--nocapture", "--test-threads=1"])
+        .env(ROLE, format!("{role}@{}", socket.display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{role}: {}: {said}", output.status);
+}
+
 /// Says that the role is played, and plays it until the parent ends.
 pub fn ready_and_wait() {
     println!("ready");
@@ -298,13 +319,16 @@ pub fn mappings() -> usize {
 
 /// Waits for something that other threads bring about.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if holds() {
-            return;
-        }
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("never happened: {what}");
+}
+
+/// What threads run at that were given nothing: a test may be run under `nice`.
+pub fn own_priority() -> handoff_placement::Priority {
+    handoff_placement::Priority::current().unwrap()
 }
 
 /// The priority that a call is served at.
