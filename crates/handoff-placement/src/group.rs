@@ -148,8 +148,9 @@ impl ControlGroup {
     fn remove(&mut self) {
         for part in self.parts.drain(..).filter(|part| part.made) {
             let parent = part.folder.parent().map(Path::to_owned).unwrap_or_default();
-            // Born while we move: a few rounds are enough unless it spawns without end.
-            for _ in 0..50 {
+            // Born while we move: a few rounds are enough unless it spawns without end. Who is dying leaves
+            // when it gets a CPU for that.
+            for _ in 0..500 {
                 let members = fs::read_to_string(part.folder.join("cgroup.procs")).unwrap_or_default();
                 for pid in members.lines().filter_map(|pid| Tid::new(pid.parse().ok()?)) {
                     let _ = enter(&parent, pid);

@@ -175,7 +175,7 @@ impl Drop for Slurm {
         // What runs would go on without daemons.
         drop(self.ask("scancel", &["--signal=KILL", "--full", "--user=root"]));
         drop(self.ask("scancel", &["--user=root"]));
-        let limit = Instant::now() + Duration::from_secs(10);
+        let limit = Instant::now() + Duration::from_secs(60);
         while !self.ask("squeue", &["--noheader"]).is_empty() && Instant::now() < limit {
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -220,7 +220,7 @@ fn munge(folder: &Path) -> Child {
         command.arg(format!("--{option}={}", at(name).display()));
     }
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let limit = Instant::now() + Duration::from_secs(20);
+    let limit = Instant::now() + Duration::from_secs(60);
     while !at("socket").exists() {
         assert!(Instant::now() < limit, "munged does not come up in {}", folder.display());
         std::thread::sleep(Duration::from_millis(20));

@@ -98,7 +98,7 @@ impl Sshd {
             .stderr(Stdio::null())
             .spawn()
             .expect("sshd starts");
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         while std::net::TcpStream::connect((place.address, port)).is_err() {
             assert!(Instant::now() < end, "sshd does not listen");
             std::thread::sleep(Duration::from_millis(20));

@@ -197,7 +197,7 @@ fn a_recording_that_is_given_up_leaves_nothing() {
     let config = Config { buffer_kib: 64, ..Config::default() };
     let capture = Capture::start(&tracefs, &config).expect("starts");
     // A thread gives itself its name, a moment after it was started.
-    let named = (0..500).any(|_| {
+    let named = (0..6000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         count() >= 1
     });

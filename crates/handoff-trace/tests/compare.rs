@@ -69,7 +69,8 @@ fn perf_counts_the_same() {
     assert_eq!(trace.lost(), 0);
 
     let shell: Tid = std::fs::read_to_string(pid_file).expect("written").trim().parse().expect("a number");
-    let family = family(&trace, shell);
+    let mut family = family(&trace, shell);
+    family.remove(&shell);
     assert!(family.len() > 10, "{family:?}");
     let report = Command::new(&perf).args(["script", "-F", "event,trace", "-i"]).arg(&file).output();
     let report = report.expect("it runs");
@@ -83,9 +84,11 @@ fn perf_counts_the_same() {
     let arrivals = ours(&|what| matches!(what, What::Switch { next, .. } if family.contains(next)));
     let wakings = ours(&|what| matches!(what, What::Waking(wakee) if family.contains(&wakee.tid)));
     assert!(arrivals > 20 && wakings > 5, "{arrivals} {wakings}");
-    // `perf` enables its events between the start of its child and the shell's first step.
+    // `perf` starts its child, and enables its events before that becomes the shell: it misses some of the
+    // shell's own, and none of what the shell starts. It stops when the shell has ended, which the last
+    // process of the shell may outlive by a step.
     let pairs = [(arrivals, theirs("sched_switch", "next_pid")), (wakings, theirs("sched_waking", "pid"))];
     for (own, other) in pairs {
-        assert!(own >= other && own - other <= 5, "ours {own}, theirs {other}");
+        assert!(own >= other && own - other <= 1, "ours {own}, theirs {other}");
     }
 }

@@ -185,7 +185,7 @@ struct Group(std::path::PathBuf);
 impl Drop for Group {
     fn drop(&mut self) {
         // A task that has just ended may stay in it for a moment.
-        let removed = (0..100).any(|_| {
+        let removed = (0..6000).any(|_| {
             thread::sleep(Duration::from_millis(10));
             std::fs::remove_dir(&self.0).is_ok()
         });

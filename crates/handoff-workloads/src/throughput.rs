@@ -260,10 +260,12 @@ mod tests {
         let report = run(&parameters, |_| seen += 1).expect("it runs");
         assert_eq!((seen, report.runs.len()), (8, 8));
         for run in &report.runs {
-            assert!(run.real_time > 0.0 && run.cpu_time > 0.0 && run.iterations > 1, "{run:?}");
+            assert!(run.real_time > 0.0 && run.cpu_time > 0.0, "{run:?}");
+            // One iteration would do on a machine that is held up for so long; repetitions take its number.
+            let fills = run.real_time * f64::from(run.iterations) >= 0.01e9;
+            assert!(fills || run.repetition > 0, "{run:?}");
         }
         let first = &report.runs[0];
-        assert!(first.real_time * f64::from(first.iterations) >= 0.01e9);
         assert_eq!(first.iterations, report.runs[1].iterations, "repetitions are alike");
         assert_eq!(
             (first.name().as_str(), report.runs[4].name().as_str()),

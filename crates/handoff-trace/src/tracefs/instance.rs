@@ -162,12 +162,13 @@ impl Drop for Instance {
 
 /// Stops an instance and removes it.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    // A reader that is just closing its files keeps it busy for a moment.
+    // A reader that is just closing its files keeps it busy for a moment, which is as long as it takes to
+    // get a CPU.
     let mut tries = 0;
     loop {
         drop(fs::write(path.join("tracing_on"), "0"));
         match fs::remove_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries < 20 => {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries < 200 => {
                 tries += 1;
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
