@@ -4,6 +4,7 @@
 
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use handoff_ipc::parcel::Parcel;
@@ -11,9 +12,11 @@ use handoff_ipc::runtime::{Options, Runtime, SOCKET_VARIABLE};
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, PlainService, Status};
 
-/// 1 echoes every kind of value, 2 refuses, 3 waits, 4 ends its process, 5 counts.
+/// 1 echoes every kind of value, 2 refuses, 3 waits, 4 ends its process, 5 counts, 6 waits until as many
+/// calls of it as it is told have come, and says whether they did.
 pub fn rust_service() -> Binder {
     let count = AtomicI32::new(0);
+    let (arrived, more_came) = (Mutex::new(0), Condvar::new());
     Binder::new(PlainService::new("test.IRust", move |_, code, mut request: Parcel| {
         let mut reply = Parcel::new();
         match code {
@@ -38,6 +41,15 @@ pub fn rust_service() -> Binder {
             3 => std::thread::sleep(Duration::from_millis(400)),
             4 => std::process::abort(),
             5 => reply.write(|to| to.write(&count.fetch_add(1, Ordering::SeqCst)))?,
+            6 => {
+                let all: i32 = request.read(|from| from.read())?;
+                let mut here = arrived.lock().unwrap();
+                *here += 1;
+                more_came.notify_all();
+                let limit = Duration::from_secs(60);
+                let (here, _) = more_came.wait_timeout_while(here, limit, |here| *here < all).unwrap();
+                reply.write(|to| to.write(&(*here >= all)))?;
+            }
             _ => return Ok(None),
         }
         Ok(Some(reply))
