@@ -12,6 +12,7 @@ mod fuzz;
 mod packages;
 mod process;
 mod recall;
+mod root;
 mod soak;
 mod study;
 mod tally;
@@ -49,18 +50,9 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Chore::parse() {
-        Chore::Test(options) => test::run(&options),
-        Chore::Ci(options) => ci::run(&options),
-        Chore::Fuzz(options) => fuzz::run(&options),
-        Chore::Bench(options) => bench::run(&options),
-        Chore::Recall(options) => recall::run(&options),
-        Chore::Soak(options) => soak::run(&options),
-        Chore::Study(options) => study::run(&options),
-        Chore::Docs(options) => docs::run(&options),
-        Chore::Dist(options) => dist::run(&options),
-        Chore::Android(options) => android::run(&options),
-    };
+    let chore = Chore::parse();
+    let outcome = root::find().map_err(anyhow::Error::msg).and_then(|_| carry_out(&chore));
+
     match outcome {
         Ok(passed) if passed => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
@@ -68,5 +60,20 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::from(2)
         }
+    }
+}
+
+fn carry_out(chore: &Chore) -> anyhow::Result<bool> {
+    match chore {
+        Chore::Test(options) => test::run(options),
+        Chore::Ci(options) => ci::run(options),
+        Chore::Fuzz(options) => fuzz::run(options),
+        Chore::Bench(options) => bench::run(options),
+        Chore::Recall(options) => recall::run(options),
+        Chore::Soak(options) => soak::run(options),
+        Chore::Study(options) => study::run(options),
+        Chore::Docs(options) => docs::run(options),
+        Chore::Dist(options) => dist::run(options),
+        Chore::Android(options) => android::run(options),
     }
 }

@@ -2,17 +2,14 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// The root of the workspace.
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
-}
+pub(crate) use crate::root::root;
 
 /// Where cargo builds: `CARGO_TARGET_DIR`, or `target` in the workspace.
 pub(crate) fn target_dir() -> PathBuf {
@@ -178,6 +175,8 @@ fn quoted(word: &OsStr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// The root of the workspace.
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
-}
+/// What the chores use; its own tests run once more here.
+#[path = "../../src/root.rs"]
+mod root;
+
+pub(crate) use root::root;
 
 /// A text file, with its path below the root.
 pub(crate) struct Source {
