@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::Generator;
-use super::interface::{Calling, Names, Served, code_of, steps};
+use super::interface::{Calling, Names, ProxyKind, Served, code_of, steps};
 use super::names::{snake, type_name};
 use super::traits::documented;
 use crate::model::{Def, DefKind, FIRST_CALL, HASH_ID, Interface, Method, VERSION_ID};
@@ -68,38 +68,10 @@ impl Generator<'_> {
     fn async_proxy(&self, def: &Def, interface: &Interface, names: &Names) -> String {
         let blocking = &names.proxy;
         let (name, proxy) = (async_trait(&names.interface), async_name(blocking, "Proxy"));
-        let option = self.std("Option");
-        let [transact, binder, within] =
-            ["transact", "binder", "within"].map(|name| self.free(interface, name));
-        let mut code = format!(
-            "/// Calls the [`{name}`] of another object.\n\
-             #[derive(Debug, Clone, PartialEq, Eq)]\n\
-             pub struct {proxy} {{ binder: ::handoff_ipc::Binder, deadline: {option}<::std::time::Duration> }}\n\
-             impl {proxy} {{\n\
-             /// The object that is called.\n\
-             pub fn {binder}(&self) -> &::handoff_ipc::Binder {{ &self.binder }}\n\
-             /// The same object, whose calls fail when they take longer than `deadline`, which takes a runtime with\n\
-             /// time enabled.\n\
-             #[must_use]\n\
-             pub fn {within}(&self, deadline: ::std::time::Duration) -> Self {{\n\
-             Self {{ binder: self.binder.clone(), deadline: Some(deadline) }} }}\n"
-        );
-        if self.version(def).is_some() {
-            let (version, hash) = (FIRST_CALL + VERSION_ID, FIRST_CALL + HASH_ID);
-            let string = self.std("String");
-            let _ = write!(
-                code,
-                "/// The version that the service was made from.\n\
-                 pub async fn interface_version(&self) -> ::handoff_ipc::Result<i32> {{\n\
-                 self.{transact}({version}, |_| Ok(()), |reply| reply.read()).await }}\n\
-                 /// The hash of the files that the service was made from.\n\
-                 pub async fn interface_hash(&self) -> ::handoff_ipc::Result<{string}> {{\n\
-                 self.{transact}({hash}, |_| Ok(()), |reply| reply.read()).await }}\n"
-            );
-        }
-        let calls = self.version(def).is_some()
-            || self.model.methods(interface).iter().any(|(_, method)| !method.oneway);
-        if calls {
+        let transact = self.free(interface, "transact");
+        let kind = ProxyKind { interface: &name, proxy: &proxy, asynchronous: true };
+        let mut code = self.proxy_head(def, interface, &kind, &transact);
+        if self.has_calls(def, interface) {
             let _ = write!(
                 code,
                 "async fn {transact}<R: ::std::marker::Send + 'static>(&self, code: ::handoff_ipc::Code, \

@@ -20,6 +20,16 @@ pub(super) struct Names {
     pub(super) stub: String,
 }
 
+/// A proxy that blocks, or one of futures.
+pub(super) struct ProxyKind<'a> {
+    /// The trait that it implements.
+    pub(super) interface: &'a str,
+    /// Its own name.
+    pub(super) proxy: &'a str,
+    /// It does not block.
+    pub(super) asynchronous: bool,
+}
+
 /// How a proxy calls.
 pub(super) struct Calling<'a> {
     /// What makes a call.
@@ -184,12 +194,21 @@ impl Generator<'_> {
         self.constants(def, &names.proxy)
     }
 
-    fn proxy(&self, def: &Def, interface: &Interface, names: &Names) -> String {
-        let Names { interface: name, proxy, .. } = names;
-        let descriptor = def.descriptor();
+    /// What both kinds of proxy begin with: the type, its object, deadlines, and what is asked of every version.
+    pub(super) fn proxy_head(
+        &self,
+        def: &Def,
+        interface: &Interface,
+        kind: &ProxyKind<'_>,
+        transact: &str,
+    ) -> String {
+        let ProxyKind { interface: name, proxy, asynchronous } = kind;
         let option = self.std("Option");
-        let [transact, binder, within] =
-            ["transact", "binder", "within"].map(|name| self.free(interface, name));
+        let [binder, within] = ["binder", "within"].map(|name| self.free(interface, name));
+        let (keyword, wait, needs) = match asynchronous {
+            false => ("", "", "."),
+            true => ("async ", ".await", ", which takes a runtime with\n/// time enabled."),
+        };
         let mut code = format!(
             "/// Calls the [`{name}`] of another object.\n\
              #[derive(Debug, Clone, PartialEq, Eq)]\n\
@@ -197,28 +216,40 @@ impl Generator<'_> {
              impl {proxy} {{\n\
              /// The object that is called.\n\
              pub fn {binder}(&self) -> &::handoff_ipc::Binder {{ &self.binder }}\n\
-             /// The same object, whose calls fail when they take longer than `deadline`.\n\
+             /// The same object, whose calls fail when they take longer than `deadline`{needs}\n\
              #[must_use]\n\
              pub fn {within}(&self, deadline: ::std::time::Duration) -> Self {{\n\
              Self {{ binder: self.binder.clone(), deadline: Some(deadline) }} }}\n"
         );
         if self.version(def).is_some() {
-            let version = FIRST_CALL + VERSION_ID;
-            let hash = FIRST_CALL + HASH_ID;
+            let (version, hash) = (FIRST_CALL + VERSION_ID, FIRST_CALL + HASH_ID);
             let string = self.std("String");
             let _ = write!(
                 code,
                 "/// The version that the service was made from.\n\
-                 pub fn interface_version(&self) -> ::handoff_ipc::Result<i32> {{\n\
-                 self.{transact}({version}, |_| Ok(()), |reply| reply.read()) }}\n\
+                 pub {keyword}fn interface_version(&self) -> ::handoff_ipc::Result<i32> {{\n\
+                 self.{transact}({version}, |_| Ok(()), |reply| reply.read()){wait} }}\n\
                  /// The hash of the files that the service was made from.\n\
-                 pub fn interface_hash(&self) -> ::handoff_ipc::Result<{string}> {{\n\
-                 self.{transact}({hash}, |_| Ok(()), |reply| reply.read()) }}\n"
+                 pub {keyword}fn interface_hash(&self) -> ::handoff_ipc::Result<{string}> {{\n\
+                 self.{transact}({hash}, |_| Ok(()), |reply| reply.read()){wait} }}\n"
             );
         }
-        let calls = self.version(def).is_some()
-            || self.model.methods(interface).iter().any(|(_, method)| !method.oneway);
-        if calls {
+        code
+    }
+
+    /// Whether a proxy makes calls that are answered.
+    pub(super) fn has_calls(&self, def: &Def, interface: &Interface) -> bool {
+        self.version(def).is_some() || self.model.methods(interface).iter().any(|(_, method)| !method.oneway)
+    }
+
+    fn proxy(&self, def: &Def, interface: &Interface, names: &Names) -> String {
+        let Names { interface: name, proxy, .. } = names;
+        let descriptor = def.descriptor();
+        let option = self.std("Option");
+        let transact = self.free(interface, "transact");
+        let kind = ProxyKind { interface: name, proxy, asynchronous: false };
+        let mut code = self.proxy_head(def, interface, &kind, &transact);
+        if self.has_calls(def, interface) {
             let _ = write!(
                 code,
                 "fn {transact}<R>(&self, code: ::handoff_ipc::Code, \
