@@ -1,11 +1,12 @@
 //! One experiment at a time on a machine. The machine itself keeps the lock (`flock`), for a command that
 //! waits for the end of its input: it ends with this process or with the link, however they end, so no
-//! lock is left behind.
+//! lock is left behind. A link that is cut and a holder without power say no end: so the holder says
+//! something now and then, and a command that hears nothing for too long gives the lock up.
 
 use std::fs::File;
-use std::io::PipeWriter;
+use std::io::{PipeWriter, Write as _};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -17,15 +18,22 @@ use crate::target::{Stream, Target};
 /// Enough for a connection.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// How long a machine keeps the lock of a holder that it hears nothing of: longer than ssh takes to notice a
+/// lost link on the holder's side, so that the holder has given up before another has the machine.
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+
+/// How often a holder is heard in that time.
+const BEATS: u32 = 6;
+
 /// The status with which the holder says that another has the lock.
 const TAKEN: i32 = 75;
 
 /// Keeps a target for one experiment, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    /// The end of the holder's input: it ends when this is closed. None where nobody else has the target.
-    input: Option<PipeWriter>,
-    thread: Option<JoinHandle<()>>,
+    /// The holder is heard until this is gone. None where nobody else has the target.
+    alive: Option<Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// What the holder says first.
@@ -37,23 +45,21 @@ enum Said {
 impl Lock {
     /// A target that nobody else can reach.
     pub(crate) fn of_ours_alone() -> Self {
-        Lock { input: None, thread: None }
+        Lock { alive: None, threads: Vec::new() }
     }
 
-    /// Takes the lock with a connection of its own.
-    pub(crate) fn take(mut target: Box<dyn Target + Send>) -> Result<Self> {
+    /// Takes the lock with a connection of its own. The machine gives it up after `silence`, in whole seconds.
+    pub(crate) fn take(mut target: Box<dyn Target + Send>, silence: Duration) -> Result<Self> {
         let address = target.address();
         let (read, input) =
             std::io::pipe().map_err(|error| TargetError::io("make a pipe for a lock", error))?;
         let (say, hear) = channel();
-        let script = script(&target.folder());
+        let script = script(&target.folder(), silence);
         let mut read = File::from(OwnedFd::from(read));
-        let hold = move || hold(target.as_mut(), &script, &mut read, &say);
-        let thread = thread::Builder::new()
-            .name("target-lock".to_owned())
-            .spawn(hold)
-            .map_err(|error| TargetError::io("start a thread for a lock", error))?;
-        let lock = Lock { input: Some(input), thread: Some(thread) };
+        let (alive, until) = channel();
+        let holder = spawn("target-lock", move || hold(target.as_mut(), &script, &mut read, &say))?;
+        let mut lock = Lock { alive: Some(alive), threads: vec![holder] };
+        lock.threads.push(spawn("target-lock-beat", move || beat(input, &until, silence / BEATS))?);
         match hear.recv_timeout(LIMIT) {
             Ok(Said::Locked) => Ok(lock),
             Ok(Said::Ended(Ok(TAKEN), holder)) => {
@@ -74,22 +80,44 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        drop(self.input.take());
-        if let Some(thread) = self.thread.take() {
+        drop(self.alive.take());
+        // The beats' thread closes what the holder reads.
+        for thread in self.threads.drain(..) {
             drop(thread.join());
         }
     }
 }
 
-/// Holds the lock until its input ends.
-fn script(folder: &str) -> String {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|error| TargetError::io("start a thread for a lock", error))
+}
+
+/// Is heard until nobody wants the lock any more, or nobody listens.
+fn beat(mut input: PipeWriter, until: &Receiver<()>, every: Duration) {
+    while until.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        if input.write_all(b".").is_err() {
+            return;
+        }
+    }
+}
+
+/// Holds the lock until its input ends, or is silent for too long. A machine without `timeout` knows only the
+/// end.
+fn script(folder: &str, silence: Duration) -> String {
     let who =
         format!("process {} on {}", std::process::id(), rustix::system::uname().nodename().to_string_lossy());
-    let (folder, who) = (quoted(folder), quoted(&who));
+    let (folder, who, silence) = (quoted(folder), quoted(&who), silence.as_secs().max(1));
     format!(
         "mkdir -p {folder} && exec 9>>{folder}/lock || exit 74\n\
          if ! flock -n 9; then cat {folder}/holder 2>/dev/null; exit {TAKEN}; fi\n\
-         echo {who} >{folder}/holder\necho locked\ncat >/dev/null\nrm -f {folder}/holder\n"
+         echo {who} >{folder}/holder\necho locked\n\
+         if command -v timeout >/dev/null; then\n\
+         while [ -n \"$(timeout {silence} dd bs=1 count=1 2>/dev/null 9>&-)\" ]; do :; done\n\
+         else cat >/dev/null; fi\n\
+         rm -f {folder}/holder\n"
     )
 }
 

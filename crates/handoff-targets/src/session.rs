@@ -15,7 +15,7 @@ use crate::error::{Result, TargetError};
 use crate::facts::{ASK, Facts};
 use crate::guest::InGuest;
 use crate::local::Local;
-use crate::lock::{Lock, is_shared};
+use crate::lock::{Lock, SILENCE, is_shared};
 use crate::ssh::Ssh;
 use crate::target::{Sink, Stream, Target};
 
@@ -37,6 +37,9 @@ pub struct Session {
 pub struct Ways {
     /// The configuration that ssh reads instead of the user's.
     pub ssh_config: Option<PathBuf>,
+    /// How long a machine keeps the lock of a holder that it hears nothing of, in whole seconds; a minute if
+    /// nothing is said.
+    pub lock_silence: Option<Duration>,
 }
 
 /// With this variable in the environment, ssh reads that configuration instead of the user's.
@@ -46,7 +49,7 @@ impl Ways {
     /// As the environment says: `HANDOFF_SSH_CONFIG`.
     #[must_use]
     pub fn of_environment() -> Self {
-        Ways { ssh_config: std::env::var_os(SSH_CONFIG).map(PathBuf::from) }
+        Ways { ssh_config: std::env::var_os(SSH_CONFIG).map(PathBuf::from), ..Ways::default() }
     }
 }
 
@@ -252,7 +255,8 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps the machine until the lock is dropped: nobody else who asks gets it.
+    /// Keeps the machine until the lock is dropped: nobody else who asks gets it. The lock of a holder that died
+    /// or is cut off ends within [`Ways::lock_silence`].
     ///
     /// # Errors
     ///
@@ -260,7 +264,7 @@ impl Session {
     pub fn lock(&mut self) -> Result<Lock> {
         let address = self.address();
         if is_shared(&address) {
-            Lock::take(connect(&address, &self.ways)?)
+            Lock::take(connect(&address, &self.ways)?, self.ways.lock_silence.unwrap_or(SILENCE))
         } else {
             Ok(Lock::of_ours_alone())
         }

@@ -15,7 +15,7 @@ use handoff_testkit::{require, require_file, require_root, require_tool};
 
 fn open(sshd: &Sshd) -> handoff_targets::Result<Session> {
     let address: Address = "ssh://device".parse().expect("an address");
-    Session::open_by(&address, Ways { ssh_config: Some(sshd.config()) })
+    Session::open_by(&address, Ways { ssh_config: Some(sshd.config()), ..Ways::default() })
 }
 
 /// Runs a script of `sh` there; what it printed, and how that ended.
@@ -145,6 +145,34 @@ fn a_link_that_goes_down_is_noticed_and_the_session_goes_on_when_it_is_up() {
     net.up();
     let (out, done) = run(&mut session, "echo round 2");
     assert_eq!((out.as_str(), done.expect("it is connected again")), ("round 2\n", 0));
+}
+
+#[test]
+fn the_lock_of_a_holder_that_is_cut_off_is_given_up_and_that_of_one_that_is_heard_is_kept() {
+    require!(require_root());
+    for tool in ["ssh", "ip", "unshare", "flock", "timeout"] {
+        require!(require_tool(tool));
+    }
+    let sshd = require!(require_file("/usr/sbin/sshd"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let net = Net::new();
+    // A folder for locks that no other test has.
+    let mounts = in_mounts("mkdir -p /tmp/handoff && mount -t tmpfs none /tmp/handoff");
+    let wrapper: Vec<&str> = net.wrapper().into_iter().chain(mounts.iter().map(String::as_str)).collect();
+    let place = Place { wrapper: &wrapper, address: net.there(), settings: "" };
+    let sshd = Sshd::start_in(place, &sshd, folder.path());
+    let address: Address = "ssh://device".parse().expect("an address");
+    let ways = Ways { ssh_config: Some(sshd.config()), lock_silence: Some(Duration::from_secs(5)) };
+    let open = || Session::open_by(&address, ways.clone()).expect("opened");
+    let _holder = open().lock().expect("free");
+    std::thread::sleep(Duration::from_secs(8));
+    let error = open().lock().expect_err("its holder is heard");
+    assert!(matches!(error, TargetError::Locked { .. }), "{error}");
+    // Nothing says goodbye: a machine that waits for it would keep the lock for hours.
+    net.down();
+    std::thread::sleep(Duration::from_secs(12));
+    net.up();
+    drop(open().lock().expect("the machine has given the lock up"));
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn this_machine_and_one_behind_ssh_behave_alike() {
     let sshd = Sshd::start(&sshd, keys.path());
     // SAFETY-free: the variable is read by ssh targets of this test alone.
     let device: Address = "ssh://device".parse().expect("an address");
-    let ways = Ways { ssh_config: Some(sshd.config()) };
+    let ways = Ways { ssh_config: Some(sshd.config()), ..Ways::default() };
     let open = |address: &Address| Session::open_by(address, ways.clone());
     behaves(&Address::Local, &open);
     behaves(&device, &open);
