@@ -7,6 +7,7 @@
 //! are written once; a [`Reader`] borrows them where they arrived.
 
 mod bytes;
+mod copy;
 mod gathered;
 mod object;
 mod owned;
@@ -26,6 +27,7 @@ pub use owned::Parcel;
 pub use reader::Reader;
 pub use structured::{BareFd, CharSequence};
 pub use types::{Nullable, Parcelable, Utf8};
+pub(crate) use writer::Spill;
 pub use writer::Writer;
 
 /// Bytes after `len` until the next multiple of four.

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use super::copy::copy;
 use super::gathered::{GATHER_FROM, Gathered, Handle, NATIVE_HANDLE};
 use super::object::{
     FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Object, PTR_OBJECT_SIZE, TYPE_BINDER, TYPE_FD, TYPE_FDA, TYPE_PTR,
@@ -24,8 +25,8 @@ pub struct Writer<'a> {
     capacity: usize,
     len: usize,
     growable: Option<&'a mut Vec<u8>>,
-    // Where a parcel goes on that outgrows a stage: address and capacity.
-    spill: Option<(*mut u8, usize)>,
+    // Where a parcel goes on that outgrows a stage.
+    spill: Option<Spill>,
     objects: Vec<(u32, Object)>,
     // Whether the engine takes large buffers from where they are.
     gathers: bool,
@@ -35,6 +36,23 @@ pub struct Writer<'a> {
     lent: &'a [&'a [u8]],
     span: PhantomData<&'a mut [u8]>,
 }
+
+/// Memory behind a stage.
+#[derive(Clone, Copy)]
+pub(crate) struct Spill {
+    /// Where a parcel begins.
+    pub(crate) start: *mut u8,
+    /// Bytes that a parcel may take, from wherever it begins.
+    pub(crate) capacity: usize,
+    /// A page's beginning that is further away than a stage is long. A large run of bytes is put there, so
+    /// that the parcel begins shortly before it: buffers mostly begin at or near a page's beginning, and a
+    /// copy that lies a little further into its page than the buffer does is slower, because the processor
+    /// takes each load for one of what was just stored, whose address ends alike.
+    pub(crate) page: *mut u8,
+}
+
+/// A run of so many bytes begins at a page.
+const RUN: usize = 4096;
 
 impl<'a> Writer<'a> {
     /// Over a vector, which is emptied first and holds the data after [`Writer::finish`].
@@ -89,15 +107,16 @@ impl<'a> Writer<'a> {
     /// piece, by whoever calls this.
     ///
     /// # Safety
-    /// As [`Writer::over`], for `start..start + capacity`.
+    /// As [`Writer::over`], from `spill.start` until `spill.capacity` after `spill.page`; and the page is no
+    /// less than the stage's length behind the start.
     #[inline]
-    pub(crate) unsafe fn staged(stage: &'a mut [MaybeUninit<u8>], start: *mut u8, capacity: usize) -> Self {
+    pub(crate) unsafe fn staged(stage: &'a mut [MaybeUninit<u8>], spill: Spill) -> Self {
         Writer {
             start: stage.as_mut_ptr().cast(),
             capacity: stage.len(),
             len: 0,
             growable: None,
-            spill: Some((start, capacity)),
+            spill: Some(spill),
             objects: Vec::new(),
             gathers: false,
             kept: (0, 0),
@@ -109,13 +128,28 @@ impl<'a> Writer<'a> {
     /// Puts what is still on the stage where it belongs.
     #[inline]
     pub(crate) fn unstage(&mut self) {
-        if let Some((start, capacity)) = self.spill.take() {
-            // SAFETY: `len` bytes of the stage were written, and no more than the stage holds, which
-            // is less than the memory behind it; the two do not overlap.
+        if let Some(Spill { start, .. }) = self.spill {
+            self.put_down(start);
+        }
+    }
+
+    /// Goes on in the memory behind the stage, from `start`.
+    #[inline]
+    fn put_down(&mut self, start: *mut u8) {
+        if let Some(spill) = self.spill.take() {
+            // SAFETY: `start` is that of `spill`, or `len` before its page. `len` bytes of the stage were
+            // written, and no more than the stage holds, so that they end before what is behind the page;
+            // the two do not overlap.
             unsafe { start.copy_from_nonoverlapping(self.start, self.len) };
             self.start = start;
-            self.capacity = capacity;
+            self.capacity = spill.capacity;
         }
+    }
+
+    /// Where the parcel begins.
+    #[inline]
+    pub(crate) fn start(&self) -> *const u8 {
+        self.start
     }
 
     /// Bytes written so far.
@@ -157,15 +191,17 @@ impl<'a> Writer<'a> {
 
     #[cold]
     fn grow(&mut self, needed: usize) -> Result<()> {
-        if let Some((_, capacity)) = self.spill
-            && needed <= capacity
+        if let Some(spill) = self.spill
+            && needed <= spill.capacity
         {
-            self.unstage();
+            let run = needed - self.len >= RUN && self.len > 0;
+            // SAFETY: what is on the stage is shorter than the way from the start to the page.
+            self.put_down(if run { unsafe { spill.page.sub(self.len) } } else { spill.start });
             return Ok(());
         }
         let possible = isize::try_from(needed).is_ok();
         let Some(buffer) = self.growable.as_deref_mut().filter(|_| possible) else {
-            let limit = self.spill.map_or(self.capacity, |(_, capacity)| capacity);
+            let limit = self.spill.map_or(self.capacity, |spill| spill.capacity);
             return Err(Error::TooLarge { size: needed, limit });
         };
         // SAFETY: `len` bytes were written; the vector must know, to carry them over.
@@ -234,7 +270,7 @@ impl<'a> Writer<'a> {
         let at = self.claim_padded(bytes.len())?;
         // SAFETY: `len` bytes were just claimed; `bytes` is borrowed, so it is not the claimed span, to
         // which no reference exists.
-        unsafe { at.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        unsafe { copy(bytes.as_ptr(), at, bytes.len()) };
         Ok(())
     }
 

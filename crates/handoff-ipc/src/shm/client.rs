@@ -242,9 +242,9 @@ pub(crate) fn transact(
         Mode::Beside => Meta::BESIDE,
         Mode::Block => 0,
     };
-    let meta = Meta::new(flags, current_cpu());
     let began = (outer.is_none() && follow.wants_time()).then(Instant::now);
     writer.unstage();
+    let meta = Meta::new(flags | slot.lead(Area::A, &writer), current_cpu());
     slot.write_request(&Header { code: call.code, len, meta, node: remote.node, priority, tid });
     let posted = word::post_request(slot.word(), mode == Mode::Block);
     pass(Point::Posted);
@@ -475,7 +475,7 @@ pub(crate) fn take_reply(
     }
     let area = if meta.has(Meta::AREA_B) { Area::B } else { Area::A };
     let payload = slot
-        .payload(area, len)
+        .payload(area, meta, len)
         .ok_or_else(|| Error::Protocol(format!("a reply of {len} bytes, more than a slot holds")))?;
     if !meta.has(Meta::OBJECTS) {
         return read(&mut Reader::new(payload));

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use handoff_placement::fast::current_cpu;
 use handoff_placement::{Policy, Priority};
@@ -18,7 +18,7 @@ use super::bell::{self, Rang};
 use super::follow::{self, SPIN_LIMIT};
 use super::link::Link;
 use super::objects::{self, Arrived};
-use super::patience::Patience;
+use super::patience::{Crowded, Patience};
 use super::remote::RemoteNode;
 use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
 use super::slot::{Entry, MAX_OBJECTS};
@@ -161,6 +161,7 @@ struct Drained {
     /// Where the last record's sender ran.
     cpu: u32,
     patience: Patience,
+    crowded: Crowded,
     /// Whom the last calls went to, and how many of them in a row.
     node: u64,
     alike: u32,
@@ -322,7 +323,13 @@ impl Receiver {
                     stood_back = true;
                     stand_back(worker);
                 }
+                let slept = Instant::now();
                 sync::wait(bell, bell::ASLEEP, Some(LINGER));
+                let here = current_cpu();
+                let beside = drained.cpu == u32::from(here);
+                if drained.crowded.woken(beside, slept.elapsed()) {
+                    place::leave(here);
+                }
             }
             if !bell::was_woken(bell) && empty {
                 bell::leave(bell);
@@ -355,6 +362,9 @@ impl Receiver {
         };
         let found = follow::spin(SPIN_LIMIT, false, look).unwrap_or(false);
         drained.patience.looked(found);
+        if found {
+            drained.crowded.paid();
+        }
         found
     }
 

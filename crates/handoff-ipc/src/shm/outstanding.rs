@@ -199,6 +199,7 @@ impl Outgoing {
         }
         writer.unstage();
         let (priority, tid) = client::me();
+        let flags = flags | slot.lead(Area::A, &writer);
         let meta = Meta::new(flags, handoff_placement::fast::current_cpu());
         slot.write_request(&Header { code, len, meta, node, priority, tid });
         self.posted = true;

@@ -22,6 +22,17 @@ pub(crate) fn only_cpu() -> Option<u16> {
     mask().filter(|mask| mask.len() == 1).and_then(|mask| mask.first())
 }
 
+/// Goes to another CPU than `cpu`, if this thread may run on one. Its mask is what it was afterwards.
+#[cold]
+pub(crate) fn leave(cpu: u16) {
+    let Some(own) = mask() else { return };
+    let others = own.difference(&CpuSet::of(cpu));
+    if !others.is_empty() && set_affinity(Tid::current(), &others).is_ok() {
+        // Fails only if the cpuset of the process lost all of these CPUs; then the kernel chose.
+        let _ = set_affinity(Tid::current(), &own);
+    }
+}
+
 /// CPUs that are online. Not those of this thread or process: the server may run elsewhere.
 pub(crate) fn online_cpus() -> usize {
     static ONLINE: LazyLock<usize> = LazyLock::new(|| {
@@ -71,12 +82,7 @@ impl Place {
     #[cold]
     fn leave(&self, cpu: u16) {
         self.home();
-        let Some(own) = mask() else { return };
-        let others = own.difference(&CpuSet::of(cpu));
-        if !others.is_empty() && set_affinity(Tid::current(), &others).is_ok() {
-            // Fails only if the cpuset of the process lost all of these CPUs; then the kernel chose.
-            let _ = set_affinity(Tid::current(), &own);
-        }
+        leave(cpu);
     }
 
     /// The CPU that it is bound to at present, by us.
@@ -125,6 +131,19 @@ mod tests {
         }
         assert_eq!(mask().unwrap(), before, "also when it is dropped");
         assert!(!Place::new().beside(5000), "a CPU that is not there");
+        assert_eq!(mask().unwrap(), before);
+    }
+
+    #[test]
+    fn a_thread_that_may_leaves_a_cpu_and_keeps_its_mask() {
+        let before = mask().unwrap();
+        let cpu = current_cpu();
+        // Others may send it back at once, but not always.
+        let left = (0..1000).any(|_| {
+            leave(cpu);
+            current_cpu() != cpu
+        });
+        assert_eq!(left, before.len() > 1);
         assert_eq!(mask().unwrap(), before);
     }
 }

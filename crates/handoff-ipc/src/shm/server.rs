@@ -324,7 +324,10 @@ impl ServerSlot {
         // copied out before anything is written; a large one lies in the other area.
         let mut reply = unsafe { self.slot.writer(area, &mut stage) };
         let outcome = node.and_then(|node| {
-            let data = self.slot.payload(Area::A, header.len).ok_or_else(|| Self::too_large(header.len))?;
+            let data = self
+                .slot
+                .payload(Area::A, header.meta, header.len)
+                .ok_or_else(|| Self::too_large(header.len))?;
             let data = if small { scratch.copy(data) } else { data };
             let call = self.call(link, header);
             serving::inside(link, &self.slot, || {
@@ -347,7 +350,7 @@ impl ServerSlot {
         });
         reply.unstage();
         match outcome {
-            Ok(flags) => self.slot.write_reply(0, len, Meta(flags)),
+            Ok(flags) => self.slot.write_reply(0, len, Meta(flags | self.slot.lead(area, &reply))),
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! byte 0        state word, code/status, length, meta, object, priority, thread: half a cache line
-//! byte 32       payload: the request, and the reply where it may overwrite the request
+//! byte 32       payload: the request, and the reply where it may overwrite the request; one with a
+//!               large buffer begins so that the buffer does at the next page (see `Meta::lead`)
 //! 2 MiB         the reply to a request that the service still borrows
 //! last 2 pages  what each side tells about itself, and objects beside the payload
 //! ```
@@ -13,7 +14,7 @@
 use super::region::Region;
 use super::sync::{AtomicU32, Ordering};
 use crate::Result;
-use crate::parcel::{SharedBytes, Writer};
+use crate::parcel::{SharedBytes, Spill, Writer};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -30,8 +31,11 @@ const CALLER_PAGE: usize = SLOT_SIZE - 8192;
 /// Bytes at the end of each area that are kept for the table of objects.
 const TABLE: usize = 64 << 10;
 
+/// From the page in which an area begins to the one where a large buffer does.
+const PAGE: usize = 4096;
+
 /// Largest payload of one direction, in bytes.
-pub(crate) const MAX_PAYLOAD: usize = AREA_B - AREA_A - TABLE - 8192;
+pub(crate) const MAX_PAYLOAD: usize = AREA_B - PAGE - TABLE - 8192;
 
 /// Objects that one parcel may carry.
 pub(crate) const MAX_OBJECTS: usize = 1024;
@@ -56,7 +60,7 @@ pub(crate) struct Header {
     pub(crate) code: u32,
     /// Bytes of payload.
     pub(crate) len: u32,
-    /// Flags in the low byte, number of objects above, the caller's CPU in the high half.
+    /// Flags in the low byte, the lead above, the caller's CPU in the high half.
     pub(crate) meta: Meta,
     /// The object that is called.
     pub(crate) node: u64,
@@ -66,7 +70,7 @@ pub(crate) struct Header {
     pub(crate) tid: u32,
 }
 
-/// Flags, count of objects and CPU in one word.
+/// Flags, lead and CPU in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Meta(pub(crate) u32);
 
@@ -87,6 +91,12 @@ impl Meta {
 
     pub(crate) fn new(flags: u32, cpu: u16) -> Self {
         Meta(flags & 0xffff | u32::from(cpu) << 16)
+    }
+
+    /// How far before the area's second page the payload begins, in bytes, less than 1024; 0: at the
+    /// area's start.
+    fn lead(self) -> usize {
+        (self.0 >> 8 & 0xff) as usize * 4
     }
 
     pub(crate) fn has(self, flag: u32) -> bool {
@@ -124,6 +134,11 @@ impl Area {
             Area::A => AREA_A,
             Area::B => AREA_B,
         }
+    }
+
+    /// Where a large buffer begins.
+    fn page(self) -> usize {
+        self.start() / PAGE * PAGE + PAGE
     }
 
     fn table(self) -> usize {
@@ -214,16 +229,28 @@ impl Slot {
     /// and no reader that must stay valid may exist in this process.
     #[inline]
     pub(crate) unsafe fn writer<'a>(&'a self, area: Area, stage: &'a mut Stage) -> Writer<'a> {
-        // SAFETY: inside the mapping: both areas end before their tables; the rest by the caller.
-        unsafe { Writer::staged(stage, self.region.start().add(area.start()), MAX_PAYLOAD) }
+        let at = |offset| self.region.start().wrapping_add(offset);
+        let spill = Spill { start: at(area.start()), page: at(area.page()), capacity: MAX_PAYLOAD };
+        // SAFETY: inside the mapping: both areas end before their tables, also from their second pages; a
+        // stage is shorter than what is before those; the rest by the caller.
+        unsafe { Writer::staged(stage, spill) }
     }
 
-    /// The payload of an area; `None` if `len` reaches past it.
+    /// The flags of `Meta` that tell where a parcel begins, once nothing of it is on a stage.
     #[inline]
-    pub(crate) fn payload(&self, area: Area, len: u32) -> Option<SharedBytes<'_>> {
+    pub(crate) fn lead(&self, area: Area, parcel: &Writer<'_>) -> u32 {
+        let start = parcel.start().addr() - self.region.start().addr();
+        if start == area.start() { 0 } else { (((area.page() - start) / 4) as u32) << 8 }
+    }
+
+    /// The payload of an area, which begins where `meta` says; `None` if `len` reaches past it.
+    #[inline]
+    pub(crate) fn payload(&self, area: Area, meta: Meta, len: u32) -> Option<SharedBytes<'_>> {
         let len = len as usize;
-        // SAFETY: inside the mapping, which lives as long as `self`.
-        (len <= MAX_PAYLOAD).then(|| unsafe { SharedBytes::new(self.region.start().add(area.start()), len) })
+        let start = if meta.lead() == 0 { area.start() } else { area.page() - meta.lead() };
+        // SAFETY: inside the mapping, which lives as long as `self`: a payload of the largest size ends
+        // before the area's table even if it begins at the area's second page.
+        (len <= MAX_PAYLOAD).then(|| unsafe { SharedBytes::new(self.region.start().add(start), len) })
     }
 
     /// Puts objects beside a payload.
@@ -292,12 +319,15 @@ pub(crate) const NO_CPU: u32 = u32::MAX;
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::parcel::Reader;
     use std::os::fd::AsFd;
 
     #[test]
     fn areas_and_tables_do_not_overlap() {
         for area in [Area::A, Area::B] {
-            assert!(area.start() + MAX_PAYLOAD <= area.table(), "{area:?}");
+            assert!(area.page() + MAX_PAYLOAD <= area.table(), "{area:?}");
+            assert!(area.start() + size_of::<Stage>() <= area.page(), "{area:?}");
+            assert!(area.start() + Meta(u32::MAX).lead() < area.page(), "{area:?}");
         }
         assert!(Area::A.table() + TABLE <= AREA_B);
         assert!(Area::B.table() + TABLE <= CALLER_PAGE);
@@ -324,6 +354,37 @@ mod tests {
         assert_eq!(mine.read_entries(Area::B), Some(vec![entry; 3]));
         mine.u32_at(SERVER_PAGE + 16).store(u32::MAX, Ordering::Relaxed);
         assert_eq!(theirs.read_entries(Area::B), None, "a count that cannot be");
-        assert!(mine.payload(Area::A, u32::MAX).is_none());
+        assert!(mine.payload(Area::A, Meta(0), u32::MAX).is_none());
+    }
+
+    #[test]
+    fn a_large_buffer_begins_at_a_page_and_small_ones_share_the_headers_line() {
+        let (mine, file) = Slot::create().unwrap();
+        let theirs = Slot::accept(file.as_fd()).unwrap();
+        for (area, before, size, lead) in [
+            (Area::A, 0, 8, 0),
+            (Area::A, 0, 300, 0),
+            (Area::A, 0, 4096, 1),
+            (Area::B, 2, 1 << 20, 3),
+            (Area::A, 63, 1 << 20, 64),
+            (Area::A, 64, 1 << 20, 0),
+        ] {
+            let mut stage = STAGE;
+            // SAFETY: no other writer or reader is there.
+            let mut writer = unsafe { mine.writer(area, &mut stage) };
+            for number in 0..before {
+                writer.write_i32(number).unwrap();
+            }
+            let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            writer.write_bytes(&bytes).unwrap();
+            writer.write_i32(-1).unwrap();
+            writer.unstage();
+            let meta = Meta(mine.lead(area, &writer));
+            assert_eq!(meta.lead(), 4 * lead, "{before} numbers, then {size} bytes");
+            let mut reader = Reader::new(theirs.payload(area, meta, writer.len() as u32).unwrap());
+            (0..before).for_each(|number| assert_eq!(reader.read_i32().unwrap(), number));
+            assert_eq!(reader.read_bytes().unwrap().to_vec(), bytes);
+            assert_eq!(reader.read_i32().unwrap(), -1);
+        }
     }
 }

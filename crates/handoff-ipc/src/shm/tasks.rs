@@ -59,7 +59,7 @@ impl Turn {
         let data = self
             .slot
             .slot
-            .payload(Area::A, header.len)
+            .payload(Area::A, header.meta, header.len)
             .ok_or(Error::TooLarge { size: header.len as usize, limit: super::super::slot::MAX_PAYLOAD })?;
         let call = self.slot.call(&self.link, &header);
         if header.meta.has(Meta::OBJECTS) {
@@ -89,7 +89,7 @@ impl Turn {
             outcome.and_then(|()| self.slot.send_objects(&self.link, Area::A, reply.take_objects()));
         reply.unstage();
         match outcome {
-            Ok(flags) => slot.write_reply(0, len, Meta(flags)),
+            Ok(flags) => slot.write_reply(0, len, Meta(flags | slot.lead(Area::A, &reply))),
             Err(error) => slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }
         self.slot.finish(&self.link, false, false);
