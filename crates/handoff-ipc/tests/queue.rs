@@ -541,6 +541,40 @@ fn spinning_ends_find_each_other() {
     assert_eq!(spinning.join().unwrap(), 2);
 }
 
+#[test]
+fn spinning_ends_on_one_cpu_let_each_other_run() {
+    let cpu = handoff_placement::affinity(handoff_placement::Tid::current()).unwrap().first().unwrap();
+    let (mut there, mut reader) = ends::<Synchronized>();
+    let (mut back, mut answers) = ends::<Synchronized>();
+    let pin = move || handoff_placement::fast::pin_current(cpu).unwrap();
+    // In less looks than this no time slice ends.
+    const LOOKS: u64 = 20_000;
+    let other = thread::spawn(move || {
+        pin();
+        let mut item = [0];
+        for _ in 0..200 {
+            reader.read_spinning(&mut item, u64::MAX).unwrap();
+            back.write(&item).unwrap();
+        }
+    });
+    let mut gave_up = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            pin();
+            let mut item = [0];
+            for value in 1..=200 {
+                there.write(&[value]).unwrap();
+                while answers.read_spinning(&mut item, LOOKS).is_err() {
+                    gave_up += 1;
+                }
+                assert_eq!(item[0], value);
+            }
+        });
+    });
+    other.join().unwrap();
+    assert!(gave_up < 100, "{gave_up} of 200 answers came later than that");
+}
+
 /// Unsynchronized readers on other threads see each message at most once, in order, and whole.
 #[test]
 fn readers_that_are_overtaken_never_see_a_torn_message() {

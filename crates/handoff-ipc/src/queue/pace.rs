@@ -6,6 +6,21 @@
 //! several messages with one look. The first message of a stream is never waited for, and an end for
 //! which waiting brings nothing stops it.
 
+/// Looks after which a spinning end offers its CPU: about as long as a thread of the engine looks before it sleeps.
+const LOOKS: u64 = 2048;
+
+/// Between two looks of a spinning end; `look` of them went by.
+///
+/// The scheduler may have put both ends on one CPU, and may leave them there. Each would then look until its
+/// time slice ends, milliseconds in which the other cannot run.
+#[inline]
+pub(super) fn spin(look: u64) {
+    std::hint::spin_loop();
+    if look % LOOKS == LOOKS - 1 {
+        std::thread::yield_now();
+    }
+}
+
 /// Whether an end waits before it looks again, and how long.
 #[derive(Debug)]
 pub(super) struct Pace {

@@ -9,7 +9,7 @@ use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::Item;
 use super::message_queue::End;
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use super::ring::{Cursor, Shape};
 use super::span::ReadSpan;
 
@@ -171,15 +171,15 @@ impl<'a, T: Item, F: Flavor> ReadTransaction<'a, T, F> {
 
 impl<T: Item> Reader<T, Synchronized> {
     /// Reads, and waits for messages where there are too few, spinning: for a writer that runs on
-    /// another CPU. Gives up after `turns` looks.
+    /// another CPU. Gives up after `turns` looks; now and then the CPU is offered to others.
     ///
     /// # Errors
     /// As [`Reader::read`].
     #[inline]
     pub fn read_spinning(&mut self, items: &mut [T], turns: u64) -> Result<(), QueueError> {
-        for _ in 0..turns {
+        for turn in 0..turns {
             match self.read(items) {
-                Err(QueueError::Empty(_)) => std::hint::spin_loop(),
+                Err(QueueError::Empty(_)) => pace::spin(turn),
                 other => return other,
             }
         }

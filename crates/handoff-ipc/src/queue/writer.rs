@@ -9,7 +9,7 @@ use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::Item;
 use super::message_queue::End;
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use super::ring::{Cursor, Shape};
 use super::span::WriteSpan;
 use super::sync::Ordering;
@@ -178,15 +178,15 @@ impl<'a, T: Item, F: Flavor> WriteTransaction<'a, T, F> {
 
 impl<T: Item> Writer<T, Synchronized> {
     /// Writes all of the messages, and waits for room where there is none, spinning: for a reader
-    /// that runs on another CPU. Gives up after `turns` looks.
+    /// that runs on another CPU. Gives up after `turns` looks; now and then the CPU is offered to others.
     ///
     /// # Errors
     /// As [`Writer::write`].
     #[inline]
     pub fn write_spinning(&mut self, items: &[T], turns: u64) -> Result<(), QueueError> {
-        for _ in 0..turns {
+        for turn in 0..turns {
             match self.write(items) {
-                Err(QueueError::Full(_)) => std::hint::spin_loop(),
+                Err(QueueError::Full(_)) => pace::spin(turn),
                 other => return other,
             }
         }
