@@ -1,7 +1,6 @@
 //! Brings images to a device that is not there: stand-ins of adb and fastboot write down their calls.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -27,10 +26,14 @@ impl Device {
     fn new() -> Self {
         let device = Self(TempDir::new().expect("a folder"));
         fs::create_dir(device.path("bin")).expect("made");
+        fs::write(device.path("stand-in"), STAND_IN).expect("written");
         for name in ["adb", "fastboot"] {
+            // By another process: a child that another test forks meanwhile would have the program open for
+            // writing until it runs its own, and nobody could run this one.
             let program = device.path("bin").join(name);
-            fs::write(&program, STAND_IN).expect("written");
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+            let mut copy = Command::new("install");
+            copy.arg("--mode=755").args([device.path("stand-in"), program]);
+            assert!(copy.status().expect("install is one of the core utilities").success());
         }
         fs::write(device.path("device.img"), image(b"old kernel")).expect("written");
         fs::write(device.path("new.img"), image(b"new kernel")).expect("written");
