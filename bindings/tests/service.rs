@@ -38,7 +38,8 @@ pub fn rust_service() -> Binder {
                 })?;
             }
             2 => return Err(Status::service_specific(42, "as asked").into()),
-            3 => std::thread::sleep(Duration::from_millis(400)),
+            // Long after the deadline of its caller, should that be held up.
+            3 => std::thread::sleep(Duration::from_secs(5)),
             4 => std::process::abort(),
             5 => reply.write(|to| to.write(&count.fetch_add(1, Ordering::SeqCst)))?,
             6 => {

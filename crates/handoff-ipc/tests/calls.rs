@@ -184,8 +184,7 @@ fn a_call_that_takes_too_long_expires_and_its_reply_is_dropped() {
     let error = w.root.call_with(within, HOLD, |p| p.write(&theirs), |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::DeadlineExpired(_)), "{error}");
     held.read_exact(&mut [0]).unwrap();
-    let error = w.root.call_with(within, SLEEP_MS, |p| p.write(&400), |_| Ok(())).unwrap_err();
-    assert!(matches!(error, Error::DeadlineExpired(_)), "{error}");
+    // Now the reply comes, late.
     drop(held);
     // Others go on meanwhile, and afterwards; none gets the late reply.
     for n in 0..100u32 {
