@@ -8,11 +8,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use super::{TraceFs, append, read, restore, write};
 use crate::error::{Result, TraceError};
 use crate::event::Tid;
 use crate::trace::BufferStats;
+
+/// How long an instance that is to be removed may be busy.
+const BUSY: Duration = Duration::from_secs(2);
 
 /// Our own trace buffer with its own events, filters, clock and size. It ends when dropped.
 #[derive(Debug)]
@@ -160,17 +164,20 @@ impl Drop for Instance {
     }
 }
 
-/// Stops an instance and removes it.
+/// Stops an instance and removes it. [`io::ErrorKind::NotFound`] if another did.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    // A reader that is just closing its files keeps it busy for a moment, which is as long as it takes to
-    // get a CPU.
-    let mut tries = 0;
+    // A reader that is just closing its files keeps it busy for a moment, and so does another who stops it; on
+    // a machine that is busy itself that moment is a long one.
+    let start = Instant::now();
     loop {
         drop(fs::write(path.join("tracing_on"), "0"));
         match fs::remove_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && tries < 200 => {
-                tries += 1;
-                std::thread::sleep(std::time::Duration::from_millis(5));
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < BUSY => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // Of two that remove it at once, the kernel has nothing left for the second.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
+                return Err(io::ErrorKind::NotFound.into());
             }
             result => return result,
         }

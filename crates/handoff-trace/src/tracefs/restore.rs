@@ -126,6 +126,8 @@ fn start_time(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use handoff_testkit::{require, require_root};
+
     use super::*;
 
     #[test]
@@ -154,5 +156,27 @@ mod tests {
         let mut expected = vec![dead.clone(), elsewhere];
         expected.sort();
         assert_eq!(names(leftovers(&tracefs).expect("listed")), expected);
+    }
+
+    #[test]
+    fn several_at_once_may_undo_the_same() {
+        require!(require_root());
+        let tracefs = TraceFs::find().expect("root may");
+        let own = Maker::own();
+        for round in 0..10 {
+            let name = format!("{PREFIX}-{}-{}-{}-{round}", own.namespace, own.pid, own.start + 1);
+            let path = tracefs.root().join("instances").join(name);
+            fs::create_dir(&path).expect("root may");
+            let begin = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        begin.wait();
+                        restore(&tracefs).expect("whoever comes second finds nothing to do");
+                    });
+                }
+            });
+            assert!(!path.exists());
+        }
     }
 }
