@@ -24,7 +24,7 @@ pub(crate) type ConsoleWatcher = Box<dyn FnMut(&str) + Send>;
 #[derive(Debug)]
 pub(crate) enum Event {
     Data(Port, Vec<u8>),
-    /// The port is closed: QEMU has ended.
+    /// The console and all ports are closed and nothing more will come: QEMU has ended.
     Closed,
 }
 
@@ -67,8 +67,13 @@ impl Listening {
         let Some(console_stream) = accept(&self.console, process, deadline)? else { return Ok(None) };
         let console = Arc::new(Mutex::new(ConsoleLog::new()));
         let log = Arc::clone(&console);
-        start("guest-console", move || read_console(console_stream, &log, watcher))?;
         let (sender, events) = sync_channel(QUEUE);
+        // Once the ports' end is told, the console's last words are there too.
+        let until_read = sender.clone();
+        start("guest-console", move || {
+            read_console(console_stream, &log, watcher);
+            drop(until_read);
+        })?;
         let mut streams = Vec::new();
         for (port, listener) in &self.ports {
             let Some(stream) = accept(listener, process, deadline)? else { return Ok(None) };
@@ -157,7 +162,8 @@ fn read_console(mut stream: UnixStream, log: &Mutex<ConsoleLog>, mut watcher: Op
     tell(last.into_iter().collect());
 }
 
-/// Ends when QEMU closes the socket or nobody receives any more.
+/// Ends when QEMU closes the socket or nobody receives any more. What the others have read may still be on its way
+/// then, so only the last one's end is the end of all.
 fn read_port(port: Port, mut stream: UnixStream, events: &SyncSender<Event>) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
@@ -165,5 +171,4 @@ fn read_port(port: Port, mut stream: UnixStream, events: &SyncSender<Event>) {
             return;
         }
     }
-    drop(events.send(Event::Closed));
 }
