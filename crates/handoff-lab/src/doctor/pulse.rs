@@ -95,6 +95,12 @@ impl Pulse {
         }
     }
 
+    /// Whether the CPUs' time went on since `before`, so that [`Pulse::since`] knows how they spent it. True where
+    /// the machine does not tell.
+    pub(crate) fn is_another_time_than(&self, before: &Self) -> bool {
+        self.ticks.is_none() || self.ticks != before.ticks
+    }
+
     /// What happened between `before` and this reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> PulseChange {
@@ -177,6 +183,7 @@ mod tests {
         let flags = change.flags().join("; ");
         assert_eq!(flags, "steal 10.0%; frequency changed by -50%; temperature changed by +11 K");
         assert!(before.since(&before).flags().is_empty());
+        assert!(after.is_another_time_than(&before) && !after.is_another_time_than(&after));
     }
 
     #[test]
