@@ -99,7 +99,7 @@ impl Postgres {
     }
 
     fn wait(&self) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(300);
         let ready = || {
             let mut asks = Command::new(self.bin.join("pg_isready"));
             asks.arg("-q").arg("-h").arg(&self.folder).status().is_ok_and(|status| status.success())

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// The files that are documented.
 const CONTRIB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/slurm");
 
+/// How long it may take to come up: a loaded machine takes long.
+const LIMIT: Duration = Duration::from_secs(300);
+
 /// A Slurm on loopback. Its jobs and daemons end when this is dropped.
 #[derive(Debug)]
 pub struct Slurm {
@@ -71,7 +74,7 @@ impl Slurm {
         slurm.start_controller();
         (0..slurm.names.len()).for_each(|node| slurm.start_node(node));
         let idle = format!("{}\n", slurm.names.len());
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + LIMIT;
         while slurm.ask("sinfo", &["--noheader", "--states=idle", "--format=%D"]) != idle {
             assert!(Instant::now() < end, "Slurm does not come up: {}", slurm.log());
             std::thread::sleep(Duration::from_millis(100));
@@ -220,7 +223,7 @@ fn munge(folder: &Path) -> Child {
         command.arg(format!("--{option}={}", at(name).display()));
     }
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + LIMIT;
     while !at("socket").exists() {
         assert!(Instant::now() < limit, "munged does not come up in {}", folder.display());
         std::thread::sleep(Duration::from_millis(20));

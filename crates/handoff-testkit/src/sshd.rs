@@ -1,10 +1,15 @@
 //! A real sshd for tests, with keys, configuration and an unprivileged port of its own.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A loaded machine takes long.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Where a daemon runs, and how.
 #[derive(Debug, Clone, Copy)]
@@ -69,40 +74,16 @@ impl Sshd {
     ///
     /// If it does not start.
     pub fn start_in(place: Place<'_>, sshd: &Path, folder: &Path) -> Self {
-        let at = |name: &str| folder.join(name);
-        key(&at("host"));
-        key(&at("user"));
-        fs::copy(at("user.pub"), at("authorized")).expect("copied");
-        let port = TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("bound").port();
-        let config = format!(
-            "Port {port}\nListenAddress {1}\nHostKey {0}/host\nAuthorizedKeysFile {0}/authorized\nStrictModes no\n\
-             PasswordAuthentication no\nPermitRootLogin yes\nPidFile none\nUsePAM no\n{2}\n",
-            folder.display(),
-            place.address,
-            place.settings
-        );
-        fs::write(at("sshd_config"), config).expect("written");
+        key(&folder.join("host"));
+        key(&folder.join("user"));
+        fs::copy(folder.join("user.pub"), folder.join("authorized")).expect("copied");
         // Where privileges are separated; the package makes it at boot only.
         drop(fs::create_dir_all("/run/sshd"));
-        let mut command = match place.wrapper {
-            [] => Command::new(sshd),
-            [program, rest @ ..] => {
-                let mut command = Command::new(program);
-                command.args(rest).arg(sshd);
-                command
-            }
-        };
-        let daemon = command
-            .args(["-D", "-e", "-f"])
-            .arg(at("sshd_config"))
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("sshd starts");
-        let end = Instant::now() + Duration::from_secs(60);
-        while std::net::TcpStream::connect((place.address, port)).is_err() {
-            assert!(Instant::now() < end, "sshd does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        // Another may take a free port before the daemon does.
+        let mut said = String::new();
+        let (port, daemon) = (0..5)
+            .find_map(|_| listen(place, sshd, folder, &mut said))
+            .unwrap_or_else(|| panic!("sshd does not listen: {said}"));
         let sshd = Sshd { folder: folder.to_owned(), address: place.address.to_owned(), port, daemon };
         let host_key = fs::read_to_string(sshd.at("host.pub")).expect("made");
         sshd.know(&host_key);
@@ -139,5 +120,48 @@ impl Sshd {
             self.address
         );
         fs::write(self.at("config"), config).expect("written");
+    }
+}
+
+/// Starts the daemon on a free port, and waits until it says that it listens; nothing if it ends before.
+fn listen(place: Place<'_>, sshd: &Path, folder: &Path, said: &mut String) -> Option<(u16, Child)> {
+    let port = TcpListener::bind(("127.0.0.1", 0)).expect("a port").local_addr().expect("bound").port();
+    let config = format!(
+        "Port {port}\nListenAddress {1}\nHostKey {0}/host\nAuthorizedKeysFile {0}/authorized\nStrictModes no\n\
+         PasswordAuthentication no\nPermitRootLogin yes\nPidFile none\nUsePAM no\n{2}\n",
+        folder.display(),
+        place.address,
+        place.settings
+    );
+    let file = folder.join("sshd_config");
+    fs::write(&file, config).expect("written");
+    let mut command = match place.wrapper {
+        [] => Command::new(sshd),
+        [program, rest @ ..] => {
+            let mut command = Command::new(program);
+            command.args(rest).arg(sshd);
+            command
+        }
+    };
+    let mut daemon =
+        command.args(["-D", "-e", "-f"]).arg(file).stderr(Stdio::piped()).spawn().expect("sshd starts");
+    let lines = BufReader::new(daemon.stderr.take().expect("a pipe")).lines();
+    let (sender, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        // To its end, so that the daemon can go on to say things when nobody listens.
+        for line in lines.map_while(Result::ok) {
+            drop(sender.send(line));
+        }
+    });
+    loop {
+        match told.recv_timeout(LIMIT) {
+            Ok(line) if line.contains("Server listening on") => return Some((port, daemon)),
+            Ok(line) => *said += &format!("{line}\n"),
+            Err(_) => {
+                drop(daemon.kill());
+                drop(daemon.wait());
+                return None;
+            }
+        }
     }
 }
