@@ -23,14 +23,15 @@ fn experiment(a: &str, b: &str) -> Experiment {
         arms: [arm("short & sweet", a), arm("long", b)],
         metric: metric("wall"),
         secondary: vec![metric("max-rss"), metric("major-faults")],
-        rounds: Rounds { stopping: Stopping::Fixed { rounds: 8 }, ..Rounds::default() },
+        // From eight on, two runs of the same arm differ at 1% once in a hundred runs, by chance.
+        rounds: Rounds { stopping: Stopping::Fixed { rounds: 6 }, ..Rounds::default() },
         guests: None,
         text: "title = \"Sleeping\"".to_owned(),
     }
 }
 
 fn options() -> Options<'static> {
-    Options { command: "handoff lab ab 'sleep 0.02' 'sleep 0.1'".to_owned(), ..Options::default() }
+    Options { command: "handoff lab ab 'sleep 0.02' 'sleep 0.6'".to_owned(), ..Options::default() }
 }
 
 fn here(folder: &tempfile::TempDir) -> Here<'static> {
@@ -40,7 +41,7 @@ fn here(folder: &tempfile::TempDir) -> Here<'static> {
 fn result() -> ExperimentResult {
     let folder = tempfile::tempdir().expect("a folder");
     let result =
-        run(&experiment("0.02", "0.1"), options(), &mut here(&folder), &mut |_| Ok(())).expect("runs");
+        run(&experiment("0.02", "0.6"), options(), &mut here(&folder), &mut |_| Ok(())).expect("runs");
     assert_eq!(std::fs::read_dir(folder.path()).expect("the journal's folder").count(), 0);
     result
 }
@@ -71,10 +72,10 @@ fn the_report_is_readable_on_every_screen_and_needs_no_network() {
 fn text_and_markdown_say_the_same() {
     let result = result();
     assert_eq!(result.ending, Ending::Finished);
-    assert_eq!(result.rounds.len(), 8);
+    assert_eq!(result.rounds.len(), 6);
     for written in [text(&result), markdown(&result)] {
         assert!(written.contains(&result.primary.sentence), "{written}");
-        assert!(written.contains("regressed") && written.contains("8 rounds"), "{written}");
+        assert!(written.contains("regressed") && written.contains("6 rounds"), "{written}");
     }
     assert!(
         result.unusable.iter().any(|reason| reason.starts_with("major-faults is 0")),
@@ -89,7 +90,7 @@ fn a_run_that_is_resumed_deals_the_orders_of_the_run_that_it_would_have_been() {
     let folder = tempfile::tempdir().expect("a folder");
     let experiment = experiment("0.01", "0.01");
     let whole = run(&experiment, options(), &mut here(&folder), &mut |_| Ok(())).expect("runs");
-    let first = whole.rounds[..5].to_vec();
+    let first = whole.rounds[..3].to_vec();
     let mut seen = Vec::new();
     let going_on = Options { resume: first, ..options() };
     let resumed = run(&experiment, going_on, &mut here(&folder), &mut |event| {
@@ -99,7 +100,7 @@ fn a_run_that_is_resumed_deals_the_orders_of_the_run_that_it_would_have_been() {
         Ok(())
     })
     .expect("goes on");
-    assert_eq!(seen, [6, 7, 8]);
+    assert_eq!(seen, [4, 5, 6]);
     let orders =
         |result: &ExperimentResult| result.rounds.iter().map(|r| r.order.clone()).collect::<Vec<_>>();
     assert_eq!(orders(&resumed), orders(&whole));
@@ -110,7 +111,7 @@ fn a_budget_ends_a_run_and_a_metric_that_nobody_measures_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut short = experiment("0.01", "0.01");
     short.rounds.stopping = Stopping::Fixed { rounds: 10_000 };
-    short.rounds.budget = Duration::from_millis(1500);
+    short.rounds.budget = Duration::from_secs(4);
     let result = run(&short, options(), &mut here(&folder), &mut |_| Ok(())).expect("runs");
     assert_eq!(result.ending, Ending::Budget);
     assert!(!result.rounds.is_empty());

@@ -55,6 +55,23 @@ impl Repository {
         command
     }
 
+    /// What a search from `v0` to `main` finds, and its exit status is good. By its own rules a search leaves a commit
+    /// out for which two runs of the same arm differ at 1%: that happens by chance, and three searches in a row hardly
+    /// ever meet it.
+    fn found(&self) -> Value {
+        for _ in 0..3 {
+            let output = self.bisect("v0", "main", BUILD, &[]).output().expect("handoff runs");
+            let found = answer(&output);
+            let why = |step: &Value| step["why"].as_str().unwrap_or_default().to_owned();
+            let withheld = |step: &Value| why(step).contains("two runs of the same arm differ");
+            if !found["steps"].as_array().expect("steps").iter().any(withheld) {
+                assert_eq!(output.status.code(), Some(0), "{found:#}{}", text(&output.stderr));
+                return found;
+            }
+        }
+        panic!("three searches in a row left a commit out because two runs of the same arm differ");
+    }
+
     /// What must be as it was.
     fn state(&self) -> [String; 4] {
         [
@@ -79,7 +96,7 @@ fn answer(output: &Output) -> Value {
 }
 
 fn sleeps(count: usize, slow_from: usize, broken: &[usize]) -> Vec<Option<u32>> {
-    let sleep = |number: usize| if number >= slow_from { 100 } else { 40 };
+    let sleep = |number: usize| if number >= slow_from { 150 } else { 30 };
     (0..count).map(|number| (!broken.contains(&number)).then(|| sleep(number))).collect()
 }
 
@@ -95,16 +112,14 @@ fn a_planted_slow_down_is_found_and_the_users_tree_is_not_touched() {
     let repository = Repository::new(&sleeps(12, 8, &[5]));
     repository.write("number", "a change of the user's");
     let before = repository.state();
-    let output = repository.bisect("v0", "main", BUILD, &[]).output().expect("handoff runs");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let found = answer(&output);
+    let found = repository.found();
     assert_eq!(
         (&found["answer"], &found["commit"]["subject"]),
         (&"first".into(), &"change 8".into()),
         "{found:#}"
     );
     let ratio = found["steps"][0]["ratio"].as_f64().expect("the bad commit's");
-    assert!((1.2..4.0).contains(&ratio), "{ratio}");
+    assert!((1.5..6.0).contains(&ratio), "{ratio}");
     assert_eq!(repository.state(), before);
     nothing_is_left(repository.folder.path());
 
@@ -133,9 +148,7 @@ fn where_there_is_no_regression_none_is_found() {
 fn commits_that_do_not_build_make_the_answer_a_range() {
     require!(require_tool("git"));
     let repository = Repository::new(&sleeps(8, 4, &[3, 4, 5]));
-    let output = repository.bisect("v0", "main", BUILD, &[]).output().expect("handoff runs");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let found = answer(&output);
+    let found = repository.found();
     let commits = found["commits"].as_array().unwrap_or_else(|| panic!("{found:#}"));
     let mut subjects: Vec<&str> = commits.iter().filter_map(|commit| commit["subject"].as_str()).collect();
     subjects.sort_unstable();
