@@ -200,7 +200,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600 & echo $!; wait"]);
         let mut child = String::new();
-        let outcome = watch(&mut command, Some(Duration::from_millis(500)), |line| child = line.to_owned());
+        let outcome = watch(&mut command, Some(Duration::from_secs(5)), |line| child = line.to_owned());
         assert!(outcome.unwrap_err().to_string().contains("was killed"));
         let stat = Path::new("/proc").join(&child).join("stat");
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -91,7 +91,7 @@ pub(crate) fn server() -> u16 {
 fn shell(adb: &mut Adb, script: &str, input: Option<&mut File>) -> Result<(i32, String, String)> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let status =
-        adb.shell(script, input, Some(Duration::from_secs(5)), &mut |stream, bytes| match stream {
+        adb.shell(script, input, Some(Duration::from_secs(60)), &mut |stream, bytes| match stream {
             Stream::Out => out.extend_from_slice(bytes),
             Stream::Err => err.extend_from_slice(bytes),
         })?;
@@ -173,7 +173,7 @@ proptest::proptest! {
         let answer = if framed { [b"OKAYOKAY", bytes.as_slice()].concat() } else { bytes };
         let start = Instant::now();
         let _ = shell(&mut Adb::at("device-1", liar(answer)), "true", None);
-        proptest::prop_assert!(start.elapsed() < Duration::from_secs(60));
+        proptest::prop_assert!(start.elapsed() < Duration::from_secs(50));
     }
 }
 

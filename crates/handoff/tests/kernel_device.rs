@@ -141,7 +141,7 @@ fn a_step_that_fails_is_the_last() {
     ] {
         let device = Device::new();
         fs::write(device.path("fail"), fail).expect("written");
-        let output = device.handoff(&["flash", "new.img", "--write", "--yes", "--timeout", "2"]);
+        let output = device.handoff(&["flash", "new.img", "--write", "--yes", "--timeout", "60"]);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(text.contains(reason) && text.contains("nothing was written to the device"), "{text}");

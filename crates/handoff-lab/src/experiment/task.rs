@@ -423,7 +423,8 @@ mod tests {
         let marker = tempfile::NamedTempFile::new().expect("a file");
         let script = format!("sleep 300 & echo $! > {}; wait", marker.path().display());
         let mut task = task(&["sh", "-c", &script]);
-        task.limit = Duration::from_millis(1500);
+        // Long enough for the shell to begin on a machine that is busy.
+        task.limit = Duration::from_secs(5);
         assert!(matches!(task.run(), Err(TaskError::Late { .. })));
         let pid = std::fs::read_to_string(marker.path()).expect("the child's pid");
         let gone = || {
