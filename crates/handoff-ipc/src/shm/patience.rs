@@ -62,10 +62,10 @@ impl Default for Crowded {
 
 impl Crowded {
     /// A move costs about ten wake-ups on one CPU.
-    const FIRST_REST: u32 = 16;
+    const FIRST_REST: u32 = 8;
     const LONGEST_REST: u32 = 1 << 16;
-    /// A move paid if looks found so many calls after it.
-    const WORTH: u32 = 1024;
+    /// A move paid if looks found so many calls after it: each saved its sender a wake-up.
+    const WORTH: u32 = 32;
 
     /// It was woken, perhaps on its sender's CPU. True if it is to go to another one.
     pub(super) fn woken(&mut self, beside: bool, slept: Duration) -> bool {
@@ -75,7 +75,7 @@ impl Crowded {
         }
         // Back beside it before that paid: the scheduler wants it here, others need the CPUs.
         let longer = (self.rest * 2).min(Self::LONGEST_REST);
-        self.rest = if self.found >= Self::WORTH { 2 * Self::FIRST_REST } else { longer };
+        self.rest = if self.found >= Self::WORTH { Self::FIRST_REST } else { longer };
         (self.run, self.found) = (0, 0);
         true
     }
@@ -104,7 +104,7 @@ mod tests {
         }
         assert!((0..Crowded::LONGEST_REST).any(|_| crowded.woken(true, SOON)));
         let again = (1..).find(|_| crowded.woken(true, SOON)).unwrap();
-        assert_eq!(again, 2 * Crowded::FIRST_REST, "the last move paid: soon again");
+        assert_eq!(again, Crowded::FIRST_REST, "the last move paid: soon again");
     }
 
     #[test]
