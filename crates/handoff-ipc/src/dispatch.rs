@@ -50,13 +50,19 @@ pub(crate) fn serve(
         }
     }));
     CALLER.set(outer);
-    outcome.unwrap_or_else(|_| {
-        reply.truncate(0);
-        write_status(reply, &panicked())
-    })
+    match outcome {
+        Ok(served) => served,
+        Err(_) => answer_panicked(reply),
+    }
 }
 
-#[inline]
+#[cold]
+fn answer_panicked(reply: &mut Writer<'_>) -> Result<()> {
+    reply.truncate(0);
+    write_status(reply, &panicked())
+}
+
+#[inline(always)]
 fn serve_own(
     service: &dyn Service,
     call: &Call<'_>,

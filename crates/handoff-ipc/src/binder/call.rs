@@ -8,12 +8,12 @@ use super::lend;
 use super::objects::{self, Outgoing};
 use super::process::Process;
 use super::remote::BinderRemote;
-use super::talk::{Buffer, Delivered, Goal, await_outcome, say};
+use super::talk::{Buffer, Delivered, Goal, await_outcome};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
 use crate::engine::{OutCall, ReadFn, WriteFn};
 use crate::locked::lock;
-use crate::parcel::{Object, SharedBytes};
+use crate::parcel::{Object, Reader, SharedBytes};
 use crate::{Error, Result, pool};
 
 /// What stands in front of a call's arguments.
@@ -26,6 +26,7 @@ pub(super) struct Token<'a> {
 }
 
 /// Makes one call; `token` stands in front of its arguments.
+#[inline(always)]
 pub(super) fn transact(
     remote: &BinderRemote,
     call: &OutCall,
@@ -46,17 +47,49 @@ pub(super) fn transact(
     }
     write(&mut writer)?;
     let objects = writer.finish();
-    let mut request = Request { handle: remote.handle(), call: *call, claims, buffer, objects };
-    match (call.deadline, call.oneway) {
-        (Some(within), false) => request.send_within(process, within, read),
-        (_, oneway) => match request.send(process) {
-            // The half of the receiver's buffer that is for oneway calls is taken.
-            Err(Error::TooLarge { .. }) if oneway => Err(Error::OnewayFull(0)),
-            Err(error) => Err(error),
-            Ok(None) => Ok(()),
-            Ok(Some(reply)) => take_reply(&reply, call.code, read),
-        },
+    let handle = remote.handle();
+    if let (Some(within), false) = (call.deadline, call.oneway) {
+        return Request { handle, call: *call, claims, buffer, objects }.send_within(process, within, read);
     }
+    let outcome = send(process, handle, call, claims, &mut buffer, objects);
+    let answered = match outcome {
+        Ok(None) => Ok(()),
+        Ok(Some(reply)) => take_reply(reply, call.code, read),
+        Err(error) => Err(refused(error, call.oneway)),
+    };
+    buffer.put_back();
+    answered
+}
+
+#[cold]
+fn refused(error: Error, oneway: bool) -> Error {
+    match error {
+        // The half of the receiver's buffer that is for oneway calls is taken.
+        Error::TooLarge { .. } if oneway => Error::OnewayFull(0),
+        other => other,
+    }
+}
+
+/// Sends a call that is written, and waits until it is taken (oneway) or answered.
+#[inline(always)]
+fn send<'p>(
+    process: &'p Arc<Process>,
+    handle: u32,
+    call: &OutCall,
+    claims: bool,
+    buffer: &mut Buffer,
+    objects: Vec<(u32, Object)>,
+) -> Result<Option<Delivered<'p>>> {
+    let outgoing = objects::encode(process, &mut buffer.bytes, objects)?;
+    let flags = TF_ACCEPT_FDS
+        | if call.oneway { TF_ONE_WAY } else { 0 }
+        | if claims { lend::TF_CLAIM } else { 0 }
+        | if call.clear_buffers { TF_CLEAR_BUF } else { 0 };
+    let data = described(buffer, &outgoing, handle.into(), call.code, flags);
+    let command = Command::Transaction { data, gathered: outgoing.gathered() };
+    let outcome = await_outcome(process, command, if call.oneway { Goal::Taken } else { Goal::Reply });
+    outgoing.unpin(process);
+    outcome
 }
 
 /// What the driver is told of a parcel, on either side of a call.
@@ -80,19 +113,27 @@ pub(super) fn described(
     }
 }
 
-fn take_reply(reply: &Delivered<'_>, code: u32, read: ReadFn<'_>) -> Result<()> {
-    reply.read(|data, _| {
-        if reply.data.flags & TF_STATUS_CODE == 0 {
-            return read(data);
-        }
-        match data.read_i32()? {
-            0 => Ok(()),
-            status => Err(Error::from_status_t(status, "the object", code)),
-        }
-    })
+#[inline(always)]
+fn take_reply(reply: Delivered<'_>, code: u32, read: ReadFn<'_>) -> Result<()> {
+    let outcome =
+        reply.read(
+            |data, _| {
+                if reply.data.flags & TF_STATUS_CODE == 0 { read(data) } else { take_status(data, code) }
+            },
+        );
+    reply.give_back();
+    outcome
 }
 
-/// A call that is written.
+#[cold]
+fn take_status(data: &mut Reader<'_>, code: u32) -> Result<()> {
+    match data.read_i32()? {
+        0 => Ok(()),
+        status => Err(Error::from_status_t(status, "the object", code)),
+    }
+}
+
+/// A call that is written, for another thread to send.
 struct Request {
     handle: u32,
     call: OutCall,
@@ -102,22 +143,6 @@ struct Request {
 }
 
 impl Request {
-    /// Sends it, and waits until it is taken (oneway) or answered.
-    #[inline]
-    fn send<'p>(&mut self, process: &'p Arc<Process>) -> Result<Option<Delivered<'p>>> {
-        let OutCall { code, oneway, clear_buffers, .. } = self.call;
-        let outgoing = objects::encode(process, &mut self.buffer.bytes, std::mem::take(&mut self.objects))?;
-        let flags = TF_ACCEPT_FDS
-            | if oneway { TF_ONE_WAY } else { 0 }
-            | if self.claims { lend::TF_CLAIM } else { 0 }
-            | if clear_buffers { TF_CLEAR_BUF } else { 0 };
-        let data = described(&self.buffer, &outgoing, self.handle.into(), code, flags);
-        say(process, Command::Transaction { data, gathered: outgoing.gathered() });
-        let outcome = await_outcome(process, if oneway { Goal::Taken } else { Goal::Reply });
-        outgoing.unpin(process);
-        outcome
-    }
-
     /// Sends it on another thread, since the driver knows no deadlines; the reply is given back unread
     /// if this thread stopped to wait for it.
     #[inline(never)]
@@ -133,7 +158,8 @@ impl Request {
         let outcome: Arc<(Mutex<Option<Result<Landed>>>, Condvar)> = Arc::default();
         let (tell, owner) = (Arc::clone(&outcome), Arc::clone(process));
         pool::run(Box::new(move || {
-            let made = self.send(&owner).and_then(|reply| {
+            let Request { handle, call, claims, mut buffer, objects } = self;
+            let made = send(&owner, handle, &call, claims, &mut buffer, objects).and_then(|reply| {
                 let reply = reply.ok_or_else(|| Error::Protocol("a call without a reply".into()))?;
                 Ok(Landed { data: Some(reply.into_data()), process: Arc::clone(&owner) })
             });
@@ -147,7 +173,7 @@ impl Request {
                 drop(place);
                 let mut landed = made?;
                 let Some(data) = landed.data.take() else { return Ok(()) };
-                return take_reply(&Delivered::new(process, data), code, read);
+                return take_reply(Delivered::new(process, data), code, read);
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::ioctl::{Updater, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 use super::uapi::{
@@ -237,7 +239,8 @@ impl Driver {
 
     /// Writes commands, and with `read` waits for returns. Gives what was read. What was not consumed of
     /// `out` stays in it.
-    #[inline]
+    // Without the C library, whose page of code would be one more that each call visits.
+    #[inline(always)]
     pub(super) fn write_read<'b>(
         &self,
         out: &mut Vec<u8>,
@@ -257,19 +260,20 @@ impl Driver {
             };
             // SAFETY: the structure is `binder_write_read`, and both buffers are as long as it says.
             // Transactions in `out` point to parcels that their senders keep until this returns.
-            let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_WRITE_READ as _, &raw mut both) };
+            let answer =
+                unsafe { ioctl(&self.file, Updater::<{ BINDER_WRITE_READ }, WriteRead>::new(&mut both)) };
             let consumed = (both.write_consumed as usize).min(out.len());
             if consumed == out.len() {
                 out.clear();
             } else {
                 out.drain(..consumed);
             }
-            if answer == 0 {
+            let Err(error) = answer else {
                 let heard = (both.read_consumed as usize).min(read.len());
                 // SAFETY: the driver wrote so many bytes, from the first on.
                 return Ok(unsafe { read[..heard].assume_init_ref() });
-            }
-            interrupted()?;
+            };
+            interrupted(error)?;
         }
     }
 
@@ -283,6 +287,7 @@ impl Driver {
     }
 
     /// A delivered text that ends in a zero, such as a security context.
+    #[cold]
     pub(super) fn delivered_text(&self, at: u64) -> Option<String> {
         let offset = usize::try_from(at).ok()?.checked_sub(self.buffer.as_ptr().addr())?;
         let most = BUFFER.checked_sub(offset)?.min(LONGEST_TEXT);
@@ -315,10 +320,9 @@ impl Driver {
 
 /// Whether the ioctl that just failed was only interrupted.
 #[cold]
-fn interrupted() -> Result<()> {
-    let error = std::io::Error::last_os_error();
-    match error.kind() {
-        std::io::ErrorKind::Interrupted => Ok(()),
+fn interrupted(error: Errno) -> Result<()> {
+    match error {
+        Errno::INTR => Ok(()),
         _ => Err(Error::io("the Binder driver refused a command", error)),
     }
 }

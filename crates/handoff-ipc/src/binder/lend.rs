@@ -38,6 +38,7 @@ pub(super) fn write(to: &mut Writer<'_>) -> Result<()> {
 }
 
 /// Takes it from there.
+#[cold]
 pub(super) fn read(from: &mut Reader<'_>) -> Result<Claim> {
     Ok(Claim { priority: from.read_i32()?.cast_unsigned(), tid: from.read_i32()?.cast_unsigned() })
 }
@@ -53,6 +54,7 @@ pub(super) fn begin_looping() {
 }
 
 /// Serves a call at `wanted`.
+#[inline(never)]
 pub(super) fn at<R>(wanted: Priority, serve: impl FnOnce() -> R) -> R {
     let depth = DEPTH.get();
     DEPTH.set(depth + 1);

@@ -121,6 +121,7 @@ impl Process {
     }
 
     /// The object that the driver calls `id`.
+    #[inline(always)]
     pub(super) fn node(&self, id: u64) -> Option<Arc<LocalNode>> {
         lock(&self.given).get(&id).map(|given| Arc::clone(&given.node))
     }

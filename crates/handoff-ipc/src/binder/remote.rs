@@ -92,7 +92,7 @@ impl BinderRemote {
     }
 
     /// The token with the object's interface, which is asked for once, before the first call.
-    #[inline]
+    #[inline(always)]
     fn interface(&self) -> Result<&[u8]> {
         match self.token.get() {
             Some(known) => Ok(known),
@@ -103,7 +103,7 @@ impl BinderRemote {
     #[cold]
     fn ask_interface(&self) -> Result<&[u8]> {
         let mut found = String::new();
-        call::transact(self, &OutCall::of(dispatch::INTERFACE), None, &mut |_| Ok(()), &mut |reply| {
+        self.transact(&OutCall::of(dispatch::INTERFACE), &mut |_| Ok(()), &mut |reply| {
             found = reply.read()?;
             Ok(())
         })?;
@@ -123,17 +123,19 @@ impl BinderRemote {
 
 impl BinderRemote {
     /// What stands in front of a call's arguments.
+    #[inline(always)]
     fn token(&self) -> Result<Token<'_>> {
         let claims = self.process.lends() && self.takes_claims()?;
         Ok(Token { bytes: self.interface()?, claims })
     }
 
     /// Whether calls are to carry their caller's priority: asked once, and only by a process that lends.
+    #[inline(never)]
     fn takes_claims(&self) -> Result<bool> {
         if let Some(known) = self.takes_claims.get() {
             return Ok(*known);
         }
-        match call::transact(self, &OutCall::of(lend::ASK), None, &mut |_| Ok(()), &mut |_| Ok(())) {
+        match self.transact(&OutCall::of(lend::ASK), &mut |_| Ok(()), &mut |_| Ok(())) {
             Err(Error::Dead) => Err(Error::Dead),
             answered => Ok(*self.takes_claims.get_or_init(|| answered.is_ok())),
         }

@@ -9,7 +9,7 @@ use super::lend;
 use super::objects::{self, Outgoing};
 use super::process::Process;
 use super::returns::{Return, Returns};
-use super::talk::{Buffer, Delivered, Goal, READ, await_outcome, exchange, flush, say, say_reply};
+use super::talk::{Buffer, Delivered, READ, await_taken, exchange, flush, say, say_reply};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
 use crate::engine::EngineKind;
@@ -39,6 +39,7 @@ pub(super) fn serve(process: &Arc<Process>, entry: Command) {
 }
 
 /// Hears what there is, waiting for it if there is nothing, and acts on it.
+#[inline(always)]
 pub(super) fn hear(process: &Arc<Process>) -> Result<()> {
     let mut buffer = [MaybeUninit::uninit(); READ];
     let mut returns = Returns::new(exchange(process, &mut buffer)?);
@@ -107,6 +108,7 @@ fn unknown(number: u32) {
 }
 
 /// Serves one transaction.
+#[inline(never)]
 fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Result<()> {
     let delivered = Delivered::new(process, data);
     let oneway = data.flags & TF_ONE_WAY != 0;
@@ -166,11 +168,10 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
         // The command is written with the ioctl that waits for the next call, and so is the one that gives
         // the request back, after it: the reply may refer to what the request brought.
         say_reply(process, command, buffer, outgoing);
-        drop(delivered);
+        delivered.give_back();
         return Ok(());
     }
-    say(process, command);
-    let taken = await_outcome(process, Goal::Taken).map(|reply| reply.map_or((), Delivered::discard));
+    let taken = await_taken(process, command);
     outgoing.unpin(process);
     match taken {
         // The caller is gone, frozen or has no room: the driver told it.

@@ -1,8 +1,12 @@
 //! One thread's conversation with the driver: what it has to say, what it hears, and what it waits
 //! for. `call.rs` makes calls with it and `serve.rs` serves them, nested in each other to any depth.
+//!
+//! What every call passes through is inlined into one function on either side, with what is rare kept out
+//! of it: its code then stands on two or three pages. Spread over as many as it has functions, it costs a
+//! translation of addresses for each page whenever the two processes take turns on a CPU that forgets them.
 
-use std::cell::{Cell, RefCell};
-use std::mem::MaybeUninit;
+use std::cell::Cell;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,6 +42,12 @@ struct Talk {
     kept: Option<Box<Kept>>,
     /// Bytes of large parcels that `out` gives back.
     freed: u64,
+    /// The thread ends, and nothing of it will say more: it is said at once.
+    late: bool,
+    /// Memory for parcels.
+    spare: Vec<Vec<u8>>,
+    /// With another driver that this thread talks to, nearly always none.
+    next: Option<Box<Talk>>,
 }
 
 /// What must stay until commands were read. It may do anything when it is dropped, talk to the driver
@@ -51,7 +61,7 @@ struct Kept {
 }
 
 impl Talk {
-    fn new(process: &Arc<Process>) -> Self {
+    fn new(process: &Arc<Process>, late: bool) -> Self {
         Talk {
             process: Arc::clone(process),
             out: Vec::with_capacity(READ),
@@ -59,11 +69,14 @@ impl Talk {
             replies: false,
             kept: None,
             freed: 0,
+            late,
+            spare: Vec::new(),
+            next: None,
         }
     }
 
     /// Everything in `out` was read.
-    #[inline]
+    #[inline(always)]
     fn was_said(&mut self) {
         self.replies = false;
         if self.reply.secret || self.reply.bytes.capacity() > KEEP {
@@ -72,6 +85,16 @@ impl Talk {
         if self.freed != 0 {
             self.process.unfreed.fetch_sub(std::mem::take(&mut self.freed), Ordering::Relaxed);
         }
+    }
+
+    /// A large parcel is among what is given back: that waits no longer if it would be too much for those who
+    /// want to send something here meanwhile.
+    #[must_use]
+    fn gave_back_large(&mut self, size: u64) -> Option<Box<Kept>> {
+        self.freed += size;
+        let waiting = self.process.unfreed.fetch_add(size, Ordering::Relaxed) + size;
+        // A reply goes out at once anyway.
+        if waiting > MUCH && !self.replies { self.flush() } else { None }
     }
 
     /// Says what there is to say now. Gives what need not be kept any longer.
@@ -88,102 +111,136 @@ impl Talk {
     }
 }
 
-/// What this thread has to say: one entry a driver that it talks to, nearly always one.
-#[derive(Default)]
-struct Pending(Vec<Talk>);
+/// One of a thread's conversations, before the others.
+type First = ManuallyDrop<Option<Box<Talk>>>;
 
-impl Drop for Pending {
+thread_local! {
+    // Emptied by `ENDING`: without a destructor of its own, no access has to ask whether it ran.
+    static TALKS: Cell<First> = const { Cell::new(ManuallyDrop::new(None)) };
+    static ENDING: Ending = const { Ending };
+}
+
+/// The end of a thread that talked to a driver.
+struct Ending;
+
+impl Drop for Ending {
     fn drop(&mut self) {
-        for mut talk in self.0.drain(..) {
+        let mut next = ManuallyDrop::into_inner(TALKS.take());
+        while let Some(mut talk) = next {
+            next = talk.next.take();
             drop(talk.flush());
             talk.process.driver.thread_exit();
         }
     }
 }
 
-thread_local! {
-    static PENDING: RefCell<Pending> = RefCell::default();
-    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Runs `with` on what this thread has to say to the driver.
-#[inline]
-fn pending<R>(process: &Arc<Process>, with: impl FnOnce(&mut Talk) -> R) -> R {
-    let mut with = Some(with);
-    let done = PENDING.try_with(|pending| {
-        let known = &mut pending.borrow_mut().0;
-        let at = match known.iter().position(|talk| Arc::ptr_eq(&talk.process, process)) {
-            Some(at) => at,
-            None => {
-                known.push(Talk::new(process));
-                known.len() - 1
-            }
-        };
-        with.take().map(|with| with(&mut known[at]))
-    });
-    match (done, with) {
-        (Ok(Some(done)), _) => done,
-        // The thread ends: say it now.
-        (_, Some(with)) => {
-            let mut talk = Talk::new(process);
-            let done = with(&mut talk);
-            drop(talk.flush());
-            done
-        }
-        _ => unreachable!("`with` is taken only where its result is returned"),
+/// Takes what this thread has to say to the driver out of its place, until [`put`]. Nothing in between may
+/// do the same, nor drop anything that might.
+#[inline(always)]
+fn take(process: &Arc<Process>) -> Box<Talk> {
+    match ManuallyDrop::into_inner(TALKS.take()) {
+        Some(talk) if Arc::ptr_eq(&talk.process, process) => talk,
+        other => find(other, process),
     }
 }
 
+/// The end of [`take`].
+#[inline(always)]
+fn put(talk: Box<Talk>) {
+    if talk.late {
+        return say_late(*talk);
+    }
+    TALKS.set(ManuallyDrop::new(Some(talk)));
+}
+
+/// The conversation with another driver than last time.
+#[cold]
+fn find(mut first: Option<Box<Talk>>, process: &Arc<Process>) -> Box<Talk> {
+    let (mut found, mut others) = (None, None);
+    while let Some(mut talk) = first {
+        first = talk.next.take();
+        if Arc::ptr_eq(&talk.process, process) {
+            found = Some(talk);
+        } else {
+            talk.next = others;
+            others = Some(talk);
+        }
+    }
+    let mut talk = found.unwrap_or_else(|| {
+        let late = ENDING.try_with(|_| ()).is_err();
+        Box::new(Talk::new(process, late))
+    });
+    talk.next = others;
+    talk
+}
+
+/// The thread ends: nobody else comes to say it.
+#[cold]
+fn say_late(mut talk: Talk) {
+    TALKS.set(ManuallyDrop::new(talk.next.take()));
+    drop(talk.flush());
+}
+
 /// Has the next ioctl say this too.
-#[inline]
+#[inline(always)]
 pub(super) fn say(process: &Arc<Process>, command: Command) {
-    pending(process, |talk| command.put(&mut talk.out));
+    let mut talk = take(process);
+    command.put(&mut talk.out);
+    put(talk);
 }
 
 /// Has the next ioctl take the references of a new proxy, which is kept until then.
 pub(super) fn say_acquire(process: &Arc<Process>, handle: u32, proxy: Arc<BinderRemote>) {
-    pending(process, |talk| {
-        Command::IncRefs(handle).put(&mut talk.out);
-        Command::Acquire(handle).put(&mut talk.out);
-        talk.kept.get_or_insert_default().proxies.push(proxy);
-    });
+    let mut talk = take(process);
+    Command::IncRefs(handle).put(&mut talk.out);
+    Command::Acquire(handle).put(&mut talk.out);
+    talk.kept.get_or_insert_default().proxies.push(proxy);
+    put(talk);
 }
 
 /// Has the next ioctl say a reply, whose parcel is kept until then.
-#[inline]
+#[inline(always)]
 pub(super) fn say_reply(process: &Arc<Process>, command: Command, buffer: Buffer, outgoing: Outgoing) {
-    pending(process, |talk| {
-        command.put(&mut talk.out);
-        talk.reply = buffer;
-        talk.replies = true;
-        if !outgoing.is_empty() {
-            talk.kept.get_or_insert_default().reply = outgoing;
-        }
-    });
+    let mut talk = take(process);
+    command.put(&mut talk.out);
+    talk.replies = true;
+    if !outgoing.is_empty() {
+        talk.kept.get_or_insert_default().reply = outgoing;
+    }
+    let former = std::mem::replace(&mut talk.reply, buffer);
+    put(talk);
+    former.put_back();
 }
 
 /// Says what is pending, without waiting for anything.
 pub(super) fn flush(process: &Arc<Process>) {
-    let said = pending(process, Talk::flush);
+    let mut talk = take(process);
+    let said = talk.flush();
+    put(talk);
     drop(said);
 }
 
 /// Says what is pending and hears what there is.
-#[inline]
+#[inline(always)]
 pub(super) fn exchange<'b>(
     process: &Arc<Process>,
     buffer: &'b mut [MaybeUninit<u8>; READ],
 ) -> Result<&'b [u8]> {
+    hear(take(process), buffer)
+}
+
+/// Says what there is to say, and hears.
+#[inline(always)]
+fn hear(mut talk: Box<Talk>, buffer: &mut [MaybeUninit<u8>; READ]) -> Result<&[u8]> {
     // Nothing of this process runs while the driver has the floor: what is pending can stay in place.
-    let (heard, said) = pending(process, |talk| {
-        let heard = process.driver.write_read(&mut talk.out, buffer);
-        if heard.is_err() {
-            // What the driver refused must not be said again: it may point to parcels that are gone.
-            talk.out.clear();
-        }
-        talk.was_said();
-        (heard, talk.kept.take())
-    });
+    let heard = talk.process.driver.write_read(&mut talk.out, buffer);
+    if heard.is_err() {
+        // What the driver refused must not be said again: it may point to parcels that are gone.
+        talk.out.clear();
+    }
+    talk.was_said();
+    let said = talk.kept.take();
+    put(talk);
     drop(said);
     heard
 }
@@ -197,36 +254,60 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    #[inline]
+    #[inline(always)]
     pub(super) fn take() -> Self {
-        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
-        Buffer { bytes: spare.ok().flatten().unwrap_or_default(), secret: false }
+        let mut first = TALKS.take();
+        let spare = first.as_mut().and_then(|talk| talk.spare.pop());
+        TALKS.set(first);
+        Buffer { bytes: spare.unwrap_or_default(), secret: false }
     }
 
     /// A parcel in it, by the rules of the driver's domain; `kept` stays until the parcel is read.
-    #[inline]
+    #[inline(always)]
     pub(super) fn writer(&mut self, process: &Process, kept: SharedBytes<'_>) -> Writer<'_> {
         let writer = Writer::growing(&mut self.bytes);
         if process.domain.gathers() { writer.gathering(kept) } else { writer }
     }
 }
 
+impl Buffer {
+    /// As if it was dropped, where that is on the way of every call.
+    #[inline(always)]
+    pub(super) fn put_back(self) {
+        ManuallyDrop::new(self).release();
+    }
+
+    /// Leaves nothing in it.
+    #[inline(always)]
+    fn release(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        if self.secret || bytes.capacity() > KEEP {
+            forget(bytes, self.secret);
+        } else if bytes.capacity() > 0 {
+            let mut first = TALKS.take();
+            // A thread that ends, or has never talked, has no use for it.
+            if let Some(talk) = first.as_mut() {
+                talk.spare.push(std::mem::take(&mut bytes));
+            }
+            TALKS.set(first);
+        }
+    }
+}
+
+/// Frees memory of a parcel that was secret, or is too large to be kept.
+#[cold]
+fn forget(mut bytes: Vec<u8>, secret: bool) {
+    if secret {
+        bytes.fill(0);
+        // Seen by nobody, the zeros might be left out.
+        std::hint::black_box(&bytes);
+    }
+}
+
 impl Drop for Buffer {
-    #[inline]
+    #[cold]
     fn drop(&mut self) {
-        // Nothing to keep, and nothing to free.
-        if self.bytes.capacity() == 0 {
-            return;
-        }
-        if self.secret {
-            self.bytes.fill(0);
-            // Seen by nobody, the zeros might be left out.
-            std::hint::black_box(&self.bytes);
-        }
-        if self.bytes.capacity() <= KEEP {
-            let bytes = std::mem::take(&mut self.bytes);
-            let _ = SPARE.try_with(|spare| spare.borrow_mut().push(bytes));
-        }
+        self.release();
     }
 }
 
@@ -243,28 +324,32 @@ impl<'a> Delivered<'a> {
         Delivered { process, data, size: Cell::new(data.data_size) }
     }
 
+    #[inline(always)]
     fn parts(&self) -> Result<(SharedBytes<'_>, SharedBytes<'_>)> {
         let driver = &self.process.driver;
         let data = driver.delivered(self.data.buffer, self.data.data_size);
         let offsets = driver.delivered(self.data.offsets, self.data.offsets_size);
-        data.zip(offsets).ok_or_else(|| Error::Protocol("the driver delivered outside of its buffer".into()))
+        data.zip(offsets).ok_or_else(outside)
     }
 
     /// Runs `with` on the parcel's contents, and on the memory in which everything that it refers to
     /// stays until it is given back.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read<R>(
         &self,
         with: impl FnOnce(&mut Reader<'_>, SharedBytes<'_>) -> Result<R>,
     ) -> Result<R> {
         let (data, offsets) = self.parts()?;
-        if offsets.is_empty() {
-            return with(&mut Reader::new(data), data);
-        }
-        let mut arrived = Arrived::new(self.process, data, offsets);
-        let extent = arrived.extent();
-        self.size.set(extent.len() as u64);
-        with(&mut Reader::with_objects(data, &mut arrived), extent)
+        let mut arrived;
+        let (mut reader, extent) = if offsets.is_empty() {
+            (Reader::new(data), data)
+        } else {
+            arrived = Arrived::new(self.process, data, offsets);
+            let extent = arrived.extent();
+            self.size.set(extent.len() as u64);
+            (Reader::with_objects(data, &mut arrived), extent)
+        };
+        with(&mut reader, extent)
     }
 
     /// Nobody wants it: descriptors in it are closed.
@@ -274,29 +359,37 @@ impl<'a> Delivered<'a> {
 
     /// The parcel without what gives it back: for another thread, which makes it one of these again.
     pub(super) fn into_data(self) -> Transaction {
-        std::mem::ManuallyDrop::new(self).data
+        ManuallyDrop::new(self).data
+    }
+}
+
+#[cold]
+fn outside() -> Error {
+    Error::Protocol("the driver delivered outside of its buffer".into())
+}
+
+impl Delivered<'_> {
+    /// As if it was dropped, where that is on the way of every call.
+    #[inline(always)]
+    pub(super) fn give_back(self) {
+        ManuallyDrop::new(self).release();
+    }
+
+    #[inline(always)]
+    fn release(&mut self) {
+        let mut talk = take(self.process);
+        Command::FreeBuffer(self.data.buffer).put(&mut talk.out);
+        // It rides along with whatever this thread says next.
+        let said = if self.size.get() < LARGE { None } else { talk.gave_back_large(self.size.get()) };
+        put(talk);
+        drop(said);
     }
 }
 
 impl Drop for Delivered<'_> {
-    #[inline]
+    #[cold]
     fn drop(&mut self) {
-        let said = pending(self.process, |talk| {
-            Command::FreeBuffer(self.data.buffer).put(&mut talk.out);
-            let size = self.size.get();
-            // It rides along with whatever this thread says next, unless that would be too much for
-            // those who want to send something here meanwhile.
-            if size >= LARGE {
-                talk.freed += size;
-                let waiting = self.process.unfreed.fetch_add(size, Ordering::Relaxed) + size;
-                // A reply goes out at once anyway.
-                if waiting > MUCH && !talk.replies {
-                    return talk.flush();
-                }
-            }
-            None
-        });
-        drop(said);
+        self.release();
     }
 }
 
@@ -309,11 +402,25 @@ pub(super) enum Goal {
     Reply,
 }
 
-/// Waits until the driver has taken a command, or the reply is here; serves nested calls meanwhile.
-pub(super) fn await_outcome(process: &Arc<Process>, goal: Goal) -> Result<Option<Delivered<'_>>> {
+/// Says something and waits until the driver has taken it; serves nested calls meanwhile.
+#[cold]
+pub(super) fn await_taken(process: &Arc<Process>, command: Command) -> Result<()> {
+    // What nobody asked for is given back.
+    await_outcome(process, command, Goal::Taken).map(|reply| reply.map_or((), Delivered::discard))
+}
+
+/// Says something and waits until the driver has taken it, or the reply is here; serves nested calls meanwhile.
+#[inline(always)]
+pub(super) fn await_outcome(
+    process: &Arc<Process>,
+    command: Command,
+    goal: Goal,
+) -> Result<Option<Delivered<'_>>> {
     let mut buffer = [MaybeUninit::uninit(); READ];
+    let mut talk = take(process);
+    command.put(&mut talk.out);
     loop {
-        let mut returns = Returns::new(exchange(process, &mut buffer)?);
+        let mut returns = Returns::new(hear(talk, &mut buffer)?);
         let (mut taken, mut reply, mut failed) = (false, None, None);
         while let Some(next) = returns.next()? {
             match next {
@@ -341,6 +448,7 @@ pub(super) fn await_outcome(process: &Arc<Process>, goal: Goal) -> Result<Option
         if taken {
             return Ok(None);
         }
+        talk = take(process);
     }
 }
 

@@ -51,17 +51,29 @@ pub(super) fn check(from: &mut Reader<'_>, name: &[u8]) -> Result<Option<u32>> {
     from.read_i32()?; // strict mode
     let work_source = from.read_i32()?;
     let header = from.read_i32()?;
-    if ![HEADER, VENDOR_HEADER, RECOVERY_HEADER].contains(&header) {
-        return Err(Error::BadParcel { at: 8, what: "no interface token".into() });
+    if header != HEADER && header != VENDOR_HEADER && header != RECOVERY_HEADER {
+        return Err(no_token());
     }
     if from.pass(name) {
         return Ok((work_source != NO_WORK_SOURCE).then_some(work_source.cast_unsigned()));
     }
-    let meant = from.read_string16()?;
-    Err(Error::PermissionDenied(format!(
-        "the caller means the interface {}, which this object is not of",
-        meant.as_deref().unwrap_or("without a name")
-    )))
+    Err(another_interface(from))
+}
+
+#[cold]
+fn no_token() -> Error {
+    Error::BadParcel { at: 8, what: "no interface token".into() }
+}
+
+#[cold]
+fn another_interface(from: &mut Reader<'_>) -> Error {
+    match from.read_string16() {
+        Ok(meant) => Error::PermissionDenied(format!(
+            "the caller means the interface {}, which this object is not of",
+            meant.as_deref().unwrap_or("without a name")
+        )),
+        Err(error) => error,
+    }
 }
 
 #[cfg(test)]

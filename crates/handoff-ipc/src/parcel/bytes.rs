@@ -5,6 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
+use super::copy::copy;
+
 /// Bytes inside a parcel, borrowed from where the engine received them.
 ///
 /// The memory may be shared with a hostile peer that keeps changing it, so no `&[u8]` to it is
@@ -131,7 +133,7 @@ impl<'a> SharedBytes<'a> {
     #[inline]
     pub(crate) unsafe fn copy_to_raw(&self, to: *mut u8) {
         // SAFETY: by the caller for `to`, by the type's invariant for `start`.
-        unsafe { std::ptr::copy_nonoverlapping(self.start, to, self.len) }
+        unsafe { copy(self.start, to, self.len) }
     }
 
     #[inline]

@@ -117,9 +117,10 @@ impl<'a> Reader<'a> {
         if len > self.remaining() {
             return Err(self.short(len));
         }
-        let at = self.at;
-        self.at = (at + padded(len)).min(self.end);
-        self.bytes.slice(at, len).ok_or_else(|| self.short(len))
+        // SAFETY: `at + len <= end <= bytes.len()`.
+        let found = unsafe { SharedBytes::new(self.bytes.start().add(self.at), len) };
+        self.at = (self.at + padded(len)).min(self.end);
+        Ok(found)
     }
 
     /// A count, checked against the bytes that so many items need at the least; `None` for null.
@@ -143,17 +144,21 @@ impl<'a> Reader<'a> {
     /// was gathered from where its sender had it.
     #[inline]
     pub fn read_bytes(&mut self) -> Result<SharedBytes<'a>> {
-        if let Some(gathered) = self.gathered()? {
+        if self.objects.is_some()
+            && let Some(gathered) = self.gathered()?
+        {
             return Ok(gathered);
         }
-        match self.read_count(1)? {
-            Some(len) => self.read_raw(len),
-            None => Err(self.null()),
+        let count = self.read_i32()?;
+        match usize::try_from(count) {
+            Ok(len) if len <= self.remaining() => self.read_raw(len),
+            _ if count == -1 => Err(self.null()),
+            _ => Err(self.bad_count(count)),
         }
     }
 
     /// The buffer that an object at this place refers to, if one stands here.
-    #[inline]
+    #[inline(never)]
     fn gathered(&mut self) -> Result<Option<SharedBytes<'a>>> {
         let Some(objects) = self.objects.as_deref() else { return Ok(None) };
         let Some(found) = objects.buffer(self.at)? else { return Ok(None) };
