@@ -264,7 +264,7 @@ impl Receiver {
 
     /// Takes out what there is, waits a while for more, serves.
     fn attend(self: &Arc<Self>, link: &Arc<Link>, worker: &Worker) {
-        let mut stood_back = false;
+        let (mut stood_back, mut bound) = (false, None);
         bell::arrive();
         // Who rang while another thread is here was heard by that thread.
         let Ok(mut drained) = self.drained.try_lock() else { return };
@@ -313,7 +313,7 @@ impl Receiver {
                 return;
             }
             // The bell may say what this side never wrote, or a sender rang: look again.
-            if self.look(&mut drained) || !bell::may_sleep(bell) {
+            if self.look(&mut drained, &mut bound) || !bell::may_sleep(bell) {
                 continue;
             }
             let empty = self.ring.written() == drained.at;
@@ -350,9 +350,13 @@ impl Receiver {
         }
     }
 
-    /// Looks for the next record for a while, where that is worth it. True if one is there.
-    fn look(&self, drained: &mut Drained) -> bool {
-        if !drained.patience.looks(drained.cpu, current_cpu().into()) {
+    /// Looks for the next record for a while, where that is worth it. True if one is there. `bound`: whether
+    /// this thread has but one CPU, once that was asked for.
+    fn look(&self, drained: &mut Drained, bound: &mut Option<bool>) -> bool {
+        let beside = drained.cpu == u32::from(current_cpu());
+        // Where it has no other CPU than its sender's, it offers that one after each look.
+        let yields = beside && *bound.get_or_insert_with(|| place::only_cpu().is_some());
+        if !drained.patience.looks(beside && !yields) {
             return false;
         }
         let look = || {
@@ -360,7 +364,7 @@ impl Receiver {
             let found = self.ring.written() != drained.at;
             (found || wanted).then_some(found)
         };
-        let found = follow::spin(SPIN_LIMIT, false, look).unwrap_or(false);
+        let found = follow::spin(SPIN_LIMIT, yields, look).unwrap_or(false);
         drained.patience.looked(found);
         if found {
             drained.crowded.paid();

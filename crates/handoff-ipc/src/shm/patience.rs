@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::follow::SPIN_LIMIT;
 
-/// Looking is worth its CPU time while calls come soon after each other, from another CPU.
+/// Looking is worth its CPU time while calls come soon after each other.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     fruitless: u32,
@@ -19,10 +19,9 @@ impl Patience {
     /// Then it looks again this seldom.
     const EVERY: u32 = 32;
 
-    /// True if it is to look now, when the last call came from `sender` and it runs on `here` itself:
-    /// beside its sender it would only be in the way.
-    pub(super) fn looks(&mut self, sender: u32, here: u32) -> bool {
-        if sender == here {
+    /// True if it is to look now. Not where its sender wants the CPU that it would take for that.
+    pub(super) fn looks(&mut self, in_the_way: bool) -> bool {
+        if in_the_way {
             return false;
         }
         if self.fruitless < Self::MOST {
@@ -121,24 +120,24 @@ mod tests {
     fn it_stops_looking_when_nothing_comes_and_tries_again_now_and_then() {
         let mut patience = Patience::default();
         for _ in 0..Patience::MOST {
-            assert!(patience.looks(0, 1));
+            assert!(patience.looks(false));
             patience.looked(false);
         }
         let mut looks = 0;
         for _ in 0..10 * Patience::EVERY {
-            if patience.looks(0, 1) {
+            if patience.looks(false) {
                 looks += 1;
                 patience.looked(false);
             }
         }
         assert_eq!(looks, 10, "seldom");
-        while !patience.looks(0, 1) {}
+        while !patience.looks(false) {}
         patience.looked(true);
-        assert!(patience.looks(0, 1) && patience.looks(0, 1), "a call came: always again");
+        assert!(patience.looks(false) && patience.looks(false), "a call came: always again");
     }
 
     #[test]
-    fn beside_its_sender_it_never_looks() {
-        assert!(!Patience::default().looks(3, 3));
+    fn in_its_senders_way_it_never_looks() {
+        assert!(!Patience::default().looks(true));
     }
 }
