@@ -1,6 +1,7 @@
 //! A network namespace for tests, and a link to it that can be cut.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A network namespace with an address of its own, and the link to it. Both are gone when this is dropped.
 #[derive(Debug)]
@@ -10,16 +11,17 @@ pub struct Net {
 }
 
 impl Net {
-    /// Makes both, with addresses that no other process of this test has.
+    /// Makes both, with addresses that no other of this test has, in this process or in one beside it.
     ///
     /// # Panics
     ///
     /// If `ip` is not installed or may not.
     #[must_use]
     pub fn new() -> Self {
-        let pid = std::process::id();
-        let net = format!("10.213.{}", pid % 250);
-        let this = Net { name: format!("ho{pid}"), there: format!("{net}.2") };
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let net = format!("10.{}.{}", 213 + number % 40, pid % 250);
+        let this = Net { name: format!("ho{pid}-{number}"), there: format!("{net}.2") };
         let name = this.name.as_str();
         ip(&["netns", "add", name]);
         ip(&["link", "add", name, "type", "veth", "peer", "name", "there", "netns", name]);

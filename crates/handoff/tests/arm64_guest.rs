@@ -82,10 +82,11 @@ until_seen "what it had" allowed 0-7
 "#;
 
 /// Runs a loop under a name of its own on the big core, and prints where the scheduler put it.
+// The task sleeps before it ends: the switch at its very end may come after its parent stopped the trace.
 const TRACED: &str = r#"
 cd /sys/kernel/tracing
 echo 0 > tracing_on; echo > trace; echo 1 > events/sched/sched_switch/enable; echo 1 > tracing_on
-handoff exec --cpus big -- sh -c 'echo -n onbig > /proc/self/comm; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'
+handoff exec --cpus big -- sh -c 'echo -n onbig > /proc/self/comm; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.1; i=0'
 echo 0 > tracing_on; echo 0 > events/sched/sched_switch/enable
 grep _comm=onbig trace; echo 1 > tracing_on
 "#;
