@@ -29,6 +29,9 @@ const LARGE: u64 = 4 << 10;
 const MUCH: u64 = BUFFER as u64 / 4;
 /// Buffers that grew larger are freed rather than kept for the next parcel.
 const KEEP: usize = 256 << 10;
+/// Buffers that a thread keeps: more than calls are nested. One that sends what others wrote, as calls with a deadline
+/// are, is left with a buffer of each.
+const SPARES: usize = 8;
 
 /// What a thread has to say to one driver with its next ioctl.
 struct Talk {
@@ -285,13 +288,24 @@ impl Buffer {
             forget(bytes, self.secret);
         } else if bytes.capacity() > 0 {
             let mut first = TALKS.take();
-            // A thread that ends, or has never talked, has no use for it.
-            if let Some(talk) = first.as_mut() {
+            // A thread that ends, has never talked, or has enough has no use for it.
+            if let Some(talk) = first.as_mut()
+                && talk.spare.len() < SPARES
+            {
                 talk.spare.push(std::mem::take(&mut bytes));
             }
             TALKS.set(first);
         }
     }
+}
+
+/// How many buffers this thread keeps, and the most that it may.
+#[cfg(test)]
+pub(super) fn spares() -> (usize, usize) {
+    let first = TALKS.take();
+    let kept = first.as_ref().map_or(0, |talk| talk.spare.len());
+    TALKS.set(first);
+    (kept, SPARES)
 }
 
 /// Frees memory of a parcel that was secret, or is too large to be kept.

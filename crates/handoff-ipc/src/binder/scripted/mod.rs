@@ -16,6 +16,8 @@ pub(crate) use self::model::Script;
 use super::driver::Driver;
 use super::process::Process;
 use super::serve;
+#[cfg(test)]
+use super::talk;
 use crate::domain::Domain;
 use crate::fuzzing::{KINDS, read_any};
 use crate::local::LocalNode;
@@ -259,6 +261,26 @@ mod tests {
                 assert_eq!(run(&bytes), Vec::<String>::new(), "{bytes:?}");
             }
         }
+    }
+
+    #[test]
+    fn memory_of_calls_that_are_sent_for_other_threads_does_not_pile_up() {
+        let file = memfd_create("handoff-scripted", MemfdFlags::CLOEXEC).unwrap();
+        let script = Arc::new(Script::new(&[], file, Arc::default()));
+        let process = Process::new(Driver::scripted(Arc::clone(&script)).unwrap(), Domain::Framework);
+        process.is_polled();
+        let (kept, most) = std::thread::scope(|scope| {
+            let sends = || {
+                talk::flush(&process);
+                for _ in 0..1000 {
+                    talk::Buffer { bytes: Vec::with_capacity(100), secret: false }.put_back();
+                }
+                talk::spares()
+            };
+            scope.spawn(sends).join().unwrap()
+        });
+        assert_eq!(kept, most);
+        script.close();
     }
 
     proptest! {
