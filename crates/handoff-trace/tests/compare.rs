@@ -1,6 +1,7 @@
 //! The same run seen by Handoff and by `perf`: they must count the same.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::process::Command;
 
 use handoff_testkit::{require, require_root, require_tool};
@@ -39,6 +40,19 @@ fn family(trace: &Trace, shell: Tid) -> HashSet<Tid> {
 fn perf_counts_the_same() {
     require!(require_root());
     let perf = require!(require_tool("perf"));
+    // The kernel keeps events from `perf` when there are many in a tick, whosever they are, so it may have less in
+    // one run, or in several; more than ours it never has.
+    let agree = (0..20).any(|_| {
+        let pairs = counts(&perf);
+        assert!(pairs.iter().all(|(own, other)| own >= other), "{pairs:?}");
+        // `perf` enables its events between the start of its child and the shell's first step.
+        pairs.iter().all(|(own, other)| own - other <= 5)
+    });
+    assert!(agree, "they counted differently in each of twenty runs");
+}
+
+/// Arrivals on a CPU and wake-ups of a script's tasks, by our recording and by that of `perf`.
+fn counts(perf: &Path) -> [(usize, usize); 2] {
     let _mounted = Mounted(tracefs_mounts());
     let folder = tempfile::tempdir().expect("a folder");
     let (file, pid_file) = (folder.path().join("perf.data"), folder.path().join("pid"));
@@ -46,7 +60,7 @@ fn perf_counts_the_same() {
     let capture = Capture::start(&tracefs, &Config::default()).expect("starts");
     let script =
         "echo $$ > \"$0\"; for i in 1 2 3 4 5 6 7 8 9 10; do echo x | cat > /dev/null; done; sleep 0.1";
-    let done = Command::new(&perf)
+    let done = Command::new(perf)
         .args([
             "record",
             "-q",
@@ -71,7 +85,7 @@ fn perf_counts_the_same() {
     let shell: Tid = std::fs::read_to_string(pid_file).expect("written").trim().parse().expect("a number");
     let family = family(&trace, shell);
     assert!(family.len() > 10, "{family:?}");
-    let report = Command::new(&perf).args(["script", "-F", "event,trace", "-i"]).arg(&file).output();
+    let report = Command::new(perf).args(["script", "-F", "event,trace", "-i"]).arg(&file).output();
     let report = report.expect("it runs");
     let text = String::from_utf8_lossy(&report.stdout);
     let theirs = |event: &str, name: &str| {
@@ -83,9 +97,5 @@ fn perf_counts_the_same() {
     let arrivals = ours(&|what| matches!(what, What::Switch { next, .. } if family.contains(next)));
     let wakings = ours(&|what| matches!(what, What::Waking(wakee) if family.contains(&wakee.tid)));
     assert!(arrivals > 20 && wakings > 5, "{arrivals} {wakings}");
-    // `perf` enables its events between the start of its child and the shell's first step.
-    let pairs = [(arrivals, theirs("sched_switch", "next_pid")), (wakings, theirs("sched_waking", "pid"))];
-    for (own, other) in pairs {
-        assert!(own >= other && own - other <= 5, "ours {own}, theirs {other}");
-    }
+    [(arrivals, theirs("sched_switch", "next_pid")), (wakings, theirs("sched_waking", "pid"))]
 }
