@@ -271,9 +271,7 @@ impl Buffer {
         let writer = Writer::growing(&mut self.bytes);
         if process.domain.gathers() { writer.gathering(kept) } else { writer }
     }
-}
 
-impl Buffer {
     /// As if it was dropped, where that is on the way of every call.
     #[inline(always)]
     pub(super) fn put_back(self) {
