@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use rustix::ioctl::{Updater, ioctl};
+use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 use super::uapi::{
@@ -260,8 +260,9 @@ impl Driver {
             };
             // SAFETY: the structure is `binder_write_read`, and both buffers are as long as it says.
             // Transactions in `out` point to parcels that their senders keep until this returns.
-            let answer =
-                unsafe { ioctl(&self.file, Updater::<{ BINDER_WRITE_READ }, WriteRead>::new(&mut both)) };
+            let answer = unsafe {
+                ioctl(&self.file, Updater::<{ BINDER_WRITE_READ as Opcode }, WriteRead>::new(&mut both))
+            };
             let consumed = (both.write_consumed as usize).min(out.len());
             if consumed == out.len() {
                 out.clear();
