@@ -42,6 +42,14 @@ struct OnewayQueue {
     waiting: VecDeque<Box<dyn FnOnce() + Send>>,
 }
 
+impl OnewayQueue {
+    /// True if no thread was at the queue.
+    fn push(&mut self, job: Box<dyn FnOnce() + Send>) -> bool {
+        self.waiting.push_back(job);
+        !std::mem::replace(&mut self.busy, true)
+    }
+}
+
 impl LocalNode {
     pub(crate) fn new(service: Arc<dyn Service>) -> Arc<Self> {
         Arc::new(LocalNode::of(service))
@@ -124,8 +132,13 @@ impl LocalNode {
         if queue.waiting.len() >= ONEWAY_LIMIT {
             return Err(Error::OnewayFull(queue.waiting.len()));
         }
-        queue.waiting.push_back(job);
-        Ok(!std::mem::replace(&mut queue.busy, true))
+        Ok(queue.push(job))
+    }
+
+    /// The same for a call whose sender was told that it is on its way: it is never refused. Whoever
+    /// took it in bounds how many there are.
+    pub(crate) fn queue_admitted(&self, job: Box<dyn FnOnce() + Send>) -> bool {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(job)
     }
 
     /// Runs queued oneway calls in order until none is left.

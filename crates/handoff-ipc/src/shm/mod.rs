@@ -2,11 +2,13 @@
 //!
 //! Read in this order: `word.rs` is the hand-off protocol, `slot.rs` the memory it governs,
 //! `client.rs` and `server.rs` the two sides of a call; `follow.rs` decides how to wait.
-//! Oneway calls go another way: `ring.rs` and `bell.rs`, and `oneway.rs` with both ends. Off the
+//! Oneway calls go another way: `ring.rs`, `bell.rs` and `backlog.rs`, and `oneway.rs` with both ends. Off the
 //! fast path, `core.rs` connects processes and reads their control messages (`wire.rs`,
 //! `socket.rs`), and `link.rs` holds what two processes share: objects, slots, descriptors, death.
 //! Calls and handlers without a thread (feature `tokio`) are in `outstanding.rs` and `tasks.rs`.
 
+#[cfg(not(loom))]
+mod backlog;
 mod bell;
 #[cfg(not(loom))]
 mod caller_slot;

@@ -2,7 +2,8 @@
 //!
 //! The caller copies its request into the ring and goes on; it makes a system call only if nobody
 //! at the other end looks. One thread there takes records out and appends each to its object's
-//! queue, where they are served one at a time and in order. A full ring is the sender's error.
+//! queue, where they are served one at a time and in order. A full ring is the sender's error; when
+//! calls keep their place in it after they were taken out says `backlog.rs`.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use handoff_placement::fast::current_cpu;
 use handoff_placement::{Policy, Priority};
 
+use super::backlog::{Admitted, Backlog};
 use super::bell::{self, Rang};
 use super::follow::{self, SPIN_LIMIT};
 use super::link::Link;
@@ -165,6 +167,8 @@ struct Drained {
     /// Whom the last calls went to, and how many of them in a row.
     node: u64,
     alike: u32,
+    /// Some calls that were taken out keep their place in the ring.
+    keeps: bool,
 }
 
 impl Drained {
@@ -184,6 +188,7 @@ pub(crate) struct Receiver {
     queued: AtomicU32,
     // References given back after calls that are not: where the ring ended, object, count.
     given_back: Mutex<Vec<(u32, u64, u32)>>,
+    backlog: Backlog,
     dead: AtomicBool,
 }
 
@@ -202,6 +207,7 @@ impl Receiver {
             drained: Mutex::default(),
             queued: AtomicU32::new(0),
             given_back: Mutex::default(),
+            backlog: Backlog::default(),
             dead: AtomicBool::new(false),
         })
     }
@@ -390,19 +396,25 @@ impl Receiver {
                 Ok(taken) => taken,
                 Err(error) => return (to_run, Err(error)),
             };
+            let begin = drained.at;
             let size = taken.as_ref().map_or_else(|size| *size, |taken| taken.record.size);
-            drained.at = drained.at.wrapping_add(size);
-            self.ring.set_taken(drained.at);
-            let Ok(taken) = taken else { continue };
+            drained.at = begin.wrapping_add(size);
+            let (end, keeps, told) = (drained.at, &mut drained.keeps, |at| self.ring.set_taken(at));
+            let Ok(taken) = taken else {
+                self.backlog.pass(end, keeps, told);
+                continue;
+            };
+            let admitted = self.backlog.admit((begin, end), size as usize, keeps, told);
             drained.note(&taken.record);
             // What the call refers to must be there when it is read, as the object itself is.
-            let taken = Queued { held: objects::hold(link, &taken.entries), link: Arc::clone(link), taken };
+            let held = objects::hold(link, &taken.entries);
+            let (link, receiver) = (Arc::clone(link), Arc::clone(self));
+            let queued = Queued { link, receiver, admitted, held, taken };
             // An object that was given back meanwhile: its calls have nobody to go to.
-            let id = taken.taken.record.node;
-            let Some(node) = link.exported(id) else { continue };
+            let id = queued.taken.record.node;
+            let Some(node) = queued.link.exported(id) else { continue };
             let target = Arc::clone(&node);
-            // A queue at its limit loses the call; the bound is the receiver's protection.
-            if let Ok(true) = node.queue_oneway(Box::new(move || taken.serve(&target))) {
+            if node.queue_admitted(Box::new(move || queued.serve(&target))) {
                 to_run.push((id, node));
             }
         }
@@ -425,6 +437,8 @@ impl Receiver {
 /// A call that waits to be served, with the objects of this process that it refers to.
 struct Queued {
     link: Arc<Link>,
+    receiver: Arc<Receiver>,
+    admitted: Admitted,
     held: Vec<u64>,
     taken: Taken,
 }
@@ -454,6 +468,8 @@ impl Queued {
 impl Drop for Queued {
     fn drop(&mut self) {
         self.held.drain(..).for_each(|node| self.link.unexport(node, 1));
+        let ring = &self.receiver.ring;
+        self.receiver.backlog.over(self.admitted, |at| ring.set_taken(at));
     }
 }
 
