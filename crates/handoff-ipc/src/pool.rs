@@ -24,6 +24,9 @@ const LEND: Duration = Duration::from_micros(50);
 pub(crate) type Task = Box<dyn FnOnce(&Arc<Worker>) + Send>;
 
 /// A place where a thread waits that could do other work.
+///
+/// The thread says that it waits, and then looks whether work is pending; whoever has work counts it,
+/// and then asks here. One of the two sees the other.
 pub(crate) trait Recall: Send + Sync {
     /// Whether the thread has nothing to do there.
     fn may_recall(&self) -> bool;
@@ -205,7 +208,8 @@ pub(crate) fn submit(priority: Option<Priority>, task: Task) {
         return;
     }
     state.pending.push((priority, task));
-    POOL.pending.fetch_add(1, Ordering::Relaxed);
+    // Before any place is asked whether its thread may come: see `Recall`.
+    POOL.pending.fetch_add(1, Ordering::SeqCst);
     // Raised first: it may have to get the CPU from something else to come back at all.
     let recall = |(worker, place): &(Arc<Worker>, Arc<dyn Recall>)| {
         place.may_recall() && {

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
 use handoff_ipc::engine::Engine;
@@ -20,6 +20,11 @@ fn role_main() {
     match role.as_str() {
         "server" => {
             let _engine = serve(&socket, Everything::default());
+            ready_and_wait();
+        }
+        "one-thread" => {
+            let engine = serve(&socket, Everything::default());
+            engine.set_max_threads(1);
             ready_and_wait();
         }
         // Registers an object of its own with the server, and serves it.
@@ -263,6 +268,23 @@ fn no_oneway_call_is_lost_however_far_ahead_of_its_receiver_it_is() {
         });
         assert_eq!(seen, (0..count).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_thread_that_waits_for_oneway_calls_comes_back_for_others() {
+    let w = World::of("one-thread");
+    let second = engine(&w.place.socket());
+    let root = second.context_object().unwrap();
+    let begun = Instant::now();
+    for n in 0..10 {
+        w.root.oneway(RECORD, |p| p.write(&n)).unwrap();
+        // Time for the server's only thread to go to sleep where that call came from, for seconds.
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(echo(&root, b"over another link").unwrap(), b"over another link");
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "each call waited until the thread left by itself: {took:?}");
+    assert_eq!(records(&root), (0..10).collect::<Vec<_>>());
 }
 
 fn records(of: &Binder) -> Vec<i32> {

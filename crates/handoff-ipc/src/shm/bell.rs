@@ -120,6 +120,17 @@ pub(crate) fn was_woken(bell: &AtomicU32) -> bool {
     bell.load(Ordering::Acquire) != ASLEEP
 }
 
+/// Has a thread that sleeps on the word look again: something else than a record wants it. Wake it
+/// after this.
+///
+/// The thread looks for whatever that is after it has said that it sleeps, and sleeps only while the
+/// word still says so: one of the two sees the other.
+pub(crate) fn rouse(bell: &AtomicU32) {
+    fence(Ordering::SeqCst);
+    // Anything else it says wakes the thread anyway, or comes from a sender that did.
+    let _ = bell.compare_exchange(ASLEEP, ATTENDED, Ordering::AcqRel, Ordering::Acquire);
+}
+
 /// The thread goes. It looks for records once more after this, and stays if there are any.
 #[inline]
 pub(crate) fn leave(bell: &AtomicU32) {
@@ -143,8 +154,12 @@ mod tests {
         assert_eq!(ring(&bell, 1, true), Rang::Wake);
         assert!(was_woken(&bell));
         assert_eq!(ring(&bell, 1, true), Rang::Heard, "it is awake");
+        assert!(may_sleep(&bell));
+        rouse(&bell);
+        assert!(was_woken(&bell), "it is wanted elsewhere");
         leave(&bell);
         assert_eq!(ring(&bell, 1, true), Rang::Tell);
+        rouse(&bell);
         assert!(!may_sleep(&bell), "somebody rang meanwhile");
     }
 
@@ -330,6 +345,33 @@ mod loom_model {
     fn no_record_is_left_behind_by_a_thread_that_sleeps() {
         both_arrive(true, NODES[0]);
         both_arrive(true, NODES[1]);
+    }
+
+    /// What `Receiver::attend` does while nobody sends, and `Recall::recall`.
+    #[test]
+    fn no_recall_is_lost_when_it_comes_while_the_thread_falls_asleep() {
+        loom::model(|| {
+            let ring = new();
+            let receiver = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || {
+                    attend(&ring.bell);
+                    loop {
+                        assert!(may_sleep(&ring.bell));
+                        // Here for the work that waits for a thread.
+                        if ring.wanted.load(Ordering::Relaxed) != 0 {
+                            return leave(&ring.bell);
+                        }
+                        sync::wait(&ring.bell, ASLEEP, None);
+                        attend(&ring.bell);
+                    }
+                })
+            };
+            ring.wanted.store(1, Ordering::Relaxed);
+            rouse(&ring.bell);
+            sync::wake(&ring.bell);
+            receiver.join().unwrap();
+        });
     }
 
     /// The first record's handler does not end before the second record was taken out, which is for

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ use crate::local::LocalNode;
 use crate::locked::lock;
 use crate::object::Call;
 use crate::parcel::{Reader, SharedBytes, Writer};
-use crate::pool::{self, Worker};
+use crate::pool::{self, Recall, Worker};
 use crate::{Error, Result, dispatch, stats};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.
@@ -189,7 +189,27 @@ pub(crate) struct Receiver {
     // References given back after calls that are not: where the ring ended, object, count.
     given_back: Mutex<Vec<(u32, u64, u32)>>,
     backlog: Backlog,
+    // A thread sleeps here, and has nothing to do.
+    waiting: AtomicBool,
     dead: AtomicBool,
+}
+
+/// A thread's stay at a ring.
+struct Stay(Arc<Receiver>);
+
+impl Recall for Stay {
+    fn may_recall(&self) -> bool {
+        self.0.waiting.load(Ordering::SeqCst)
+    }
+
+    fn recall(&self) -> bool {
+        let asked = self.0.waiting.swap(false, Ordering::SeqCst);
+        if asked {
+            bell::rouse(self.0.ring.bell());
+            sync::wake(self.0.ring.bell());
+        }
+        asked
+    }
 }
 
 /// One call taken out of the ring.
@@ -208,6 +228,7 @@ impl Receiver {
             queued: AtomicU32::new(0),
             given_back: Mutex::default(),
             backlog: Backlog::default(),
+            waiting: AtomicBool::new(false),
             dead: AtomicBool::new(false),
         })
     }
@@ -269,11 +290,12 @@ impl Receiver {
     }
 
     /// Takes out what there is, waits a while for more, serves.
-    fn attend(self: &Arc<Self>, link: &Arc<Link>, worker: &Worker) {
+    fn attend(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>) {
         let (mut stood_back, mut bound) = (false, None);
         bell::arrive();
         // Who rang while another thread is here was heard by that thread.
         let Ok(mut drained) = self.drained.try_lock() else { return };
+        let _stay = pool::attach(worker, Arc::new(Stay(Arc::clone(self))));
         let bell = self.ring.bell();
         loop {
             // While calls go to one object alone, the word stays as it is: each change costs the sender
@@ -322,6 +344,9 @@ impl Receiver {
             if self.look(&mut drained, &mut bound) || !bell::may_sleep(bell) {
                 continue;
             }
+            // Whoever hands work to the pool either sees this thread wait, or this thread sees the work.
+            self.waiting.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
             let empty = self.ring.written() == drained.at;
             let idle = empty && !self.dead.load(Ordering::Acquire) && !pool::has_pending();
             if idle {
@@ -337,6 +362,7 @@ impl Receiver {
                     place::leave(here);
                 }
             }
+            self.waiting.store(false, Ordering::Relaxed);
             if !bell::was_woken(bell) && empty {
                 bell::leave(bell);
                 if self.ring.written() == drained.at {
