@@ -173,6 +173,14 @@ impl Share {
         }
     }
 
+    /// A message's place at `offset`; one that does not lie in the ring is taken for the last.
+    #[inline]
+    pub(super) fn place(&self, offset: u64) -> *mut u8 {
+        let Shape { size, quantum } = self.parts.shape;
+        // SAFETY: a message from there ends inside of the ring, which holds one at least.
+        unsafe { self.parts.data.as_ptr().add(offset.min(size - quantum) as usize) }
+    }
+
     /// `bytes` of the ring from `offset` on, as two runs. Asked for more, it gives the whole ring.
     #[inline]
     pub(super) fn runs(&self, offset: u64, bytes: usize) -> [(*mut u8, usize); 2] {

@@ -44,6 +44,8 @@ mod event_word;
 mod ring;
 mod sync;
 
+#[cfg(not(loom))]
+mod ahead;
 #[cfg(all(feature = "tokio", not(loom)))]
 mod asynchronous;
 #[cfg(not(loom))]

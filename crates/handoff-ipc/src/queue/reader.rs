@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use super::descriptor::{Flavor, Synchronized, Unsynchronized};
 use super::error::QueueError;
 use super::event_flag::EventFlag;
-use super::item::Item;
+use super::item::{Item, ItemRef};
 use super::message_queue::End;
 use super::pace::{self, Pace};
 use super::ring::{Cursor, Shape};
@@ -126,8 +126,25 @@ impl<T: Item, F: Flavor> Reader<T, F> {
     /// [`QueueError::Empty`], [`QueueError::TooMany`], [`QueueError::Broken`];
     /// [`QueueError::Overflow`] in an unsynchronized queue, after which this reader stands at the
     /// newest end.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, items: &mut [T]) -> Result<(), QueueError> {
+        if items.len() == 1 && F::SYNCHRONIZED { self.read_one(items) } else { self.read_any(items) }
+    }
+
+    /// Reads one message; as in the writer, a part of the caller's loop.
+    #[inline(always)]
+    fn read_one(&mut self, item: &mut [T]) -> Result<(), QueueError> {
+        if !self.cursor.granted(self.end.share.counters().read, T::SIZE as u64) {
+            self.look(1)?;
+        }
+        // SAFETY: a message in the ring.
+        T::get_all(unsafe { ItemRef::new(self.end.share.place(self.cursor.offset()), T::SIZE) }, item);
+        self.cursor.consume(self.end.share.counters(), self.shape(), T::SIZE as u64);
+        Ok(())
+    }
+
+    #[inline]
+    fn read_any(&mut self, items: &mut [T]) -> Result<(), QueueError> {
         if items.is_empty() {
             return Ok(());
         }

@@ -51,8 +51,9 @@ pub(crate) enum Fault {
 pub(crate) struct Cursor {
     /// This end's counter.
     pub(crate) at: u64,
-    /// `at` modulo the ring's size: below it, always.
-    offset: u64,
+    /// What it was at the ring's start: less than a ring ago, always. Kept in place of the offset, which
+    /// would have to be stored for each message.
+    lap: u64,
     /// How far this end may go by what it last saw of the other one's counter: never more than a
     /// ring ahead of `at`.
     limit: u64,
@@ -61,13 +62,19 @@ pub(crate) struct Cursor {
 impl Cursor {
     /// An end that looks at everything anew on its first use.
     pub(crate) fn new() -> Self {
-        Cursor { at: 0, offset: 0, limit: 0 }
+        Cursor { at: 0, lap: 0, limit: 0 }
     }
 
     /// Offset of the next message in the ring.
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
-        self.offset
+        self.at.wrapping_sub(self.lap)
+    }
+
+    /// Bytes that this end may go by what it last saw.
+    #[inline]
+    pub(crate) fn left(&self) -> u64 {
+        self.limit.wrapping_sub(self.at)
     }
 
     /// Takes the value of a counter over.
@@ -77,7 +84,7 @@ impl Cursor {
             return Err(Fault::Misaligned(to));
         }
         self.at = to;
-        self.offset = to % shape.size;
+        self.lap = to - to % shape.size;
         self.limit = to;
         Ok(())
     }
@@ -85,9 +92,8 @@ impl Cursor {
     #[inline]
     fn advance(&mut self, bytes: u64, shape: Shape) {
         self.at = self.at.wrapping_add(bytes);
-        self.offset += bytes;
-        if self.offset >= shape.size {
-            self.offset -= shape.size;
+        if self.offset() >= shape.size {
+            self.lap = self.lap.wrapping_add(shape.size);
         }
     }
 
@@ -111,7 +117,7 @@ impl Cursor {
     /// this says no.
     #[inline]
     pub(crate) fn granted(&self, own: &AtomicU64, want: u64) -> bool {
-        own.load(Ordering::Relaxed) == self.at && self.limit.wrapping_sub(self.at) >= want
+        own.load(Ordering::Relaxed) == self.at && self.left() >= want
     }
 
     /// Synchronized writer: bytes that are free by the reader's counter.
