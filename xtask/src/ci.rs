@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::process::{cargo, find, root, succeeds};
-use crate::{android, test};
+use crate::{android, disk, test};
 
 /// Do what has to pass before a change is merged: format, lints, documentation, tests.
 #[derive(Debug, Args)]
@@ -29,6 +29,7 @@ struct Outcome {
 
 /// Runs every check, prints how long each took, and the closing line of the tests.
 pub(crate) fn run(options: &Options) -> Result<bool> {
+    disk::announce();
     let mut outcomes = Vec::new();
     let mut check = |name: &'static str, run: &mut dyn FnMut() -> Result<bool>| {
         let started = Instant::now();
@@ -79,7 +80,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if let Some(tally) = tally {
         test::conclude(&tally);
     }
-    Ok(outcomes.iter().all(|outcome| outcome.passed))
+    let passed = outcomes.iter().all(|outcome| outcome.passed);
+    if let Some(why) = disk::suspicion().filter(|_| !passed) {
+        println!("{why}");
+    }
+    Ok(passed)
 }
 
 /// Whether building has changed what git has of `Cargo.lock`.

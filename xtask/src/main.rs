@@ -6,6 +6,7 @@
 mod android;
 mod bench;
 mod ci;
+mod disk;
 mod dist;
 mod docs;
 mod fuzz;

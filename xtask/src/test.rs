@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::process::{cargo, root, target_dir, watch};
 use crate::tally::Tally;
-use crate::{packages, tools};
+use crate::{disk, packages, tools};
 
 /// Run every test: unit, integration, documentation and loom.
 #[derive(Debug, Args)]
@@ -38,8 +38,13 @@ pub(crate) struct Options {
 
 /// Runs the tests, prints what failed and what was skipped, and the closing line.
 pub(crate) fn run(options: &Options) -> Result<bool> {
+    disk::announce();
     let tally = tests(options, None)?;
-    Ok(conclude(&tally))
+    let passed = conclude(&tally);
+    if let Some(why) = disk::suspicion().filter(|_| !passed) {
+        println!("{why}");
+    }
+    Ok(passed)
 }
 
 /// For `cargo xtask ci`: everything, killed if it is not done within `limit`.
