@@ -215,6 +215,18 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
+/// One reading of what the driver says.
+struct Reading<'s, 'm> {
+    /// The script, from here on.
+    input: Input<'s>,
+    /// What was said so far.
+    said: Vec<u8>,
+    /// Where the process has the buffer.
+    start: u64,
+    /// What the buffer is mapped from.
+    memory: &'m OwnedFd,
+}
+
 impl State {
     /// Everything that the process says.
     fn hear(&mut self, mut out: &[u8]) {
@@ -287,29 +299,23 @@ impl State {
 
     /// What is read next.
     fn say(&mut self, start: u64, memory: &OwnedFd) -> Vec<u8> {
-        // The kernel begins each of them so.
-        let mut said = returns::BR_NOOP.to_ne_bytes().to_vec();
         let script: Vec<u8> = self.script.iter().rev().copied().collect();
-        let mut input = Input(&script);
-        while said.len() < LONGEST {
-            let Some(kind) = input.next() else { break };
-            if !self.say_one(kind, &mut input, &mut said, start, memory) {
+        // The kernel begins each of them so.
+        let said = returns::BR_NOOP.to_ne_bytes().to_vec();
+        let mut reading = Reading { input: Input(&script), said, start, memory };
+        while reading.said.len() < LONGEST {
+            let Some(kind) = reading.input.next() else { break };
+            if !self.say_one(kind, &mut reading) {
                 break;
             }
         }
-        self.script.truncate(input.0.len());
-        said
+        self.script.truncate(reading.input.0.len());
+        reading.said
     }
 
     /// Adds one return. False if it is the last of its reading.
-    fn say_one(
-        &mut self,
-        kind: u8,
-        input: &mut Input<'_>,
-        said: &mut Vec<u8>,
-        start: u64,
-        memory: &OwnedFd,
-    ) -> bool {
+    fn say_one(&mut self, kind: u8, reading: &mut Reading<'_, '_>) -> bool {
+        let Reading { input, said, .. } = reading;
         let mut bare = |number: u32| said.extend(number.to_ne_bytes());
         match kind % 22 {
             0 => return false,
@@ -322,7 +328,7 @@ impl State {
             7 => bare(returns::BR_OK),
             // After one of these the kernel says nothing more.
             8..=11 => {
-                self.transact(kind, input, said, start, memory);
+                self.transact(kind, reading);
                 return false;
             }
             counting @ 12..=15 => {
@@ -370,7 +376,7 @@ impl State {
                 said.extend(std::iter::repeat_n(kind, size as usize));
             }
             _ => {
-                self.garble(input, said);
+                self.garble(reading);
                 return false;
             }
         }
@@ -378,14 +384,8 @@ impl State {
     }
 
     /// A call or a reply.
-    fn transact(
-        &mut self,
-        kind: u8,
-        input: &mut Input<'_>,
-        said: &mut Vec<u8>,
-        start: u64,
-        memory: &OwnedFd,
-    ) {
+    fn transact(&mut self, kind: u8, reading: &mut Reading<'_, '_>) {
+        let Reading { input, said, start, memory } = reading;
         let (flags, target) = (input.byte(), usize::from(input.byte()));
         let code = input.word();
         let code = match code >> 24 {
@@ -393,12 +393,12 @@ impl State {
             _ => code & 0xff_ffff,
         };
         let is_reply = kind % 22 >= 10;
-        let place = Place { start: start + self.used as u64, room: BUFFER.saturating_sub(self.used + 8) };
+        let place = Place { start: *start + self.used as u64, room: BUFFER.saturating_sub(self.used + 8) };
         let with_token = !is_reply && flags & 16 == 0;
         let Some(file) = &self.file else { return };
         let Some(delivery) = deliver(input, &place, &self.known, with_token, file.as_fd()) else { return };
         // The buffer is memory of its own: it takes every parcel that there is room for.
-        let written = pwrite(memory, &delivery.bytes, self.used as u64).expect("written");
+        let written = pwrite(*memory, &delivery.bytes, self.used as u64).expect("written");
         assert_eq!(written, delivery.bytes.len());
         // No two parcels have one address.
         self.used += delivery.bytes.len().next_multiple_of(8) + 8;
@@ -432,7 +432,8 @@ impl State {
     }
 
     /// Adds bytes that may be anything.
-    fn garble(&mut self, input: &mut Input<'_>, said: &mut Vec<u8>) {
+    fn garble(&mut self, reading: &mut Reading<'_, '_>) {
+        let Reading { input, said, .. } = reading;
         let raw = input.some();
         let whole = said.len();
         said.extend(&raw[..raw.len().min(LONGEST - whole.min(LONGEST))]);
