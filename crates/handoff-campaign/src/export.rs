@@ -234,9 +234,7 @@ fn comment(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Campaign;
     use proptest::prelude::*;
-    use std::path::Path;
 
     fn plan(title: &str, targets: &str) -> Plan {
         let experiment = format!(
@@ -244,9 +242,7 @@ mod tests {
              [metric]\nname = \"wall\"\n[rounds]\nrounds = 6\n"
         );
         let text = format!("name = \"x\"\nexperiments = [\"e.toml\", \"f.toml\"]\n{targets}");
-        let campaign =
-            Campaign::parse(Path::new("c.toml"), &text, &|_| Ok(experiment.clone())).expect("sound");
-        Plan::of(&campaign, Path::new("c.toml")).expect("sound")
+        Plan::of_texts(&text, &experiment)
     }
 
     const ALL: &str = "targets = [\"local\", \"guest\", \"adb://emulator-5554\", \"ssh://a\"]\n[[target]]\n\

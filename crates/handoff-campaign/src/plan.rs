@@ -73,6 +73,16 @@ pub struct Task {
     pub target: usize,
 }
 
+#[cfg(test)]
+impl Plan {
+    /// The plan of a campaign whose experiments all have one text.
+    pub(crate) fn of_texts(campaign: &str, experiment: &str) -> Self {
+        let read = |_: &Path| Ok(experiment.to_owned());
+        let campaign = Campaign::parse(Path::new("c.toml"), campaign, &read).expect("a sound campaign");
+        Plan::of(&campaign, Path::new("c.toml")).expect("a sound plan")
+    }
+}
+
 impl Plan {
     /// The present version of the form.
     pub const SCHEMA: u32 = 1;

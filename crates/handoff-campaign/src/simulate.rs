@@ -239,8 +239,6 @@ fn wall(devices: &[f64], workers: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Campaign;
-    use std::path::Path;
 
     fn plan(rounds: &str) -> Plan {
         let experiment = format!(
@@ -248,9 +246,7 @@ mod tests {
              name = \"wall\"\n[rounds]\n{rounds}\n"
         );
         let text = "name = \"x\"\nexperiments = [\"e.toml\"]\ntargets = [\"local\"]\n";
-        let campaign =
-            Campaign::parse(Path::new("c.toml"), text, &|_| Ok(experiment.clone())).expect("sound");
-        Plan::of(&campaign, Path::new("c.toml")).expect("sound")
+        Plan::of_texts(text, &experiment)
     }
 
     fn recording() -> Recording {

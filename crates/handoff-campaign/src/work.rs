@@ -24,6 +24,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const KEPT: usize = 4096;
 /// A line that a device sends is not longer: the result of an experiment of 10,000 rounds.
 const LONGEST_LINE: usize = 256 << 20;
+/// How often a device that another has is asked for.
+const LOCK_WAIT: Duration = Duration::from_millis(250);
 /// Enough to tell one to stop.
 const STEP: Duration = Duration::from_secs(20);
 
@@ -94,14 +96,15 @@ impl Worker<'_> {
     ///
     /// If its record cannot be written, or its device contradicts itself.
     pub fn carry_out(&self, task: Task, claim: &mut Claim, tell: &dyn Fn(Event)) -> Result<Outcome> {
+        let deadline = Duration::from_secs_f64(self.plan.deadline_seconds);
         let (start, mut wait, mut tries) = (Instant::now(), FIRST_WAIT, 0);
+        let left = || deadline.saturating_sub(start.elapsed());
         let outcome = loop {
             let known = claim.rounds().len();
-            let left = Duration::from_secs_f64(self.plan.deadline_seconds).saturating_sub(start.elapsed());
-            if left.is_zero() {
-                break Outcome::Failed(self.too_long());
+            if left().is_zero() {
+                break Outcome::Failed(self.too_long(Duration::ZERO));
             }
-            let (why, reached) = match self.attempt(task, claim, left, tell)? {
+            let (why, reached) = match self.attempt(task, claim, &left, tell)? {
                 Try::Ended(outcome) => break outcome,
                 Try::Lost(why, reached) => (why, reached),
             };
@@ -131,8 +134,13 @@ impl Worker<'_> {
         Ok(outcome)
     }
 
-    fn too_long(&self) -> String {
-        format!("it took longer than its deadline of {} s", self.plan.deadline_seconds)
+    /// Why it failed, with the part of the time in which another had the device.
+    fn too_long(&self, waited: Duration) -> String {
+        let why = format!("it took longer than its deadline of {} s", self.plan.deadline_seconds);
+        match waited.as_secs() {
+            0 => why,
+            waited => format!("{why}, {waited} s of which it waited for the device"),
+        }
     }
 
     fn stopped(&self) -> bool {
@@ -148,7 +156,13 @@ impl Worker<'_> {
     }
 
     /// One connection, and one start of the device's end.
-    fn attempt(&self, task: Task, claim: &mut Claim, left: Duration, tell: &dyn Fn(Event)) -> Result<Try> {
+    fn attempt(
+        &self,
+        task: Task,
+        claim: &mut Claim,
+        left: &dyn Fn() -> Duration,
+        tell: &dyn Fn(Event),
+    ) -> Result<Try> {
         let device = &self.plan.targets[task.target];
         let address: Address = match device.address.parse() {
             Ok(address) => address,
@@ -158,22 +172,14 @@ impl Worker<'_> {
             Ok(session) => session,
             Err(error) => return Ok(lost(error, false)),
         };
-        let mut told = false;
-        let _lock = loop {
-            match session.lock() {
-                Ok(lock) => break lock,
-                Err(error @ TargetError::Locked { .. }) => {
-                    if !std::mem::replace(&mut told, true) {
-                        tell(Event::Waits { why: error.to_string() });
-                    }
-                    self.pause(Duration::from_millis(250));
-                    if self.stopped() {
-                        return Ok(Try::Ended(Outcome::Stopped));
-                    }
-                }
-                Err(error) => return Ok(lost(error, false)),
-            }
+        let began = Instant::now();
+        let _lock = match self.wait_for(|| session.lock(), left, tell) {
+            Waited::Has(lock) => lock,
+            Waited::Stopped => return Ok(Try::Ended(Outcome::Stopped)),
+            Waited::InUse(why) => return Ok(Try::Ended(Outcome::Absent(why))),
+            Waited::Failed(error) => return Ok(lost(error, false)),
         };
+        let waited = began.elapsed();
         let place = format!("{}/campaigns/{}-{}", session.folder(), self.plan.id, task.number);
         let there = match self.prepare(&mut session, device, &self.plan.points[task.point], claim, &place) {
             Ok(there) => there,
@@ -182,7 +188,7 @@ impl Worker<'_> {
         let known = claim.rounds().len();
         claim.note(format!("started on {}, {known} rounds are there", device.name), true)?;
         tell(Event::Started { known });
-        let command = Command::new(there).args(["campaign", "device", place.as_str()]).deadline(left);
+        let command = Command::new(there).args(["campaign", "device", place.as_str()]).deadline(left());
         let mut reader = Reader { claim, tell, rest: Vec::new(), said: Vec::new(), end: None, wrong: None };
         let over = AtomicBool::new(false);
         let done = thread::scope(|scope| {
@@ -212,7 +218,7 @@ impl Worker<'_> {
         }
         Ok(match done {
             _ if self.stopped() => Try::Ended(Outcome::Stopped),
-            Err(TargetError::Deadline { .. }) => Try::Ended(Outcome::Failed(self.too_long())),
+            Err(TargetError::Deadline { .. }) => Try::Ended(Outcome::Failed(self.too_long(waited))),
             Err(error) => lost(error, true),
             Ok(done) => match done.status {
                 126 | 127 => Try::Ended(Outcome::Absent(format!(
@@ -226,6 +232,36 @@ impl Worker<'_> {
                 ))),
             },
         })
+    }
+
+    /// Takes a device's lock as soon as it is free: waiting for it is part of the task's time.
+    fn wait_for<T>(
+        &self,
+        mut take: impl FnMut() -> handoff_targets::Result<T>,
+        left: &dyn Fn() -> Duration,
+        tell: &dyn Fn(Event),
+    ) -> Waited<T> {
+        let mut told = false;
+        loop {
+            let why = match take() {
+                Ok(lock) => return Waited::Has(lock),
+                Err(error @ TargetError::Locked { .. }) => error.to_string(),
+                Err(error) => return Waited::Failed(error),
+            };
+            if left().is_zero() {
+                let limit = self.plan.deadline_seconds;
+                return Waited::InUse(format!(
+                    "{why} (the task's deadline of {limit} s went by waiting for it)"
+                ));
+            }
+            if !std::mem::replace(&mut told, true) {
+                tell(Event::Waits { why });
+            }
+            self.pause(LOCK_WAIT.min(left()));
+            if self.stopped() {
+                return Waited::Stopped;
+            }
+        }
     }
 
     fn prepare(
@@ -290,6 +326,15 @@ fn lost(error: TargetError, reached: bool) -> Try {
 fn clear(session: &mut Session, place: &str) {
     let remove = Command::new("rm").args(["-rf", place]).deadline(STEP);
     drop(session.run(&remove, &mut |_, _| {}));
+}
+
+/// How the wait for a device ended.
+enum Waited<T> {
+    Has(T),
+    Stopped,
+    /// The task's deadline went by, and why it had to wait.
+    InUse(String),
+    Failed(TargetError),
 }
 
 enum End {
@@ -357,4 +402,66 @@ impl Reader<'_> {
 /// If the system does not tell.
 pub fn own_program() -> std::io::Result<PathBuf> {
     std::env::current_exe()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    /// Waits for a lock, with `asked` to say what is found each time; how that ended, and what was told.
+    fn wait(
+        stop: &AtomicBool,
+        limit: Duration,
+        asked: impl FnMut() -> handoff_targets::Result<u8>,
+    ) -> (Waited<u8>, Vec<Event>) {
+        let plan = Plan::of_texts(
+            "name = \"x\"\nexperiments = [\"e.toml\"]\ntargets = [\"local\"]\n",
+            "title = \"t\"\n[workload]\ncommand = \"true\"\n[baseline]\nname = \"a\"\n[change]\nname = \"b\"\n\
+             [metric]\nname = \"wall\"\n",
+        );
+        let worker = Worker { plan: &plan, folder: Path::new("."), program: Path::new("handoff"), stop };
+        let (told, began) = (RefCell::new(Vec::new()), Instant::now());
+        let left = || limit.saturating_sub(began.elapsed());
+        let waited = worker.wait_for(asked, &left, &|event| told.borrow_mut().push(event));
+        (waited, told.into_inner())
+    }
+
+    fn taken() -> TargetError {
+        TargetError::Locked { target: "local".into(), holder: "process 7 on bench".into() }
+    }
+
+    #[test]
+    fn a_device_that_gets_free_is_taken_and_the_wait_is_told_once() {
+        let left = Cell::new(2);
+        let (waited, told) = wait(&AtomicBool::new(false), Duration::from_secs(600), || {
+            let now = left.get();
+            left.set(now - 1);
+            if now > 0 { Err(taken()) } else { Ok(1) }
+        });
+        assert!(matches!(waited, Waited::Has(1)));
+        assert!(
+            matches!(&told[..], [Event::Waits { why }] if why.contains("process 7 on bench")),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_deadline_of_the_task() {
+        let (waited, _) = wait(&AtomicBool::new(false), Duration::from_millis(300), || Err(taken()));
+        let Waited::InUse(why) = waited else { panic!("nobody gave it") };
+        assert!(why.contains("process 7 on bench") && why.contains("deadline"), "{why}");
+    }
+
+    #[test]
+    fn a_wait_ends_when_it_is_stopped_or_fails() {
+        let stopped = AtomicBool::new(true);
+        let (waited, _) = wait(&stopped, Duration::from_secs(600), || Err(taken()));
+        assert!(matches!(waited, Waited::Stopped));
+        let (waited, told) = wait(&AtomicBool::new(false), Duration::from_secs(600), || {
+            Err(TargetError::Lost { target: "local".into(), why: "gone".into() })
+        });
+        assert!(matches!(waited, Waited::Failed(TargetError::Lost { .. })) && told.is_empty());
+    }
 }
