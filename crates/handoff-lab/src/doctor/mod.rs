@@ -202,11 +202,6 @@ impl Machine {
     }
 }
 
-/// How many CPUs a list such as `0-3,8` names.
-pub(crate) fn cpu_list_len(text: &str) -> Option<usize> {
-    text::cpu_list(text).map(|cpus| cpus.len())
-}
-
 fn debug_build() -> Finding {
     Finding::new("program.debug_build", Level::Serious, "this program", "a debug build of handoff")
         .effect("its own code runs several times slower; every figure includes that")

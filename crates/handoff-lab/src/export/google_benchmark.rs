@@ -2,9 +2,9 @@
 //!
 //! The fields and their order are those of version 1.8 of its JSON reporter.
 
+pub use handoff_workloads::throughput::google::{Cache, Context};
 use serde::{Deserialize, Serialize};
 
-use crate::doctor::Root;
 use crate::experiment::ArmId;
 use crate::experiment::result::ExperimentResult;
 
@@ -15,43 +15,6 @@ pub struct File {
     pub context: Context,
     /// The results.
     pub benchmarks: Vec<Benchmark>,
-}
-
-/// The machine and the program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Context {
-    /// When it ran, as RFC 3339 has it.
-    pub date: String,
-    /// Name of the machine.
-    pub host_name: String,
-    /// The program.
-    pub executable: String,
-    /// CPUs that are online.
-    pub num_cpus: usize,
-    /// The greatest frequency in MHz; 0 if nobody tells.
-    pub mhz_per_cpu: u64,
-    /// Whether a governor changes frequencies.
-    pub cpu_scaling_enabled: bool,
-    /// Caches of the first CPU.
-    pub caches: Vec<Cache>,
-    /// Load averages.
-    pub load_avg: Vec<f64>,
-    /// `release` or `debug`.
-    pub library_build_type: String,
-}
-
-/// A cache.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cache {
-    /// `Data`, `Instruction` or `Unified`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// 1 to 3.
-    pub level: u32,
-    /// In bytes.
-    pub size: u64,
-    /// CPUs that share it.
-    pub num_sharing: usize,
 }
 
 /// One result.
@@ -86,64 +49,9 @@ pub struct Benchmark {
     pub counters: std::collections::BTreeMap<String, f64>,
 }
 
-impl Context {
-    /// This machine.
-    #[must_use]
-    pub fn here(executable: &str) -> Self {
-        let date = crate::clock::timestamp();
-        Self { executable: executable.to_owned(), date, ..Self::of(&Root::new("/")) }
-    }
-
-    /// The machine whose files are under a root.
-    #[must_use]
-    pub fn of(root: &Root) -> Self {
-        let cpu = "sys/devices/system/cpu";
-        let khz = root.number::<u64>(&format!("{cpu}/cpu0/cpufreq/cpuinfo_max_freq"));
-        let told = || {
-            let info = root.read("proc/cpuinfo")?;
-            let line = info.lines().find(|line| line.starts_with("cpu MHz"))?;
-            line.split(':').nth(1)?.trim().parse::<f64>().ok()
-        };
-        let governor = root.read(&format!("{cpu}/cpu0/cpufreq/scaling_governor"));
-        let online = root.cpus().len();
-        Self {
-            date: String::new(),
-            host_name: root.read("proc/sys/kernel/hostname").unwrap_or_default(),
-            executable: String::new(),
-            num_cpus: online.max(1),
-            mhz_per_cpu: khz.map(|khz| khz / 1000).or_else(|| told().map(|mhz| mhz as u64)).unwrap_or(0),
-            cpu_scaling_enabled: governor.is_some_and(|governor| governor != "performance"),
-            caches: caches(root),
-            load_avg: root
-                .read("proc/loadavg")
-                .map(|text| text.split_whitespace().take(3).filter_map(|word| word.parse().ok()).collect())
-                .unwrap_or_default(),
-            library_build_type: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
-        }
-    }
-}
-
-fn caches(root: &Root) -> Vec<Cache> {
-    let folder = "sys/devices/system/cpu/cpu0/cache";
-    root.names(folder)
-        .iter()
-        .filter(|name| name.starts_with("index"))
-        .filter_map(|name| {
-            let read = |what: &str| root.read(&format!("{folder}/{name}/{what}"));
-            let size = read("size")?;
-            let (digits, factor) = match size.strip_suffix('K') {
-                Some(digits) => (digits, 1024),
-                None => size.strip_suffix('M').map_or((size.as_str(), 1), |digits| (digits, 1 << 20)),
-            };
-            let sharing = read("shared_cpu_list").unwrap_or_default();
-            Some(Cache {
-                kind: read("type")?,
-                level: read("level")?.parse().ok()?,
-                size: digits.parse::<u64>().ok()?.checked_mul(factor)?,
-                num_sharing: crate::doctor::cpu_list_len(&sharing).unwrap_or(1),
-            })
-        })
-        .collect()
+/// This machine, for results that other programs than this one brought about.
+pub(crate) fn this_machine() -> Context {
+    Context { executable: "handoff".to_owned(), ..Context::here() }
 }
 
 /// An experiment: each run of A and of B is a repetition, so that `compare.py` can compare them.
@@ -194,35 +102,6 @@ pub fn of_experiment(result: &ExperimentResult) -> File {
             });
         }
     }
-    let context = Context { date: result.header.started.clone(), ..Context::here("handoff") };
+    let context = Context { date: result.header.started.clone(), ..this_machine() };
     File { context, benchmarks }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_machine_is_described_as_google_benchmark_does() {
-        let context = Context::here("handoff");
-        assert!(context.num_cpus > 0 && context.load_avg.len() == 3, "{context:?}");
-        let text = serde_json::to_string(&context).expect("serialises");
-        let order =
-            ["date", "host_name", "executable", "num_cpus", "mhz_per_cpu", "cpu_scaling_enabled", "caches"];
-        let places: Vec<_> = order.iter().map(|key| text.find(&format!("\"{key}\":"))).collect();
-        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
-    }
-
-    #[test]
-    fn caches_of_another_machine() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = Root::new(folder.path());
-        let base = "sys/devices/system/cpu/cpu0/cache/index0";
-        std::fs::create_dir_all(root.path(base)).expect("made");
-        for (name, text) in [("type", "Data"), ("level", "1"), ("size", "48K"), ("shared_cpu_list", "0-1")] {
-            std::fs::write(root.path(&format!("{base}/{name}")), text).expect("written");
-        }
-        let expected = Cache { kind: "Data".into(), level: 1, size: 48 << 10, num_sharing: 2 };
-        assert_eq!(Context::of(&root).caches, [expected]);
-    }
 }

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// `context` of the JSON; its `Display` is what stands above the console table.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// When, in UTC.
     pub date: String,
@@ -27,11 +27,11 @@ pub struct Context {
     /// Load over 1, 5 and 15 minutes.
     pub load_avg: Vec<f64>,
     /// `debug` if assertions are on, which slows everything down.
-    pub library_build_type: &'static str,
+    pub library_build_type: String,
 }
 
 /// A cache of a CPU.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cache {
     /// `Data`, `Instruction` or `Unified`.
     #[serde(rename = "type")]
@@ -62,7 +62,7 @@ impl Context {
             cpu_scaling_enabled: scaling(Path::new("/sys/devices/system/cpu")),
             caches: caches(Path::new("/sys/devices/system/cpu/cpu0/cache")),
             load_avg: load.split(' ').take(3).filter_map(|value| value.parse().ok()).collect(),
-            library_build_type: if cfg!(debug_assertions) { "debug" } else { "release" },
+            library_build_type: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
         }
     }
 }
