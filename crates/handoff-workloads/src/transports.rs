@@ -10,6 +10,7 @@
 //! `handoff-peers`.
 
 mod advice;
+mod generated;
 mod lanes;
 pub(crate) mod receiver;
 pub(crate) mod sender;
@@ -54,6 +55,10 @@ pub enum Transport {
     Call(Engine),
     /// A call that nobody waits for.
     Oneway(Engine),
+    /// A call of the interface that the interface compiler made, with a parcelable.
+    GeneratedCall(Engine),
+    /// A oneway call of that interface.
+    GeneratedOneway(Engine),
 }
 
 impl Transport {
@@ -61,21 +66,42 @@ impl Transport {
     pub const WITHOUT_ENGINE: [Transport; 4] =
         [Transport::Direct, Transport::FmqSpinning, Transport::FmqBlocking, Transport::SharedMemory];
 
+    /// The calls of an engine.
+    pub fn of_engine(engine: Engine) -> [Transport; 4] {
+        [
+            Transport::Call(engine),
+            Transport::GeneratedCall(engine),
+            Transport::Oneway(engine),
+            Transport::GeneratedOneway(engine),
+        ]
+    }
+
+    /// The engine, if it is a call of one.
+    pub fn engine(self) -> Option<Engine> {
+        match self {
+            Transport::Call(engine)
+            | Transport::Oneway(engine)
+            | Transport::GeneratedCall(engine)
+            | Transport::GeneratedOneway(engine) => Some(engine),
+            _ => None,
+        }
+    }
+
     /// Largest message that it carries, in bytes.
     pub fn largest(self) -> usize {
         match self {
             // Half of a ring of 2 MiB, less room for objects.
-            Transport::Oneway(Engine::Shm) => 960 << 10,
+            Transport::Oneway(Engine::Shm) | Transport::GeneratedOneway(Engine::Shm) => 960 << 10,
             // The driver keeps half of a process's buffer of about 1 MiB for calls that wait.
-            Transport::Oneway(Engine::Binder) => 480 << 10,
-            Transport::Call(Engine::Binder) => 960 << 10,
+            Transport::Oneway(Engine::Binder) | Transport::GeneratedOneway(Engine::Binder) => 480 << 10,
+            Transport::Call(Engine::Binder) | Transport::GeneratedCall(Engine::Binder) => 960 << 10,
             _ => MAX_PAYLOAD,
         }
     }
 
     /// True if the sender has the receiver's answer when it goes on.
     pub fn answers(self) -> bool {
-        matches!(self, Transport::Direct | Transport::Call(_))
+        matches!(self, Transport::Direct | Transport::Call(_) | Transport::GeneratedCall(_))
     }
 }
 
@@ -88,6 +114,8 @@ impl fmt::Display for Transport {
             Transport::SharedMemory => f.pad("shared memory + event"),
             Transport::Call(engine) => f.pad(&format!("{engine} call")),
             Transport::Oneway(engine) => f.pad(&format!("{engine} oneway")),
+            Transport::GeneratedCall(engine) => f.pad(&format!("{engine} call, generated")),
+            Transport::GeneratedOneway(engine) => f.pad(&format!("{engine} oneway, generated")),
         }
     }
 }
@@ -310,7 +338,7 @@ mod tests {
     fn every_transport_delivers_every_payload() {
         crate::rpc::play_here();
         let mut opened = open(Placement::Unpinned, &[Engine::Shm]).expect("started");
-        assert_eq!(opened.lanes.len(), 6);
+        assert_eq!(opened.lanes.len(), 8);
         assert!(opened.missing.is_empty());
         let mut turns = 0;
         let rows = survey(&mut opened.lanes, &plan(&[1, 1000, MAX_PAYLOAD]), |_| {
@@ -319,7 +347,7 @@ mod tests {
         })
         .expect("measured");
         // A oneway call carries less than the largest.
-        assert_eq!((turns, rows.len()), (34, 17));
+        assert_eq!((turns, rows.len()), (44, 22));
         for row in &rows {
             assert_eq!(row.caller.summary().count, 20, "{}", row.name);
             assert!(row.completion.summary().min > 0.0 && row.rate.summary().min > 0.0, "{}", row.name);
@@ -334,13 +362,13 @@ mod tests {
     fn a_survey_can_be_stopped_between_turns() {
         crate::rpc::play_here();
         let mut opened = open(Placement::same_cpu().expect("a CPU"), &[Engine::Shm]).expect("started");
-        let mut left = 7;
+        let mut left = 9;
         let rows = survey(&mut opened.lanes, &plan(&[8]), |_| {
             left -= 1;
             left >= 0
         });
         let rows = rows.expect("measured");
-        assert_eq!(rows.len(), 6);
+        assert_eq!(rows.len(), 8);
         assert_eq!(rows[0].caller.summary().count, 20);
         assert_eq!(rows[1].caller.summary().count, 10);
     }

@@ -90,12 +90,28 @@ fn choose(rows: &[&Row], rate: f64) -> Vec<String> {
             time(row.completion.summary().p50)
         ));
     }
+    said.extend(generated(rows));
     let slow: Vec<&str> =
         between.iter().filter(|row| row.rate.summary().p50 < rate).map(|row| row.name.as_str()).collect();
     if !slow.is_empty() {
         said.push(format!("Too slow for {rate:.0} messages/s: {}.", slow.join(", ")));
     }
     said
+}
+
+/// What generated code costs beside code that is written by hand.
+fn generated(rows: &[&Row]) -> Vec<String> {
+    let done = |wanted| rows.iter().find(|row| row.transport == Some(wanted)).map(|row| row.done().p50);
+    let compare = |row: &&Row| {
+        let Some(Transport::GeneratedCall(engine)) = row.transport else { return None };
+        let (by_hand, generated) = (done(Transport::Call(engine))?, row.done().p50);
+        Some(format!(
+            "A call on {engine} by the generated interface, with a parcelable, takes {}, and {} written by hand.",
+            time(generated),
+            time(by_hand)
+        ))
+    };
+    rows.iter().filter_map(compare).collect()
 }
 
 /// Compares with the order that theory gives: no process, no system call, two looks at a cache line,
@@ -123,7 +139,13 @@ fn order(rows: &[&Row]) -> Vec<String> {
         expect(pair[0], pair[1]);
     }
     if let Some(last) = present.last() {
-        let rest = rows.iter().filter(|row| !present.iter().any(|chained| std::ptr::eq(**chained, **row)));
+        // Calls of generated code go the way of the others.
+        let is_generated = |row: &Row| {
+            matches!(row.transport, Some(Transport::GeneratedCall(_) | Transport::GeneratedOneway(_)))
+        };
+        let rest = rows.iter().filter(|row| {
+            !is_generated(row) && !present.iter().any(|chained| std::ptr::eq(**chained, **row))
+        });
         rest.for_each(|row| expect(last, row));
     }
     said
@@ -190,6 +212,20 @@ mod tests {
         assert!(advice.choose[0].contains("take the shm call: done in 2.0 us, 0.2 % of a CPU"));
         assert!(advice.choose[1].contains("take shm oneway: done in 50.0 us"));
         assert!(advice.choose.iter().any(|line| line.contains("(40 % of a call's 2.0 us)")));
+    }
+
+    #[test]
+    fn what_generated_code_costs_is_said_and_its_order_is_no_surprise() {
+        let mut rows = usual();
+        rows.push(row(Transport::GeneratedCall(Engine::Shm), 1900.0, 1500.0, 4e5));
+        rows.push(row(Transport::GeneratedOneway(Engine::Shm), 900.0, 1600.0, 6e5));
+        let advice = advise(&rows, 1000, 1000.0);
+        assert_eq!(advice.order, Vec::<String>::new());
+        let said =
+            "on shm by the generated interface, with a parcelable, takes 1.9 us, and 2.0 us written by hand";
+        assert!(advice.choose.iter().any(|line| line.contains(said)), "{:?}", advice.choose);
+        let none = advise(&usual(), 1000, 1000.0);
+        assert!(!none.choose.iter().any(|line| line.contains("generated")));
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
     let pair = Rc::new(RefCell::new(Pair { sender: started?.0, _receiver: receiver }));
     let mut transports = Transport::WITHOUT_ENGINE.to_vec();
     for &engine in &present {
-        transports.extend([Transport::Call(engine), Transport::Oneway(engine)]);
+        transports.extend(Transport::of_engine(engine));
     }
     let apart = match placement {
         Placement::SameCpu(_) => false,

@@ -12,11 +12,13 @@ use handoff_ipc::{Binder, Call, Code, Error, ExceptionCode, Proxy, Result, Servi
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Transport;
+use super::generated::{BenchmarkProxy, BenchmarkStub};
 
 const ATTACH: Code = 1;
 const BEGIN: Code = 2;
 const SUM: Code = 3;
 const CPU_TIME: Code = 4;
+const GENERATED: Code = 5;
 
 /// Bits of the event flag beside a buffer.
 pub(super) const FILLED: u32 = 1;
@@ -104,6 +106,11 @@ fn not_ready() -> Error {
 impl Receiver {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A message that was a call's was summed up.
+    pub(super) fn complete(&self, sum: u8) -> Result<()> {
+        self.state().complete(sum)
     }
 
     fn attach(&self, data: &mut ParcelReader<'_>) -> Result<()> {
@@ -249,7 +256,11 @@ impl Begin {
             Transport::FmqSpinning => Way::QueueSpinning,
             Transport::FmqBlocking => Way::QueueBlocking,
             Transport::SharedMemory => Way::Memory,
-            Transport::Direct | Transport::Call(_) | Transport::Oneway(_) => Way::Calls,
+            Transport::Direct
+            | Transport::Call(_)
+            | Transport::Oneway(_)
+            | Transport::GeneratedCall(_)
+            | Transport::GeneratedOneway(_) => Way::Calls,
         };
         Begin { way, messages, payload, each, wake: way != Way::QueueSpinning }
     }
@@ -270,7 +281,7 @@ impl Service for Receiver {
         match code {
             SUM => {
                 let total = sum(data.read_bytes()?);
-                self.state().complete(total)?;
+                self.complete(total)?;
                 reply.write(&total)
             }
             ATTACH => self.attach(data),
@@ -289,6 +300,7 @@ impl Service for Receiver {
                 let (each, wake) = (data.read()?, data.read()?);
                 self.begin(&Begin { way, messages, payload: payload as usize, each, wake })
             }
+            GENERATED => reply.write(&BenchmarkStub::new(self.clone()).proxy()),
             CPU_TIME => reply.write(&crate::rpc::role::process_cpu_time()),
             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
         }
@@ -343,6 +355,11 @@ impl ReceiverProxy {
     #[inline]
     pub(super) fn sum_oneway(&self, payload: &[u8]) -> Result<()> {
         self.0.oneway(SUM, |to| to.write_bytes(payload))
+    }
+
+    /// The same receiver behind the generated interface.
+    pub(super) fn generated(&self) -> Result<BenchmarkProxy> {
+        self.0.call(GENERATED, |_| Ok(()), |from| from.read())
     }
 
     pub(super) fn cpu_time(&self) -> Result<u64> {

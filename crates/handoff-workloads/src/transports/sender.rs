@@ -8,6 +8,7 @@ use handoff_ipc::queue::{Blocking, EventFlag, MessageQueue, Reader, Synchronized
 use handoff_ipc::{Error as IpcError, Runtime, SharedMemory};
 use serde::{Deserialize, Serialize};
 
+use super::generated::{self, BenchmarkProxy, IBenchmark as _, SampleMessage};
 use super::receiver::{Begin, Completion, EMPTIED, FILLED, ReceiverProxy, now, sum};
 use super::{MAX_PAYLOAD, Transport, Turn};
 use crate::error::{Error, Result};
@@ -32,9 +33,16 @@ pub(crate) struct AskSender {
     pub(super) apart: bool,
 }
 
+/// The receiver, as an engine reaches it.
+#[derive(Clone)]
+struct Far {
+    receiver: ReceiverProxy,
+    generated: BenchmarkProxy,
+}
+
 /// The sender's ends of everything.
 pub(crate) struct Sender {
-    receivers: Vec<(Engine, ReceiverProxy)>,
+    receivers: Vec<(Engine, Far)>,
     // Holds the connections.
     _runtimes: Vec<Runtime>,
     done: Reader<Completion, Synchronized>,
@@ -61,10 +69,11 @@ impl Sender {
         let (mut runtimes, mut receivers) = (Vec::new(), Vec::new());
         for (engine, runtime, receiver) in connected {
             runtimes.push(runtime);
-            receivers.push((engine, receiver));
+            let generated = receiver.generated().map_err(failed)?;
+            receivers.push((engine, Far { receiver, generated }));
         }
         // Each engine's receiver is the same object of the same process.
-        if let Some((_, first)) = receivers.first() {
+        if let Some((_, Far { receiver: first, .. })) = receivers.first() {
             let (done, queue) = (done.descriptor().map_err(failed)?, queue.descriptor().map_err(failed)?);
             first.attach(&done, &queue, &memory, &word).map_err(failed)?;
         }
@@ -79,33 +88,31 @@ impl Sender {
         })
     }
 
-    fn receiver(&self, transport: Transport) -> Result<ReceiverProxy> {
-        let wanted = match transport {
-            Transport::Call(engine) | Transport::Oneway(engine) => Some(engine),
-            _ => None,
-        };
+    fn far(&self, transport: Transport) -> Result<Far> {
+        let wanted = transport.engine();
         let found = self.receivers.iter().find(|(engine, _)| wanted.is_none_or(|wanted| wanted == *engine));
         found
-            .map(|(_, receiver)| receiver.clone())
+            .map(|(_, far)| far.clone())
             .ok_or_else(|| Error::parameter("engine", format!("{transport} has no receiver in this run")))
     }
 
     /// Messages alone, then a stream.
     pub(crate) fn turn(&mut self, asked: &AskSender) -> Result<Turn> {
         let AskSender { transport, payload, samples, stream, apart } = *asked;
-        let message: Vec<u8> = (0..payload).map(|i| (i % 251) as u8).collect();
-        let expected = sum(SharedBytes::from_slice(&message));
+        let message = generated::message((0..payload).map(|i| (i % 251) as u8).collect());
+        let expected = sum(SharedBytes::from_slice(&message.data));
         if transport == Transport::Direct {
-            return Ok(direct(&message, samples, stream));
+            return Ok(direct(&message.data, samples, stream));
         }
-        let receiver = self.receiver(transport)?;
+        let far = self.far(transport)?;
+        let receiver = &far.receiver;
         let mut turn = Turn { messages: stream, ..Turn::default() };
 
         let alone = WARM_UP + samples;
         receiver.begin(&Begin::new(transport, alone.into(), payload, true)).map_err(failed)?;
         for index in 0..alone {
             let began = now();
-            self.send(transport, &receiver, &message)?;
+            self.send(transport, &far, &message)?;
             let returned = now();
             let completion = self.completion(transport, expected, apart)?;
             if index >= WARM_UP {
@@ -118,7 +125,7 @@ impl Sender {
         let (cpu_there, cpu_here) = (receiver.cpu_time().map_err(failed)?, process_cpu_time());
         let began = now();
         for _ in 0..stream {
-            self.send(transport, &receiver, &message)?;
+            self.send(transport, &far, &message)?;
         }
         let ended = self.completion(transport, expected, apart)?.at;
         turn.elapsed = ended.saturating_sub(began);
@@ -127,17 +134,14 @@ impl Sender {
     }
 
     #[inline]
-    fn send(&mut self, transport: Transport, receiver: &ReceiverProxy, message: &[u8]) -> Result<()> {
+    fn send(&mut self, transport: Transport, far: &Far, typed: &SampleMessage) -> Result<()> {
+        let message = &typed.data;
         match transport {
             Transport::Direct => Ok(()),
-            Transport::Call(_) => receiver.sum(message).map(drop).map_err(failed),
-            Transport::Oneway(_) => loop {
-                match receiver.sum_oneway(message) {
-                    // The receiver does not keep up: what a sender does then is wait.
-                    Err(IpcError::OnewayFull(_)) => std::thread::yield_now(),
-                    other => return other.map_err(failed),
-                }
-            },
+            Transport::Call(_) => far.receiver.sum(message).map(drop).map_err(failed),
+            Transport::GeneratedCall(_) => far.generated.write_message(typed).map_err(failed),
+            Transport::Oneway(_) => queued(|| far.receiver.sum_oneway(message)),
+            Transport::GeneratedOneway(_) => queued(|| far.generated.write_message_oneway(typed)),
             Transport::FmqSpinning => self.queue.write_spinning(message, 20_000_000_000).map_err(failed),
             Transport::FmqBlocking => self.queue.write_blocking(message, LIMIT).map_err(failed),
             Transport::SharedMemory => {
@@ -183,6 +187,18 @@ impl Sender {
             return Err(Error::io(what, std::io::Error::other("the payload did not arrive as it was sent")));
         }
         Ok(done[0])
+    }
+}
+
+/// Makes a oneway call, as soon as there is room for it.
+#[inline]
+fn queued(send: impl Fn() -> handoff_ipc::Result<()>) -> Result<()> {
+    loop {
+        match send() {
+            // The receiver does not keep up: what a sender does then is wait.
+            Err(IpcError::OnewayFull(_)) => std::thread::yield_now(),
+            other => return other.map_err(failed),
+        }
     }
 }
 

@@ -47,11 +47,8 @@ impl Parameters {
     }
 
     fn engine(&self) -> Engine {
-        match self.transport {
-            Transport::Call(engine) | Transport::Oneway(engine) => engine,
-            // Sets the others up.
-            _ => Engine::Shm,
-        }
+        // Any sets the others up.
+        self.transport.engine().unwrap_or(Engine::Shm)
     }
 
     /// Checks everything that can be known before a process is started.
@@ -115,9 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_measure_the_same_quantities() {
+    fn all_calls_measure_the_same_quantities() {
         crate::rpc::play_here();
-        for transport in [Transport::Call(Engine::Shm), Transport::Oneway(Engine::Shm)] {
+        for transport in Transport::of_engine(Engine::Shm) {
             let outcome = run(&of(transport)).expect("it runs");
             for (name, values) in [("caller", 20), ("completion", 20), ("rate", 2), ("cpu", 2)] {
                 let measured = outcome.measurement(&format!("transports/{name}")).expect(name);
@@ -132,6 +129,8 @@ mod tests {
         let read = |text: &str| serde_json::from_str::<Parameters>(text);
         let oneway = read(r#"{"transport": {"oneway": "shm"}}"#).expect("a transport");
         assert_eq!(oneway.transport, Transport::Oneway(Engine::Shm));
+        let generated = read(r#"{"transport": {"generated-call": "binder"}}"#).expect("a transport");
+        assert_eq!(generated.transport, Transport::GeneratedCall(Engine::Binder));
         assert_eq!(read(r#"{"transport": "direct"}"#).expect("one").transport, Transport::Direct);
         assert!(read(r#"{"transport": {"twoway": "shm"}}"#).is_err());
     }
