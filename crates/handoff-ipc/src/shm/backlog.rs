@@ -5,7 +5,7 @@
 //! one as soon as it was copied out, as long as few calls wait. Beyond that the place stays taken
 //! until the call was served: the ring fills, and the sender is told so. No call that it was allowed
 //! to send is lost, a slow object keeps no call from another one, and a peer gets no more memory here
-//! than the limits below and a ring.
+//! than the limits below and a ring: one that writes to places that it was not given back is hung up on.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -76,6 +76,12 @@ impl Backlog {
         kept.upto = end;
         told(kept.taken());
         Admitted { bytes, kept: Some(kept.gone + kept.places.len() as u64 - 1) }
+    }
+
+    /// Whether a sender that has written up to `end` has kept to a ring of `size` bytes. `end` was read
+    /// before: what is free grows only, so an honest one is never too far.
+    pub(super) fn allows(&self, end: u32, size: usize, keeps: bool) -> bool {
+        !keeps || end.wrapping_sub(lock(&self.kept).taken()) as usize <= size
     }
 
     /// Everything up to `end` was taken out of the ring.
@@ -172,6 +178,21 @@ mod tests {
         assert_eq!(ring.taken.get(), ring.at);
         ring.over(last);
         assert_eq!(ring.taken.get(), ring.at);
+    }
+
+    #[test]
+    fn a_sender_that_writes_to_places_that_are_kept_is_found_out() {
+        let mut ring = Taking::from(u32::MAX - 127);
+        let large = ring.take(BYTES);
+        let kept = ring.take(8);
+        let begin = ring.taken.get();
+        let allows = |ring: &Taking, end: u32| ring.backlog.allows(begin.wrapping_add(end), 1024, ring.keeps);
+        assert!(allows(&ring, 1024));
+        assert!(!allows(&ring, 1024 + 32), "its own place is not free yet");
+        ring.over(large);
+        assert!(!allows(&ring, 1024 + 32));
+        ring.over(kept);
+        assert!(allows(&ring, 1024 + 32) && !allows(&ring, 1024 + 96), "as far as was given back");
     }
 
     #[test]

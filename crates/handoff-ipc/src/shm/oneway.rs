@@ -417,6 +417,10 @@ impl Receiver {
         if end == drained.at {
             return (to_run, Ok(()));
         }
+        if !self.backlog.allows(end, DATA, drained.keeps) {
+            let why = "oneway records in places that were not given back";
+            return (to_run, Err(Error::Protocol(why.into())));
+        }
         while end.wrapping_sub(drained.at).cast_signed() > 0 {
             let taken = match self.take(link, drained.at) {
                 Ok(taken) => taken,
