@@ -206,6 +206,24 @@ fn a_guest_that_answers_nothing_hangs() {
     assert!(guest.run(&sh("true")).is_err(), "and is not used again");
 }
 
+/// What the watchdog of a kernel writes that has a CPU in a loop.
+const LOCKED_UP: &str = "echo '<0>watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [sh:1]' >/dev/kmsg";
+
+#[test]
+fn a_guest_whose_kernel_is_stuck_is_given_up_long_before_its_time_is_up() {
+    require!(require_guest());
+    let builder = builder().smp("1".parse().expect("one")).answer_limit(Duration::from_secs(3));
+    let mut guest = builder.boot().expect("a guest");
+    // One that says so and lives goes on.
+    let output = guest.run(&sh(&format!("{LOCKED_UP}; sleep 2; echo on"))).expect("it is alive");
+    assert_eq!(output.stdout_text(), "on\n");
+    let command = GuestCommand::shell(format!("{LOCKED_UP}; kill -STOP -1; sleep 1234"));
+    let error = guest.run(&command.timeout(Duration::from_secs(1234))).expect_err("it answers nothing");
+    let GuestError::Hang { limit, console, .. } = &error else { panic!("{error}") };
+    assert!(*limit < Duration::from_secs(600), "{error}");
+    assert!(console.iter().any(|line| line.contains("soft lockup")), "{error}");
+}
+
 #[test]
 fn a_guest_is_stopped_while_a_command_runs() {
     require!(require_guest());

@@ -144,6 +144,11 @@ impl ConsoleLog {
         &self.incidents
     }
 
+    /// How often a CPU was reported that got nowhere for many seconds.
+    pub(super) fn lock_ups(&self) -> usize {
+        self.incidents.iter().filter(|incident| incident.kind == IncidentKind::LockUp).count()
+    }
+
     /// The panic, if there was one, with the place of the oops that led to it.
     #[must_use]
     pub fn panic(&self) -> Option<Incident> {

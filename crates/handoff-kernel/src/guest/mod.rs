@@ -298,6 +298,7 @@ fn follow(
     command: &GuestCommand,
     stopper: &Stopper,
 ) -> Result<i32, Option<GuestError>> {
+    let mut known = link.console().lock_ups();
     loop {
         if let Some(status) = running.result() {
             return Ok(status);
@@ -309,6 +310,11 @@ fn follow(
         if left.is_some_and(|left| left.is_zero()) {
             return Err(Some(overdue(link, lines, running, command)));
         }
+        let reported = link.console().lock_ups();
+        if reported > std::mem::replace(&mut known, reported) && is_stuck(link, lines, running) {
+            let (command, limit) = (command.display(), running.started.elapsed());
+            return Err(Some(GuestError::Hang { command, limit, console: link.console().tail(TAIL) }));
+        }
         match link.next(left.map_or(GLANCE, |left| left.min(GLANCE))) {
             Some(Event::Closed) => return Err(None),
             Some(event) => {
@@ -319,30 +325,47 @@ fn follow(
     }
 }
 
+/// Whether a guest whose console says that a CPU gets nowhere is lost. One on a busy host says so, too, and
+/// goes on later: it has some time to answer.
+fn is_stuck(link: &Link, lines: &mut Lines, running: &mut Running<'_>) -> bool {
+    let patience = 3 * running.answer_limit;
+    ask(link, lines, running, "ping\n", "pong", patience).is_none() && running.result().is_none()
+}
+
+/// Asks the guest's warden, and gives the lines of its answer before the last one; none if it did not come.
+fn ask(
+    link: &Link,
+    lines: &mut Lines,
+    running: &mut Running<'_>,
+    question: &str,
+    last: &str,
+    limit: Duration,
+) -> Option<Vec<String>> {
+    let mut port = link.warden();
+    port.write_all(question.as_bytes()).ok()?;
+    let deadline = Instant::now() + limit;
+    let (mut pending, mut answers) = (Lines::default(), Vec::new());
+    loop {
+        match link.next(deadline.saturating_duration_since(Instant::now()))? {
+            Event::Data(Port::Warden, bytes) => {
+                for line in pending.push(&bytes).ok()? {
+                    if line == last {
+                        return Some(answers);
+                    }
+                    answers.push(line);
+                }
+            }
+            Event::Closed => return None,
+            event => running.take(event, lines).ok()?,
+        }
+    }
+}
+
 /// Finds out whether the guest is alive when a command's time is up, and ends the command if so.
 fn overdue(link: &Link, lines: &mut Lines, running: &mut Running<'_>, command: &GuestCommand) -> GuestError {
     let limit = command.timeout.unwrap_or_default();
     let answer_limit = running.answer_limit;
-    let mut ask = |question: &str, last: &str| -> Option<Vec<String>> {
-        let mut port = link.warden();
-        port.write_all(question.as_bytes()).ok()?;
-        let deadline = Instant::now() + answer_limit;
-        let (mut pending, mut answers) = (Lines::default(), Vec::new());
-        loop {
-            match link.next(deadline.saturating_duration_since(Instant::now()))? {
-                Event::Data(Port::Warden, bytes) => {
-                    for line in pending.push(&bytes).ok()? {
-                        if line == last {
-                            return Some(answers);
-                        }
-                        answers.push(line);
-                    }
-                }
-                Event::Closed => return None,
-                event => running.take(event, lines).ok()?,
-            }
-        }
-    };
+    let mut ask = |question, last| ask(link, lines, running, question, last, answer_limit);
     if ask("ping\n", "pong").is_none() {
         let console = link.console().tail(TAIL);
         return GuestError::Hang { command: command.display(), limit, console };

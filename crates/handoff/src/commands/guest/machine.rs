@@ -158,8 +158,9 @@ pub(crate) fn explained(error: GuestError) -> anyhow::Error {
             "boot again with --console to see how far it gets, or give it longer with --boot-timeout"
         }
         GuestError::Qemu { .. } => "check --qemu-arg, --kernel and --accel",
-        GuestError::CommandTimeout { .. } | GuestError::Hang { .. } => {
-            "give it longer with --timeout, or 0 for no limit"
+        GuestError::CommandTimeout { .. } => "give it longer with --timeout, or 0 for no limit",
+        GuestError::Hang { .. } => {
+            "run it again: an emulated kernel gets stuck at times, less often with --smp 1; one that is just slow needs a longer --timeout"
         }
         _ => return error.into(),
     };
