@@ -23,6 +23,7 @@
 //!
 //! This crate depends on nothing, so that it can be a development dependency of each of the others.
 
+mod guest;
 mod library;
 mod need;
 pub mod net;
@@ -31,6 +32,7 @@ mod program;
 pub mod slurm;
 pub mod sshd;
 
+pub use guest::again_if_stuck;
 pub use library::built_library;
 pub use need::{
     require_cpus, require_file, require_guest, require_guest_of, require_realtime, require_root,

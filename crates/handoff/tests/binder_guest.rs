@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use handoff_ipc::Domain;
 use handoff_kernel::guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
-use handoff_testkit::{require, require_guest};
+use handoff_testkit::{again_if_stuck, require, require_guest};
 
 /// Tests of a package as static programs, which run in a guest with nothing but busybox.
 fn static_tests<const N: usize>(package: &str, names: [&str; N]) -> [PathBuf; N] {
@@ -59,25 +59,27 @@ fn passes(guest: &mut Guest, program: &str, domain: Domain, arguments: &[&str]) 
 #[test]
 fn calls_work_on_the_real_driver() {
     require!(require_guest());
-    let [calls, driver] = static_tests("handoff-ipc", ["calls", "driver"]);
-    let [interfaces] = static_tests("handoff-examples", ["interfaces"]);
-    // With a security module that the driver can ask for its callers' contexts.
-    let mut guest = guest()
-        .append("security=selinux")
-        .program(calls, "/bin/calls")
-        .program(driver, "/bin/driver")
-        .program(interfaces, "/bin/interfaces")
-        .boot()
-        .expect("a guest boots");
-    passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
-    passes(&mut guest, "/bin/calls", Domain::Framework, &[]);
-    // What the interface compiler made: the seed's benchmark, every type, callbacks and descriptors.
-    passes(&mut guest, "/bin/interfaces", Domain::Framework, &[]);
-    // Where buffers are gathered, those that send some, and objects among them.
-    let gathered =
-        ["bytes_come", "descriptors_travel", "exceptions", "nested_calls", "shared_memory", "too_long"];
-    passes(&mut guest, "/bin/calls", Domain::Hardware, &gathered);
-    guest.shutdown();
+    again_if_stuck(|| {
+        let [calls, driver] = static_tests("handoff-ipc", ["calls", "driver"]);
+        let [interfaces] = static_tests("handoff-examples", ["interfaces"]);
+        // With a security module that the driver can ask for its callers' contexts.
+        let mut guest = guest()
+            .append("security=selinux")
+            .program(calls, "/bin/calls")
+            .program(driver, "/bin/driver")
+            .program(interfaces, "/bin/interfaces")
+            .boot()
+            .expect("a guest boots");
+        passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
+        passes(&mut guest, "/bin/calls", Domain::Framework, &[]);
+        // What the interface compiler made: the seed's benchmark, every type, callbacks and descriptors.
+        passes(&mut guest, "/bin/interfaces", Domain::Framework, &[]);
+        // Where buffers are gathered, those that send some, and objects among them.
+        let gathered =
+            ["bytes_come", "descriptors_travel", "exceptions", "nested_calls", "shared_memory", "too_long"];
+        passes(&mut guest, "/bin/calls", Domain::Hardware, &gathered);
+        guest.shutdown();
+    });
 }
 
 /// A foreign Binder program, in a workspace of its own: it is built for this test only.
@@ -99,24 +101,28 @@ fn foreign_program() -> PathBuf {
 #[test]
 fn rsbinder_and_the_runtime_call_each_other() {
     require!(require_guest());
-    let [interop] = static_tests("handoff-ipc", ["interop"]);
-    let mut guest = guest()
-        .program(interop, "/bin/interop")
-        .program(foreign_program(), "/bin/theirs")
-        .boot()
-        .expect("a guest boots");
-    passes(&mut guest, "/bin/interop", Domain::Framework, &[]);
-    guest.shutdown();
+    again_if_stuck(|| {
+        let [interop] = static_tests("handoff-ipc", ["interop"]);
+        let mut guest = guest()
+            .program(interop, "/bin/interop")
+            .program(foreign_program(), "/bin/theirs")
+            .boot()
+            .expect("a guest boots");
+        passes(&mut guest, "/bin/interop", Domain::Framework, &[]);
+        guest.shutdown();
+    });
 }
 
 #[test]
 fn what_newer_kernels_have_works_too() {
     require!(require_guest());
-    let [driver] = static_tests("handoff-ipc", ["driver"]);
-    // The distribution's next kernel: the driver tells of freezing since 6.12.
-    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-    let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
-    let mut guest = guest().kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
-    passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
-    guest.shutdown();
+    again_if_stuck(|| {
+        let [driver] = static_tests("handoff-ipc", ["driver"]);
+        // The distribution's next kernel: the driver tells of freezing since 6.12.
+        let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
+        let mut guest = guest().kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
+        passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
+        guest.shutdown();
+    });
 }

@@ -1,0 +1,53 @@
+//! Tests whose guest may get stuck for reasons of its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// How the error of a guest begins that answers nothing.
+const STUCK: &str = "the guest hangs";
+/// So often a test is run.
+const MOST: usize = 3;
+
+/// Runs a test, and runs it again if its guest got stuck.
+///
+/// The kernel of an emulated guest with more than one CPU locks up at times, on any version of it. That
+/// is the emulator's, and says nothing of what the test is about. It is told when it happens.
+///
+/// # Panics
+///
+/// As the test does; if the guest got stuck, then in its third attempt.
+pub fn again_if_stuck(test: impl Fn()) {
+    for attempt in 1.. {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(&test)) else { return };
+        let said = panic.downcast_ref::<String>().map_or("", String::as_str);
+        if attempt == MOST || !said.contains(STUCK) {
+            resume_unwind(panic);
+        }
+        eprintln!("attempt {attempt} of {MOST}: the guest got stuck, which is the emulator's; again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    fn attempts(fails: impl Fn(usize)) -> (usize, bool) {
+        let count = Cell::new(0);
+        let test = || {
+            count.set(count.get() + 1);
+            fails(count.get());
+        };
+        let passed = catch_unwind(AssertUnwindSafe(|| again_if_stuck(test))).is_ok();
+        (count.get(), passed)
+    }
+
+    #[test]
+    fn a_test_is_run_again_for_a_stuck_guest_and_for_nothing_else() {
+        let stuck = |attempt: usize| assert!(attempt > 2, "error: {STUCK}: `true` ({attempt})");
+        assert_eq!(attempts(|_| ()), (1, true));
+        assert_eq!(attempts(stuck), (3, true));
+        assert_eq!(attempts(|attempt| panic!("error: {STUCK} ({attempt})")), (3, false));
+        assert_eq!(attempts(|attempt| panic!("another reason, {attempt}")), (1, false));
+        assert_eq!(attempts(|_| panic!("another reason")), (1, false));
+    }
+}
