@@ -7,14 +7,21 @@ use handoff_kernel::guest::{Acceleration, Guest, GuestCommand, GuestOutput};
 use handoff_testkit::{again_if_stuck, require, require_guest};
 use serde_json::Value;
 
+fn boot() -> Guest {
+    // Always translated: trying KVM takes a while where it does not work, and is not what is tested.
+    let builder = Guest::builder().acceleration(Acceleration::Tcg);
+    builder.program(env!("CARGO_BIN_EXE_handoff"), "/bin/handoff").boot().expect("it boots")
+}
+
 fn guest() -> MutexGuard<'static, Guest> {
     static GUEST: OnceLock<Mutex<Guest>> = OnceLock::new();
-    let guest = GUEST.get_or_init(|| {
-        // Always translated: trying KVM takes a while where it does not work, and is not what is tested.
-        let builder = Guest::builder().acceleration(Acceleration::Tcg);
-        Mutex::new(builder.program(env!("CARGO_BIN_EXE_handoff"), "/bin/handoff").boot().expect("it boots"))
-    });
-    guest.lock().unwrap_or_else(PoisonError::into_inner)
+    let guest = GUEST.get_or_init(|| Mutex::new(boot()));
+    let mut guest = guest.lock().unwrap_or_else(PoisonError::into_inner);
+    // It may have got stuck under the test before.
+    if guest.run(&GuestCommand::new("true")).is_err() {
+        *guest = boot();
+    }
+    guest
 }
 
 fn handoff(guest: &mut Guest, arguments: &str) -> GuestOutput {
