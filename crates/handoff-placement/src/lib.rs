@@ -70,3 +70,8 @@ pub use selector::{Selector, SelectorError};
 pub use snapshot::{Restored, Snapshot};
 pub use tid::Tid;
 pub use topology::{Class, ClassSource, Cpu, Group, Topology};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
