@@ -27,6 +27,8 @@ mod objects;
 mod oneway;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub(crate) mod outstanding;
+#[cfg(all(test, not(loom)))]
+mod pair;
 #[cfg(not(loom))]
 mod patience;
 #[cfg(not(loom))]
