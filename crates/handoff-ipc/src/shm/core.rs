@@ -1,5 +1,7 @@
-//! The engine's heart in a process: who it is, whom it is connected to, and the thread that reads
-//! the control sockets.
+//! The engine's heart in a process: who it is, and whom it is connected to. `core/poller.rs` is the
+//! thread that reads the control sockets.
+
+mod poller;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,8 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::rand::{GetRandomFlags, getrandom};
-
-use handoff_placement::{Priority, Tid, can_raise_to};
 
 use super::link::{Link, PATIENCE};
 use super::socket::{self, Receive, Received};
@@ -24,9 +24,6 @@ use crate::{Error, Result};
 const INTRODUCTION: Duration = Duration::from_secs(60);
 /// Introductions that may be on their way.
 const MAX_INTRODUCTIONS: usize = 1024;
-/// Messages that one link may have read before the others get their turn.
-const TURN: usize = 64;
-
 /// Whoever stands at the other end of a socket that is watched.
 #[derive(Clone)]
 enum Peer {
@@ -69,12 +66,6 @@ pub(crate) struct Core {
     next_key: AtomicU64,
     peers: Mutex<Peers>,
 }
-
-/// Turns used up to the full after which the poller is no longer urgent. Honest peers send a message
-/// when a thread of theirs first calls, not with each call.
-const FLOOD: u32 = 1000;
-/// What the poller runs at, where it may.
-const URGENT: Priority = Priority::fifo(99);
 
 const STOP: u64 = 0;
 
@@ -139,23 +130,6 @@ impl Core {
             }
         }
         (sum, links)
-    }
-
-    /// Reads control messages before anything that a caller could be waiting behind, from the first
-    /// one on: a caller's urgency is only known once its message was read. Without the privilege
-    /// the poller stays what it is, and urgent callers that ring wait their turn.
-    fn become_urgent(&self) {
-        if can_raise_to(URGENT)
-            && let Err(error) = URGENT.apply(Tid::current())
-        {
-            crate::stats::inherit_denied(&error);
-        }
-    }
-
-    /// A peer floods its socket: it shall not have a CPU for it before everybody else.
-    fn calm_down(&self) {
-        // Lowering is always allowed.
-        let _ = crate::pool::base().apply(Tid::current());
     }
 
     // ---- meeting others ------------------------------------------------------------------
@@ -261,136 +235,6 @@ impl Core {
         let both = EventFlags::IN | EventFlags::OUT;
         // Fails only if the link was buried meanwhile.
         let _ = epoll::modify(&self.epoll, link.socket(), EventData::new_u64(link.id), both);
-    }
-
-    // ---- the poller ----------------------------------------------------------------------
-
-    fn poll(self: Arc<Self>) {
-        self.become_urgent();
-        let mut flooded = 0;
-        let mut events = Vec::with_capacity(64);
-        let mut swept = Instant::now();
-        while !self.stopping.load(Ordering::Acquire) {
-            events.clear();
-            // Wakes now and then only while there are strangers to lose patience with.
-            let strangers = self.peers().by_key.values().any(|peer| matches!(peer, Peer::Stranger { .. }));
-            let timeout = strangers.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // Nothing can be watched any longer: nobody may wait for news.
-                Err(_) => break,
-            }
-            for event in &events {
-                let (key, flags) = (event.data.u64(), event.flags);
-                let peer = self.peers().by_key.get(&key).cloned();
-                match peer {
-                    Some(Peer::Link(link)) => flooded += u32::from(self.serve_link(&link, flags)),
-                    Some(Peer::Stranger { socket, introduced, .. }) => {
-                        self.hear_stranger(key, socket, introduced);
-                    }
-                    Some(Peer::Listener(listener)) => self.accept(&listener),
-                    None => {}
-                }
-            }
-            if flooded == FLOOD {
-                self.calm_down();
-            }
-            if strangers && swept.elapsed() > Duration::from_secs(1) {
-                swept = Instant::now();
-                self.sweep(swept);
-            }
-        }
-        for link in self.links() {
-            self.bury(&link);
-        }
-        let left = std::mem::take(&mut *self.peers());
-        drop(left);
-    }
-
-    /// Reads what a link has to say. True if it had more to say than its turn allows.
-    fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) -> bool {
-        if flags.contains(EventFlags::OUT) {
-            link.flush(|| {
-                let id = EventData::new_u64(link.id);
-                // Fails only if the link was buried meanwhile.
-                let _ = epoll::modify(&self.epoll, link.socket(), id, EventFlags::IN);
-            });
-        }
-        for _ in 0..TURN {
-            let outcome = match socket::receive(link.socket()) {
-                Ok(Receive::Empty) => return false,
-                Ok(Receive::Message(Received { message, fds, .. })) => link.handle(message, fds),
-                Ok(Receive::Closed) => Err(Error::Dead),
-                Err(error) => Err(error),
-            };
-            if outcome.is_err() {
-                self.bury(link);
-                return false;
-            }
-        }
-        true
-    }
-
-    fn bury(&self, link: &Arc<Link>) {
-        let _ = epoll::delete(&self.epoll, link.socket());
-        let mut peers = self.peers();
-        let removed = peers.by_key.remove(&link.id);
-        if removed.is_some() {
-            add_tallies(&mut peers.retired, link.tallies());
-        }
-        drop(peers);
-        link.hang_up();
-        link.bury();
-        drop(removed);
-    }
-
-    fn accept(&self, listener: &OwnedFd) {
-        use rustix::net::{SocketFlags, accept_with};
-        while let Ok(socket) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            if socket::pass_credentials(socket.as_fd()).is_ok() {
-                let stranger =
-                    Peer::Stranger { socket: Arc::new(socket), since: Instant::now(), introduced: false };
-                // Out of descriptors or memory: the stranger sees its connection close.
-                drop(self.watch(stranger));
-            }
-        }
-    }
-
-    /// A stranger spoke: if it said hello with a token that is good, it becomes a link.
-    fn hear_stranger(self: &Arc<Self>, key: u64, socket: Arc<OwnedFd>, introduced: bool) {
-        let heard = socket::receive(socket.as_fd());
-        if matches!(heard, Ok(Receive::Empty)) {
-            return;
-        }
-        let _ = epoll::delete(&self.epoll, &*socket);
-        self.peers().by_key.remove(&key);
-        let Ok(Receive::Message(Received { message: Message::Hello { endpoint, token }, sender, .. })) =
-            heard
-        else {
-            return;
-        };
-        let node = if introduced { self.redeem(&token) } else { self.peers().root.clone() };
-        let (Some(node), Some(socket)) = (node, Arc::into_inner(socket)) else { return };
-        // A connection that was handed on was made by another process than the one that speaks.
-        let peer = if introduced { sender } else { socket::peer(socket.as_fd()).ok() };
-        let Some(peer) = peer else { return };
-        if let Ok(link) = self.add_link(socket, peer) {
-            link.set_peer_endpoint(endpoint);
-            let welcome = Message::Welcome { endpoint: self.endpoint, node: link.export(&node) };
-            // If it is gone already, the poller will see that next.
-            drop(link.send(welcome, Vec::new()));
-        }
-    }
-
-    fn sweep(&self, now: Instant) {
-        let mut peers = self.peers();
-        peers.introductions.retain(|_, (_, since)| now.duration_since(*since) < INTRODUCTION);
-        peers.by_key.retain(|_, peer| match peer {
-            Peer::Stranger { since, introduced, .. } => {
-                now.duration_since(*since) < if *introduced { INTRODUCTION } else { PATIENCE }
-            }
-            _ => true,
-        });
     }
 }
 
