@@ -10,11 +10,10 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use handoff_placement::{Priority, Tid, can_raise_to};
 
-use super::{Core, INTRODUCTION, Peer, add_tallies};
+use super::{Core, Peer, add_tallies};
 use crate::Error;
-use crate::shm::link::{Link, PATIENCE};
+use crate::shm::link::Link;
 use crate::shm::socket::{self, Receive, Received};
-use crate::shm::wire::Message;
 
 /// Messages that one link may have read before the others get their turn.
 const TURN: usize = 64;
@@ -49,9 +48,13 @@ impl Core {
         let mut swept = Instant::now();
         while !self.stopping.load(Ordering::Acquire) {
             events.clear();
-            // Wakes now and then only while there are strangers to lose patience with.
-            let strangers = self.peers().by_key.values().any(|peer| matches!(peer, Peer::Stranger { .. }));
-            let timeout = strangers.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+            // Wakes now and then only while there is something that may take too long.
+            let expires = {
+                let peers = self.peers();
+                let is_newcomer = |peer: &Peer| matches!(peer, Peer::Newcomer { .. });
+                peers.introductions.is_pending() || peers.by_key.values().any(is_newcomer)
+            };
+            let timeout = expires.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 // Nothing can be watched any longer: nobody may wait for news.
@@ -62,8 +65,8 @@ impl Core {
                 let peer = self.peers().by_key.get(&key).cloned();
                 match peer {
                     Some(Peer::Link(link)) => flooded += u32::from(self.serve_link(&link, flags)),
-                    Some(Peer::Stranger { socket, introduced, .. }) => {
-                        self.hear_stranger(key, socket, introduced);
+                    Some(Peer::Newcomer { socket, introduction, .. }) => {
+                        self.hear_newcomer(key, socket, introduction);
                     }
                     Some(Peer::Listener(listener)) => self.accept(&listener),
                     None => {}
@@ -72,7 +75,7 @@ impl Core {
             if flooded == FLOOD {
                 self.calm_down();
             }
-            if strangers && swept.elapsed() > Duration::from_secs(1) {
+            if expires && swept.elapsed() > Duration::from_secs(1) {
                 swept = Instant::now();
                 self.sweep(swept);
             }
@@ -125,48 +128,11 @@ impl Core {
         use rustix::net::{SocketFlags, accept_with};
         while let Ok(socket) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             if socket::pass_credentials(socket.as_fd()).is_ok() {
-                let stranger =
-                    Peer::Stranger { socket: Arc::new(socket), since: Instant::now(), introduced: false };
-                // Out of descriptors or memory: the stranger sees its connection close.
-                drop(self.watch(stranger));
+                let newcomer =
+                    Peer::Newcomer { socket: Arc::new(socket), since: Instant::now(), introduction: None };
+                // Out of descriptors or memory: it sees its connection close.
+                drop(self.watch(newcomer));
             }
         }
-    }
-
-    /// A stranger spoke: if it said hello with a token that is good, it becomes a link.
-    fn hear_stranger(self: &Arc<Self>, key: u64, socket: Arc<OwnedFd>, introduced: bool) {
-        let heard = socket::receive(socket.as_fd());
-        if matches!(heard, Ok(Receive::Empty)) {
-            return;
-        }
-        let _ = epoll::delete(&self.epoll, &*socket);
-        self.peers().by_key.remove(&key);
-        let Ok(Receive::Message(Received { message: Message::Hello { endpoint, token }, sender, .. })) =
-            heard
-        else {
-            return;
-        };
-        let node = if introduced { self.redeem(&token) } else { self.peers().root.clone() };
-        let (Some(node), Some(socket)) = (node, Arc::into_inner(socket)) else { return };
-        // A connection that was handed on was made by another process than the one that speaks.
-        let peer = if introduced { sender } else { socket::peer(socket.as_fd()).ok() };
-        let Some(peer) = peer else { return };
-        if let Ok(link) = self.add_link(socket, peer) {
-            link.set_peer_endpoint(endpoint);
-            let welcome = Message::Welcome { endpoint: self.endpoint, node: link.export(&node) };
-            // If it is gone already, the poller will see that next.
-            drop(link.send(welcome, Vec::new()));
-        }
-    }
-
-    fn sweep(&self, now: Instant) {
-        let mut peers = self.peers();
-        peers.introductions.retain(|_, (_, since)| now.duration_since(*since) < INTRODUCTION);
-        peers.by_key.retain(|_, peer| match peer {
-            Peer::Stranger { since, introduced, .. } => {
-                now.duration_since(*since) < if *introduced { INTRODUCTION } else { PATIENCE }
-            }
-            _ => true,
-        });
     }
 }

@@ -9,7 +9,7 @@ use super::questions::Answer;
 use crate::locked::lock;
 use crate::shm::oneway;
 use crate::shm::server::ServerSlot;
-use crate::shm::wire::Message;
+use crate::shm::wire::{Message, Refusal};
 use crate::{Error, Result};
 
 /// Slots that one peer may open.
@@ -45,23 +45,28 @@ impl Link {
                 self.tell();
             }
             Message::Introduce { request, node } => {
-                let answer = self.exported(node).map(|node| self.core()?.introduction(&node)).transpose();
-                let (message, fds) = match answer {
-                    Ok(Some((fd, token))) => (Message::Introduced { request, node, token }, vec![fd]),
-                    _ => (Message::Introduced { request, node: 0, token: [0; 16] }, Vec::new()),
-                };
-                self.send(message, fds)?;
+                let core = self.core()?;
+                let known = self.exported(node).ok_or(Refusal::Unknown);
+                match known.and_then(|node| core.introduction(self, node)) {
+                    Ok((fd, token)) => self.send(Message::Introduced { request, node, token }, vec![fd])?,
+                    Err(refusal) => self.send(Message::Refused { request, refusal }, Vec::new())?,
+                }
             }
             Message::Redeem { request, token } => {
-                let node = self.core()?.redeem(&token).map_or(0, |node| self.export(&node));
-                self.send(Message::Redeemed { request, node }, Vec::new())?;
+                let answer = match self.core()?.redeem(&token, self) {
+                    Some(node) => Message::Redeemed { request, node: self.export(&node) },
+                    None => Message::Refused { request, refusal: Refusal::NotYours },
+                };
+                self.send(answer, Vec::new())?;
             }
             Message::Introduced { request, node, token } => {
-                self.answered(request, Answer { node, token, fd: fds.pop() });
+                self.answered(request, Ok(Answer { node, token, fd: fds.pop() }));
             }
             Message::Redeemed { request, node } => {
-                self.answered(request, Answer { node, token: [0; 16], fd: None });
+                self.answered(request, Ok(Answer { node, token: [0; 16], fd: None }));
             }
+            Message::Refused { request, refusal } => self.answered(request, Err(refusal)),
+            Message::IntroductionOver { .. } => {}
             Message::Release { node, count } => match self.oneway_in.get() {
                 Some(receiver) => receiver.give_back(self, node, count)?,
                 None => self.unexport(node, count),
@@ -82,7 +87,7 @@ impl Link {
             Message::Done { .. } => {}
             #[cfg(feature = "tokio")]
             Message::Done { slot } => self.outstanding.done(self, slot),
-            Message::Hello { .. } | Message::Welcome { .. } => {
+            Message::Hello { .. } | Message::Welcome { .. } | Message::Known { .. } => {
                 return Err(Error::Protocol("a second greeting".into()));
             }
         }

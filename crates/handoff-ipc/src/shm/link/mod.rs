@@ -43,7 +43,8 @@ pub(crate) struct Link {
     core: Weak<Core>,
     socket: OwnedFd,
     peer: CallingIdentity,
-    peer_endpoint: OnceLock<Token>,
+    // What the peer calls itself: a hint, and no proof of who it is.
+    peer_endpoint: Token,
     dead: AtomicBool,
     // Threads that wait for the peer to answer an introduction.
     introductions: AtomicU32,
@@ -68,13 +69,19 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(core: &Arc<Core>, id: u64, socket: OwnedFd, peer: CallingIdentity) -> Self {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        id: u64,
+        socket: OwnedFd,
+        peer: CallingIdentity,
+        peer_endpoint: Token,
+    ) -> Self {
         Link {
             id,
             core: Arc::downgrade(core),
             socket,
             peer,
-            peer_endpoint: OnceLock::new(),
+            peer_endpoint,
             dead: AtomicBool::new(false),
             introductions: AtomicU32::new(0),
             exports: Mutex::default(),
@@ -108,12 +115,8 @@ impl Link {
         self.peer
     }
 
-    pub(crate) fn set_peer_endpoint(&self, endpoint: Token) {
-        let _ = self.peer_endpoint.set(endpoint);
-    }
-
-    pub(crate) fn peer_endpoint(&self) -> Option<Token> {
-        self.peer_endpoint.get().copied()
+    pub(crate) fn peer_endpoint(&self) -> Token {
+        self.peer_endpoint
     }
 
     pub(crate) fn is_dead(&self) -> bool {

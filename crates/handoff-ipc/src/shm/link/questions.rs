@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::Link;
 use crate::locked::lock;
-use crate::shm::wire::{Message, Token};
+use crate::shm::wire::{Message, Refusal, Token};
 use crate::{Error, Result, pool};
 
 /// Introductions of one peer that threads wait for at once, at the most.
@@ -27,7 +27,7 @@ impl Drop for Introduction<'_> {
 #[derive(Default)]
 pub(super) struct Answers {
     next: u32,
-    waiting: HashMap<u32, Option<Answer>>,
+    waiting: HashMap<u32, Option<Result<Answer, Refusal>>>,
 }
 
 pub(super) struct Answer {
@@ -50,10 +50,10 @@ impl Link {
             self.await_news("an answer", || lock(&self.answers).waiting.get_mut(&request)?.take())
         });
         lock(&self.answers).waiting.remove(&request);
-        answer
+        answer?.map_err(Error::from)
     }
 
-    pub(super) fn answered(&self, request: u32, answer: Answer) {
+    pub(super) fn answered(&self, request: u32, answer: Result<Answer, Refusal>) {
         // What nobody asked for is dropped.
         if let Some(place) = lock(&self.answers).waiting.get_mut(&request) {
             *place = Some(answer);
@@ -82,11 +82,8 @@ impl Link {
         }
     }
 
-    /// Asks the peer for the object that a token stands for.
-    pub(crate) fn redeem(&self, token: Token) -> Result<u64> {
-        match self.ask(|request| Message::Redeem { request, token })?.node {
-            0 => Err(Error::PermissionDenied("the peer does not know this introduction".into())),
-            node => Ok(node),
-        }
+    /// Asks the peer for the object that it sent a nonce for, on another connection.
+    pub(crate) fn redeem(&self, nonce: Token) -> Result<u64> {
+        Ok(self.ask(|request| Message::Redeem { request, token: nonce })?.node)
     }
 }
