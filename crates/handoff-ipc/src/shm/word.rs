@@ -401,6 +401,13 @@ mod loom_model {
     use super::super::wait::{self, ReplyWait, RequestWait};
     use super::*;
 
+    /// Every schedule of so many preemptions.
+    fn bounded(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.check(check);
+    }
+
     struct Slot {
         word: AtomicU32,
         payload: Data,
@@ -497,7 +504,8 @@ mod loom_model {
 
     #[test]
     fn a_thread_that_leaves_is_rung_back() {
-        loom::model(|| {
+        // Without a bound this one takes minutes.
+        bounded(5, || {
             let slot = slot();
             let server = {
                 let slot = Arc::clone(&slot);
@@ -633,10 +641,8 @@ mod loom_model {
 
     /// A peer that writes anything, and then dies: the honest side's wait ends.
     fn hostile(words: &'static [u32], honest: fn(&Slot)) {
-        // Every schedule of two preemptions: what a peer writes does not depend on what it sees.
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(move || {
+        // What a peer writes does not depend on what it sees.
+        bounded(2, move || {
             let slot = slot();
             let peer = {
                 let slot = Arc::clone(&slot);
