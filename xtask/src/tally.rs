@@ -6,6 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
+/// Why a function is ignored that is no test: another test starts it as a process of its own.
+const OF_ANOTHER_TEST: &str = "a process of another test";
+
 /// How many tests passed, failed and were skipped. Its `Display` is the closing line of a run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -24,6 +27,9 @@ impl Tally {
                 self.failed.push(name.to_owned());
             } else if let Some((name, reason)) = rest.split_once(" ... ignored") {
                 let reason = reason.trim_start_matches([',', ' ']);
+                if reason == OF_ANOTHER_TEST {
+                    return;
+                }
                 let reason = if reason.is_empty() { "ignored in the source" } else { reason };
                 self.skipped.insert(name.to_owned(), reason.to_owned());
             }
@@ -104,6 +110,7 @@ mod tests {
              test result: FAILED. 12 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n\
              test src/lib.rs - f (line 3) ... ignored\n\
              test g ... ignored, needs a device\n\
+             test h::role_main ... ignored, a process of another test\n\
              test result: ok. 3 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.1s",
         );
         assert_eq!(tally.to_string(), "15 passed, 1 failed, 2 skipped");

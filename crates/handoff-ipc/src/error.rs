@@ -121,6 +121,36 @@ impl Error {
         }
     }
 
+    /// What a caller gets for the error that its service's handler failed with: an exception ([`Error::Status`]) with
+    /// the error's text. Where Android answers with a `status_t` and no exception, the error stays: the request
+    /// cannot be read, its code is unknown, the reply is too large, or the runtime failed and no handler.
+    pub(crate) fn for_caller(self) -> Self {
+        let (exception, text) = match self {
+            Error::Status(_)
+            | Error::UnknownTransaction { .. }
+            | Error::BadParcel { .. }
+            | Error::TooLarge { .. } => return self,
+            Error::Io { what, source } => match RuntimeFailure::take(source) {
+                Ok(error) => return error,
+                Err(source) => (ExceptionCode::IllegalState, Error::Io { what, source }.to_string()),
+            },
+            Error::PermissionDenied(why) => (ExceptionCode::Security, why),
+            Error::Unsupported { .. } => (ExceptionCode::UnsupportedOperation, self.to_string()),
+            // The service itself is alive: its caller must not take this for its death.
+            Error::Dead => {
+                (ExceptionCode::IllegalState, "a process that this service depends on has died".to_owned())
+            }
+            _ => (ExceptionCode::IllegalState, self.to_string()),
+        };
+        Error::Status(Status::new(exception, text))
+    }
+
+    /// Marks the error as one of the runtime, which a handler only passes on: [`Error::for_caller`] unpacks it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn of_runtime(self) -> Self {
+        Error::io("the runtime failed", io::Error::other(RuntimeFailure(self)))
+    }
+
     /// The error that a peer meant by a `status_t` in a reply to `code` of `descriptor`.
     pub fn from_status_t(status: i32, descriptor: &str, code: u32) -> Self {
         match status {
@@ -141,6 +171,18 @@ impl Error {
                 },
             },
         }
+    }
+}
+
+/// See [`Error::of_runtime`].
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct RuntimeFailure(Error);
+
+impl RuntimeFailure {
+    /// The error inside, or the source as it was.
+    fn take(source: io::Error) -> std::result::Result<Error, io::Error> {
+        source.downcast::<RuntimeFailure>().map(|failure| failure.0)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Processes that are killed at any instruction: seeded, 2,000 kills by default.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Error};
 
 #[test]
+#[ignore = "a process of another test"]
 fn role_main() {
     let Some((role, socket)) = role() else { return };
     match role.as_str() {

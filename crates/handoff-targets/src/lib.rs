@@ -42,3 +42,8 @@ pub use known::known;
 pub use lock::Lock;
 pub use session::{Done, Session, Ways};
 pub use target::{Sink, Stream, Target};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

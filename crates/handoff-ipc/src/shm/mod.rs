@@ -4,7 +4,7 @@
 //! `client.rs` and `server.rs` the two sides of a call; `follow.rs` decides how to wait.
 //! Oneway calls go another way: `ring.rs`, `bell.rs` and `backlog.rs`, and `oneway.rs` with both ends. Off the
 //! fast path, `core.rs` connects processes and reads their control messages (`wire.rs`,
-//! `socket.rs`), and `link.rs` holds what two processes share: objects, slots, descriptors, death.
+//! `socket.rs`), and `link/` holds what two processes share: objects, slots, descriptors, death.
 //! Calls and handlers without a thread (feature `tokio`) are in `outstanding.rs` and `tasks.rs`.
 
 #[cfg(not(loom))]
