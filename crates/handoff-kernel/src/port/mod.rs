@@ -19,8 +19,12 @@
 
 mod align;
 mod anchor;
+mod conflict;
 mod file;
+mod find;
 mod git;
+mod heading;
+mod hunks;
 mod merge;
 mod outcome;
 mod place;
@@ -28,6 +32,7 @@ mod rename;
 mod report;
 mod scope;
 mod source;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod tree;
