@@ -104,12 +104,12 @@ fn nothing_is_placed_across_another_else() {
 
 #[test]
 fn nothing_is_placed_in_the_middle_of_a_prototype() {
-    let file = "#define A 1\n\nint ip4_connect(struct sock *sk,\n\t\tstruct sockaddr *addr, int len);\nint ip4_other(struct net *net);\n\nvoid ip4_third(struct net *net);\n";
+    let file = "int ip4_zero(struct sock *sk, struct net *net);\nint ip4_first(struct sock *sk, struct flowi *flow);\nint ip4_datagram_connect(struct sock *sk,\n\t\tstruct sockaddr *addr);\nint ip4_other(void);\nint third;\n";
     let folder = tree(&[("x.c", file)]);
     let change = patch(&[(
         20,
         "",
-        " \n int ip4_connect(struct sock *sk, struct sockaddr *addr, int len);\n \n+void ip4_added(struct sock *sk);\n+\n void ip4_new(struct net *net, int a);\n int ip4_newer(struct net *net, int b);\n",
+        " int ip4_zero(struct sock *sk, struct net *net);\n int ip4_first(struct sock *sk, struct flowi *flow);\n int ip4_datagram_connect(struct sock *sk, struct sockaddr *addr);\n+void ip4_release(struct sock *sk);\n int third;\n",
     )]);
     let report = run(&folder, &change, &quiet());
     let after = read(&folder, "x.c");
@@ -249,7 +249,7 @@ fn the_nearer_of_twins_is_not_taken() {
     let file = format!(
         "int f(struct q *q)\n{{\n{}{}{}{}{}{}}}\n",
         twin("A"),
-        body,
+        body.repeat(3),
         twin("B"),
         body.repeat(6),
         twin("C"),
@@ -268,71 +268,62 @@ fn the_nearer_of_twins_is_not_taken() {
 
 #[test]
 fn twins_are_told_apart_by_the_heading() {
-    let get = |name: &str| {
-        format!(
-            "static int get_{name}(struct sock *sk)\n{{\n\tint len;\n\n\tlock(sk);\n\tlen = measure(sk);\nretry:\n\tlen = copy(sk, len);\n\tunlock(sk);\n\treturn len;\n}}\n\n"
-        )
-    };
-    let file = format!("{}{}{}", get("peer"), get("local"), get("other"));
-    // Behind the label the plain rule names the label, git's C driver the function.
+    let part = |name: &str| format!("struct {name};\n\n#ifdef CONFIG_MIB\nint count(int a);\n#endif\n\n");
+    let file = format!("{}{}{}", part("first"), part("second"), part("third"));
     let change = patch(&[(
-        8,
-        "static int get_local(struct sock *sk)",
-        " \tlen = copy(sk, len);\n-\tunlock(sk);\n+\tunlock_and_wake(sk);\n \treturn len;\n }\n \n",
+        30,
+        "struct second;",
+        " #ifdef CONFIG_MIB\n-int count(int a);\n+int count(int a, int b);\n #endif\n \n",
     )]);
     let folder = tree(&[("x.c", &file)]);
     let report = run(&folder, &change, &quiet());
     assert_eq!(hunk(&report, 1).outcome, Outcome::Moved, "{report}");
-    let want = file.replace(&get("local"), &get("local").replace("unlock(sk)", "unlock_and_wake(sk)"));
+    let want = file.replace(&part("second"), &part("second").replace("int a)", "int a, int b)"));
     assert_eq!(read(&folder, "x.c"), want);
 }
 
 #[test]
 fn the_own_heading_of_the_place_outranks_what_lines_let_guess() {
     // Each of these stands in the file once, under the heading that git writes for it.
-    for (before, heading, lines) in [
-        // Behind a prototype and a conditional.
+    for (name, before, heading, lines) in [
+        // Behind a prototype of two lines.
         (
-            "extern void swsusp_show_speed(int a);\n\n#ifdef CONFIG_SUSPEND\n/* kernel/power/suspend.c */\n#define first 1\n#define second 2\n#endif\n",
-            "extern void swsusp_show_speed(int a);",
-            " #ifdef CONFIG_SUSPEND\n /* kernel/power/suspend.c */\n #define first 1\n+#define between 3\n #define second 2\n #endif\n",
+            "x.c",
+            "extern void swsusp_show_speed(struct timeval *, struct timeval *,\n\t\t\t\tunsigned int, char *);\n\n#ifdef CONFIG_SUSPEND\n/* kernel/power/suspend.c */\nextern int suspend;\n#endif\n",
+            "extern void swsusp_show_speed(struct timeval *, struct timeval *,",
+            " \t\t\t\tunsigned int, char *);\n \n #ifdef CONFIG_SUSPEND\n+#define between 3\n /* kernel/power/suspend.c */\n extern int suspend;\n #endif\n",
         ),
-        // Behind the type that the heading names.
+        // In the variable behind the type that the heading names.
         (
-            "struct journal_s\n{\n\tint a;\n};\n\n/*\n * JBD2_FLAGS: what a journal may be.\n */\n#define JBD2_UNMOUNT 0x001\n#define JBD2_ABORT 0x002\n",
-            "struct journal_s",
-            "  */\n #define JBD2_UNMOUNT 0x001\n+#define JBD2_NEW 0x004\n #define JBD2_ABORT 0x002\n",
+            "x.c",
+            "static struct addrconf_sysctl_table\n{\n\tint a;\n} addrconf_sysctl = {\n\t.first = one,\n\t.second = two,\n\t.third = three,\n\t.fourth = four,\n};\n",
+            "static struct addrconf_sysctl_table",
+            " \t.first = one,\n \t.second = two,\n+\t.between = more,\n \t.third = three,\n \t.fourth = four,\n",
         ),
-        // A name that `diff -p` cut after 40 characters.
+        // A line of a Makefile.
         (
-            "static struct rfkill *rfkill_allocate_it(struct device *dev)\n{\n\tint x = setup(dev);\n\n\tstart_of(dev, x);\n\tend_of(dev, x);\n\treturn NULL;\n}\n",
-            "static struct rfkill *rfkill_allocate_it",
-            " \n \tstart_of(dev, x);\n+\tmiddle_of(dev, x);\n \tend_of(dev, x);\n \treturn NULL;\n",
-        ),
-        // A label.
-        (
-            "int f(void)\n{\n\tint a;\nretry:\n\ta = try_it(1);\n\tif (a)\n\t\tgoto retry;\n\tfinish(a);\n\treturn a;\n}\n\nint g(void)\n{\nretry:\n\treturn 1;\n}\n",
-            "retry:",
-            " \tif (a)\n \t\tgoto retry;\n+\tcheck_it(a);\n \tfinish(a);\n \treturn a;\n",
+            "Makefile",
+            "obj-y := core.o\nobj-$(CONFIG_A) += a.o\nobj-$(CONFIG_B) += b.o\nobj-$(CONFIG_D) += d.o\nobj-$(CONFIG_E) += e.o\n",
+            "obj-y := core.o",
+            " obj-$(CONFIG_A) += a.o\n obj-$(CONFIG_B) += b.o\n+obj-$(CONFIG_C) += c.o\n obj-$(CONFIG_D) += d.o\n obj-$(CONFIG_E) += e.o\n",
         ),
     ] {
-        let folder = tree(&[("x.c", &format!("int more;\nint lines;\n{before}"))]);
-        let change = patch(&[(3, heading, lines)]);
+        let folder = tree(&[(name, &format!("int more;\nint lines;\n{before}int last;\n"))]);
+        let change = patch(&[(3, heading, lines)]).replace("x.c", name);
         let report = run(&folder, &change, &quiet());
-        assert_eq!(hunk(&report, 1).outcome, Outcome::Moved, "{heading}: {report}");
-        assert_eq!(hunk(&report, 1).confidence, 1.0);
+        assert!(matches!(hunk(&report, 1).outcome, Outcome::Moved | Outcome::Applied), "{heading}: {report}");
+        assert!(hunk(&report, 1).confidence > 0.99, "{report}");
     }
 }
 
 #[test]
 fn definitions_stay_in_the_first_column() {
-    let file =
-        "struct net_proto {\n\t\tint (*one)(int a);\n\t\tint (*two)(int b);\n};\n\nint global_one(int a);\n";
+    let file = "int first(struct sock *sk,\n\t\t\tstruct sk_buff *skb);\nint second(void);\n";
     let folder = tree(&[("x.c", file)]);
     let change = patch(&[(
-        2,
-        "struct net_proto {",
-        " \tint (*one)(int a);\n \tint (*two)(int b);\n };\n+void v4_mtu_reduced(struct sock *sk);\n \n int global_one(int a);\n",
+        20,
+        "",
+        " int first(struct sock *sk,\n \t\tstruct sk_buff *skb);\n+void v4_mtu_reduced(struct sock *sk);\n long entirely_new(struct net *net, int a);\n",
     )]);
     let report = run(&folder, &change, &quiet());
     let after = read(&folder, "x.c");

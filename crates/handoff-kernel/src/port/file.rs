@@ -28,14 +28,24 @@ pub(super) fn port_file(
         notes: Vec::new(),
         hunks: Vec::new(),
     };
-    match file.kind {
-        ChangeKind::Create => create(file, tree, options, &mut report)?,
-        ChangeKind::Delete => delete(file, tree, options, &mut report)?,
+    let ported = match file.kind {
+        ChangeKind::Create => create(file, tree, options, &mut report),
+        ChangeKind::Delete => delete(file, tree, options, &mut report),
         ChangeKind::Modify | ChangeKind::Rename | ChangeKind::Copy => {
-            modify(file, patch, tree, bases, options, &mut report)?;
+            modify(file, patch, tree, bases, options, &mut report)
         }
+    };
+    match ported {
+        // Nothing is written through a link, and the other files do not depend on it.
+        Err(error @ PortError::Link { .. }) => {
+            report.outcome = Outcome::Conflict;
+            report.action = FileAction::Nothing;
+            report.hunks = whole_file(file, Outcome::Conflict, Some(error.to_string()));
+            report.notes.push(error.to_string());
+            Ok(report)
+        }
+        other => other.map(|()| report),
     }
-    Ok(report)
 }
 
 /// A report on a hunk that stands for a whole file.
