@@ -3,6 +3,7 @@
 use crate::cgroup::{Hierarchy, hierarchies};
 use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
+use crate::kernel_file::{open_group, write_in_group};
 use crate::root::Root;
 use crate::tid::Tid;
 use std::fs;
@@ -81,10 +82,9 @@ impl ControlGroup {
     ///
     /// If the folder is not a control group.
     pub fn open(folder: &Path) -> Result<Self> {
-        let procs = folder.join("cgroup.procs");
-        fs::metadata(&procs).map_err(|source| Error::Cgroup {
+        open_group(folder).map_err(|source| Error::Cgroup {
             path: folder.into(),
-            what: "is not a control group (it has no cgroup.procs)".to_owned(),
+            what: "is not a control group".to_owned(),
             source,
         })?;
         Ok(Self { parts: vec![Part { folder: folder.into(), made: false }] })
@@ -93,7 +93,7 @@ impl ControlGroup {
     /// A group that an earlier process made and could not remove: it is emptied and removed when the
     /// result is dropped.
     pub(crate) fn adopt(folders: Vec<PathBuf>) -> Self {
-        let is_group = |folder: &PathBuf| folder.join("cgroup.procs").exists();
+        let is_group = |folder: &PathBuf| open_group(folder).is_ok();
         Self {
             parts: folders.into_iter().filter(is_group).map(|folder| Part { folder, made: true }).collect(),
         }
@@ -173,7 +173,8 @@ impl Drop for ControlGroup {
 /// Moves a process into the group with this folder.
 pub(crate) fn enter(folder: &Path, pid: Tid) -> Result<()> {
     let path = folder.join("cgroup.procs");
-    fs::write(&path, pid.to_string()).map_err(|source| match source.raw_os_error() {
+    // The folder may have been named by a file or by a user: nothing but a group is written to.
+    write_in_group(folder, "cgroup.procs", &pid.to_string()).map_err(|source| match source.raw_os_error() {
         Some(libc::ESRCH) => Error::NoSuchThread(pid),
         // Android moves applications between its groups itself, and lets nobody else.
         Some(libc::EACCES | libc::EPERM) => {

@@ -25,6 +25,8 @@
 //! | do several of these, or none of them | [`Placement`] |
 //! | do so by rules, and follow what happens | [`policy`] |
 //! | limit a group of processes | [`ControlGroup`], [`mod@cgroup`] |
+//! | keep what another user may not have written | [`PrivateFolder`] |
+//! | write to the kernel's files and no others | [`write_setting`] |
 
 mod affinity;
 mod allowed;
@@ -36,10 +38,12 @@ mod error;
 pub mod fast;
 mod group;
 mod guard;
+mod kernel_file;
 mod pin;
 mod placement;
 pub mod policy;
 mod priority;
+mod private_folder;
 pub mod process;
 mod rights;
 mod root;
@@ -59,9 +63,11 @@ pub use energy::EnergySource;
 pub use error::{Error, Result};
 pub use group::{ControlGroup, Limits};
 pub use guard::{AffinityGuard, PriorityGuard};
+pub use kernel_file::write_setting;
 pub use pin::{LossCause, Lost, Pin};
 pub use placement::{Applied, Placement};
 pub use priority::{Policy, Priority, PriorityParseError};
+pub use private_folder::PrivateFolder;
 pub use process::Scope;
 pub use rights::can_raise_to;
 pub use root::Root;
@@ -70,3 +76,8 @@ pub use selector::{Selector, SelectorError};
 pub use snapshot::{Restored, Snapshot};
 pub use tid::Tid;
 pub use topology::{Class, ClassSource, Cpu, Group, Topology};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,43 +1,42 @@
-//! The engine's heart in a process: who it is, whom it is connected to, and the thread that reads
-//! the control sockets.
+//! The engine's heart in a process: who it is, and whom it is connected to.
+//!
+//! `core/poller.rs` is the thread that reads the control sockets, `core/handshake.rs` how a connection
+//! becomes a link, and `core/introductions.rs` how two processes meet that a third one brings together.
+
+mod handshake;
+#[cfg(all(test, not(loom)))]
+mod handshake_tests;
+mod introductions;
+mod poller;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use handoff_placement::{Priority, Tid, can_raise_to};
-
-use super::link::{Link, PATIENCE};
-use super::socket::{self, Receive, Received};
-use super::wire::{Message, Token};
+use self::introductions::Introductions;
+use super::link::Link;
+use super::wire::Token;
 use crate::local::LocalNode;
-use crate::object::{Binder, CallingIdentity, Reference};
+use crate::object::CallingIdentity;
 use crate::{Error, Result};
-
-/// How long an introduction may be on its way.
-const INTRODUCTION: Duration = Duration::from_secs(60);
-/// Introductions that may be on their way.
-const MAX_INTRODUCTIONS: usize = 1024;
-/// Messages that one link may have read before the others get their turn.
-const TURN: usize = 64;
 
 /// Whoever stands at the other end of a socket that is watched.
 #[derive(Clone)]
 enum Peer {
-    /// Somebody who has not said who it is.
-    Stranger {
+    /// A process that has not sent its `Hello` yet: it connected, or it is to be introduced.
+    Newcomer {
         socket: Arc<OwnedFd>,
         since: Instant,
-        introduced: bool,
+        introduction: Option<Token>,
     },
     Link(Arc<Link>),
-    /// Where strangers come from.
+    /// Where processes connect.
     Listener(Arc<OwnedFd>),
 }
 
@@ -56,7 +55,7 @@ struct Peers {
     // Of links that are gone.
     retired: Tallies,
     by_key: HashMap<u64, Peer>,
-    introductions: HashMap<Token, (Arc<LocalNode>, Instant)>,
+    introductions: Introductions,
     root: Option<Arc<LocalNode>>,
 }
 
@@ -68,13 +67,9 @@ pub(crate) struct Core {
     stopping: AtomicBool,
     next_key: AtomicU64,
     peers: Mutex<Peers>,
+    // A link was added.
+    linked: Condvar,
 }
-
-/// Turns used up to the full after which the poller is no longer urgent. Honest peers send a message
-/// when a thread of theirs first calls, not with each call.
-const FLOOD: u32 = 1000;
-/// What the poller runs at, where it may.
-const URGENT: Priority = Priority::fifo(99);
 
 const STOP: u64 = 0;
 
@@ -101,6 +96,7 @@ impl Core {
             stopping: AtomicBool::new(false),
             next_key: AtomicU64::new(STOP + 1),
             peers: Mutex::default(),
+            linked: Condvar::new(),
         });
         let poller = Arc::clone(&core);
         std::thread::Builder::new()
@@ -141,98 +137,15 @@ impl Core {
         (sum, links)
     }
 
-    /// Reads control messages before anything that a caller could be waiting behind, from the first
-    /// one on: a caller's urgency is only known once its message was read. Without the privilege
-    /// the poller stays what it is, and urgent callers that ring wait their turn.
-    fn become_urgent(&self) {
-        if can_raise_to(URGENT)
-            && let Err(error) = URGENT.apply(Tid::current())
-        {
-            crate::stats::inherit_denied(&error);
-        }
-    }
-
-    /// A peer floods its socket: it shall not have a CPU for it before everybody else.
-    fn calm_down(&self) {
-        // Lowering is always allowed.
-        let _ = crate::pool::base().apply(Tid::current());
-    }
-
-    // ---- meeting others ------------------------------------------------------------------
-
-    /// Makes `node` the object that whoever connects to `listener` meets.
-    pub(crate) fn listen(&self, listener: OwnedFd, node: Arc<LocalNode>) -> Result<()> {
-        self.peers().root = Some(node);
-        self.watch(Peer::Listener(Arc::new(listener))).map(drop)
-    }
-
-    /// Connects to a socket that somebody listens at; gives its root object.
-    pub(crate) fn connect(self: &Arc<Self>, socket: OwnedFd) -> Result<Binder> {
-        socket::pass_credentials(socket.as_fd())?;
-        self.greet(socket, [0; 16])
-    }
-
-    /// A connection for a third process to `node` of this one, and the token that goes with it.
-    pub(crate) fn introduction(&self, node: &Arc<LocalNode>) -> Result<(OwnedFd, Token)> {
-        let (mine, theirs) = socket::pair()?;
-        let (token, now) = (random()?, Instant::now());
-        let mut peers = self.peers();
-        if peers.introductions.len() >= MAX_INTRODUCTIONS {
-            peers.introductions.retain(|_, (_, since)| now.duration_since(*since) < INTRODUCTION);
-            if peers.introductions.len() >= MAX_INTRODUCTIONS {
-                return Err(Error::PermissionDenied("too many introductions are on their way".into()));
-            }
-        }
-        peers.introductions.insert(token, (Arc::clone(node), now));
-        drop(peers);
-        self.watch(Peer::Stranger { socket: Arc::new(mine), since: now, introduced: true })?;
-        Ok((theirs, token))
-    }
-
-    /// The object that a token stands for; it is good for one use.
-    pub(crate) fn redeem(&self, token: &Token) -> Option<Arc<LocalNode>> {
-        let (node, since) = self.peers().introductions.remove(token)?;
-        (since.elapsed() < INTRODUCTION).then_some(node)
-    }
-
-    /// Takes up an introduction that came in a parcel.
-    pub(crate) fn meet(self: &Arc<Self>, endpoint: Token, token: Token, socket: OwnedFd) -> Result<Binder> {
-        if endpoint == self.endpoint {
-            let node = self.redeem(&token).ok_or(Error::UnknownObject(0))?;
-            return Ok(Binder(Reference::Local(node)));
-        }
-        // Whoever claims to be a known endpoint is asked over the connection that is known.
-        let known = self.links().into_iter().find(|link| link.peer_endpoint() == Some(endpoint));
-        if let Some(link) = known
-            && let Ok(node) = link.redeem(token)
-        {
-            return Ok(Binder::from_remote(link.proxy(node)));
-        }
-        self.greet(socket, token)
-    }
-
-    /// Says hello and waits for the answer; then the connection is a link.
-    fn greet(self: &Arc<Self>, socket: OwnedFd, token: Token) -> Result<Binder> {
-        let hello = Message::Hello { endpoint: self.endpoint, token };
-        if !socket::send(socket.as_fd(), &hello, &[])? {
-            return Err(Error::Protocol("a new connection that is full".into()));
-        }
-        let Received { message, sender, .. } = receive_within(socket.as_fd(), PATIENCE)?;
-        let Message::Welcome { endpoint, node } = message else {
-            return Err(Error::Protocol("the peer did not answer a greeting".into()));
-        };
-        let peer = sender.map_or_else(|| socket::peer(socket.as_fd()), Ok)?;
-        let link = self.add_link(socket, peer)?;
-        link.set_peer_endpoint(endpoint);
-        match node {
-            0 => Err(Error::NoSuchService("the peer offers nothing".into())),
-            node => Ok(Binder::from_remote(link.proxy(node))),
-        }
-    }
-
-    fn add_link(self: &Arc<Self>, socket: OwnedFd, peer: CallingIdentity) -> Result<Arc<Link>> {
+    /// Has a connection watched as a link to `peer`, which calls itself `endpoint`.
+    fn add_link(
+        self: &Arc<Self>,
+        socket: OwnedFd,
+        peer: CallingIdentity,
+        endpoint: Token,
+    ) -> Result<Arc<Link>> {
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
-        let link = Arc::new(Link::new(self, key, socket, peer));
+        let link = Arc::new(Link::new(self, key, socket, peer, endpoint));
         let mut peers = self.peers();
         if self.stopping.load(Ordering::Acquire) {
             return Err(Error::Dead);
@@ -240,6 +153,8 @@ impl Core {
         epoll::add(&self.epoll, link.socket(), EventData::new_u64(key), EventFlags::IN)
             .map_err(|error| Error::io("cannot watch a connection", error))?;
         peers.by_key.insert(key, Peer::Link(Arc::clone(&link)));
+        drop(peers);
+        self.linked.notify_all();
         Ok(link)
     }
 
@@ -247,7 +162,7 @@ impl Core {
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
         let mut peers = self.peers();
         let socket = match &peer {
-            Peer::Stranger { socket, .. } | Peer::Listener(socket) => socket.as_fd(),
+            Peer::Newcomer { socket, .. } | Peer::Listener(socket) => socket.as_fd(),
             Peer::Link(link) => link.socket(),
         };
         epoll::add(&self.epoll, socket, EventData::new_u64(key), EventFlags::IN)
@@ -262,169 +177,23 @@ impl Core {
         // Fails only if the link was buried meanwhile.
         let _ = epoll::modify(&self.epoll, link.socket(), EventData::new_u64(link.id), both);
     }
-
-    // ---- the poller ----------------------------------------------------------------------
-
-    fn poll(self: Arc<Self>) {
-        self.become_urgent();
-        let mut flooded = 0;
-        let mut events = Vec::with_capacity(64);
-        let mut swept = Instant::now();
-        while !self.stopping.load(Ordering::Acquire) {
-            events.clear();
-            // Wakes now and then only while there are strangers to lose patience with.
-            let strangers = self.peers().by_key.values().any(|peer| matches!(peer, Peer::Stranger { .. }));
-            let timeout = strangers.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // Nothing can be watched any longer: nobody may wait for news.
-                Err(_) => break,
-            }
-            for event in &events {
-                let (key, flags) = (event.data.u64(), event.flags);
-                let peer = self.peers().by_key.get(&key).cloned();
-                match peer {
-                    Some(Peer::Link(link)) => flooded += u32::from(self.serve_link(&link, flags)),
-                    Some(Peer::Stranger { socket, introduced, .. }) => {
-                        self.hear_stranger(key, socket, introduced);
-                    }
-                    Some(Peer::Listener(listener)) => self.accept(&listener),
-                    None => {}
-                }
-            }
-            if flooded == FLOOD {
-                self.calm_down();
-            }
-            if strangers && swept.elapsed() > Duration::from_secs(1) {
-                swept = Instant::now();
-                self.sweep(swept);
-            }
-        }
-        for link in self.links() {
-            self.bury(&link);
-        }
-        let left = std::mem::take(&mut *self.peers());
-        drop(left);
-    }
-
-    /// Reads what a link has to say. True if it had more to say than its turn allows.
-    fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) -> bool {
-        if flags.contains(EventFlags::OUT) {
-            link.flush(|| {
-                let id = EventData::new_u64(link.id);
-                // Fails only if the link was buried meanwhile.
-                let _ = epoll::modify(&self.epoll, link.socket(), id, EventFlags::IN);
-            });
-        }
-        for _ in 0..TURN {
-            let outcome = match socket::receive(link.socket()) {
-                Ok(Receive::Empty) => return false,
-                Ok(Receive::Message(Received { message, fds, .. })) => link.handle(message, fds),
-                Ok(Receive::Closed) => Err(Error::Dead),
-                Err(error) => Err(error),
-            };
-            if outcome.is_err() {
-                self.bury(link);
-                return false;
-            }
-        }
-        true
-    }
-
-    fn bury(&self, link: &Arc<Link>) {
-        let _ = epoll::delete(&self.epoll, link.socket());
-        let mut peers = self.peers();
-        let removed = peers.by_key.remove(&link.id);
-        if removed.is_some() {
-            add_tallies(&mut peers.retired, link.tallies());
-        }
-        drop(peers);
-        link.hang_up();
-        link.bury();
-        drop(removed);
-    }
-
-    fn accept(&self, listener: &OwnedFd) {
-        use rustix::net::{SocketFlags, accept_with};
-        while let Ok(socket) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            if socket::pass_credentials(socket.as_fd()).is_ok() {
-                let stranger =
-                    Peer::Stranger { socket: Arc::new(socket), since: Instant::now(), introduced: false };
-                // Out of descriptors or memory: the stranger sees its connection close.
-                drop(self.watch(stranger));
-            }
-        }
-    }
-
-    /// A stranger spoke: if it said hello with a token that is good, it becomes a link.
-    fn hear_stranger(self: &Arc<Self>, key: u64, socket: Arc<OwnedFd>, introduced: bool) {
-        let heard = socket::receive(socket.as_fd());
-        if matches!(heard, Ok(Receive::Empty)) {
-            return;
-        }
-        let _ = epoll::delete(&self.epoll, &*socket);
-        self.peers().by_key.remove(&key);
-        let Ok(Receive::Message(Received { message: Message::Hello { endpoint, token }, sender, .. })) =
-            heard
-        else {
-            return;
-        };
-        let node = if introduced { self.redeem(&token) } else { self.peers().root.clone() };
-        let (Some(node), Some(socket)) = (node, Arc::into_inner(socket)) else { return };
-        // A connection that was handed on was made by another process than the one that speaks.
-        let peer = if introduced { sender } else { socket::peer(socket.as_fd()).ok() };
-        let Some(peer) = peer else { return };
-        if let Ok(link) = self.add_link(socket, peer) {
-            link.set_peer_endpoint(endpoint);
-            let welcome = Message::Welcome { endpoint: self.endpoint, node: link.export(&node) };
-            // If it is gone already, the poller will see that next.
-            drop(link.send(welcome, Vec::new()));
-        }
-    }
-
-    fn sweep(&self, now: Instant) {
-        let mut peers = self.peers();
-        peers.introductions.retain(|_, (_, since)| now.duration_since(*since) < INTRODUCTION);
-        peers.by_key.retain(|_, peer| match peer {
-            Peer::Stranger { since, introduced, .. } => {
-                now.duration_since(*since) < if *introduced { INTRODUCTION } else { PATIENCE }
-            }
-            _ => true,
-        });
-    }
-}
-
-fn receive_within(socket: BorrowedFd<'_>, patience: Duration) -> Result<Received> {
-    let end = Instant::now() + patience;
-    loop {
-        match socket::receive(socket)? {
-            Receive::Message(received) => return Ok(received),
-            Receive::Closed => return Err(Error::Dead),
-            Receive::Empty => {}
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(Error::Protocol(format!("the peer did not answer a greeting in {patience:?}")));
-        }
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::io("cannot wait for a peer", error)),
-        }
-    }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::handshake::receive_within;
     use super::*;
+    use crate::shm::socket;
+    use crate::shm::wire::Message;
     use rustix::net::sockopt;
+    use std::time::Duration;
 
     /// A link whose socket has room for a few messages, and the socket's other end.
     fn narrow_link() -> (Arc<Core>, Arc<Link>, OwnedFd) {
         let core = Core::start().unwrap();
         let (mine, theirs) = socket::pair().unwrap();
         sockopt::set_socket_send_buffer_size(&mine, 1).unwrap();
-        let link = core.add_link(mine, CallingIdentity::own()).unwrap();
+        let link = core.add_link(mine, CallingIdentity::own(), [1; 16]).unwrap();
         (core, link, theirs)
     }
 

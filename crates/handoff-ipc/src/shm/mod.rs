@@ -1,10 +1,10 @@
 //! The `shm` engine: calls between processes through shared memory, in user space.
 //!
-//! Read in this order: `word.rs` is the hand-off protocol, `slot.rs` the memory it governs,
+//! Read in this order: `word.rs` is the hand-off protocol, `wait.rs` how both sides sleep at it, `slot.rs` the memory it governs,
 //! `client.rs` and `server.rs` the two sides of a call; `follow.rs` decides how to wait.
 //! Oneway calls go another way: `ring.rs`, `bell.rs` and `backlog.rs`, and `oneway.rs` with both ends. Off the
 //! fast path, `core.rs` connects processes and reads their control messages (`wire.rs`,
-//! `socket.rs`), and `link.rs` holds what two processes share: objects, slots, descriptors, death.
+//! `socket.rs`), and `link/` holds what two processes share: objects, slots, descriptors, death.
 //! Calls and handlers without a thread (feature `tokio`) are in `outstanding.rs` and `tasks.rs`.
 
 #[cfg(not(loom))]
@@ -27,6 +27,8 @@ mod objects;
 mod oneway;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub(crate) mod outstanding;
+#[cfg(all(test, not(loom)))]
+mod pair;
 #[cfg(not(loom))]
 mod patience;
 #[cfg(not(loom))]
@@ -47,7 +49,9 @@ mod serving;
 mod slot;
 #[cfg(not(loom))]
 mod socket;
+mod spurious;
 pub(crate) mod sync;
+mod wait;
 #[cfg(not(loom))]
 pub(crate) mod wire;
 mod word;

@@ -52,7 +52,7 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
                 if Arc::ptr_eq(&remote.link, link) {
                     Entry { kind: OF_RECEIVER, value: remote.node, ..entry }
                 } else {
-                    let endpoint = remote.link.peer_endpoint().ok_or(Error::Dead)?;
+                    let endpoint = remote.link.peer_endpoint();
                     let _waits = remote.link.await_introduction()?;
                     let (fd, token) = remote.link.introduce(remote.node)?;
                     fds.push(fd);

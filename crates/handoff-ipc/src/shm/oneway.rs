@@ -24,6 +24,7 @@ use super::patience::{Crowded, Patience};
 use super::remote::RemoteNode;
 use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
 use super::slot::{Entry, MAX_OBJECTS};
+use super::spurious::SpuriousWakes;
 use super::sync;
 use super::wire::Message;
 use super::{client, place};
@@ -160,6 +161,14 @@ impl Sender {
 struct Drained {
     /// Bytes taken out so far.
     at: u32,
+    /// How far the sender has written, when this side looked last.
+    known: u32,
+    /// The sender's word once said what it may not say.
+    broken: bool,
+    /// Turns without a record.
+    spurious: SpuriousWakes,
+    /// There were too many: the peer's writes to the bell keep the thread awake.
+    never_rests: bool,
     /// Where the last record's sender ran.
     cpu: u32,
     patience: Patience,
@@ -172,7 +181,29 @@ struct Drained {
 }
 
 impl Drained {
+    /// How far the sender has written.
+    fn end(&mut self, ring: &Ring) -> Result<u32> {
+        let end = ring.written_after(self.at, self.known);
+        match end {
+            Ok(end) if !self.broken => self.known = end,
+            _ => self.broken = true,
+        }
+        if self.broken { Err(Error::Protocol("a oneway ring whose length cannot be".into())) } else { end }
+    }
+
+    /// True if there is a record, or an error for [`Receiver::drain`] to find: what is said here it says, too,
+    /// whatever the sender writes meanwhile.
+    fn has_more(&mut self, ring: &Ring) -> bool {
+        self.end(ring).map_or(true, |end| end != self.at)
+    }
+
+    /// A turn without a record is over.
+    fn note_idle(&mut self) {
+        self.never_rests |= self.spurious.too_many();
+    }
+
     fn note(&mut self, record: &Record) {
+        self.spurious.found();
         self.cpu = record.cpu;
         self.alike = if record.node == self.node { self.alike.saturating_add(1) } else { 0 };
         self.node = record.node;
@@ -314,7 +345,7 @@ impl Receiver {
                 to_run.extend(more);
                 outcome = then;
             }
-            if outcome.is_err() {
+            if outcome.is_err() || drained.never_rests {
                 // Whoever writes nonsense into its own ring has broken the protocol. What it sent
                 // before is served: other senders' calls wait in the same queues.
                 drop(drained);
@@ -342,12 +373,13 @@ impl Receiver {
             }
             // The bell may say what this side never wrote, or a sender rang: look again.
             if self.look(&mut drained, &mut bound) || !bell::may_sleep(bell) {
+                drained.note_idle();
                 continue;
             }
             // Whoever hands work to the pool either sees this thread wait, or this thread sees the work.
             self.waiting.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            let empty = self.ring.written() == drained.at;
+            let empty = !drained.has_more(&self.ring);
             let idle = empty && !self.dead.load(Ordering::Acquire) && !pool::has_pending();
             if idle {
                 if !stood_back && drained.cpu == u32::from(current_cpu()) {
@@ -363,9 +395,10 @@ impl Receiver {
                 }
             }
             self.waiting.store(false, Ordering::Relaxed);
+            drained.note_idle();
             if !bell::was_woken(bell) && empty {
                 bell::leave(bell);
-                if self.ring.written() == drained.at {
+                if !drained.has_more(&self.ring) {
                     self.let_go(link, drained);
                     return;
                 }
@@ -393,7 +426,7 @@ impl Receiver {
         }
         let look = || {
             let wanted = self.dead.load(Ordering::Relaxed) || pool::has_pending();
-            let found = self.ring.written() != drained.at;
+            let found = drained.has_more(&self.ring);
             (found || wanted).then_some(found)
         };
         let found = follow::spin(SPIN_LIMIT, yields, look).unwrap_or(false);
@@ -413,28 +446,33 @@ impl Receiver {
     ) -> (Vec<(u64, Arc<LocalNode>)>, Result<()>) {
         let mut to_run = Vec::new();
         // Not what comes meanwhile: it may not end.
-        let end = self.ring.written();
-        if end == drained.at {
-            return (to_run, Ok(()));
-        }
+        let end = match drained.end(&self.ring) {
+            Ok(end) if end == drained.at => return (to_run, Ok(())),
+            Ok(end) => end,
+            Err(error) => return (to_run, Err(error)),
+        };
         if !self.backlog.allows(end, DATA, drained.keeps) {
             let why = "oneway records in places that were not given back";
             return (to_run, Err(Error::Protocol(why.into())));
         }
-        while end.wrapping_sub(drained.at).cast_signed() > 0 {
-            let taken = match self.take(link, drained.at) {
+        // Each turn goes on by a record's head at least, and `read` lets no record reach past `end`.
+        while end != drained.at {
+            let taken = match self.take(link, drained.at, end) {
                 Ok(taken) => taken,
-                Err(error) => return (to_run, Err(error)),
+                Err(error) => {
+                    drained.broken = true;
+                    return (to_run, Err(error));
+                }
             };
             let begin = drained.at;
             let size = taken.as_ref().map_or_else(|size| *size, |taken| taken.record.size);
             drained.at = begin.wrapping_add(size);
-            let (end, keeps, told) = (drained.at, &mut drained.keeps, |at| self.ring.set_taken(at));
+            let (next, keeps, told) = (drained.at, &mut drained.keeps, |at| self.ring.set_taken(at));
             let Ok(taken) = taken else {
-                self.backlog.pass(end, keeps, told);
+                self.backlog.pass(next, keeps, told);
                 continue;
             };
-            let admitted = self.backlog.admit((begin, end), size as usize, keeps, told);
+            let admitted = self.backlog.admit((begin, next), size as usize, keeps, told);
             drained.note(&taken.record);
             // What the call refers to must be there when it is read, as the object itself is.
             let held = objects::hold(link, &taken.entries);
@@ -453,8 +491,8 @@ impl Receiver {
     }
 
     /// Takes one record out, with its descriptors. `Ok(Err(size))`: it only fills up the end.
-    fn take(&self, link: &Arc<Link>, at: u32) -> Result<Result<Taken, u32>> {
-        match self.ring.read(at)? {
+    fn take(&self, link: &Arc<Link>, at: u32, end: u32) -> Result<Result<Taken, u32>> {
+        match self.ring.read(at, end)? {
             Found::Filler(size) => Ok(Err(size)),
             Found::Call { record, payload, entries } => {
                 let fds = link.take_fds(INBOX, false, objects::fds_of(&entries))?;
@@ -519,3 +557,7 @@ fn stand_back(worker: &Worker) {
 fn run_elsewhere((_, node): (u64, Arc<LocalNode>)) {
     pool::run(Box::new(move || node.run_oneway()));
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "oneway_tests.rs"]
+mod tests;

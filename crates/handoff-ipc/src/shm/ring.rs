@@ -91,7 +91,7 @@ impl Ring {
 
     /// The receiving end of a ring that a peer made.
     pub(crate) fn accept(region: BorrowedFd<'_>) -> Result<Self> {
-        Ok(Ring { region: Region::accept(region, HEAD + DATA)? })
+        Ok(Ring { region: Region::accept_sealed(region, HEAD + DATA)? })
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
@@ -116,6 +116,17 @@ impl Ring {
     /// How far the sender has written, as it says.
     pub(crate) fn written(&self) -> u32 {
         self.word(WRITTEN).load(Ordering::Acquire)
+    }
+
+    /// How far the sender has written, for a receiver that has read up to `at` and knew of everything before
+    /// `known`: an error if that lies before `known` or further ahead than the ring is long.
+    pub(crate) fn written_after(&self, at: u32, known: u32) -> Result<u32> {
+        let written = self.written();
+        let ahead = written.wrapping_sub(at);
+        if ahead as usize <= DATA && ahead >= known.wrapping_sub(at) {
+            return Ok(written);
+        }
+        Err(Error::Protocol("a oneway ring that was written backwards or too far".into()))
     }
 
     /// Makes everything before `at` visible to the receiver.
@@ -169,10 +180,10 @@ impl Ring {
         unsafe { self.at(at).cast::<Record>().write(record) };
     }
 
-    /// Copies what stands at `at` out, once it is known to lie inside of what was written.
-    pub(crate) fn read(&self, at: u32) -> Result<Found> {
+    /// Copies what stands at `at` out, once it is known to lie before `end`, up to where the sender has written.
+    pub(crate) fn read(&self, at: u32, end: u32) -> Result<Found> {
         let broken = |what: &str| Error::Protocol(format!("a oneway record {what}"));
-        let (there, until_end) = (self.written().wrapping_sub(at) as usize, Self::until_end(at));
+        let (there, until_end) = (end.wrapping_sub(at) as usize, Self::until_end(at));
         if !(RECORD..=DATA).contains(&there) || !at.is_multiple_of(32) {
             return Err(broken("that is out of the ring"));
         }
@@ -214,7 +225,7 @@ impl Ring {
         self.set_written(end);
         let (mut at, mut calls, mut steps) = (at, 0, 0);
         while at != end {
-            let size = match self.read(at)? {
+            let size = match self.read(at, end)? {
                 Found::Filler(size) => size,
                 Found::Call { record, payload, entries } => {
                     assert_eq!(payload.len(), record.len as usize);
@@ -258,12 +269,13 @@ mod tests {
             mine.put(0, record(4, 2));
         }
         mine.set_written(size_of_record(4, 2) as u32);
-        assert!(matches!(theirs.read(at).unwrap(), Found::Filler(32)));
-        let Found::Call { record: found, payload, entries } = theirs.read(0).unwrap() else {
+        assert!(matches!(theirs.read(at, theirs.written()).unwrap(), Found::Filler(32)));
+        let Found::Call { record: found, payload, entries } = theirs.read(0, theirs.written()).unwrap()
+        else {
             panic!("a call")
         };
         assert_eq!((found, payload, entries), (record(4, 2), 7i32.to_ne_bytes().to_vec(), vec![entry; 2]));
-        assert!(theirs.read(found.size).is_err(), "nothing was written there");
+        assert!(theirs.read(found.size, theirs.written()).is_err(), "nothing was written there");
     }
 
     #[test]
@@ -282,9 +294,28 @@ mod tests {
             // SAFETY: the ring is empty and this thread is alone.
             unsafe { ring.put(64, lie) };
             ring.set_written(64 + 4096);
-            assert!(matches!(ring.read(64), Err(Error::Protocol(_))), "{lie:?}");
+            assert!(matches!(ring.read(64, ring.written()), Err(Error::Protocol(_))), "{lie:?}");
         }
-        assert!(ring.read(65).is_err(), "a position between records");
+        assert!(ring.read(65, ring.written()).is_err(), "a position between records");
+    }
+
+    #[test]
+    fn a_ring_written_backwards_or_too_far_is_refused() {
+        let (ring, _file) = Ring::create().unwrap();
+        for at in [0, 64, u32::MAX - 31] {
+            let written = |ahead: u32, known: u32| {
+                ring.set_written(at.wrapping_add(ahead));
+                ring.written_after(at, at.wrapping_add(known)).map(|end| end.wrapping_sub(at))
+            };
+            for ahead in [0, 32, DATA as u32] {
+                assert_eq!(written(ahead, 0).unwrap(), ahead);
+            }
+            for ahead in [0_u32.wrapping_sub(32), DATA as u32 + 32, 1 << 31, u32::MAX] {
+                assert!(matches!(written(ahead, 0), Err(Error::Protocol(_))), "{ahead:#x} after {at:#x}");
+            }
+            assert_eq!(written(64, 64).unwrap(), 64);
+            assert!(written(32, 64).is_err(), "what was seen once stays written");
+        }
     }
 
     proptest! {

@@ -155,7 +155,7 @@ impl Slot {
 
     /// The server's mapping of a caller's slot.
     pub(crate) fn accept(file: BorrowedFd<'_>) -> Result<Self> {
-        Ok(Slot { region: Region::accept(file, SLOT_SIZE)? })
+        Ok(Slot { region: Region::accept_sealed(file, SLOT_SIZE)? })
     }
 
     #[inline]

@@ -52,6 +52,15 @@ pub(crate) fn pass_credentials(socket: BorrowedFd<'_>) -> Result<()> {
         .map_err(|error| Error::io("cannot ask for the peer's credentials", error))
 }
 
+/// Whether a descriptor that came from a peer is a socket of the kind that [`pair`] makes.
+pub(crate) fn check_type(socket: BorrowedFd<'_>) -> Result<()> {
+    let is_unix = sockopt::socket_domain(socket).is_ok_and(|domain| domain == AddressFamily::UNIX);
+    if is_unix && sockopt::socket_type(socket).is_ok_and(|kind| kind == SocketType::SEQPACKET) {
+        return Ok(());
+    }
+    Err(Error::Protocol("a connection that is no Unix socket of packets".into()))
+}
+
 /// Sends one message. `Ok(false)`: the socket is full, try again when it can be written.
 pub(crate) fn send(socket: BorrowedFd<'_>, message: &Message, fds: &[BorrowedFd<'_>]) -> Result<bool> {
     let bytes = message.encode();

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 pub(crate) const MESSAGE_SIZE: usize = 48;
 
 /// Version of the protocol; peers of another one are turned away.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// Most file descriptors that travel with one message (the kernel's `SCM_MAX_FD` is 253).
 pub(crate) const MAX_FDS: usize = 64;
@@ -16,13 +16,55 @@ pub(crate) const MAX_FDS: usize = 64;
 /// 128 random bits: an endpoint's name, or the right to one object.
 pub(crate) type Token = [u8; 16];
 
+/// Why something was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The peer was given no such object.
+    Unknown,
+    /// Its share of what may be on its way is used up.
+    TooMany,
+    /// This process has no descriptor or memory left for it.
+    NoRoom,
+    /// It came by another process than the one that it was meant for.
+    NotYours,
+}
+
+impl Refusal {
+    const ALL: [Refusal; 4] = [Refusal::Unknown, Refusal::TooMany, Refusal::NoRoom, Refusal::NotYours];
+
+    fn code(self) -> u64 {
+        self as u64 + 1
+    }
+
+    fn from_code(code: u64) -> Result<Self> {
+        let known = Refusal::ALL.into_iter().find(|refusal| refusal.code() == code);
+        known.ok_or_else(|| Error::Protocol(format!("a refusal of unknown kind {code}")))
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Error::PermissionDenied(match refusal {
+            Refusal::Unknown => "the peer was not given this object".into(),
+            Refusal::TooMany => "too many introductions of this process wait to be taken up".into(),
+            Refusal::NoRoom => "the peer has no descriptors or memory left for it".into(),
+            Refusal::NotYours => "the connection was handed on by another process".into(),
+        })
+    }
+}
+
 /// What one process tells the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// First on every connection: who I am, and which introduction brings me (zeros: none).
+    /// First on every connection: who I am, and which introduction brings me (zeros: none). One that
+    /// takes up an introduction brings one end of the connection that is to be used.
     Hello { endpoint: Token, token: Token },
     /// The answer: who I am, and the object that the connection was made for (0: none).
     Welcome { endpoint: Token, node: u64 },
+    /// The other answer: we have a link, ask for the object there, with `Redeem`.
+    Known { endpoint: Token, nonce: Token },
+    /// No. `request` is 0 where it answers a `Hello`.
+    Refused { request: u32, refusal: Refusal },
     /// A new slot; its region comes along.
     Slot { slot: u32 },
     /// A request stands in the slot, and no thread of yours looks at it.
@@ -33,12 +75,14 @@ pub(crate) enum Message {
     Fds { slot: u32, reply: bool },
     /// Make a connection that I can hand to a third process, for this object of yours.
     Introduce { request: u32, node: u64 },
-    /// It comes along; the token is the right to the object. Node 0: refused.
+    /// It comes along; the token is the right to the object.
     Introduced { request: u32, node: u64, token: Token },
-    /// Somebody handed me this token; I know you already.
+    /// You sent me this nonce on another connection.
     Redeem { request: u32, token: Token },
     /// The object that it stands for (0: none).
     Redeemed { request: u32, node: u64 },
+    /// The introduction that you asked for is over: taken up, given up, or too old.
+    IntroductionOver { token: Token },
     /// I gave up so many references to your object.
     Release { node: u64, count: u32 },
     /// My queue of oneway calls; its region comes along.
@@ -69,6 +113,9 @@ impl Message {
             Ring => (12, 0, 0, none, none),
             Post => (13, 0, 0, none, none),
             Done { slot } => (14, slot, 0, none, none),
+            Known { endpoint, nonce } => (15, 0, 0, endpoint, nonce),
+            Refused { request, refusal } => (16, request, refusal.code(), none, none),
+            IntroductionOver { token } => (17, 0, 0, token, none),
         };
         let mut bytes = [0; MESSAGE_SIZE];
         bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
@@ -107,6 +154,9 @@ impl Message {
             12 => Ring,
             13 => Post,
             14 => Done { slot: a },
+            15 => Known { endpoint: first, nonce: second },
+            16 => Refused { request: a, refusal: Refusal::from_code(b)? },
+            17 => IntroductionOver { token: first },
             other => return Err(Error::Protocol(format!("a control message of unknown kind {other}"))),
         };
         Ok(message)
@@ -119,7 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_message() -> impl Strategy<Value = Message> {
-        (1u32..15, any::<u32>(), any::<u64>(), any::<Token>(), any::<Token>()).prop_map(
+        (1u32..18, any::<u32>(), any::<u64>(), any::<Token>(), any::<Token>()).prop_map(
             |(kind, a, b, t, u)| match kind {
                 1 => Message::Hello { endpoint: t, token: u },
                 2 => Message::Welcome { endpoint: t, node: b },
@@ -134,7 +184,10 @@ mod tests {
                 11 => Message::Release { node: b, count: a },
                 12 => Message::Ring,
                 13 => Message::Post,
-                _ => Message::Done { slot: a },
+                14 => Message::Done { slot: a },
+                15 => Message::Known { endpoint: t, nonce: u },
+                16 => Message::Refused { request: a, refusal: Refusal::ALL[b as usize % 4] },
+                _ => Message::IntroductionOver { token: t },
             },
         )
     }

@@ -6,13 +6,15 @@
 
 use crate::error::{Error, Result};
 use crate::group::ControlGroup;
+use crate::private_folder::PrivateFolder;
 use crate::snapshot::{Restored, Snapshot};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+const NAME: &str = "policy.journal";
 
 /// Names of the groups that a policy makes start so; nothing else is ever removed.
 pub(super) const GROUP_PREFIX: &str = "handoff-policy-";
@@ -63,13 +65,14 @@ impl Journal {
     ///
     /// [`Error::Journal`] if it cannot be written, or another daemon holds it.
     pub fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join("policy.journal");
+        let path = folder.join(NAME);
         let fail = |what: &str, source| Error::Journal { path: path.clone(), what: what.to_owned(), source };
-        fs::create_dir_all(folder).map_err(|e| fail("cannot be made", e))?;
-        // Nobody else may plant entries: they say what is given to processes.
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(&path).map_err(|e| fail("cannot be opened", e))?;
+        // Any user may connect to the socket of the whole machine's policy.
+        let mode = if rustix::process::geteuid().is_root() { 0o755 } else { 0o700 };
+        let private = PrivateFolder::create(folder, mode).map_err(|e| fail("cannot be kept there", e))?;
+        // Nobody else may have written entries: they say what is given to processes.
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
+        let file = private.file(NAME, flags).map_err(|e| fail("cannot be opened", e))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| fail("is in use: a policy is running; stop that one first", io::Error::from(e)))?;
         Ok(Self { path, file })
@@ -149,6 +152,7 @@ fn is_ours(folder: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::{Priority, Tid};
+    use handoff_testkit::{require, require_root};
 
     #[test]
     fn a_journal_gives_back_what_was_first_and_survives_a_cut_line() {
@@ -173,6 +177,40 @@ mod tests {
             assert_eq!((recovered.restored, Priority::of(pid).unwrap()), (1, nice));
         }
         assert!(journal.recover().unwrap().is_empty(), "it is emptied");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_refused() {
+        require!(require_root());
+        let top = tempfile::tempdir().unwrap();
+        let theirs = top.path().join("handoff-0");
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join(NAME), "").unwrap();
+        std::os::unix::fs::chown(&theirs, Some(1001), Some(1001)).unwrap();
+        let refused = Journal::open(&theirs).unwrap_err();
+        let why = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(why.contains("belongs to user 1001"), "{why}");
+    }
+
+    #[test]
+    fn an_entry_leads_to_no_file_that_is_no_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("cgroup.procs");
+        std::fs::write(&victim, "mine").unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Tid::new(child.id() as i32).unwrap();
+        let before = serde_json::to_value(Entry::Before(Box::new(Snapshot::take(pid).unwrap()))).unwrap();
+        let mut planted = before;
+        for group in planted["before"]["groups"].as_object_mut().unwrap().values_mut() {
+            *group = folder.path().to_str().unwrap().into();
+        }
+        let mut journal = Journal::open(folder.path()).unwrap();
+        journal.file.write_all(format!("{planted}\n").as_bytes()).unwrap();
+        let recovered = journal.recover().unwrap();
+        assert_eq!(recovered.restored + recovered.partly, 1);
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
         child.kill().unwrap();
         child.wait().unwrap();
     }

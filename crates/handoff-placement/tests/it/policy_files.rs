@@ -78,6 +78,26 @@ fn mistakes_are_told_with_their_line_and_a_suggestion() {
 }
 
 #[test]
+fn real_time_is_given_to_a_user_and_not_to_a_name() {
+    let policy = |grants: &str, matches: &str| {
+        format!("[profile.p]\n{grants}\n[[rule]]\nmatch = {{ {matches} }}\nprofile = \"p\"\n")
+    };
+    for grants in ["policy = \"fifo:10\"", "policy = \"rr:1\"", "deadline = \"2000/10000\""] {
+        for matches in
+            ["service = \"camera*\"", "comm = \"camera\"", "exe = \"/usr/bin/camera\"", "cgroup = \"/a\""]
+        {
+            let said = Policy::parse(&policy(grants, matches)).expect_err(matches).to_string();
+            assert!(
+                said.starts_with("line 3: rule `rule 1` grants real time") && said.contains("uid"),
+                "{said}"
+            );
+            Policy::parse(&policy(grants, &format!("{matches}, uid = 1000"))).expect("a user is named");
+        }
+    }
+    Policy::parse(&policy("nice = -5", "service = \"camera*\"")).expect("no real time");
+}
+
+#[test]
 fn several_problems_are_told_at_once() {
     let text = GOOD.replace("nice = -5", "nice = 99").replace("hold = \"500 ms\"", "hold = \"x\"");
     let problems = Policy::parse(&text).unwrap_err();

@@ -49,8 +49,9 @@ impl Repository {
         let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
         command.args(["lab", "bisect", good, bad, "--format", "json", "--cgroup", "never", "--build", build]);
         command.arg("--output").arg(self.folder.path().join("results")).args(more);
+        command.arg("--state").arg(self.folder.path().join("state"));
         command.args(["--", "sh", "program"]).current_dir(self.path());
-        command.env("XDG_STATE_HOME", self.folder.path().join("state")).stdin(Stdio::null());
+        command.stdin(Stdio::null());
         command.env("TMPDIR", self.folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

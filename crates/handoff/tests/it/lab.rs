@@ -26,7 +26,7 @@ impl Lab {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
-        command.arg("lab").args(arguments).env("XDG_STATE_HOME", self.folder.path().join("state"));
+        command.arg("lab").arg("--state").arg(self.folder.path().join("state")).args(arguments);
         command
     }
 
@@ -236,7 +236,7 @@ fn what_an_arm_sets_is_put_back_and_its_proof_is_counted() {
     assert_eq!(sysctl(), before);
     assert_eq!(result["proofs"][0]["failures"], 0, "{}", result["proofs"]);
     assert_eq!(result["proofs"][0]["runs"], 6);
-    let state = lab.folder.path().join("state/handoff");
+    let state = lab.folder.path().join("state");
     assert_eq!(std::fs::read_dir(state).expect("the state folder").count(), 0);
 }
 
@@ -366,7 +366,7 @@ fn a_lab_that_is_killed_leaves_a_machine_behind_ssh_as_it_was() {
     child.kill().expect("killed");
     child.wait().expect("reaped");
     until("it is not put back there", &|| sysctl() == before);
-    let is_free = || Command::new("flock").args(["-n", "/tmp/handoff/lock", "true"]).status();
+    let is_free = || Command::new("flock").args(["-n", "/tmp/handoff", "true"]).status();
     until("the machine stays locked", &|| is_free().expect("flock runs").success());
 }
 

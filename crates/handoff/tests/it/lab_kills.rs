@@ -58,7 +58,7 @@ struct Lab {
 impl Lab {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
-        command.arg("lab").args(arguments).env("XDG_STATE_HOME", self.folder.path().join("state"));
+        command.arg("lab").arg("--state").arg(self.folder.path().join("state")).args(arguments);
         command.env(MARK, &self.mark);
         command
     }

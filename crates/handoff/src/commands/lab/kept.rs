@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use handoff_lab::experiment::journal::{restore, state_folder};
+use handoff_lab::experiment::journal::restore;
 use handoff_lab::experiment::result::ExperimentResult;
 use handoff_lab::report::experiment as report;
 use handoff_lab::store::Store;
 
 use super::experiment::print;
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::state;
 
 /// The store.
 #[derive(Debug, Clone, clap::Args)]
@@ -124,16 +125,11 @@ impl Show {
 #[command(after_help = "\
 Examples:
   sudo handoff lab restore      after a SIGKILL; does nothing if there is nothing to do")]
-pub(super) struct Restore {
-    /// The folder of the journals.
-    #[arg(long, value_name = "FOLDER", hide = true)]
-    state: Option<PathBuf>,
-}
+pub(super) struct Restore {}
 
 impl Restore {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let folder = self.state.clone().unwrap_or_else(state_folder);
-        let restored = restore(&folder)?;
+        let restored = restore(&state::folder())?;
         if output.format() == Format::Json {
             output.json(&restored)?;
             return Ok(Verdict::Pass);

@@ -1,0 +1,244 @@
+//! How a connection becomes a link: `Hello`, and the answer to it.
+//!
+//! Who a peer is comes from the kernel: from the stamp on its message (`SCM_CREDENTIALS`) and from who
+//! made the connection (`SO_PEERCRED`), which must be one process. The endpoint that it names is a hint.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Core, Peer};
+use crate::local::LocalNode;
+use crate::object::{Binder, CallingIdentity, Reference};
+use crate::shm::link::{Link, PATIENCE};
+use crate::shm::socket::{self, Receive, Received};
+use crate::shm::wire::{Message, Refusal, Token};
+use crate::{Error, Result};
+
+/// The token of those who connect to a listener.
+const NO_TOKEN: Token = [0; 16];
+
+/// Whether both are one process. Of those in pid namespaces out of sight only the user is known.
+pub(super) fn is_same_process(a: CallingIdentity, b: CallingIdentity) -> bool {
+    if a.pid == 0 && b.pid == 0 { a.uid == b.uid } else { a.pid == b.pid }
+}
+
+impl Core {
+    /// Makes `node` the object that whoever connects to `listener` meets.
+    pub(crate) fn listen(&self, listener: OwnedFd, node: Arc<LocalNode>) -> Result<()> {
+        self.peers().root = Some(node);
+        self.watch(Peer::Listener(Arc::new(listener))).map(drop)
+    }
+
+    /// Connects to a socket that somebody listens at; gives its root object.
+    pub(crate) fn connect(self: &Arc<Self>, socket: OwnedFd) -> Result<Binder> {
+        socket::pass_credentials(socket.as_fd())?;
+        let hello = Message::Hello { endpoint: self.endpoint, token: NO_TOKEN };
+        send_first(socket.as_fd(), &hello, &[])?;
+        self.await_answer(socket, None)
+    }
+
+    /// Takes up an introduction to `endpoint` that came in a parcel.
+    ///
+    /// The introducer may have kept a copy of `introduction`, or may have made it itself. So it only
+    /// carries one end of a new pair to the owner, and nothing is ever read from it.
+    pub(crate) fn meet(
+        self: &Arc<Self>,
+        endpoint: Token,
+        token: Token,
+        introduction: OwnedFd,
+    ) -> Result<Binder> {
+        if endpoint == self.endpoint {
+            let node = self.claim(&token).ok_or(Error::UnknownObject(0))?;
+            return Ok(Binder(Reference::Local(node)));
+        }
+        socket::check_type(introduction.as_fd())?;
+        let (mine, theirs) = socket::pair()?;
+        let hello = Message::Hello { endpoint: self.endpoint, token };
+        send_first(introduction.as_fd(), &hello, &[theirs.as_fd()])?;
+        // From here on the owner has the only copy: its end is seen as the end of `mine`.
+        drop(theirs);
+        drop(introduction);
+        self.await_answer(mine, Some(endpoint))
+    }
+
+    /// Waits for the answer to a `Hello`. `introduced`: the endpoint that an introducer named.
+    fn await_answer(self: &Arc<Self>, socket: OwnedFd, introduced: Option<Token>) -> Result<Binder> {
+        let Received { message, sender, .. } = receive_within(socket.as_fd(), PATIENCE)?;
+        let peer = sender.ok_or_else(|| Error::Protocol("an answer without credentials".into()))?;
+        let is_expected = |endpoint| introduced.is_none_or(|expected| expected == endpoint);
+        match message {
+            Message::Welcome { endpoint, node } if is_expected(endpoint) => {
+                let link = self.add_link(socket, peer, endpoint)?;
+                match node {
+                    0 => Err(Error::NoSuchService("the peer offers nothing".into())),
+                    node => Ok(Binder::from_remote(link.proxy(node))),
+                }
+            }
+            Message::Known { endpoint, nonce } if introduced == Some(endpoint) => {
+                let link = self.await_link(endpoint, peer)?;
+                let node = link.redeem(nonce)?;
+                Ok(Binder::from_remote(link.proxy(node)))
+            }
+            Message::Refused { refusal, .. } => Err(refusal.into()),
+            Message::Welcome { .. } | Message::Known { .. } => {
+                Err(Error::Protocol("another process answered than the introducer named".into()))
+            }
+            _ => Err(Error::Protocol("the peer did not answer a greeting".into())),
+        }
+    }
+
+    /// The link to the process `peer`, by the endpoint that it named there.
+    pub(super) fn link_to(&self, endpoint: Token, peer: CallingIdentity) -> Option<Arc<Link>> {
+        let is_it = |link: &Arc<Link>| {
+            link.peer_endpoint() == endpoint && is_same_process(link.peer(), peer) && !link.is_dead()
+        };
+        self.links().into_iter().find(is_it)
+    }
+
+    /// [`Core::link_to`], which another thread may be about to add: it was welcomed a moment ago.
+    fn await_link(&self, endpoint: Token, peer: CallingIdentity) -> Result<Arc<Link>> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(link) = self.link_to(endpoint, peer) {
+                return Ok(link);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::Protocol("the peer speaks of a connection that is none of its".into()));
+            }
+            // What is added between the look and the wait is seen at the next look.
+            let look = left.min(Duration::from_millis(20));
+            drop(self.linked.wait_timeout(self.peers(), look).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// A newcomer sent its first message, or hung up.
+    pub(super) fn hear_newcomer(
+        self: &Arc<Self>,
+        key: u64,
+        socket: Arc<OwnedFd>,
+        introduction: Option<Token>,
+    ) {
+        let heard = socket::receive(socket.as_fd());
+        if matches!(heard, Ok(Receive::Empty)) {
+            return;
+        }
+        self.forget_newcomer(key, &socket);
+        match introduction {
+            Some(token) => {
+                if let Some(node) = self.claim(&token)
+                    && let Ok(Receive::Message(hello)) = heard
+                {
+                    self.answer_introduced(token, node, hello);
+                }
+            }
+            None => {
+                let Some(socket) = Arc::into_inner(socket) else { return };
+                match heard {
+                    Ok(Receive::Message(hello)) => self.answer_connected(socket, hello),
+                    Ok(_) => {}
+                    Err(_) => {
+                        // A peer of another version knows this message, and the version in it.
+                        let welcome = Message::Welcome { endpoint: [0; 16], node: 0 };
+                        drop(socket::send(socket.as_fd(), &welcome, &[]));
+                    }
+                }
+            }
+        }
+    }
+
+    /// `Hello` of a process that connected to a listener.
+    fn answer_connected(self: &Arc<Self>, socket: OwnedFd, hello: Received) {
+        let Received { message, sender, fds } = hello;
+        let (Ok(maker), Some(node)) = (socket::peer(socket.as_fd()), self.peers().root.clone()) else {
+            return;
+        };
+        match (message, sender) {
+            // A connection that was handed on is used by another process than the one that made it.
+            (Message::Hello { endpoint, token: NO_TOKEN }, Some(sender))
+                if fds.is_empty() && is_same_process(sender, maker) =>
+            {
+                self.welcome(socket, maker, endpoint, &node);
+            }
+            _ => refuse(socket.as_fd(), Refusal::NotYours),
+        }
+    }
+
+    /// `Hello` of a process that was introduced to `node`. It brings the connection to be used.
+    fn answer_introduced(self: &Arc<Self>, expected: Token, node: Arc<LocalNode>, hello: Received) {
+        let Received { message, sender, mut fds } = hello;
+        let (Message::Hello { endpoint, token }, Some(sender), Some(socket), true) =
+            (message, sender, fds.pop(), fds.is_empty())
+        else {
+            return;
+        };
+        // Else the introducer could stand between: send on an end that another process made for it.
+        let maker = socket::check_type(socket.as_fd()).and_then(|()| socket::peer(socket.as_fd()));
+        let Ok(maker) = maker else { return };
+        if token != expected || !is_same_process(sender, maker) {
+            return refuse(socket.as_fd(), Refusal::NotYours);
+        }
+        if socket::pass_credentials(socket.as_fd()).is_err() {
+            return;
+        }
+        match self.link_to(endpoint, maker) {
+            // Only who reads both connections can say there what is sent here.
+            Some(link) => {
+                let known = self
+                    .resumable(&link, node)
+                    .map(|nonce| Message::Known { endpoint: self.endpoint, nonce });
+                drop(known.and_then(|known| socket::send(socket.as_fd(), &known, &[])));
+            }
+            None => self.welcome(socket, maker, endpoint, &node),
+        }
+    }
+
+    fn welcome(
+        self: &Arc<Self>,
+        socket: OwnedFd,
+        peer: CallingIdentity,
+        endpoint: Token,
+        node: &Arc<LocalNode>,
+    ) {
+        if let Ok(link) = self.add_link(socket, peer, endpoint) {
+            let welcome = Message::Welcome { endpoint: self.endpoint, node: link.export(node) };
+            // If it is gone already, the poller will see that next.
+            drop(link.send(welcome, Vec::new()));
+        }
+    }
+}
+
+/// Best effort: the socket is closed next, which says as much.
+fn refuse(socket: BorrowedFd<'_>, refusal: Refusal) {
+    drop(socket::send(socket, &Message::Refused { request: 0, refusal }, &[]));
+}
+
+fn send_first(socket: BorrowedFd<'_>, hello: &Message, fds: &[BorrowedFd<'_>]) -> Result<()> {
+    if socket::send(socket, hello, fds)? {
+        return Ok(());
+    }
+    Err(Error::Protocol("a new connection that is full".into()))
+}
+
+pub(super) fn receive_within(socket: BorrowedFd<'_>, patience: Duration) -> Result<Received> {
+    let end = Instant::now() + patience;
+    loop {
+        match socket::receive(socket)? {
+            Receive::Message(received) => return Ok(received),
+            Receive::Closed => return Err(Error::Dead),
+            Receive::Empty => {}
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Error::Protocol(format!("the peer did not answer a greeting in {patience:?}")));
+        }
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::io("cannot wait for a peer", error)),
+        }
+    }
+}

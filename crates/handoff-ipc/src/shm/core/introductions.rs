@@ -1,0 +1,144 @@
+//! Introductions: connections that a process makes for a third one, so that it can reach an object.
+//!
+//! The protocol, and why each step is there: `docs/book/src/design/introductions.md`.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+
+use super::{Core, Peer, random};
+use crate::local::LocalNode;
+use crate::shm::link::{Link, PATIENCE};
+use crate::shm::socket;
+use crate::shm::wire::{Message, Refusal, Token};
+
+/// How long an introduction may be on its way.
+const INTRODUCTION: Duration = Duration::from_secs(10);
+/// Introductions that one peer may have on their way.
+const MOST_EACH: usize = 256;
+
+/// An introduction that was made, and not taken up.
+struct Introduction {
+    node: Arc<LocalNode>,
+    // Its connection, among the newcomers.
+    key: u64,
+    asker: Weak<Link>,
+    asker_id: u64,
+}
+
+/// The right to have `node` on the link of that number: for who was introduced and has a link already.
+struct Resumption {
+    node: Arc<LocalNode>,
+    link: u64,
+    since: Instant,
+}
+
+/// What was begun and is not over.
+#[derive(Default)]
+pub(super) struct Introductions {
+    by_token: HashMap<Token, Introduction>,
+    by_nonce: HashMap<Token, Resumption>,
+}
+
+impl Introductions {
+    /// Whether anything is there that has a time.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.by_nonce.is_empty()
+    }
+}
+
+impl Core {
+    /// For `asker`: a connection for a third process to `node` of this one, and the token that goes with it.
+    pub(crate) fn introduction(
+        &self,
+        asker: &Arc<Link>,
+        node: Arc<LocalNode>,
+    ) -> Result<(OwnedFd, Token), Refusal> {
+        let (mine, theirs) = socket::pair().map_err(|_| Refusal::NoRoom)?;
+        let token = random().map_err(|_| Refusal::NoRoom)?;
+        {
+            let peers = self.peers();
+            let pending = peers.introductions.by_token.values();
+            if pending.filter(|pending| pending.asker_id == asker.id).count() >= MOST_EACH {
+                return Err(Refusal::TooMany);
+            }
+        }
+        let newcomer =
+            Peer::Newcomer { socket: Arc::new(mine), since: Instant::now(), introduction: Some(token) };
+        let key = self.watch(newcomer).map_err(|_| Refusal::NoRoom)?;
+        let pending = Introduction { node, key, asker: Arc::downgrade(asker), asker_id: asker.id };
+        self.peers().introductions.by_token.insert(token, pending);
+        Ok((theirs, token))
+    }
+
+    /// The object that a token stands for. The introduction is over, and who asked for it is told.
+    pub(super) fn claim(&self, token: &Token) -> Option<Arc<LocalNode>> {
+        let mut peers = self.peers();
+        let Introduction { node, key, asker, .. } = peers.introductions.by_token.remove(token)?;
+        let newcomer = peers.by_key.remove(&key);
+        drop(peers);
+        if let Some(Peer::Newcomer { socket, .. }) = newcomer {
+            // Fails only where it was taken out before.
+            let _ = epoll::delete(&self.epoll, &*socket);
+        }
+        if let Some(asker) = asker.upgrade() {
+            // A link that just broke has nobody left to be told.
+            drop(asker.send(Message::IntroductionOver { token: *token }, Vec::new()));
+        }
+        Some(node)
+    }
+
+    /// A number that lets the peer of `link` have `node` there, once.
+    pub(super) fn resumable(&self, link: &Arc<Link>, node: Arc<LocalNode>) -> crate::Result<Token> {
+        let nonce = random()?;
+        let resumption = Resumption { node, link: link.id, since: Instant::now() };
+        self.peers().introductions.by_nonce.insert(nonce, resumption);
+        Ok(nonce)
+    }
+
+    /// The object that a nonce stands for on the link that it was meant for.
+    pub(crate) fn redeem(&self, nonce: &Token, link: &Link) -> Option<Arc<LocalNode>> {
+        let mut peers = self.peers();
+        let nonces = &mut peers.introductions.by_nonce;
+        let is_its = nonces.get(nonce).is_some_and(|resumption| resumption.link == link.id);
+        if is_its { nonces.remove(nonce).map(|resumption| resumption.node) } else { None }
+    }
+
+    /// The newcomer is not watched as one any longer.
+    pub(super) fn forget_newcomer(&self, key: u64, socket: &OwnedFd) {
+        let _ = epoll::delete(&self.epoll, socket);
+        let newcomer = self.peers().by_key.remove(&key);
+        drop(newcomer);
+    }
+
+    /// Ends what has taken too long.
+    pub(super) fn sweep(&self, now: Instant) {
+        let mut expired = Vec::new();
+        let mut gone = Vec::new();
+        let mut peers = self.peers();
+        for (key, peer) in &peers.by_key {
+            if let Peer::Newcomer { since, introduction, .. } = peer {
+                let limit = if introduction.is_some() { INTRODUCTION } else { PATIENCE };
+                if now.duration_since(*since) >= limit {
+                    expired.push((*key, *introduction));
+                }
+            }
+        }
+        let nonces = &mut peers.introductions.by_nonce;
+        gone.extend(nonces.extract_if(|_, nonce| now.duration_since(nonce.since) >= PATIENCE));
+        drop(peers);
+        // A service's own `drop` may be in them: not under the lock.
+        drop(gone);
+        for (key, introduction) in expired {
+            if let Some(token) = introduction {
+                drop(self.claim(&token));
+            } else {
+                let newcomer = self.peers().by_key.remove(&key);
+                drop(newcomer);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Objects on a link: those that the peer may call, and proxies for those of the peer.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use super::Link;
+use crate::local::LocalNode;
+use crate::locked::lock;
+use crate::shm::remote::RemoteNode;
+use crate::shm::wire::Message;
+
+/// An object that the peer may call.
+pub(super) struct Export {
+    node: Arc<LocalNode>,
+    // How many references the peer was given and has not given up.
+    count: u64,
+}
+
+impl Link {
+    /// Gives the peer one more reference to an object of this process.
+    pub(crate) fn export(&self, node: &Arc<LocalNode>) -> u64 {
+        let mut exports = lock(&self.exports);
+        let export = exports.entry(node.id()).or_insert_with(|| Export { node: Arc::clone(node), count: 0 });
+        export.count += 1;
+        node.id()
+    }
+
+    /// The object of this process that the peer calls `id`, if it was ever given to it.
+    pub(crate) fn exported(&self, id: u64) -> Option<Arc<LocalNode>> {
+        lock(&self.exports).get(&id).map(|export| Arc::clone(&export.node))
+    }
+
+    /// Number of the table's state; see [`Link::exported`].
+    #[inline]
+    pub(crate) fn exports_version(&self) -> u32 {
+        self.exports_version.load(Ordering::Acquire)
+    }
+
+    /// One reference more to an object that the peer has; false if it has none.
+    pub(crate) fn hold(&self, id: u64) -> bool {
+        lock(&self.exports).get_mut(&id).map(|export| export.count += 1).is_some()
+    }
+
+    /// Takes references back; without one left the peer does not know the object any longer.
+    pub(crate) fn unexport(&self, id: u64, count: u32) {
+        let mut exports = lock(&self.exports);
+        let Some(export) = exports.get_mut(&id) else { return };
+        export.count = export.count.saturating_sub(count.into());
+        if export.count == 0 {
+            let gone = exports.remove(&id);
+            drop(exports);
+            self.exports_version.fetch_add(1, Ordering::AcqRel);
+            // The service's own `drop` may do anything: never under a lock.
+            drop(gone);
+        }
+    }
+
+    /// The proxy for an object of the peer, of which this process was just given one reference.
+    pub(crate) fn proxy(self: &Arc<Self>, node: u64) -> Arc<RemoteNode> {
+        let mut proxies = lock(&self.proxies);
+        if let Some(known) = proxies.get(&node).and_then(Weak::upgrade) {
+            known.add_reference();
+            return known;
+        }
+        let new = Arc::new(RemoteNode::new(Arc::clone(self), node));
+        proxies.insert(node, Arc::downgrade(&new));
+        new
+    }
+
+    /// The last proxy for an object of the peer is gone.
+    pub(crate) fn forget(&self, node: u64, count: u32) {
+        let mut proxies = lock(&self.proxies);
+        if proxies.get(&node).is_some_and(|known| known.strong_count() == 0) {
+            proxies.remove(&node);
+        }
+        drop(proxies);
+        self.release(node, count);
+    }
+
+    /// Gives references back to the peer.
+    pub(crate) fn release(&self, node: u64, count: u32) {
+        if count > 0 && !self.is_dead() {
+            // A peer that is gone needs no references back.
+            drop(self.send(Message::Release { node, count }, Vec::new()));
+        }
+    }
+}

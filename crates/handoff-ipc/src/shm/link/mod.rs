@@ -1,0 +1,167 @@
+//! A link: everything between this process and one other.
+//!
+//! One socket each pair of processes carries control messages; calls travel in the slots that hang
+//! on the link. When the socket closes, the peer is dead: everybody who waits on the link is told.
+//! Messages go out by `outbox.rs` and come in by `arrivals.rs`; `inbox.rs` and `questions.rs` have what
+//! threads wait for.
+
+mod arrivals;
+mod exports;
+mod inbox;
+mod outbox;
+mod questions;
+mod recipients;
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use rustix::net::{Shutdown, shutdown};
+
+use self::exports::Export;
+use self::questions::Answers;
+use super::client::CallerSlots;
+use super::core::{Core, Tallies};
+use super::oneway;
+#[cfg(feature = "tokio")]
+use super::outstanding::Outstanding;
+use super::remote::RemoteNode;
+use super::server::ServerSlot;
+use super::wire::{Message, Token};
+use crate::locked::lock;
+use crate::object::CallingIdentity;
+use crate::{Error, Result, pool};
+
+/// How long the peer may take to answer a control message, or to send what it announced.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// This process's end of the connection to one other.
+pub(crate) struct Link {
+    pub(crate) id: u64,
+    core: Weak<Core>,
+    socket: OwnedFd,
+    peer: CallingIdentity,
+    // What the peer calls itself: a hint, and no proof of who it is.
+    peer_endpoint: Token,
+    dead: AtomicBool,
+    // Threads that wait for the peer to answer an introduction.
+    introductions: AtomicU32,
+    exports: Mutex<HashMap<u64, Export>>,
+    // Changes whenever an export goes: what threads remember of the table is void then.
+    exports_version: AtomicU32,
+    proxies: Mutex<HashMap<u64, Weak<RemoteNode>>>,
+    pub(crate) caller_slots: CallerSlots,
+    #[cfg(feature = "tokio")]
+    pub(crate) outstanding: Outstanding,
+    server_slots: Mutex<HashMap<u32, Arc<ServerSlot>>>,
+    inbox: Mutex<HashMap<(u32, bool), VecDeque<OwnedFd>>>,
+    answers: Mutex<Answers>,
+    // Something came that a thread may be waiting for: a descriptor, an answer, a slot, the end.
+    news: Condvar,
+    news_lock: Mutex<()>,
+    backlog: Mutex<VecDeque<(Message, Vec<OwnedFd>)>>,
+    recipients: Mutex<HashMap<u64, Box<dyn FnOnce() + Send>>>,
+    next_recipient: AtomicU64,
+    pub(crate) oneway_out: Mutex<Option<oneway::Sender>>,
+    pub(crate) oneway_in: OnceLock<Arc<oneway::Receiver>>,
+}
+
+impl Link {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        id: u64,
+        socket: OwnedFd,
+        peer: CallingIdentity,
+        peer_endpoint: Token,
+    ) -> Self {
+        Link {
+            id,
+            core: Arc::downgrade(core),
+            socket,
+            peer,
+            peer_endpoint,
+            dead: AtomicBool::new(false),
+            introductions: AtomicU32::new(0),
+            exports: Mutex::default(),
+            exports_version: AtomicU32::new(0),
+            proxies: Mutex::default(),
+            caller_slots: CallerSlots::default(),
+            #[cfg(feature = "tokio")]
+            outstanding: Outstanding::default(),
+            server_slots: Mutex::default(),
+            inbox: Mutex::default(),
+            answers: Mutex::default(),
+            news: Condvar::new(),
+            news_lock: Mutex::new(()),
+            backlog: Mutex::default(),
+            recipients: Mutex::default(),
+            next_recipient: AtomicU64::new(0),
+            oneway_out: Mutex::default(),
+            oneway_in: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn core(&self) -> Result<Arc<Core>> {
+        self.core.upgrade().ok_or(Error::Dead)
+    }
+
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(crate) fn peer(&self) -> CallingIdentity {
+        self.peer
+    }
+
+    pub(crate) fn peer_endpoint(&self) -> Token {
+        self.peer_endpoint
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// Closes the connection. The poller sees its end and buries the link.
+    pub(crate) fn hang_up(&self) {
+        // Fails only if the peer closed first.
+        let _ = shutdown(self.socket(), Shutdown::Both);
+    }
+
+    /// The connection is gone: tells everybody who waits on it, once.
+    pub(crate) fn bury(self: &Arc<Self>) {
+        if self.dead.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.caller_slots.bury();
+        #[cfg(feature = "tokio")]
+        self.outstanding.bury();
+        let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
+        slots.iter().for_each(|slot| slot.bury());
+        drop(lock(&self.oneway_out).take());
+        lock(&self.backlog).clear();
+        // After this nobody waits for the peer, in the ring of its oneway calls neither.
+        self.tell();
+        if let Some(receiver) = self.oneway_in.get() {
+            receiver.bury(self);
+        }
+        lock(&self.inbox).clear();
+        let exports = std::mem::take(&mut *lock(&self.exports));
+        self.exports_version.fetch_add(1, Ordering::AcqRel);
+        let recipients = std::mem::take(&mut *lock(&self.recipients));
+        for died in recipients.into_values() {
+            pool::run(died);
+        }
+        // Services that only this peer held: their `drop` is application code, not the poller's.
+        if !exports.is_empty() {
+            pool::run(Box::new(move || drop(exports)));
+        }
+    }
+
+    /// Calls, as (made, caught spinning, slept for, asked beside) and served.
+    pub(crate) fn tallies(&self) -> Tallies {
+        let served = lock(&self.server_slots).values().map(|slot| slot.served()).sum();
+        (self.caller_slots.tallies(), served)
+    }
+}
