@@ -1,9 +1,9 @@
 //! What a peer can write into the ring of its oneway calls, and what the receiver does about it.
 
 use super::*;
+use crate::Service;
 use crate::object::Code;
 use crate::shm::pair::{Pair, await_that};
-use crate::Service;
 use std::sync::atomic::AtomicU64;
 
 #[derive(Default)]

@@ -235,11 +235,9 @@ mod tests {
         ftruncate(&file, LEN as u64).unwrap();
         fcntl_add_seals(&file, SIZE_SEALS | SealFlags::SEAL).unwrap();
         let fd = file.as_fd();
-        for refused in [
-            Region::accept(fd, LEN),
-            Region::accept_sealed(fd, LEN),
-            Region::accept_part(fd, 4096, false),
-        ] {
+        for refused in
+            [Region::accept(fd, LEN), Region::accept_sealed(fd, LEN), Region::accept_part(fd, 4096, false)]
+        {
             let error = refused.expect_err("its maker can take a page away");
             assert!(error.to_string().contains("huge pages"), "{error}");
         }

@@ -270,7 +270,8 @@ mod tests {
         }
         mine.set_written(size_of_record(4, 2) as u32);
         assert!(matches!(theirs.read(at, theirs.written()).unwrap(), Found::Filler(32)));
-        let Found::Call { record: found, payload, entries } = theirs.read(0, theirs.written()).unwrap() else {
+        let Found::Call { record: found, payload, entries } = theirs.read(0, theirs.written()).unwrap()
+        else {
             panic!("a call")
         };
         assert_eq!((found, payload, entries), (record(4, 2), 7i32.to_ne_bytes().to_vec(), vec![entry; 2]));
