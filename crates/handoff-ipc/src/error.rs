@@ -52,6 +52,10 @@ pub enum Error {
     /// The peer broke the engine's protocol; its connection was closed.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
+    /// Two processes called each other back, each call inside of the one before, and the thread that was to serve
+    /// the last one waits for too many already, or has too little stack left.
+    #[error("calls back and forth are nested too deeply for the thread that is to serve another one")]
+    TooDeep,
     /// The caller may not do this.
     #[error("permission denied: {0}")]
     PermissionDenied(String),
@@ -108,6 +112,7 @@ impl Error {
             Error::BadParcel { .. } => -22,         // BAD_VALUE
             Error::BadQueue(_) | Error::Queue(_) => -22,
             Error::Protocol(_) => -71,
+            Error::TooDeep => -40, // -ELOOP, which Android has no use for
             Error::PermissionDenied(_) => -1,
             Error::OnewayFull(_) => -11,      // WOULD_BLOCK
             Error::Unsupported { .. } => -38, // INVALID_OPERATION
@@ -154,6 +159,7 @@ impl Error {
             -22 => {
                 Error::BadParcel { at: 0, what: "the peer could not read the request it was sent".to_owned() }
             }
+            -40 => Error::TooDeep,
             -1 => Error::PermissionDenied("the peer refused the call".to_owned()),
             -11 => Error::OnewayFull(0),
             other => Error::Io {

@@ -25,6 +25,7 @@ mod address;
 mod command;
 mod error;
 mod facts;
+mod folder;
 mod guest;
 mod known;
 mod local;

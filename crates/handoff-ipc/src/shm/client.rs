@@ -17,12 +17,13 @@ use super::phases::{Point, pass};
 use super::remote::RemoteNode;
 use super::slot::{Area, Header, Meta, NO_CPU, STAGE, Slot};
 use super::sync;
+use super::wait::{self, ReplyWait};
 use super::word::{self, Posted, Reply};
 use super::{place, server, serving};
 use crate::engine::{OutCall, ReadFn, WriteFn};
 use crate::locked::lock;
 use crate::parcel::Reader;
-use crate::{Error, Result};
+use crate::{Error, Result, pool};
 
 /// Longest sleep without another look at whether the peer still lives. The end of a peer wakes its
 /// callers at once; only one that lives, hung up and scribbles on the word can make this matter.
@@ -379,8 +380,11 @@ impl Waiting<'_> {
         match word::poll_reply(self.slot.word()) {
             Reply::Pending => None,
             Reply::Ready => Some(Ok(())),
-            Reply::Dead => Some(Err(Error::Dead)),
-            Reply::Nested => self.serve_nested().err().map(Err),
+            Reply::Nested if self.left().is_some() => self.serve_nested(false).err().map(Err),
+            // For the loop that sleeps.
+            Reply::Nested => None,
+            Reply::Dead if self.shared.is_dead() => Some(Err(Error::Dead)),
+            Reply::Dead | Reply::Broken => Some(Err(broken(self.link))),
         }
     }
 
@@ -410,55 +414,59 @@ impl Waiting<'_> {
     }
 
     fn sleep(&self) -> Result<()> {
-        loop {
-            if let Some(found) = self.look() {
-                return found;
-            }
-            if self.shared.is_dead() {
-                return Err(Error::Dead);
-            }
-            let left = match self.deadline {
-                None => LONGEST_SLEEP,
-                Some((end, wait)) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        match self.give_up(wait) {
-                            Some(outcome) => return outcome,
-                            None => continue,
-                        }
-                    }
-                    left.min(LONGEST_SLEEP)
-                }
-            };
-            if let Some(value) = word::caller_may_sleep(self.slot.word()) {
-                sync::wait(self.slot.word(), value, Some(left));
-            }
-        }
-    }
-
-    /// The deadline passed. `None`: a nested call came instead and was served; look again.
-    #[cold]
-    fn give_up(&self, wait: Duration) -> Option<Result<()>> {
-        match word::abandon(self.slot.word()) {
-            Reply::Ready => Some(Ok(())),
-            Reply::Dead => Some(Err(Error::Dead)),
-            Reply::Nested => self.serve_nested().err().map(Err),
-            Reply::Pending => {
+        let dead = || self.shared.is_dead();
+        match wait::for_reply(self.slot.word(), dead, || self.left(), |late| self.serve_nested(late))? {
+            ReplyWait::Ready => Ok(()),
+            ReplyWait::Dead => Err(Error::Dead),
+            ReplyWait::Broken => Err(broken(self.link)),
+            ReplyWait::Expired => {
                 self.shared.abandoned();
-                Some(Err(Error::DeadlineExpired(wait)))
+                Err(Error::DeadlineExpired(self.deadline.map_or(Duration::ZERO, |(_, wait)| wait)))
             }
         }
     }
 
-    #[cold]
-    fn serve_nested(&self) -> Result<()> {
-        let id = self.slot.nested();
-        if word::accept_nested(self.slot.word()) {
-            let slot = self.link.await_slot(id)?;
-            server::serve_here(self.link, &slot);
-        }
-        Ok(())
+    /// The longest time to sleep; `None` once the deadline has passed.
+    #[inline]
+    fn left(&self) -> Option<Duration> {
+        let Some((end, _)) = self.deadline else { return Some(LONGEST_SLEEP) };
+        let left = end.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left.min(LONGEST_SLEEP))
     }
+
+    /// Takes a nested call up: false if there was none. One that came after the deadline is not for this thread,
+    /// which would be late for as long as it takes.
+    #[cold]
+    fn serve_nested(&self, late: bool) -> Result<bool> {
+        let id = self.slot.nested();
+        if !word::accept_nested(self.slot.word()) {
+            return Ok(false);
+        }
+        if late {
+            let link = Arc::clone(self.link);
+            pool::run(Box::new(move || {
+                if let Ok(slot) = link.await_slot(id) {
+                    slot.rung(&link);
+                }
+            }));
+            return Ok(true);
+        }
+        match self.link.await_slot(id) {
+            Ok(slot) => Ok(server::serve_here(self.link, &slot)),
+            Err(error) => {
+                // The request still stands in this call's slot, which nobody can use any longer.
+                self.link.hang_up();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The peer wrote to a word what nobody writes there: ends the link.
+#[cold]
+pub(crate) fn broken(link: &Link) -> Error {
+    link.hang_up();
+    Error::Protocol("the word of a call says what it cannot say".into())
 }
 
 #[inline]
@@ -505,3 +513,7 @@ pub(crate) fn discard_reply(link: &Arc<Link>, id: u32, slot: &Slot, arrived: boo
     }
     drop(Arrived::new(link, entries, Default::default()));
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "client_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! The `shm` engine: calls between processes through shared memory, in user space.
 //!
-//! Read in this order: `word.rs` is the hand-off protocol, `slot.rs` the memory it governs,
+//! Read in this order: `word.rs` is the hand-off protocol, `wait.rs` how both sides sleep at it, `slot.rs` the memory it governs,
 //! `client.rs` and `server.rs` the two sides of a call; `follow.rs` decides how to wait.
 //! Oneway calls go another way: `ring.rs`, `bell.rs` and `backlog.rs`, and `oneway.rs` with both ends. Off the
 //! fast path, `core.rs` connects processes and reads their control messages (`wire.rs`,
@@ -49,7 +49,9 @@ mod serving;
 mod slot;
 #[cfg(not(loom))]
 mod socket;
+mod spurious;
 pub(crate) mod sync;
+mod wait;
 #[cfg(not(loom))]
 pub(crate) mod wire;
 mod word;

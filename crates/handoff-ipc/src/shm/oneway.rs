@@ -24,6 +24,7 @@ use super::patience::{Crowded, Patience};
 use super::remote::RemoteNode;
 use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
 use super::slot::{Entry, MAX_OBJECTS};
+use super::spurious::SpuriousWakes;
 use super::sync;
 use super::wire::Message;
 use super::{client, place};
@@ -43,12 +44,6 @@ const MOST_GIVEN_BACK: usize = 1 << 16;
 const ALIKE: u32 = 8;
 /// How long a thread waits at a ring before it goes back to the pool.
 const LINGER: Duration = Duration::from_secs(2);
-
-/// A thread that has so many turns in a row at a ring without a record, none of which it slept in for at least
-/// [`SHORT_SLEEP`], is kept awake by a peer that writes to the bell.
-const MOST_IDLE_TURNS: u32 = 1000;
-/// See [`MOST_IDLE_TURNS`].
-const SHORT_SLEEP: Duration = Duration::from_micros(100);
 
 /// As long as this much is free, a call to an object that is being served may wait in the ring.
 const COMFORT: usize = DATA - DATA / 4;
@@ -170,8 +165,10 @@ struct Drained {
     known: u32,
     /// The sender's word once said what it may not say.
     broken: bool,
-    /// Turns in a row in which there was neither a record nor a sleep.
-    idle_turns: u32,
+    /// Turns without a record.
+    spurious: SpuriousWakes,
+    /// There were too many: the peer's writes to the bell keep the thread awake.
+    never_rests: bool,
     /// Where the last record's sender ran.
     cpu: u32,
     patience: Patience,
@@ -201,17 +198,12 @@ impl Drained {
     }
 
     /// A turn without a record is over.
-    fn note_idle(&mut self, slept: Duration) {
-        self.idle_turns = if slept < SHORT_SLEEP { self.idle_turns + 1 } else { 0 };
-    }
-
-    /// Whether the peer's writes to the bell alone keep the thread awake.
-    fn never_rests(&self) -> bool {
-        self.idle_turns >= MOST_IDLE_TURNS
+    fn note_idle(&mut self) {
+        self.never_rests |= self.spurious.too_many();
     }
 
     fn note(&mut self, record: &Record) {
-        self.idle_turns = 0;
+        self.spurious.found();
         self.cpu = record.cpu;
         self.alike = if record.node == self.node { self.alike.saturating_add(1) } else { 0 };
         self.node = record.node;
@@ -353,7 +345,7 @@ impl Receiver {
                 to_run.extend(more);
                 outcome = then;
             }
-            if outcome.is_err() || drained.never_rests() {
+            if outcome.is_err() || drained.never_rests {
                 // Whoever writes nonsense into its own ring has broken the protocol. What it sent
                 // before is served: other senders' calls wait in the same queues.
                 drop(drained);
@@ -381,31 +373,29 @@ impl Receiver {
             }
             // The bell may say what this side never wrote, or a sender rang: look again.
             if self.look(&mut drained, &mut bound) || !bell::may_sleep(bell) {
-                drained.note_idle(Duration::ZERO);
+                drained.note_idle();
                 continue;
             }
             // Whoever hands work to the pool either sees this thread wait, or this thread sees the work.
             self.waiting.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
             let empty = !drained.has_more(&self.ring);
-            let mut slept = Duration::ZERO;
             let idle = empty && !self.dead.load(Ordering::Acquire) && !pool::has_pending();
             if idle {
                 if !stood_back && drained.cpu == u32::from(current_cpu()) {
                     stood_back = true;
                     stand_back(worker);
                 }
-                let begin = Instant::now();
+                let slept = Instant::now();
                 sync::wait(bell, bell::ASLEEP, Some(LINGER));
-                slept = begin.elapsed();
                 let here = current_cpu();
                 let beside = drained.cpu == u32::from(here);
-                if drained.crowded.woken(beside, slept) {
+                if drained.crowded.woken(beside, slept.elapsed()) {
                     place::leave(here);
                 }
             }
             self.waiting.store(false, Ordering::Relaxed);
-            drained.note_idle(slept);
+            drained.note_idle();
             if !bell::was_woken(bell) && empty {
                 bell::leave(bell);
                 if !drained.has_more(&self.ring) {

@@ -63,14 +63,11 @@ fn what_was_wrong_once_stays_wrong() {
 #[test]
 fn a_bell_that_never_rests_is_found_out() {
     let mut drained = Drained::default();
-    let turns = |drained: &mut Drained, count, slept| (0..count).for_each(|_| drained.note_idle(slept));
-    for sleep in [SHORT_SLEEP, LINGER] {
-        turns(&mut drained, MOST_IDLE_TURNS - 1, Duration::ZERO);
-        assert!(!drained.never_rests());
-        turns(&mut drained, 1, sleep);
+    for _ in 0..10_000_000 {
+        drained.note_idle();
+        if drained.never_rests {
+            return;
+        }
     }
-    turns(&mut drained, MOST_IDLE_TURNS - 1, SHORT_SLEEP / 2);
-    drained.note(&Record::filler(32));
-    turns(&mut drained, MOST_IDLE_TURNS, SHORT_SLEEP / 2);
-    assert!(drained.never_rests());
+    panic!("a thread that never sleeps");
 }

@@ -221,13 +221,12 @@ impl Outgoing {
         let before = lock(&self.link.outstanding.calls).by_slot.insert(shared.id(), Fate::Awaited(waker));
         drop(before);
         let Ok(mut claimed) = shared.claim() else { return Poll::Ready(Err(Error::Dead)) };
-        match word::poll_reply(claimed.parts().0.word()) {
+        match word::poll_away(claimed.parts().0.word()) {
             Reply::Pending => Poll::Pending,
             Reply::Ready => Poll::Ready(Ok(())),
-            Reply::Dead => Poll::Ready(Err(Error::Dead)),
-            Reply::Nested => Poll::Ready(Err(Error::Protocol(
-                "the peer wants a nested call of a task, which has no thread to serve it".into(),
-            ))),
+            Reply::Dead if shared.is_dead() => Poll::Ready(Err(Error::Dead)),
+            // Among them a nested call, for which a task has no thread.
+            Reply::Nested | Reply::Broken | Reply::Dead => Poll::Ready(Err(client::broken(&self.link))),
         }
     }
 
@@ -236,7 +235,7 @@ impl Outgoing {
         let shared = self.shared()?;
         let answered = {
             let mut claimed = shared.claim()?;
-            word::poll_reply(claimed.parts().0.word()) == Reply::Ready
+            word::poll_away(claimed.parts().0.word()) == Reply::Ready
         };
         // Given up where `self` is dropped.
         if answered { Ok(()) } else { Err(Error::DeadlineExpired(wait)) }

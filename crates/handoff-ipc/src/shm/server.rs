@@ -15,17 +15,18 @@ use super::place::{self, Place};
 use super::serving;
 use super::slot::{Area, Entry, Header, Meta, NO_CPU, STAGE, Slot};
 use super::sync;
+use super::wait::{self, RequestWait};
 use super::wire::Message;
 use super::word::{self, Owed, Request};
 use crate::claim::Claim;
 use crate::engine::EngineKind;
 use crate::local::LocalNode;
 use crate::locked::lock;
-use crate::object::{Binder, Call};
+use crate::object::{Binder, Call, Reference};
 use crate::parcel::{Object, Reader, SharedBytes};
 use crate::pool::{self, Recall, Worker};
 use crate::stats::Tally;
-use crate::{Error, Result, dispatch};
+use crate::{Domain, Error, Result, dispatch};
 
 /// Requests up to this size are copied out, so that the reply can use the same cache lines.
 const COPY: usize = 1024;
@@ -179,7 +180,13 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
         let next = match word::poll_request(slot.slot.word()) {
             Request::Ready if !slot.is_dead() => slot.round(link, worker, &mut known),
             Request::Pending if !slot.is_dead() => slot.leave(),
-            _ => break,
+            _ => {
+                if !slot.is_dead() {
+                    // No caller writes that.
+                    link.hang_up();
+                }
+                break;
+            }
         };
         if matches!(next, Next::Left) {
             break;
@@ -240,7 +247,7 @@ impl ServerSlot {
             known.place.home();
             self.finish(link, true, true);
         }
-        self.sleep()
+        self.sleep(link)
     }
 
     /// Hands the reply over.
@@ -268,27 +275,27 @@ impl ServerSlot {
         follow::spin(SPIN_LIMIT, yields, came).is_some()
     }
 
-    fn sleep(&self) -> Next {
+    fn sleep(&self, link: &Link) -> Next {
         // Exchanged, not stored: whoever hands work to the pool either sees this thread wait, or
         // this thread sees the work.
         self.waiting.swap(true, Ordering::SeqCst);
         let end = Instant::now() + LINGER;
-        let next = loop {
-            if word::poll_request(self.slot.word()) != Request::Pending {
-                break Next::Serve;
-            }
+        let left = || {
             let left = end.saturating_duration_since(Instant::now());
-            // Said first, then looked whether it is wanted elsewhere: whoever recalls it takes that back.
-            let asleep = word::server_may_sleep(self.slot.word());
-            let wanted = self.recalled.load(Ordering::SeqCst) || pool::has_pending();
-            if wanted || self.is_dead() || left.is_zero() {
-                if left.is_zero() {
-                    self.keep(Vec::new());
-                }
-                break self.leave();
+            (!left.is_zero()).then_some(left)
+        };
+        let wanted = || self.recalled.load(Ordering::SeqCst) || pool::has_pending() || self.is_dead();
+        let next = match wait::for_request(self.slot.word(), wanted, left) {
+            RequestWait::Found => Next::Serve,
+            RequestWait::Wanted => self.leave(),
+            RequestWait::Idle => {
+                self.keep(Vec::new());
+                self.leave()
             }
-            if let Some(value) = asleep {
-                sync::wait(self.slot.word(), value, Some(left));
+            RequestWait::Broken => {
+                link.hang_up();
+                // The slot is not served again: its presence stays.
+                Next::Left
             }
         };
         self.waiting.store(false, Ordering::Relaxed);
@@ -323,6 +330,11 @@ impl ServerSlot {
         // SAFETY: it is this side's turn, and `presence` lets one thread in. A small request is
         // copied out before anything is written; a large one lies in the other area.
         let mut reply = unsafe { self.slot.writer(area, &mut stage) };
+        if node.is_err() && header.meta.has(Meta::OBJECTS) {
+            // Nobody reads them, and the next request must not find them.
+            drop(self.arrived(link));
+        }
+        let called = node.as_ref().ok().copied();
         let outcome = node.and_then(|node| {
             let data = self
                 .slot
@@ -346,7 +358,8 @@ impl ServerSlot {
             if !reply.has_objects() {
                 return Ok(flags);
             }
-            Ok(flags | self.send_objects(link, area, reply.take_objects())?)
+            let domain = called.and_then(|node| node.domain());
+            Ok(flags | self.send_objects(link, area, domain, reply.take_objects())?)
         });
         reply.unstage();
         match outcome {
@@ -355,11 +368,24 @@ impl ServerSlot {
         }
     }
 
-    /// Puts a reply's objects beside it; gives the flag that tells of them.
+    /// Puts a reply's objects beside it; gives the flag that tells of them. `domain` is that of the service.
     #[cold]
-    fn send_objects(&self, link: &Arc<Link>, area: Area, objects: Vec<(u32, Object)>) -> Result<u32> {
+    fn send_objects(
+        &self,
+        link: &Arc<Link>,
+        area: Area,
+        domain: Option<Domain>,
+        objects: Vec<(u32, Object)>,
+    ) -> Result<u32> {
         if objects.is_empty() {
             return Ok(0);
+        }
+        if let Some(domain) = domain {
+            for (_, object) in &objects {
+                if let Object::Binder(Binder(Reference::Local(node))) = object {
+                    node.adopt(domain);
+                }
+            }
         }
         let returned = objects::of_receiver(link, &objects);
         if !returned.is_empty() {
@@ -421,21 +447,28 @@ impl ServerSlot {
     }
 }
 
-/// Serves a nested call on the thread that waits for the outer one.
-pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) {
+/// Serves a nested call on the thread that waits for the outer one. False if there was none.
+pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) -> bool {
     if slot.presence.compare_exchange(AWAY, THERE, Ordering::AcqRel, Ordering::Acquire).is_err() {
         // It was rung as well, and a thread of the pool has it.
-        return;
+        return false;
     }
-    if word::poll_request(slot.slot.word()) == Request::Ready {
+    let served = word::poll_request(slot.slot.word()) == Request::Ready;
+    if served {
         let header = slot.slot.read_request();
-        let node = link.exported(header.node);
-        slot.answer(link, &header, node.as_ref().ok_or(Error::UnknownObject(header.node)));
+        match serving::deeper() {
+            Ok(_deeper) => {
+                let node = link.exported(header.node);
+                slot.answer(link, &header, node.as_ref().ok_or(Error::UnknownObject(header.node)));
+            }
+            Err(error) => slot.answer(link, &header, Err(error)),
+        }
         slot.finish(link, false, false);
     }
     if slot.presence.swap(AWAY, Ordering::AcqRel) == RUNG {
         slot.rung(link);
     }
+    served
 }
 
 impl Known {

@@ -9,7 +9,7 @@ use super::{AWAY, RUNG, ServerSlot};
 use crate::asynchronous::Reply;
 use crate::local::LocalNode;
 use crate::parcel::Reader;
-use crate::{Error, Result, dispatch};
+use crate::{Domain, Error, Result, dispatch};
 
 /// If a request for a service that is served by tasks stands in the slot: begins one. On the poller's
 /// thread, which must not wait; the task reads the arguments.
@@ -26,7 +26,8 @@ pub(super) fn take_over(slot: &Arc<ServerSlot>, link: &Arc<Link>) -> bool {
 
 /// Serves the request in the slot by a task. Whoever calls this has the slot's presence, and gives it up.
 pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNode>) {
-    let turn = Turn { slot: Arc::clone(slot), link: Arc::clone(link), answered: false };
+    let domain = node.domain();
+    let turn = Turn { slot: Arc::clone(slot), link: Arc::clone(link), domain, answered: false };
     let Some(asynchronous) = node.asynchronous() else { return };
     let (node, runtime) = (Arc::clone(node), asynchronous.runtime().clone());
     // A runtime that has shut down drops the task, which answers all the same.
@@ -43,6 +44,7 @@ pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNo
 struct Turn {
     slot: Arc<ServerSlot>,
     link: Arc<Link>,
+    domain: Option<Domain>,
     answered: bool,
 }
 
@@ -85,8 +87,8 @@ impl Turn {
         let mut reply = unsafe { slot.writer(Area::A, &mut stage) };
         let outcome = dispatch::write_outcome(outcome, &mut reply);
         let len = reply.len() as u32;
-        let outcome =
-            outcome.and_then(|()| self.slot.send_objects(&self.link, Area::A, reply.take_objects()));
+        let outcome = outcome
+            .and_then(|()| self.slot.send_objects(&self.link, Area::A, self.domain, reply.take_objects()));
         reply.unstage();
         match outcome {
             Ok(flags) => slot.write_reply(0, len, Meta(flags | slot.lead(Area::A, &reply))),

@@ -20,24 +20,31 @@ use super::sync::{AtomicU32, Ordering};
 
 const PHASE: u32 = 0x0f;
 /// The reply is in the slot, or nothing was ever asked: the caller may post.
-const FREE: u32 = 0;
+pub(super) const FREE: u32 = 0;
 /// A request is in the slot.
-const REQUEST: u32 = 1;
+pub(super) const REQUEST: u32 = 1;
 /// The serving thread wants the waiting caller to serve another slot.
-const NESTED: u32 = 2;
+pub(super) const NESTED: u32 = 2;
 /// The caller went away before the reply came.
-const ABANDONED: u32 = 3;
+pub(super) const ABANDONED: u32 = 3;
 /// The peer's process is gone.
-const DEAD: u32 = 4;
+pub(super) const DEAD: u32 = 4;
 
 /// A thread of the server looks at this slot.
-const ATTENDED: u32 = 0x10;
+pub(super) const ATTENDED: u32 = 0x10;
 /// It sleeps.
-const SERVER_SLEEPS: u32 = 0x20;
+pub(super) const SERVER_SLEEPS: u32 = 0x20;
 /// The caller sleeps.
-const CALLER_SLEEPS: u32 = 0x40;
+pub(super) const CALLER_SLEEPS: u32 = 0x40;
 /// No thread waits for the reply: the caller's process is told at its control socket.
-const CALLER_AWAY: u32 = 0x80;
+pub(super) const CALLER_AWAY: u32 = 0x80;
+
+/// All that a word may say: anything else ends the link.
+const ASLEEP_FOR_REPLY: u32 = REQUEST | CALLER_SLEEPS;
+const REQUEST_AWAY: u32 = REQUEST | CALLER_AWAY;
+const ABANDONED_AWAY: u32 = ABANDONED | CALLER_AWAY;
+const AWAKE_FOR_REQUEST: u32 = FREE | ATTENDED;
+const ASLEEP_FOR_REQUEST: u32 = FREE | ATTENDED | SERVER_SLEEPS;
 
 /// What a server that replied owes its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +79,8 @@ pub(crate) enum Reply {
     Nested,
     /// The server's process is gone.
     Dead,
+    /// A value that no caller finds.
+    Broken,
 }
 
 /// What the server finds in the word.
@@ -81,8 +90,10 @@ pub(crate) enum Request {
     Pending,
     /// A request.
     Ready,
-    /// The caller's process is gone, or broke the protocol.
+    /// The caller's process is gone.
     Dead,
+    /// A value that no server finds.
+    Broken,
 }
 
 /// Hands a request over. With `sleeps` the caller is about to sleep, which saves it an exchange.
@@ -113,12 +124,30 @@ fn post(word: &AtomicU32, caller: u32) -> Posted {
 /// Looks for the reply.
 #[inline]
 pub(crate) fn poll_reply(word: &AtomicU32) -> Reply {
-    match word.load(Ordering::Acquire) & PHASE {
-        REQUEST => Reply::Pending,
-        FREE => Reply::Ready,
+    match word.load(Ordering::Acquire) {
+        REQUEST | ASLEEP_FOR_REPLY => Reply::Pending,
+        other => reply(other),
+    }
+}
+
+/// Looks for the reply to a request of [`post_away`].
+#[cfg(any(feature = "tokio", test))]
+pub(crate) fn poll_away(word: &AtomicU32) -> Reply {
+    match word.load(Ordering::Acquire) {
+        REQUEST_AWAY => Reply::Pending,
+        other => reply(other),
+    }
+}
+
+/// What a caller finds that is not its request.
+#[inline]
+fn reply(word: u32) -> Reply {
+    match word {
+        FREE | AWAKE_FOR_REQUEST | ASLEEP_FOR_REQUEST => Reply::Ready,
         NESTED => Reply::Nested,
-        // ABANDONED is written by the caller alone: whoever reads it here was lied to.
-        _ => Reply::Dead,
+        DEAD => Reply::Dead,
+        // Among them ABANDONED, which the caller alone writes.
+        _ => Reply::Broken,
     }
 }
 
@@ -126,9 +155,8 @@ pub(crate) fn poll_reply(word: &AtomicU32) -> Reply {
 /// there is something to look at.
 #[inline]
 pub(crate) fn caller_may_sleep(word: &AtomicU32) -> Option<u32> {
-    const ASLEEP: u32 = REQUEST | CALLER_SLEEPS;
-    match word.compare_exchange(REQUEST, ASLEEP, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) | Err(ASLEEP) => Some(ASLEEP),
+    match word.compare_exchange(REQUEST, ASLEEP_FOR_REPLY, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) | Err(ASLEEP_FOR_REPLY) => Some(ASLEEP_FOR_REPLY),
         Err(_) => None,
     }
 }
@@ -149,7 +177,7 @@ pub(crate) fn abandon(word: &AtomicU32) -> Reply {
     }
     match poll_reply(word) {
         // The word flickers: only a peer that breaks the protocol writes it back and forth.
-        Reply::Pending => Reply::Dead,
+        Reply::Pending => Reply::Broken,
         other => other,
     }
 }
@@ -158,14 +186,9 @@ pub(crate) fn abandon(word: &AtomicU32) -> Reply {
 /// with it. As [`abandon`] otherwise.
 #[cfg(any(feature = "tokio", test))]
 pub(crate) fn abandon_away(word: &AtomicU32) -> Reply {
-    const ABANDONED_AWAY: u32 = ABANDONED | CALLER_AWAY;
-    match word.compare_exchange(REQUEST | CALLER_AWAY, ABANDONED_AWAY, Ordering::AcqRel, Ordering::Acquire) {
+    match word.compare_exchange(REQUEST_AWAY, ABANDONED_AWAY, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Reply::Pending,
-        Err(_) => match poll_reply(word) {
-            // A request that is not as it was posted: the peer wrote to the word.
-            Reply::Pending => Reply::Dead,
-            other => other,
-        },
+        Err(other) => reply(other),
     }
 }
 
@@ -196,23 +219,28 @@ pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> Owed {
 /// Looks for a request.
 #[inline]
 pub(crate) fn poll_request(word: &AtomicU32) -> Request {
-    match word.load(Ordering::Acquire) & PHASE {
-        FREE => Request::Pending,
-        REQUEST => Request::Ready,
+    request(word.load(Ordering::Acquire))
+}
+
+#[inline]
+fn request(word: u32) -> Request {
+    match word {
+        REQUEST | ASLEEP_FOR_REPLY | REQUEST_AWAY => Request::Ready,
+        FREE | AWAKE_FOR_REQUEST | ASLEEP_FOR_REQUEST => Request::Pending,
         // Given up before this thread saw it: it is served all the same, the reply is dropped.
-        ABANDONED => Request::Ready,
-        _ => Request::Dead,
+        ABANDONED | ABANDONED_AWAY => Request::Ready,
+        DEAD => Request::Dead,
+        _ => Request::Broken,
     }
 }
 
-/// Says that the serving thread is about to sleep. `Some(value)`: sleep while the word holds it.
+/// Says that the serving thread is about to sleep. `Ok(value)`: sleep while the word holds it. `Err`: what it
+/// says instead; `Pending` only if the peer wrote that nobody attends.
 #[inline]
-pub(crate) fn server_may_sleep(word: &AtomicU32) -> Option<u32> {
-    const AWAKE: u32 = FREE | ATTENDED;
-    const ASLEEP: u32 = AWAKE | SERVER_SLEEPS;
-    match word.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) | Err(ASLEEP) => Some(ASLEEP),
-        Err(_) => None,
+pub(crate) fn server_may_sleep(word: &AtomicU32) -> Result<u32, Request> {
+    match word.compare_exchange(AWAKE_FOR_REQUEST, ASLEEP_FOR_REQUEST, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) | Err(ASLEEP_FOR_REQUEST) => Ok(ASLEEP_FOR_REQUEST),
+        Err(other) => Err(request(other)),
     }
 }
 
@@ -286,8 +314,10 @@ mod tests {
         assert_eq!(post_away(&word), Posted::Ring);
         assert_eq!(poll_request(&word), Request::Ready);
         assert_eq!(nest(&word), None, "nobody there could serve a nested call");
+        assert_eq!(poll_away(&word), Reply::Pending);
+        assert_eq!(poll_reply(&word), Reply::Broken, "no thread waits so");
         assert_eq!(post_reply(&word, true, true), Owed::Tell);
-        assert_eq!(poll_reply(&word), Reply::Ready);
+        assert_eq!(poll_away(&word), Reply::Ready);
         assert_eq!(post_away(&word), Posted::Wake);
         // Given up, it is told as well: the slot is free only then.
         assert_eq!(abandon_away(&word), Reply::Pending);
@@ -353,20 +383,30 @@ mod tests {
         assert_eq!(poll_reply(&word), Reply::Dead);
         assert_eq!(poll_request(&word), Request::Dead);
         assert_eq!(caller_may_sleep(&word), None);
-        assert_eq!(server_may_sleep(&word), None);
+        assert_eq!(server_may_sleep(&word), Err(Request::Dead));
     }
 }
 
 /// Every interleaving of one caller and one server, with loom: `cargo xtask test` runs it with
-/// `RUSTFLAGS="--cfg loom"`. `detach` and `await` below are what `client.rs` and `server.rs` do.
+/// `RUSTFLAGS="--cfg loom"`. The loops are those of `wait.rs`, which `client.rs` and `server.rs` run.
 #[cfg(all(test, loom))]
 mod loom_model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU32 as Data;
     use loom::thread;
 
+    use std::time::Duration;
+
     use super::super::sync::{self, AtomicBool, Ordering};
+    use super::super::wait::{self, ReplyWait, RequestWait};
     use super::*;
+
+    /// Every schedule of so many preemptions.
+    fn bounded(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.check(check);
+    }
 
     struct Slot {
         word: AtomicU32,
@@ -391,20 +431,20 @@ mod loom_model {
             Posted::Wake => sync::wake(&slot.word),
             Posted::Ring => ring(slot),
         }
-        loop {
-            if slot.dead.load(Ordering::Acquire) {
-                return None;
-            }
-            match poll_reply(&slot.word) {
-                Reply::Ready => return Some(slot.payload.load(Ordering::Relaxed)),
-                Reply::Dead => return None,
-                Reply::Nested => unreachable!("nobody nests here"),
-                Reply::Pending => {}
-            }
-            if let Some(value) = caller_may_sleep(&slot.word) {
-                sync::wait(&slot.word, value, None);
-            }
+        match await_reply(slot, |_| unreachable!("nobody nests here")) {
+            ReplyWait::Ready => Some(slot.payload.load(Ordering::Relaxed)),
+            ReplyWait::Dead => None,
+            other => unreachable!("{other:?}"),
         }
+    }
+
+    /// Without a deadline.
+    fn await_reply(slot: &Slot, nested: impl FnMut(bool) -> bool) -> ReplyWait {
+        let mut nested = nested;
+        let dead = || slot.dead.load(Ordering::Acquire);
+        let nested = |late| Ok::<_, std::convert::Infallible>(nested(late));
+        let Ok(found) = wait::for_reply(&slot.word, dead, || Some(Duration::ZERO), nested);
+        found
     }
 
     fn ring(slot: &Slot) {
@@ -419,11 +459,8 @@ mod loom_model {
     }
 
     fn await_request(slot: &Slot) {
-        while poll_request(&slot.word) == Request::Pending {
-            if let Some(value) = server_may_sleep(&slot.word) {
-                sync::wait(&slot.word, value, None);
-            }
-        }
+        let found = wait::for_request(&slot.word, || false, || Some(Duration::ZERO));
+        assert_eq!(found, RequestWait::Found);
     }
 
     fn reply(slot: &Slot, attend: bool, sleeps: bool) {
@@ -467,7 +504,8 @@ mod loom_model {
 
     #[test]
     fn a_thread_that_leaves_is_rung_back() {
-        loom::model(|| {
+        // Without a bound this one takes minutes.
+        bounded(5, || {
             let slot = slot();
             let server = {
                 let slot = Arc::clone(&slot);
@@ -486,7 +524,7 @@ mod loom_model {
         });
     }
 
-    /// What `ServerSlot::sleep` and `recall` do.
+    /// What `recall` does.
     #[test]
     fn no_recall_is_lost_when_it_comes_while_the_thread_falls_asleep() {
         loom::model(|| {
@@ -496,16 +534,10 @@ mod loom_model {
                 let slot = Arc::clone(&slot);
                 thread::spawn(move || {
                     post_reply(&slot.word, true, false);
-                    loop {
-                        let asleep = server_may_sleep(&slot.word);
-                        // Here for `recalled`.
-                        if slot.dead.load(Ordering::Relaxed) {
-                            break;
-                        }
-                        if let Some(value) = asleep {
-                            sync::wait(&slot.word, value, None);
-                        }
-                    }
+                    // Here for `recalled`.
+                    let recalled = || slot.dead.load(Ordering::Relaxed);
+                    let found = wait::for_request(&slot.word, recalled, || Some(Duration::ZERO));
+                    assert_eq!(found, RequestWait::Wanted);
                     assert!(detach(&slot.word));
                 })
             };
@@ -594,24 +626,81 @@ mod loom_model {
                     reply(&slot, false, false);
                 })
             };
-            loop {
-                match poll_reply(&slot.word) {
-                    Reply::Ready => break,
-                    Reply::Nested => {
-                        assert_eq!(slot.payload.load(Ordering::Relaxed), 7);
-                        assert!(accept_nested(&slot.word));
-                        ring(&slot);
-                    }
-                    Reply::Pending => {
-                        if let Some(value) = caller_may_sleep(&slot.word) {
-                            sync::wait(&slot.word, value, None);
-                        }
-                    }
-                    Reply::Dead => unreachable!("nobody died"),
-                }
-            }
+            let nested = |late: bool| {
+                assert!(!late);
+                assert_eq!(slot.payload.load(Ordering::Relaxed), 7);
+                assert!(accept_nested(&slot.word));
+                ring(&slot);
+                true
+            };
+            assert_eq!(await_reply(&slot, nested), ReplyWait::Ready);
             assert_eq!(slot.payload.load(Ordering::Relaxed), 107);
             server.join().unwrap();
         });
+    }
+
+    /// A peer that writes anything, and then dies: the honest side's wait ends.
+    fn hostile(words: &'static [u32], honest: fn(&Slot)) {
+        // What a peer writes does not depend on what it sees.
+        bounded(2, move || {
+            let slot = slot();
+            let peer = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || {
+                    for word in words {
+                        // Exchanged: loom orders plain stores less than the kernel's look at the word does.
+                        slot.word.swap(*word, Ordering::AcqRel);
+                        sync::wake(&slot.word);
+                    }
+                    // What the burial does.
+                    slot.dead.store(true, Ordering::Release);
+                    kill(&slot.word);
+                    sync::wake(&slot.word);
+                })
+            };
+            honest(&slot);
+            peer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_caller_of_a_hostile_server_comes_back() {
+        let caller = |slot: &Slot| {
+            post_request(&slot.word, false);
+            await_reply(slot, |_| accept_nested(&slot.word));
+        };
+        for words in [&[NESTED, REQUEST][..], &[REQUEST | CALLER_SLEEPS, NESTED], &[ATTENDED, u32::MAX]] {
+            hostile(words, caller);
+        }
+    }
+
+    #[test]
+    fn a_caller_that_gives_up_comes_back_from_a_hostile_server() {
+        let caller = |slot: &Slot| {
+            post_request(&slot.word, true);
+            let dead = || slot.dead.load(Ordering::Acquire);
+            let nested = |late: bool| {
+                assert!(late);
+                Ok::<_, std::convert::Infallible>(accept_nested(&slot.word))
+            };
+            let Ok(_) = wait::for_reply(&slot.word, dead, || None, nested);
+        };
+        for words in [&[NESTED, REQUEST][..], &[REQUEST, ABANDONED]] {
+            hostile(words, caller);
+        }
+    }
+
+    #[test]
+    fn a_server_of_a_hostile_caller_comes_back() {
+        let server = |slot: &Slot| {
+            post_reply(&slot.word, true, false);
+            let dead = || slot.dead.load(Ordering::Relaxed);
+            wait::for_request(&slot.word, dead, || Some(Duration::ZERO));
+            detach(&slot.word);
+        };
+        let asleep = &[ATTENDED | SERVER_SLEEPS, ATTENDED];
+        for words in [&[FREE, ATTENDED][..], asleep, &[REQUEST, FREE | SERVER_SLEEPS]] {
+            hostile(words, server);
+        }
     }
 }

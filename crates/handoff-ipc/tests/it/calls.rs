@@ -3,14 +3,15 @@
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::common::*;
 use handoff_ipc::engine::Engine;
+use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, CallOptions, Error, SharedMemory};
+use handoff_ipc::{Binder, Call, CallOptions, Code, Error, Result, Service, SharedMemory};
 
 #[test]
 #[ignore = "a process of another test"]
@@ -121,8 +122,61 @@ fn nested_calls_run_on_the_waiting_thread() {
     }
     // Deeper than the pool has threads: only the waiting ones can have served it.
     w.engine.set_max_threads(1);
-    assert_eq!(call_back(&w.root, &me, 40).unwrap(), 40);
+    assert_eq!(call_back(&w.root, &me, 30).unwrap(), 30);
     w.engine.set_max_threads(16);
+}
+
+/// Calls back as `Everything` does; says whether the first call to it went too deep.
+struct CallsBack {
+    began: AtomicBool,
+    too_deep: Mutex<mpsc::Sender<bool>>,
+}
+
+impl Service for CallsBack {
+    fn descriptor(&self) -> &str {
+        "test.ICallsBack"
+    }
+
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        _: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        let (back, left): (Binder, i32) = (data.read()?, data.read()?);
+        let first = !self.began.swap(true, Ordering::SeqCst);
+        let depth = call_back(&back, &Binder::new(Everything::default()), left - 1);
+        if first {
+            let too_deep = matches!(depth, Err(Error::TooDeep));
+            self.too_deep.lock().unwrap().send(too_deep).unwrap();
+        }
+        reply.write(&depth?)
+    }
+}
+
+#[test]
+fn nested_calls_have_a_depth_on_both_sides() {
+    if on_driver() {
+        return;
+    }
+    let w = world();
+    let me = Binder::new(Everything::default());
+    // This process is the first whose thread has served too many.
+    for depth in [34, 60, 10_000] {
+        let error = call_back(&w.root, &me, depth).unwrap_err();
+        assert!(matches!(error, Error::TooDeep), "{depth}: {error}");
+        assert_eq!(call_back(&w.root, &me, 10).unwrap(), 10, "the next call is served");
+    }
+    // A oneway call has a thread of the other process call first: that one is the first.
+    for (depth, refused) in [(10, false), (10_000, true)] {
+        let (send, too_deep) = mpsc::channel();
+        let me = Binder::new(CallsBack { began: AtomicBool::new(false), too_deep: Mutex::new(send) });
+        let write = |to: &mut Writer<'_>| to.write(&me).and_then(|()| to.write(&depth));
+        w.root.oneway(CALL_BACK, write).unwrap();
+        assert_eq!(too_deep.recv_timeout(Duration::from_secs(60)).unwrap(), refused);
+    }
+    assert_eq!(call_back(&w.root, &me, 10).unwrap(), 10);
 }
 
 #[test]

@@ -161,6 +161,9 @@ fn the_domain_says_what_callers_lend() {
         let ordinary = if Priority::other(0).more_urgent_than(own) { Priority::other(0) } else { own };
         let realtime = if domain == Domain::Hardware { Priority::fifo(5) } else { ordinary };
         assert_eq!(served_for(&found, Priority::fifo(5)), realtime.to_string(), "{domain}");
+        let session: Binder = found.call(SELF, |_| Ok(()), |r| r.read()).unwrap();
+        let lent = served_for(&session, Priority::fifo(5));
+        assert_eq!(lent, realtime.to_string(), "what a service of {domain} gives away lives there");
         let nice = Priority::other((own.nice - 7).max(-20));
         assert_eq!(served_for(&found, nice), nice.to_string(), "{domain}: every domain lends the nice value");
     }

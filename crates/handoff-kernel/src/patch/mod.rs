@@ -24,6 +24,7 @@ mod path;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod transfer;
 
 pub use diff::parse;
 pub use load::{Input, InputError, load};
@@ -43,11 +44,13 @@ pub struct Limits {
     /// Leading components that are removed from the paths of a diff without `diff --git` (`-p` of
     /// `patch`); a git diff always loses its `a/` and `b/`.
     pub strip: usize,
+    /// A file's part that cannot be read is left out and named in [`Patch::refused`], and the others are read.
+    pub keep_going: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes: 64 << 20, line_bytes: 64 << 10, hunk_lines: 1_000_000, strip: 1 }
+        Self { bytes: 64 << 20, line_bytes: 64 << 10, hunk_lines: 1_000_000, strip: 1, keep_going: false }
     }
 }
 
@@ -88,6 +91,20 @@ pub struct Patch {
     pub message: String,
     /// What happens to each file.
     pub files: Vec<FilePatch>,
+    /// The files whose part cannot be ported as text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
+}
+
+/// A file's part of a patch that was left out, and why.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct Refusal {
+    /// Line of the input at which reading it was given up, from 1.
+    pub line: usize,
+    /// The file as the patch names it.
+    pub path: String,
+    /// What is wrong with it.
+    pub problem: String,
 }
 
 /// What a patch does to a file as a whole.

@@ -54,6 +54,13 @@ fn in_mounts(script: &str) -> [String; 6] {
     ["unshare", "--mount", "sh", "-c", &script, "sh"].map(str::to_owned)
 }
 
+/// The home that sshd gives to root.
+fn home() -> std::path::PathBuf {
+    let users = fs::read_to_string("/etc/passwd").expect("users");
+    let home = users.lines().find_map(|line| line.strip_prefix("root:")?.split(':').nth(4));
+    home.expect("root is one").into()
+}
+
 fn start(wrapper: &[String], settings: &str, sshd: &Path, folder: &Path) -> Sshd {
     let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
     Sshd::start_in(Place { wrapper: &wrapper, settings, ..Place::default() }, sshd, folder)
@@ -75,7 +82,8 @@ fn a_full_disk_is_said_leaves_nothing_behind_and_can_be_mended() {
     require!(require_tool("unshare"));
     let sshd = require!(require_file("/usr/sbin/sshd"));
     let folder = tempfile::tempdir().expect("a folder");
-    let small = in_mounts("mkdir -p /tmp/handoff && mount -t tmpfs -o size=256k none /tmp/handoff");
+    let there = home().join(".cache/handoff").display().to_string();
+    let small = in_mounts(&format!("mkdir -p {there} && mount -t tmpfs -o size=256k,mode=700 none {there}"));
     let sshd = start(&small, "", &sshd, folder.path());
     let mut session = open(&sshd).expect("opened");
     assert!(session.facts().free_kib.is_some_and(|free| free <= 256), "{:?}", session.facts());
@@ -88,10 +96,10 @@ fn a_full_disk_is_said_leaves_nothing_behind_and_can_be_mended() {
     assert!(matches!(error, TargetError::Step { .. }), "{error}");
     let error = error.to_string();
     assert!(error.contains("cannot take a program") && error.contains("No space left on device"), "{error}");
-    let (left, _) = run(&mut session, "ls /tmp/handoff; df -Pk /tmp/handoff | tail -n 1");
+    let (left, _) = run(&mut session, &format!("ls {there}; df -Pk {there} | tail -n 1"));
     assert_eq!(left.lines().count(), 1, "nothing is left there: {left}");
 
-    let (_, mended) = run(&mut session, "mount -o remount,size=8m /tmp/handoff");
+    let (_, mended) = run(&mut session, &format!("mount -o remount,size=8m {there}"));
     assert_eq!(mended.expect("it runs"), 0);
     let there = session.push(&large).expect("there is room");
     let done = session.run(&Command::new(there), &mut |_, _| {}).expect("it runs");

@@ -366,7 +366,7 @@ fn a_lab_that_is_killed_leaves_a_machine_behind_ssh_as_it_was() {
     child.kill().expect("killed");
     child.wait().expect("reaped");
     until("it is not put back there", &|| sysctl() == before);
-    let is_free = || Command::new("flock").args(["-n", "/tmp/handoff/lock", "true"]).status();
+    let is_free = || Command::new("flock").args(["-n", "/tmp/handoff", "true"]).status();
     until("the machine stays locked", &|| is_free().expect("flock runs").success());
 }
 

@@ -24,15 +24,19 @@ Examples:
   handoff kernel port v3.12..v3.13 --source linux --onto linux-3.4 --build-each build
   handoff kernel port fix.patch --onto . --confidence 0.8 --format json
 
+  b4 am -o - MESSAGE-ID | handoff kernel port - --onto linux-3.4
+
 Exit status:
-  0  every hunk has its place; read those that are fuzzy
+  0  every hunk stands in its place word for word, or did already
+  3  every hunk has a place, but something differs: read those that are fuzzy
   1  at least one is in conflict: its markers stand in the file, or it is in a .rej file; or a build failed";
 
 /// Bring patches to another tree: every hunk says where it went, or what it needs
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// A patch, a mailbox, a folder of patches, a quilt series file, or a range of commits.
+    /// A patch, a mail, a mailbox (also packed), a folder of patches, a quilt series file, a commit, a range of
+    /// commits, or `-` for standard input.
     #[arg(value_name = "SERIES")]
     series: String,
     /// The tree that is changed.
@@ -67,7 +71,7 @@ impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         ensure!((0.0..=1.0).contains(&self.confidence), "--confidence is a share from 0 to 1");
         let repository = self.source.as_deref().unwrap_or(Path::new("."));
-        let limits = Limits { strip: self.strip, ..Limits::default() };
+        let limits = Limits { strip: self.strip, keep_going: true, ..Limits::default() };
         let series = load(&Input::guess(&self.series, repository), &limits)?;
         let options = PortOptions {
             dry_run: self.dry_run,
@@ -81,7 +85,11 @@ impl Options {
             None => Ported::of(port(&series, &self.onto, &options)?, prerequisites),
         };
         output.result(&ported)?;
-        Ok(Verdict::of(ported.is_clean()))
+        Ok(match (ported.is_clean(), ported.report.is_doubtful()) {
+            (false, _) => Verdict::Fail,
+            (true, true) => Verdict::Doubt,
+            (true, false) => Verdict::Pass,
+        })
     }
 
     /// The series with the commits in front of it that it needs.
