@@ -197,4 +197,6 @@ pub struct EngineStats {
     pub oneway_spam: u64,
     /// Returns of the kernel's driver that this version does not know, and passed over.
     pub unknown_returns: u64,
+    /// What peers asked this process to hold for them beyond their share, and were refused.
+    pub refused: u64,
 }
