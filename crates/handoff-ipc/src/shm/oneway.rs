@@ -286,8 +286,8 @@ impl Receiver {
 
     /// A thread is wanted.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
-        let (receiver, link) = (Arc::clone(self), Arc::clone(link));
-        pool::submit(None, Box::new(move |worker| receiver.attend(&link, worker)));
+        let (user, receiver, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, None, Box::new(move |worker| receiver.attend(&link, worker)));
     }
 
     /// Takes out what there is, waits a while for more, serves.

@@ -61,7 +61,7 @@ impl Link {
             self.exports_version.fetch_add(1, Ordering::AcqRel);
             // The service's own `drop` may do anything: never under a lock, nor on the poller's thread.
             if let Some(last) = gone.and_then(|export| Arc::into_inner(export.node)) {
-                pool::run(Box::new(move || drop(last)));
+                pool::run_for(self.peer.uid, Box::new(move || drop(last)));
             }
         }
     }

@@ -164,11 +164,11 @@ impl Link {
         self.exports_version.fetch_add(1, Ordering::AcqRel);
         let recipients = std::mem::take(&mut *lock(&self.recipients));
         for died in recipients.into_values() {
-            pool::run(died);
+            pool::run_for(self.peer.uid, died);
         }
         // Services that only this peer held: their `drop` is application code, not the poller's.
         if !exports.is_empty() {
-            pool::run(Box::new(move || drop(exports)));
+            pool::run_for(self.peer.uid, Box::new(move || drop(exports)));
         }
     }
 
