@@ -28,6 +28,7 @@ use super::spurious::SpuriousWakes;
 use super::sync;
 use super::wire::Message;
 use super::{client, place};
+use crate::disposal::PeerFd;
 use crate::engine::{EngineKind, OutCall, WriteFn};
 use crate::local::LocalNode;
 use crate::locked::lock;
@@ -37,7 +38,7 @@ use crate::pool::{self, Recall, Worker};
 use crate::{Error, Result, dispatch, stats};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.
-const INBOX: u32 = u32::MAX;
+pub(crate) const INBOX: u32 = u32::MAX;
 /// References given back that may wait for calls before them: more are a peer's attempt to fill memory.
 const MOST_GIVEN_BACK: usize = 1 << 16;
 /// So many calls to one object in a row let a thread expect the next to go there, too.
@@ -248,7 +249,7 @@ struct Taken {
     record: Record,
     payload: Vec<u8>,
     entries: Vec<Entry>,
-    fds: VecDeque<std::os::fd::OwnedFd>,
+    fds: VecDeque<PeerFd>,
 }
 
 impl Receiver {
@@ -316,8 +317,8 @@ impl Receiver {
 
     /// A thread is wanted.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
-        let (receiver, link) = (Arc::clone(self), Arc::clone(link));
-        pool::submit(None, Box::new(move |worker| receiver.attend(&link, worker)));
+        let (user, receiver, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, None, Box::new(move |worker| receiver.attend(&link, worker)));
     }
 
     /// Takes out what there is, waits a while for more, serves.

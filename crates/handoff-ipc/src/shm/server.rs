@@ -110,8 +110,8 @@ impl ServerSlot {
             return;
         }
         let priority = self.wanted_priority(link);
-        let (slot, link) = (Arc::clone(self), Arc::clone(link));
-        pool::submit(priority, Box::new(move |worker| attend(&slot, &link, worker)));
+        let (user, slot, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, priority, Box::new(move |worker| attend(&slot, &link, worker)));
     }
 
     /// The caller is more urgent than the thread at the slot. On the poller's thread.
