@@ -11,10 +11,10 @@
 //! A call with up to 32 bytes each way so moves a single cache line to the server and back.
 #![allow(unsafe_code)]
 
-use super::region::Region;
-use super::sync::{AtomicU32, Ordering};
 use crate::Result;
 use crate::parcel::{SharedBytes, Spill, Writer};
+use crate::shm::region::Region;
+use crate::shm::sync::{AtomicU32, Ordering};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::follow::Follow;
 use super::gate::{Closed, Gate};
-use super::link::Link;
 use super::slot::Slot;
-use super::{client, sync, word};
+use super::{client, word};
+use crate::shm::link::Link;
+use crate::shm::sync;
 use crate::stats::Tally;
 use crate::{Error, Result};
 

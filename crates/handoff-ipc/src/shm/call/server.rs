@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use handoff_placement::Priority;
 
 use super::follow::{self, SPIN_LIMIT};
-use super::link::Link;
-use super::objects::{self, Arrived};
-use super::phases::{Point, pass};
-use super::place::{self, Place};
 use super::serving;
 use super::slot::{Area, Entry, Header, Meta, NO_CPU, STAGE, Slot};
-use super::sync;
 use super::wait::{self, RequestWait};
-use super::wire::Message;
 use super::word::{self, Owed, Request};
 use crate::claim::Claim;
 use crate::engine::EngineKind;
 use crate::local::LocalNode;
 use crate::locked::lock;
 use crate::object::{Binder, Call, Reference};
-use crate::parcel::{Object, Reader, SharedBytes};
+use crate::parcel::{Object, Reader, SharedBytes, Writer};
 use crate::pool::{self, Recall, Worker};
+use crate::shm::link::Link;
+use crate::shm::objects::{self, Arrived};
+use crate::shm::phases::{Point, pass};
+use crate::shm::place::{self, Place};
+use crate::shm::sync;
+use crate::shm::wire::Message;
 use crate::stats::Tally;
 use crate::{Domain, Error, Result, dispatch};
 
@@ -352,23 +352,38 @@ impl ServerSlot {
                 }
             })
         });
-        let flags = if small { 0 } else { Meta::AREA_B };
+        let domain = called.and_then(|node| node.domain());
+        self.put_reply(link, area, domain, reply, outcome);
+    }
+
+    /// Completes a reply, which the exchange of the word then hands over. `domain` is that of the service.
+    #[inline]
+    fn put_reply(
+        &self,
+        link: &Arc<Link>,
+        area: Area,
+        domain: Option<Domain>,
+        mut reply: Writer<'_>,
+        outcome: Result<()>,
+    ) {
         let len = reply.len() as u32;
         let outcome = outcome.and_then(|()| {
             if !reply.has_objects() {
-                return Ok(flags);
+                return Ok(0);
             }
-            let domain = called.and_then(|node| node.domain());
-            Ok(flags | self.send_objects(link, area, domain, reply.take_objects())?)
+            self.send_objects(link, area, domain, reply.take_objects())
         });
         reply.unstage();
         match outcome {
-            Ok(flags) => self.slot.write_reply(0, len, Meta(flags | self.slot.lead(area, &reply))),
+            Ok(flags) => {
+                let in_b = if area == Area::B { Meta::AREA_B } else { 0 };
+                self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.lead(area, &reply)));
+            }
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }
     }
 
-    /// Puts a reply's objects beside it; gives the flag that tells of them. `domain` is that of the service.
+    /// Puts a reply's objects beside it; gives the flag that tells of them.
     #[cold]
     fn send_objects(
         &self,
@@ -377,9 +392,6 @@ impl ServerSlot {
         domain: Option<Domain>,
         objects: Vec<(u32, Object)>,
     ) -> Result<u32> {
-        if objects.is_empty() {
-            return Ok(0);
-        }
         if let Some(domain) = domain {
             for (_, object) in &objects {
                 if let Object::Binder(Binder(Reference::Local(node))) = object {

@@ -1,9 +1,9 @@
 //! What a peer can write to the word of a call, and what the other side does about it.
 
-use super::super::pair::{Pair, await_that};
 use super::*;
 use crate::object::{Call, Code};
 use crate::parcel::Writer;
+use crate::shm::pair::{Pair, await_that};
 use crate::{CallOptions, Service};
 use std::sync::atomic::AtomicBool;
 
@@ -69,7 +69,7 @@ fn scribble_between_calls(value: u32) {
             word.store(value, Ordering::Release);
             sync::wake(word);
             // A thread that stays at the slot sees it; a while later there is none.
-            drop(pair.link().send(super::super::wire::Message::Call { slot: 0 }, Vec::new()));
+            drop(pair.link().send(crate::shm::wire::Message::Call { slot: 0 }, Vec::new()));
         }
         std::thread::sleep(Duration::from_millis(20));
         pair.link().is_dead()
