@@ -10,7 +10,7 @@ use handoff_placement::{Priority, Tid};
 use super::caller_slot::CallerSlot;
 use super::follow::{self, Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
 use super::request::Request;
-use super::slot::{Area, Meta, NO_CPU, Slot};
+use super::slot::{Area, LARGE_REPLY, Meta, NO_CPU, Slot};
 use super::wait::{self, ReplyWait};
 use super::word::{self, Posted, Reply};
 use super::{server, serving};
@@ -462,6 +462,7 @@ pub(crate) fn take_reply(
     let payload = slot
         .payload(area, meta, len)
         .ok_or_else(|| Error::Protocol(format!("a reply of {len} bytes, more than a slot holds")))?;
+    let _large = (area == Area::B && len >= LARGE_REPLY).then_some(LargeReply(slot));
     if !meta.has(Meta::OBJECTS) {
         return read(&mut Reader::new(payload));
     }
@@ -471,6 +472,15 @@ pub(crate) fn take_reply(
     let fds = link.take_fds(shared.id(), true, objects::fds_of(&entries))?;
     let mut arrived = Arrived::new(link, entries, fds);
     read(&mut Reader::with_objects(payload, &mut arrived))
+}
+
+/// A large reply that is being read: then its memory may go.
+struct LargeReply<'a>(&'a Slot);
+
+impl Drop for LargeReply<'_> {
+    fn drop(&mut self) {
+        self.0.set_reply_read(true);
+    }
 }
 
 /// Gives back what a reply brought that nobody will read. `arrived`: its descriptors are here already.

@@ -9,7 +9,7 @@ use handoff_placement::Priority;
 
 use super::follow::{self, SPIN_LIMIT};
 use super::serving;
-use super::slot::{Area, Entry, Header, Meta, NO_CPU, STAGE, Slot};
+use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE, Slot};
 use super::wait::{self, RequestWait};
 use super::word::{self, Owed, Request};
 use crate::claim::Claim;
@@ -55,6 +55,8 @@ pub(crate) struct ServerSlot {
     // the latest, or after a while.
     returned: std::sync::Mutex<Vec<Binder>>,
     has_returned: AtomicBool,
+    // A large reply was written, and its memory not given back since. Only the thread at the slot looks.
+    holds_large: AtomicBool,
     // Who attends, for a raise from outside.
     worker: std::sync::Mutex<Weak<Worker>>,
 }
@@ -88,6 +90,7 @@ impl ServerSlot {
             served: Tally::default(),
             returned: std::sync::Mutex::default(),
             has_returned: AtomicBool::new(false),
+            holds_large: AtomicBool::new(false),
             worker: std::sync::Mutex::default(),
         })
     }
@@ -290,6 +293,7 @@ impl ServerSlot {
             RequestWait::Wanted => self.leave(),
             RequestWait::Idle => {
                 self.keep(Vec::new());
+                self.free_large();
                 self.leave()
             }
             RequestWait::Broken => {
@@ -300,6 +304,16 @@ impl ServerSlot {
         };
         self.waiting.store(false, Ordering::Relaxed);
         next
+    }
+
+    /// Gives the memory of large replies back, once the caller has read the last one. It is this process that
+    /// the kernel charges for it, and a slot lives as long as the link.
+    #[cold]
+    fn free_large(&self) {
+        if self.holds_large.load(Ordering::Relaxed) && self.slot.is_reply_read() {
+            self.holds_large.store(false, Ordering::Relaxed);
+            self.slot.free_reply();
+        }
     }
 
     /// Leaves the slot, unless a request came first.
@@ -377,6 +391,10 @@ impl ServerSlot {
         match outcome {
             Ok(flags) => {
                 let in_b = if area == Area::B { Meta::AREA_B } else { 0 };
+                if area == Area::B && len >= LARGE_REPLY {
+                    self.slot.set_reply_read(false);
+                    self.holds_large.store(true, Ordering::Relaxed);
+                }
                 self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.lead(area, &reply)));
             }
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
