@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::follow::Follow;
 use super::gate::{Closed, Gate};
-use super::link::Link;
 use super::slot::Slot;
-use super::wire::Refusal;
-use super::{client, sync, word};
+use super::{client, word};
+use crate::shm::link::Link;
+use crate::shm::sync;
+use crate::shm::wire::Refusal;
 use crate::stats::Tally;
 use crate::{Error, Result};
 

@@ -13,10 +13,10 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use super::region::Region;
-use super::slot::{Entry, MAX_OBJECTS};
-use super::sync::{AtomicU32, Ordering};
 use crate::parcel::{SharedBytes, Writer};
+use crate::shm::call::slot::{Entry, MAX_OBJECTS};
+use crate::shm::region::Region;
+use crate::shm::sync::{AtomicU32, Ordering};
 use crate::{Error, Result};
 
 /// Bytes of the ring's data. Half of it is the largest oneway call.

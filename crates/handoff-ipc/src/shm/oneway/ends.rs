@@ -17,17 +17,8 @@ use handoff_placement::{Policy, Priority};
 
 use super::backlog::{Admitted, Backlog};
 use super::bell::{self, Rang};
-use super::follow::{self, SPIN_LIMIT};
-use super::link::Link;
-use super::objects::{self, Arrived};
 use super::patience::{Crowded, Patience};
-use super::remote::RemoteNode;
 use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
-use super::slot::{Entry, MAX_OBJECTS};
-use super::spurious::SpuriousWakes;
-use super::sync;
-use super::wire::Message;
-use super::{client, place};
 use crate::disposal::PeerFd;
 use crate::engine::{EngineKind, OutCall, WriteFn};
 use crate::local::LocalNode;
@@ -35,6 +26,16 @@ use crate::locked::lock;
 use crate::object::Call;
 use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::pool::{self, Recall, Worker};
+use crate::shm::call::client;
+use crate::shm::call::follow::{self, SPIN_LIMIT};
+use crate::shm::call::slot::{Entry, MAX_OBJECTS};
+use crate::shm::link::Link;
+use crate::shm::objects::{self, Arrived};
+use crate::shm::place;
+use crate::shm::remote::RemoteNode;
+use crate::shm::spurious::SpuriousWakes;
+use crate::shm::sync;
+use crate::shm::wire::Message;
 use crate::{Error, Result, dispatch, stats};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.
@@ -560,5 +561,5 @@ fn run_elsewhere((_, node): (u64, Arc<LocalNode>)) {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "oneway_tests.rs"]
+#[path = "ends_tests.rs"]
 mod tests;
