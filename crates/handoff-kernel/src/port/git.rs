@@ -162,6 +162,7 @@ pub(super) fn merge(hunk: &Hunk, base: &Source, ours: &Source) -> Option<Placeme
         needs: None,
         near: None,
         region: None,
+        twins: Vec::new(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::git;
 use super::outcome::{How, Outcome, Placement, Region};
-use super::place::{place, place_unless_present};
+use super::place::{place, place_at, place_unless_present};
 use super::scope::Language;
 use super::source::Source;
 use super::structure;
@@ -37,6 +37,7 @@ pub(super) fn place_all(
         nears.push(near);
         placements.push(placement);
     }
+    tell_twins_apart(file, &mut placements, source, path);
     check_together(&mut placements);
     for placement in &mut placements {
         if placement.outcome == Outcome::Fuzzy && placement.confidence < confidence {
@@ -48,6 +49,38 @@ pub(super) fn place_all(
         check_structure(file, &mut placements, source, path, &nears);
     }
     placements
+}
+
+/// Places that are the same are told apart by the hunks above and below, which keep their order, and hunks
+/// that are the same as each other by their own.
+fn tell_twins_apart(file: &FilePatch, placements: &mut [Placement], source: &Source, path: &PatchPath) {
+    let mut index = 0;
+    while index < placements.len() {
+        let same =
+            placements[index..].iter().take_while(|other| other.twins == placements[index].twins).count();
+        let run = index..index + same.max(1);
+        let twins = placements[index].twins.clone();
+        index = run.end;
+        if twins.is_empty() {
+            continue;
+        }
+        let fixed = |placement: &&Placement| placement.confidence > 0.7 && !placement.edits.is_empty();
+        let above =
+            placements[..run.start].iter().rev().find(fixed).and_then(|placement| placement.edits.last());
+        let below = placements[run.end..].iter().find(fixed).and_then(|placement| placement.edits.first());
+        let (low, high) = (above.map(|edit| edit.line + edit.removed), below.map(|edit| edit.line));
+        let between =
+            |at: &&usize| low.is_none_or(|low| **at + 1 >= low) && high.is_none_or(|high| **at < high);
+        let left: Vec<usize> = twins.iter().filter(between).copied().collect();
+        if left.len() != run.len() {
+            continue;
+        }
+        for (at, number) in left.into_iter().zip(run) {
+            let wanted = Wanted::new(&file.hunks[number], source, path.as_str());
+            let why = "the same lines stand in other places; the hunks around it tell which is meant";
+            placements[number] = place_at(&wanted, source, at, why);
+        }
+    }
 }
 
 /// With the file that the patch was made for: git's merge first, then the locator with more context.

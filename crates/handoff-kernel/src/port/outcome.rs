@@ -87,6 +87,8 @@ pub(super) struct Placement {
     pub near: Option<usize>,
     /// For a conflict: the lines of the tree that stand for lines of the hunk.
     pub region: Option<Region>,
+    /// For a conflict between places that are the same: where the expected lines stand, from 0.
+    pub twins: Vec<usize>,
 }
 
 /// Lines of the tree (from 0) and the expected lines of the hunk that they stand for.
@@ -109,6 +111,7 @@ impl Placement {
             enclosing: None,
             near: None,
             region: None,
+            twins: Vec::new(),
         }
     }
 }

@@ -184,6 +184,7 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                 Placement::conflict(format!("the same lines stand at lines {places}: choose one"));
             placement.near = Some(at + 1);
             placement.region = Some(region_of_groups(wanted, at));
+            placement.twins = inside.to_vec();
             Some(placement)
         }
     }
@@ -194,6 +195,15 @@ fn region_of_groups(wanted: &Wanted, at: usize) -> Region {
     let first = wanted.groups.first().map_or(0, |group| group.at);
     let end = wanted.groups.last().map_or(first, |group| group.at + group.removed);
     Region { rows: (at + first, at + end), expected: None }
+}
+
+/// Takes one of the places where the expected lines stand word for word.
+pub(super) fn place_at(wanted: &Wanted, source: &Source, at: usize, why: &str) -> Placement {
+    let mut placement = whole(wanted, source, at);
+    placement.outcome = Outcome::Fuzzy;
+    placement.confidence = 0.75;
+    placement.differences.push(why.to_owned());
+    placement
 }
 
 /// All groups at the place where the expected lines stand word for word.
@@ -214,6 +224,7 @@ fn whole(wanted: &Wanted, source: &Source, at: usize) -> Placement {
         needs: None,
         near: None,
         region: None,
+        twins: Vec::new(),
     }
 }
 
@@ -378,6 +389,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
             enclosing: near.and_then(|line| enclosing_of(source, line - 1)),
             near,
             region: None,
+            twins: Vec::new(),
         };
     }
     Placement {
@@ -390,6 +402,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         needs: None,
         near: None,
         region: None,
+        twins: Vec::new(),
     }
 }
 

@@ -61,12 +61,17 @@ impl Line {
         }
     }
 
+    fn is_include(&self) -> bool {
+        matches!(&self.words[..], [hash, word, ..] if &**hash == "#" && &**word == "include")
+    }
+
     /// How alike two lines are: 1 for the same words, 0 for nothing in common.
     pub(super) fn similarity(&self, other: &Self) -> f64 {
         if self.key == other.key && self.words == other.words {
             return 1.0;
         }
-        if self.names == 0 || other.names == 0 {
+        // Another header is another line, however much of the directive is the same.
+        if self.names == 0 || other.names == 0 || self.is_include() || other.is_include() {
             return 0.0;
         }
         let (common, all) =

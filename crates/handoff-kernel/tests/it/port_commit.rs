@@ -105,9 +105,7 @@ fn a_conflict_stops_the_series_until_it_is_resolved() {
     assert!(matches!(again, Err(CommitError::UnderWay)));
     assert!(matches!(resume(folder.path(), &Options::default()), Err(CommitError::Unresolved(_))));
     // A person resolves it.
-    for name in ["x.c.rej"] {
-        drop(fs::remove_file(folder.path().join(name)));
-    }
+    drop(fs::remove_file(folder.path().join("x.c.rej")));
     fs::write(folder.path().join("x.c"), FILE.replace("three(c)", "funf(c)")).unwrap();
     let report = resume(folder.path(), &Options::default()).unwrap();
     assert_eq!(report.stopped, None, "{report}");

@@ -267,6 +267,20 @@ fn the_nearer_of_twins_is_not_taken() {
 }
 
 #[test]
+fn twins_are_told_apart_by_their_order() {
+    let twin = "\tcase 0:\n\t\tlock(q);\n\t\tpush(q, 1);\n\t\tunlock(q);\n\t\tbreak;\n";
+    let file = format!(
+        "int more;\nint f(struct q *q)\n{{\n\tone(q);\n{twin}\ttwo(q);\n\tthree(q);\n{twin}\tfour(q);\n}}\n"
+    );
+    let lines = " \t\tlock(q);\n \t\tpush(q, 1);\n+\t\tcount(q);\n \t\tunlock(q);\n \t\tbreak;\n";
+    let change = patch(&[(5, "int f(struct q *q)", lines), (12, "int f(struct q *q)", lines)]);
+    let folder = tree(&[("x.c", &file)]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(report.counts.fuzzy, 2, "{report}");
+    assert_eq!(read(&folder, "x.c"), file.replace("push(q, 1);\n", "push(q, 1);\n\t\tcount(q);\n"));
+}
+
+#[test]
 fn twins_are_told_apart_by_the_heading() {
     let part = |name: &str| format!("struct {name};\n\n#ifdef CONFIG_MIB\nint count(int a);\n#endif\n\n");
     let file = format!("{}{}{}", part("first"), part("second"), part("third"));
