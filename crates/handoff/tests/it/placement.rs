@@ -243,8 +243,11 @@ fn the_group_of_an_exec_that_is_killed_is_removed_and_its_command_goes_on() {
     assert!(ours.ends_with(format!("handoff-{}", exec.tid())), "{}", ours.display());
     exec.0.kill().unwrap();
     exec.0.wait().unwrap();
-    handoff(&["lab", "restore"]);
-    wait_for("the group's end", || !ours.exists());
+    // Its command has the journal's lock until it is another program.
+    wait_for("the group's end", || {
+        handoff(&["lab", "restore"]);
+        !ours.exists()
+    });
     assert_ne!(group(child), Some(ours), "the command goes on elsewhere");
     let pid = rustix::process::Pid::from_raw(child.as_raw()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
