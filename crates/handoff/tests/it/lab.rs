@@ -370,6 +370,39 @@ fn a_lab_that_is_killed_leaves_a_machine_behind_ssh_as_it_was() {
     until("the machine stays locked", &|| is_free().expect("flock runs").success());
 }
 
+/// As the prolog of a batch system that names the job's home; also `sudo -E`.
+#[test]
+fn root_puts_back_nothing_that_is_in_the_home_of_another_user() {
+    require!(require_root());
+    let top = tempfile::tempdir().expect("a folder");
+    let victim = top.path().join("victim");
+    let home = top.path().join("home");
+    let state = home.join(".local/state/handoff");
+    std::fs::create_dir_all(&state).expect("made");
+    std::fs::write(&victim, "root's").expect("written");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot");
+    let owner = serde_json::json!({ "pid": u32::MAX, "started": 1, "boot": boot.trim() });
+    let change = serde_json::json!({ "path": victim, "value": "theirs" });
+    let journal = state.join("journal-1-0.jsonl");
+    std::fs::write(&journal, format!("{owner}\n{change}\n")).expect("written");
+    for path in [&home, &home.join(".local"), &home.join(".local/state"), &state, &journal] {
+        std::os::unix::fs::chown(path, Some(1001), Some(1001)).expect("given away");
+    }
+    let restore = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
+        command.args(["lab", "restore"]).args(more).env("HOME", &home);
+        command.env("XDG_STATE_HOME", home.join(".local/state")).output().expect("handoff runs")
+    };
+    // What is in root's own folder is no matter of this test.
+    restore(&[]);
+    assert_eq!(std::fs::read_to_string(&victim).expect("there"), "root's");
+    let output = restore(&["--state", text(&state)]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("belongs to user 1001"));
+    assert_eq!(std::fs::read_to_string(&victim).expect("there"), "root's");
+    assert!(journal.exists());
+}
+
 #[test]
 fn a_proof_that_fails_is_not_active() {
     require!(require_root());
