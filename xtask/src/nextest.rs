@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use crate::junit::{self, Case};
-use crate::process::{cargo, root, target_dir};
+use crate::process::{root, target_dir};
 use crate::tools;
 
 /// The version that is installed where there is none.
@@ -32,7 +32,7 @@ pub(crate) fn installed() -> Result<PathBuf> {
 /// `cargo nextest run` with one of the profiles of `.config/nextest.toml`.
 pub(crate) fn run(program: &Path, profile: &str, arguments: &[String]) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(root()).env("CARGO", cargo().get_program());
+    command.current_dir(root());
     command.args(["nextest", "run", "--profile", profile, "--no-fail-fast", "--no-tests", "pass"]);
     if !arguments.is_empty() {
         command.arg("--ignore-default-filter"); // What is named is meant.
