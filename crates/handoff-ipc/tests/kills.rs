@@ -11,6 +11,7 @@ use common::*;
 use handoff_ipc::engine::Engine;
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Error};
+use handoff_testkit::repeats;
 
 #[test]
 #[ignore = "a process of another test"]
@@ -72,7 +73,7 @@ fn holdings() -> (usize, usize) {
 
 #[test]
 fn survivors_of_killed_servers_and_clients_lose_nothing_but_the_peer() {
-    let kills = number("HANDOFF_KILLS", 2000);
+    let kills = number("HANDOFF_KILLS", repeats(2000, 200));
     let seed = number("HANDOFF_SEED", 20_261_121);
     println!("{kills} kills with seed {seed}");
     let mut random = Random(seed);

@@ -25,12 +25,14 @@
 //! | do several of these, or none of them | [`Placement`] |
 //! | do so by rules, and follow what happens | [`policy`] |
 //! | limit a group of processes | [`ControlGroup`], [`mod@cgroup`] |
+//! | put back what a killed process changed | [`Journal`] |
 //! | keep what another user may not have written | [`PrivateFolder`] |
 //! | write to the kernel's files and no others | [`write_setting`] |
 
 mod affinity;
 mod allowed;
 pub mod cgroup;
+mod controller;
 mod cpuset;
 mod denial;
 mod energy;
@@ -38,6 +40,7 @@ mod error;
 pub mod fast;
 mod group;
 mod guard;
+mod journal;
 mod kernel_file;
 mod pin;
 mod placement;
@@ -63,6 +66,7 @@ pub use energy::EnergySource;
 pub use error::{Error, Result};
 pub use group::{ControlGroup, Limits};
 pub use guard::{AffinityGuard, PriorityGuard};
+pub use journal::{Journal, Recovered};
 pub use kernel_file::write_setting;
 pub use pin::{LossCause, Lost, Pin};
 pub use placement::{Applied, Placement};

@@ -30,7 +30,7 @@ pub use diff::parse;
 pub use load::{Input, InputError, load};
 pub use path::PatchPath;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is refused as too large to be a patch that a person reviewed.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Default for Limits {
 }
 
 /// Patches that are applied one after the other.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     /// The patches, first to be applied first.
     pub patches: Vec<Patch>,
@@ -75,7 +75,7 @@ impl Series {
 }
 
 /// One commit's worth of change.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Patch {
     /// The file that it came from, when it came from one.
     pub source: Option<String>,
@@ -92,12 +92,12 @@ pub struct Patch {
     /// What happens to each file.
     pub files: Vec<FilePatch>,
     /// The files whose part cannot be ported as text.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
 }
 
 /// A file's part of a patch that was left out, and why.
-#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Refusal {
     /// Line of the input at which reading it was given up, from 1.
     pub line: usize,
@@ -108,7 +108,7 @@ pub struct Refusal {
 }
 
 /// What a patch does to a file as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
     /// The file stays where it is.
@@ -124,7 +124,7 @@ pub enum ChangeKind {
 }
 
 /// What a patch does to one file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FilePatch {
     /// Line of the input on which this file's part starts, from 1.
     pub line: usize,
@@ -178,7 +178,7 @@ impl FilePatch {
 }
 
 /// What a line of a hunk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
     /// In the file before and after.
@@ -190,7 +190,7 @@ pub enum Op {
 }
 
 /// A line of a hunk.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HunkLine {
     /// What it is.
     pub op: Op,
@@ -201,7 +201,7 @@ pub struct HunkLine {
 }
 
 /// One place of a file and its change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hunk {
     /// Line of the input that holds the `@@` header, from 1.
     pub line: usize,

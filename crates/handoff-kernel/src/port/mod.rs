@@ -19,6 +19,7 @@
 
 mod align;
 mod anchor;
+pub mod commit;
 mod conflict;
 mod file;
 mod find;

@@ -99,9 +99,15 @@ echo 0 > tracing_on; echo 0 > events/sched/sched_switch/enable
 grep _comm=onbig trace; echo 1 > tracing_on
 "#;
 
+/// One test, as each test is a process of its own, and the guest is booted once.
 #[test]
-fn the_driver_serves_calls_on_cores_of_three_classes() {
+fn a_phone_s_cores_are_used_as_they_are() {
     drop(require!(guest()));
+    the_driver_serves_calls_on_cores_of_three_classes();
+    tasks_stay_in_the_classes_that_they_are_given();
+}
+
+fn the_driver_serves_calls_on_cores_of_three_classes() {
     again_if_stuck(|| {
         let mut guest = guest().expect("there is one");
         let text = said(&mut guest, "handoff", &["doctor"]);
@@ -124,9 +130,7 @@ fn the_driver_serves_calls_on_cores_of_three_classes() {
     });
 }
 
-#[test]
 fn tasks_stay_in_the_classes_that_they_are_given() {
-    drop(require!(guest()));
     again_if_stuck(|| {
         let mut guest = guest().expect("there is one");
         let map = said(&mut guest, "handoff", &["cores"]);

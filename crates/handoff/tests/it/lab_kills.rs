@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use handoff_testkit::{require, require_root, require_tool};
+use handoff_testkit::{repeats, require, require_root, require_tool};
 use serde_json::Value;
 
 /// A sysctl that matters to nobody for the moment of a test, and that no other test changes.
@@ -163,7 +163,10 @@ fn a_kill_at_any_moment_loses_no_finished_round_and_restore_puts_everything_back
     };
     let files = [write("setting.toml", SETTING), write("namespaces.toml", NAMESPACES)];
     let before = Machine::now();
-    let kills: u64 = std::env::var("HANDOFF_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    let kills: u64 = std::env::var("HANDOFF_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| repeats(40, 20));
     let (mut restored, mut rounds_seen) = (0, 0);
     for kill in 0..kills {
         let mut child = lab.start(&files[usize::from(kill % 2 == 1)], &[]);

@@ -23,6 +23,7 @@ use crate::shm::phases::{Point, pass};
 use crate::shm::place;
 use crate::shm::remote::RemoteNode;
 use crate::shm::sync;
+use crate::shm::wire::Refusal;
 use crate::{Error, Result, pool};
 
 /// Longest sleep without another look at whether the peer still lives. The end of a peer wakes its
@@ -123,6 +124,22 @@ impl CallerSlots {
         lock(&self.free).push(slot);
     }
 
+    /// Whether this process opened a slot of that number.
+    pub(crate) fn was_opened(&self, id: u32) -> bool {
+        id < self.next.load(Ordering::Relaxed)
+    }
+
+    /// The peer has no room for a slot: whoever calls in it is told why.
+    pub(crate) fn refused(&self, id: u32, refusal: Refusal) {
+        lock(&self.free).retain(|slot| slot.id() != id);
+        let mut all = lock(&self.all);
+        let slot = all.iter().position(|slot| slot.id() == id).map(|at| all.swap_remove(at));
+        drop(all);
+        if let Some(slot) = slot {
+            slot.refuse(refusal);
+        }
+    }
+
     pub(crate) fn bury(&self) {
         lock(&self.free).clear();
         for slot in std::mem::take(&mut *lock(&self.all)) {
@@ -213,7 +230,7 @@ pub(crate) fn transact(
     let held = Held::take(link, class)?;
     // `take` gave one, and only `drop` takes it out.
     let Some(shared) = &held.slot else { return Err(Error::Dead) };
-    let mut claimed = shared.claim()?;
+    let mut claimed = shared.claim().map_err(|error| shared.why_dead(error))?;
     let (slot, follow) = claimed.parts();
 
     let request =
@@ -242,7 +259,7 @@ pub(crate) fn transact(
     pass(Point::Posted);
     // The burial sets the flag first and then exchanges the word: one of the two is seen.
     if shared.is_dead() {
-        return Err(Error::Dead);
+        return Err(shared.why_dead(Error::Dead));
     }
     let waiting = Waiting { link, shared, slot, priority, deadline, yields: follow.yields };
     let mode = match (posted, &outer) {
@@ -252,7 +269,7 @@ pub(crate) fn transact(
         (Posted::Ring, None) => waiting.ring(mode)?,
     };
     pass(Point::Woken);
-    let slept = waiting.for_reply(mode)?;
+    let slept = waiting.for_reply(mode).map_err(|error| shared.why_dead(error))?;
     pass(Point::Returned);
     if mode == Mode::Spin {
         follow.found_asleep(posted == Posted::Wake);

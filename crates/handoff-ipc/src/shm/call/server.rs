@@ -103,8 +103,8 @@ impl ServerSlot {
             return;
         }
         let priority = self.wanted_priority(link);
-        let (slot, link) = (Arc::clone(self), Arc::clone(link));
-        pool::submit(priority, Box::new(move |worker| attend(&slot, &link, worker)));
+        let (user, slot, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, priority, Box::new(move |worker| attend(&slot, &link, worker)));
     }
 
     /// The caller is more urgent than the thread at the slot. On the poller's thread.
@@ -132,7 +132,7 @@ impl ServerSlot {
 
 /// The priority that a caller claims, if its thread really has it.
 fn verified(link: &Link, header: &Header) -> Option<Priority> {
-    Claim { priority: header.priority, tid: header.tid }.verified(link.peer().pid)
+    Claim { priority: header.priority, tid: header.tid }.verified(link.peer().pid, link.peer_started())
 }
 
 /// What a thread remembers between two requests in one slot.

@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Bytes of a slot's region. Sparse: an idle slot holds one page.
-const SLOT_SIZE: usize = 4 << 20;
+pub(crate) const SLOT_SIZE: usize = 4 << 20;
 /// Where the payload of the first area begins.
 const AREA_A: usize = 32;
 /// Where the second area begins.

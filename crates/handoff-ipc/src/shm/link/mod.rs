@@ -21,6 +21,7 @@ use std::time::Duration;
 use rustix::net::{Shutdown, shutdown};
 
 use self::exports::Export;
+use self::inbox::Parcels;
 use self::questions::Answers;
 use super::client::CallerSlots;
 use super::core::{Core, Tallies};
@@ -30,6 +31,9 @@ use super::outstanding::Outstanding;
 use super::remote::RemoteNode;
 use super::server::ServerSlot;
 use super::wire::{Message, Token};
+use crate::claim;
+use crate::disposal::{PeerFd, drop_later};
+use crate::ledger::Charge;
 use crate::locked::lock;
 use crate::object::CallingIdentity;
 use crate::{Error, Result, pool};
@@ -41,8 +45,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Link {
     pub(crate) id: u64,
     core: Weak<Core>,
-    socket: OwnedFd,
+    socket: PeerFd,
     peer: CallingIdentity,
+    // When the peer started: numbers of processes are used again while another may hold its socket.
+    peer_started: u64,
     // What the peer calls itself: a hint, and no proof of who it is.
     peer_endpoint: Token,
     dead: AtomicBool,
@@ -56,7 +62,11 @@ pub(crate) struct Link {
     #[cfg(feature = "tokio")]
     pub(crate) outstanding: Outstanding,
     server_slots: Mutex<HashMap<u32, Arc<ServerSlot>>>,
-    inbox: Mutex<HashMap<(u32, bool), VecDeque<OwnedFd>>>,
+    // What the slots and the ring of the peer take; see the ledger.
+    charges: Mutex<Vec<Charge>>,
+    // Slots of the peer up to here were announced, and perhaps refused.
+    announced: AtomicU32,
+    inbox: Mutex<HashMap<(u32, bool), Parcels>>,
     answers: Mutex<Answers>,
     // Something came that a thread may be waiting for: a descriptor, an answer, a slot, the end.
     news: Condvar,
@@ -72,7 +82,7 @@ impl Link {
     pub(crate) fn new(
         core: &Arc<Core>,
         id: u64,
-        socket: OwnedFd,
+        socket: PeerFd,
         peer: CallingIdentity,
         peer_endpoint: Token,
     ) -> Self {
@@ -81,6 +91,8 @@ impl Link {
             core: Arc::downgrade(core),
             socket,
             peer,
+            // One that is gone already never matches.
+            peer_started: claim::start_of(peer.pid).unwrap_or(u64::MAX),
             peer_endpoint,
             dead: AtomicBool::new(false),
             introductions: AtomicU32::new(0),
@@ -91,6 +103,8 @@ impl Link {
             #[cfg(feature = "tokio")]
             outstanding: Outstanding::default(),
             server_slots: Mutex::default(),
+            charges: Mutex::default(),
+            announced: AtomicU32::new(0),
             inbox: Mutex::default(),
             answers: Mutex::default(),
             news: Condvar::new(),
@@ -113,6 +127,11 @@ impl Link {
 
     pub(crate) fn peer(&self) -> CallingIdentity {
         self.peer
+    }
+
+    /// When the peer started, for claims of its threads.
+    pub(crate) fn peer_started(&self) -> Option<u64> {
+        Some(self.peer_started)
     }
 
     pub(crate) fn peer_endpoint(&self) -> Token {
@@ -139,8 +158,12 @@ impl Link {
         self.outstanding.bury();
         let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
         slots.iter().for_each(|slot| slot.bury());
+        let charges = std::mem::take(&mut *lock(&self.charges));
+        // Unmapped elsewhere, and counted until then.
+        drop_later(self.peer.uid, (slots, charges));
         drop(lock(&self.oneway_out).take());
-        lock(&self.backlog).clear();
+        let backlog = std::mem::take(&mut *lock(&self.backlog));
+        drop_later(self.peer.uid, backlog);
         // After this nobody waits for the peer, in the ring of its oneway calls neither.
         self.tell();
         if let Some(receiver) = self.oneway_in.get() {
@@ -151,11 +174,11 @@ impl Link {
         self.exports_version.fetch_add(1, Ordering::AcqRel);
         let recipients = std::mem::take(&mut *lock(&self.recipients));
         for died in recipients.into_values() {
-            pool::run(died);
+            pool::run_for(self.peer.uid, died);
         }
         // Services that only this peer held: their `drop` is application code, not the poller's.
         if !exports.is_empty() {
-            pool::run(Box::new(move || drop(exports)));
+            pool::run_for(self.peer.uid, Box::new(move || drop(exports)));
         }
     }
 

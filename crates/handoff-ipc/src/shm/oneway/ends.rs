@@ -19,6 +19,7 @@ use super::backlog::{Admitted, Backlog};
 use super::bell::{self, Rang};
 use super::patience::{Crowded, Patience};
 use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
+use crate::disposal::PeerFd;
 use crate::engine::{EngineKind, OutCall, WriteFn};
 use crate::local::LocalNode;
 use crate::locked::lock;
@@ -38,7 +39,7 @@ use crate::shm::wire::Message;
 use crate::{Error, Result, dispatch, stats};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.
-const INBOX: u32 = u32::MAX;
+pub(crate) const INBOX: u32 = u32::MAX;
 /// References given back that may wait for calls before them: more are a peer's attempt to fill memory.
 const MOST_GIVEN_BACK: usize = 1 << 16;
 /// So many calls to one object in a row let a thread expect the next to go there, too.
@@ -249,7 +250,7 @@ struct Taken {
     record: Record,
     payload: Vec<u8>,
     entries: Vec<Entry>,
-    fds: VecDeque<std::os::fd::OwnedFd>,
+    fds: VecDeque<PeerFd>,
 }
 
 impl Receiver {
@@ -317,8 +318,8 @@ impl Receiver {
 
     /// A thread is wanted.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
-        let (receiver, link) = (Arc::clone(self), Arc::clone(link));
-        pool::submit(None, Box::new(move |worker| receiver.attend(&link, worker)));
+        let (user, receiver, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, None, Box::new(move |worker| receiver.attend(&link, worker)));
     }
 
     /// Takes out what there is, waits a while for more, serves.

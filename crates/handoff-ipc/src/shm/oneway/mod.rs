@@ -12,4 +12,6 @@ mod patience;
 pub(crate) mod ring;
 
 #[cfg(not(loom))]
-pub(crate) use ends::{Receiver, Sender, send};
+pub(crate) use ends::{INBOX, Receiver, Sender, send};
+#[cfg(not(loom))]
+pub(crate) use ring::REGION;
