@@ -11,6 +11,7 @@ pub(crate) mod follow;
 mod gate;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub(crate) mod outstanding;
+mod presence;
 #[cfg(not(loom))]
 mod request;
 #[cfg(not(loom))]

@@ -1,13 +1,14 @@
 //! The server's side of a synchronous call.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use handoff_placement::Priority;
 
 use super::follow::{self, SPIN_LIMIT};
+use super::presence::Presence;
 use super::serving;
 use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE, Slot};
 use super::wait::{self, RequestWait};
@@ -35,18 +36,11 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Claims of one priority after which the caller is looked at again.
 const TRUST: u32 = 64;
 
-/// No thread of this process is at the slot.
-const AWAY: u32 = 0;
-/// One is.
-const THERE: u32 = 1;
-/// One is, and the caller rang meanwhile.
-const RUNG: u32 = 2;
-
 /// A slot that a peer opened, and the thread that attends to it.
 pub(crate) struct ServerSlot {
     id: u32,
     slot: Slot,
-    presence: AtomicU32,
+    presence: Presence,
     dead: AtomicBool,
     recalled: AtomicBool,
     waiting: AtomicBool,
@@ -83,7 +77,7 @@ impl ServerSlot {
         Ok(ServerSlot {
             id,
             slot: Slot::accept(region)?,
-            presence: AtomicU32::new(AWAY),
+            presence: Presence::new(),
             dead: AtomicBool::new(false),
             recalled: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
@@ -101,13 +95,9 @@ impl ServerSlot {
 
     /// The caller rang: sends a thread, unless one is there. On the poller's thread.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
-        let arrived = |state| match state {
-            AWAY => Some(THERE),
-            _ => Some(RUNG),
-        };
-        let Ok(AWAY) = self.presence.fetch_update(Ordering::AcqRel, Ordering::Acquire, arrived) else {
+        if !self.presence.ring() {
             return;
-        };
+        }
         #[cfg(feature = "tokio")]
         if tasks::take_over(self, link) {
             return;
@@ -324,13 +314,7 @@ impl ServerSlot {
     /// The word says that nobody looks. Whoever rang since was told to be content with this thread.
     fn left(&self) -> Next {
         self.recalled.store(false, Ordering::Relaxed);
-        match self.presence.compare_exchange(THERE, AWAY, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Next::Left,
-            Err(_) => {
-                self.presence.store(THERE, Ordering::Release);
-                Next::Serve
-            }
-        }
+        if self.presence.leave() { Next::Left } else { Next::Serve }
     }
 
     /// Runs the service and puts its reply into the slot.
@@ -479,7 +463,7 @@ impl ServerSlot {
 
 /// Serves a nested call on the thread that waits for the outer one. False if there was none.
 pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) -> bool {
-    if slot.presence.compare_exchange(AWAY, THERE, Ordering::AcqRel, Ordering::Acquire).is_err() {
+    if !slot.presence.enter() {
         // It was rung as well, and a thread of the pool has it.
         return false;
     }
@@ -495,7 +479,7 @@ pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) -> bool {
         }
         slot.finish(link, false, false);
     }
-    if slot.presence.swap(AWAY, Ordering::AcqRel) == RUNG {
+    if slot.presence.quit() {
         slot.rung(link);
     }
     served

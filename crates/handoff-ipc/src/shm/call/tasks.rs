@@ -1,10 +1,9 @@
 //! Requests that a task serves: no thread stays at the slot while the handler waits.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::super::slot::{Area, Meta, STAGE};
-use super::{AWAY, RUNG, ServerSlot};
+use super::ServerSlot;
 use crate::asynchronous::Reply;
 use crate::local::LocalNode;
 use crate::parcel::Reader;
@@ -88,7 +87,7 @@ impl Turn {
         let outcome = dispatch::write_outcome(outcome, &mut reply);
         self.slot.put_reply(&self.link, Area::A, self.domain, reply, outcome);
         self.slot.finish(&self.link, false, false);
-        if self.slot.presence.swap(AWAY, Ordering::AcqRel) == RUNG {
+        if self.slot.presence.quit() {
             self.slot.rung(&self.link);
         }
     }

@@ -11,7 +11,7 @@ use super::super::wait::{self, ReplyWait, RequestWait};
 use super::*;
 use crate::shm::sync::{self, AtomicBool, Ordering};
 
-/// Every schedule of so many preemptions.
+/// Every schedule of so many preemptions: without a bound, two calls take minutes.
 fn bounded(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
@@ -85,7 +85,7 @@ fn reply(slot: &Slot, attend: bool, sleeps: bool) {
 }
 
 fn two_calls(caller_sleeps: bool, server_sleeps: bool) {
-    loom::model(move || {
+    bounded(5, move || {
         let slot = slot();
         let server = {
             let slot = Arc::clone(&slot);
@@ -114,7 +114,6 @@ fn no_wake_is_lost_when_both_look_first() {
 
 #[test]
 fn a_thread_that_leaves_is_rung_back() {
-    // Without a bound this one takes minutes.
     bounded(5, || {
         let slot = slot();
         let server = {
