@@ -61,6 +61,7 @@ const MORTAL: &str = "HANDOFF_TEST_MORTAL";
 
 /// Not a test of its own: the process that `test.mortal` ends.
 #[test]
+#[ignore = "a process of another test"]
 fn mortal_main() {
     if std::env::var_os(MORTAL).is_none() {
         return;
@@ -85,7 +86,7 @@ impl Drop for Running {
 /// Starts a process that serves `test.mortal`.
 pub fn mortal(runtime: &Runtime) -> Running {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "service::mortal_main"])
+        .args(["--ignored", "--exact", "service::mortal_main"])
         .env(MORTAL, "1")
         .env(SOCKET_VARIABLE, runtime.socket().unwrap())
         .stdout(Stdio::null())

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use crate::process::{cargo, find, root, succeeds};
+use crate::process::{Last, cargo, find, root, watch};
 use crate::{android, disk, test};
 
 /// Do what has to pass before a change is merged: format, lints, documentation, tests.
@@ -16,7 +16,7 @@ use crate::{android, disk, test};
 #[command(after_help = "Examples:\n  cargo xtask ci\n  cargo xtask ci --limit 60")]
 pub(crate) struct Options {
     /// Minutes after which the tests are killed: a test that hangs is then named, not waited for.
-    #[arg(long, value_name = "MINUTES", default_value_t = 45)]
+    #[arg(long, value_name = "MINUTES", default_value_t = 70)]
     limit: u64,
 }
 
@@ -25,46 +25,56 @@ struct Outcome {
     name: &'static str,
     passed: bool,
     took: Duration,
+    /// The end of what it printed, if it failed.
+    said: String,
 }
 
 /// Runs every check, prints how long each took, and the closing line of the tests.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     disk::announce();
     let mut outcomes = Vec::new();
-    let mut check = |name: &'static str, run: &mut dyn FnMut() -> Result<bool>| {
+    let mut check = |name: &'static str, run: &mut dyn FnMut(&mut Last) -> Result<bool>| {
         let started = Instant::now();
-        let passed = run().unwrap_or_else(|error| {
+        let mut last = Last::default();
+        let passed = run(&mut last).unwrap_or_else(|error| {
             println!("error: {error:#}");
+            last.see(&format!("error: {error:#}"));
             false
         });
-        outcomes.push(Outcome { name, passed, took: started.elapsed() });
+        let said = if passed { String::new() } else { last.text() };
+        outcomes.push(Outcome { name, passed, took: started.elapsed(), said });
     };
 
-    check("format", &mut || succeeds(cargo().args(["fmt", "--all", "--check"])));
-    check("lints", &mut || {
-        succeeds(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    check("format", &mut |last| kept(cargo().args(["fmt", "--all", "--check"]), last));
+    check("lints", &mut |last| {
+        kept(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]), last)
     });
-    check("documentation", &mut || {
-        succeeds(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    check("documentation", &mut |last| {
+        kept(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"), last)
     });
     let deny = find("cargo-deny").is_some();
     if deny {
-        check("licences", &mut || succeeds(cargo().args(["deny", "check", "licenses", "bans", "sources"])));
+        check("licences", &mut |last| {
+            kept(cargo().args(["deny", "check", "licenses", "bans", "sources"]), last)
+        });
     }
     let kit = android::kit();
     if let Ok(kit) = &kit {
-        check("Android", &mut || android::check(kit));
+        check("Android", &mut |_| android::check(kit));
     }
     let mut tally = None;
-    check("tests", &mut || {
+    check("tests", &mut |_| {
         let found = test::everything(Duration::from_secs(60 * options.limit))?;
         let passed = found.is_success();
         tally = Some(found);
         Ok(passed)
     });
 
+    if let Some(tally) = &tally {
+        println!("\nThe slowest tests:\n{}", tally.slowest(20));
+    }
     println!();
-    for Outcome { name, passed, took } in &outcomes {
+    for Outcome { name, passed, took, .. } in &outcomes {
         let verdict = if *passed { "passed" } else { "FAILED" };
         println!("{name:<14} {verdict} in {:>5.1} s", took.as_secs_f64());
     }
@@ -77,6 +87,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if lock_file_changed() {
         println!("note: Cargo.lock lags behind the manifests and was brought up to date here: commit it");
     }
+    for Outcome { name, said, .. } in outcomes.iter().filter(|outcome| !outcome.said.is_empty()) {
+        println!("\n{name} failed; the end of what it said:\n{said}");
+    }
     if let Some(tally) = tally {
         test::conclude(&tally);
     }
@@ -85,6 +98,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!("{why}");
     }
     Ok(passed)
+}
+
+/// Runs `command`, keeps the end of what it prints and tells whether it succeeded.
+fn kept(command: &mut Command, last: &mut Last) -> Result<bool> {
+    Ok(watch(command, None, |_, line| last.see(line))?.success())
 }
 
 /// Whether building has changed what git has of `Cargo.lock`.

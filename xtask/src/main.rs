@@ -10,6 +10,8 @@ mod disk;
 mod dist;
 mod docs;
 mod fuzz;
+mod junit;
+mod nextest;
 mod packages;
 mod process;
 mod recall;

@@ -1,6 +1,7 @@
 //! What the tests need from the system, and how to get it.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -72,31 +73,74 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Installs what is missing when that is possible, or says what to install.
+/// The programs that may be missing in a run of the tests.
+#[derive(Debug)]
+pub(crate) enum Missing {
+    /// Any: they are not installed here.
+    Any,
+    /// Those that the package manager did not give, and those that it is not asked for.
+    These(Vec<&'static str>),
+}
+
+impl Missing {
+    /// Whether a test may be skipped for want of `program`.
+    pub(crate) fn allows(&self, program: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::These(missing) => {
+                missing.contains(&program) || NEEDS.iter().all(|need| need.program != program)
+            }
+        }
+    }
+}
+
+/// Installs what is missing when that is possible, or says what to install; gives what is missing then.
 ///
 /// Never fails because of a package: the tests that need it are then skipped, and say so.
-pub(crate) fn ensure() -> Result<()> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| find(need.program).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let mut packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
-    packages.dedup();
+pub(crate) fn ensure() -> Result<Missing> {
+    let missing = || NEEDS.iter().filter(|need| find(need.program).is_none()).collect::<Vec<&Need>>();
+    let first = missing();
     if !is_root() || find("apt-get").is_none() {
-        println!("Some tests will be skipped. To run them, install what they need:");
-        for need in missing {
-            println!("  {:<20} for {}", need.program, need.for_what);
+        if !first.is_empty() {
+            println!("Some tests will be skipped. To run them, install what they need:");
+            for need in &first {
+                println!("  {:<20} for {}", need.program, need.for_what);
+            }
+            println!("On Debian and Ubuntu: sudo apt-get install {}", packages(&first).join(" "));
         }
-        println!("On Debian and Ubuntu: sudo apt-get install {}", packages.join(" "));
-        return Ok(());
+        return Ok(Missing::Any);
     }
-    if !install(&packages)? {
-        succeeds(apt_get().arg("update"))?;
-        if !install(&packages)? {
-            println!("cannot install {}: the tests that need them will be skipped", packages.join(", "));
+    // Its lists may be old, or the network away for a moment.
+    for attempt in 0..ATTEMPTS {
+        let wanted = packages(&missing());
+        if wanted.is_empty() || install(&wanted)? {
+            break;
+        }
+        if attempt + 1 < ATTEMPTS {
+            std::thread::sleep(Duration::from_secs(10 * attempt));
+            succeeds(apt_get().arg("update"))?;
+        } else {
+            // One that cannot be had must not keep the others out.
+            for package in wanted {
+                install(&[package])?;
+            }
         }
     }
-    Ok(())
+    let left = missing();
+    for need in &left {
+        println!("cannot install {}: what needs it is not tested ({})", need.package, need.for_what);
+    }
+    Ok(Missing::These(left.iter().map(|need| need.program).collect()))
+}
+
+/// How often packages are asked for.
+const ATTEMPTS: u64 = 3;
+
+fn packages(needs: &[&Need]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = needs.iter().map(|need| need.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
 }
 
 fn install(packages: &[&str]) -> Result<bool> {
@@ -107,7 +151,7 @@ fn install(packages: &[&str]) -> Result<bool> {
 pub(crate) fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
     command
-        .args(["-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Use-Pty=0"])
+        .args(["-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Use-Pty=0", "-o", "Acquire::Retries=5"])
         .env("DEBIAN_FRONTEND", "noninteractive")
         .current_dir(process::root());
     command

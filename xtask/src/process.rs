@@ -1,7 +1,8 @@
 //! Running other programs: said before they run, and with their failure explained.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -57,18 +58,28 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{}` did not print text", shown(command)))
 }
 
-/// Runs `command`, prints its standard output as it comes and hands each line to `see`.
+/// Where a line was printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Output,
+    Error,
+}
+
+/// Runs `command`, prints what it prints as it comes and hands each line to `see`.
 ///
 /// Past `limit` the command and everything that it started is killed, and the call fails.
 pub(crate) fn watch(
     command: &mut Command,
     limit: Option<Duration>,
-    mut see: impl FnMut(&str),
+    mut see: impl FnMut(Stream, &str),
 ) -> Result<ExitStatus> {
     say(command);
     let started = Instant::now();
-    let mut child =
-        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run `{}`", shown(command)))?;
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run `{}`", shown(command)))?;
     let lines = lines_of(&mut child);
     loop {
         let next = match limit {
@@ -76,9 +87,12 @@ pub(crate) fn watch(
             Some(limit) => lines.recv_timeout(limit.saturating_sub(started.elapsed())),
         };
         match next {
-            Ok(line) => {
-                println!("{line}");
-                see(&line);
+            Ok((stream, line)) => {
+                match stream {
+                    Stream::Output => println!("{line}"),
+                    Stream::Error => eprintln!("{line}"),
+                }
+                see(stream, &line);
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -94,17 +108,40 @@ pub(crate) fn watch(
     child.wait().with_context(|| format!("cannot wait for `{}`", shown(command)))
 }
 
-/// The lines of the child's standard output, until it closes.
-fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
-    let stdout = child.stdout.take().expect("standard output is a pipe");
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
-            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-                break;
-            }
+/// The last lines of what commands printed.
+#[derive(Debug, Default)]
+pub(crate) struct Last(VecDeque<String>);
+
+impl Last {
+    /// How many there are at most.
+    const MOST: usize = 60;
+
+    pub(crate) fn see(&mut self, line: &str) {
+        if self.0.len() == Self::MOST {
+            self.0.pop_front();
         }
-    });
+        self.0.push_back(line.to_owned());
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.0.iter().map(|line| format!("{line}\n")).collect()
+    }
+}
+
+/// The lines of the child's standard output and error, until both close.
+fn lines_of(child: &mut Child) -> mpsc::Receiver<(Stream, String)> {
+    fn read(from: impl Read + Send + 'static, stream: Stream, sender: mpsc::Sender<(Stream, String)>) {
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+                if sender.send((stream, String::from_utf8_lossy(&line).into_owned())).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    let (sender, receiver) = mpsc::channel();
+    read(child.stdout.take().expect("standard output is a pipe"), Stream::Output, sender.clone());
+    read(child.stderr.take().expect("standard error is a pipe"), Stream::Error, sender);
     receiver
 }
 
@@ -190,9 +227,22 @@ mod tests {
     fn every_line_is_seen() {
         let mut seen = Vec::new();
         let mut command = Command::new("printf");
-        let status = watch(command.arg("one\\ntwo\\nthree"), None, |line| seen.push(line.to_owned()));
+        let status = watch(command.arg("one\\ntwo\\nthree"), None, |_, line| seen.push(line.to_owned()));
         assert!(status.expect("printf runs").success());
         assert_eq!(seen, ["one", "two", "three"]);
+        let mut seen = Vec::new();
+        let mut command = Command::new("sh");
+        let status = watch(command.args(["-c", "echo why >&2; exit 3"]), None, |stream, line| {
+            seen.push((stream, line.to_owned()));
+        });
+        assert_eq!((status.expect("sh runs").code(), seen), (Some(3), vec![(Stream::Error, "why".into())]));
+    }
+
+    #[test]
+    fn the_last_lines_are_kept() {
+        let mut last = Last::default();
+        (0..100).for_each(|line| last.see(&line.to_string()));
+        assert!(last.text().starts_with("40\n") && last.text().ends_with("99\n"));
     }
 
     #[test]
@@ -200,7 +250,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600 & echo $!; wait"]);
         let mut child = String::new();
-        let outcome = watch(&mut command, Some(Duration::from_secs(5)), |line| child = line.to_owned());
+        let outcome = watch(&mut command, Some(Duration::from_secs(5)), |_, line| child = line.to_owned());
         assert!(outcome.unwrap_err().to_string().contains("was killed"));
         let stat = Path::new("/proc").join(&child).join("stat");
         let deadline = Instant::now() + Duration::from_secs(20);

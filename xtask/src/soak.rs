@@ -20,7 +20,7 @@ pub(crate) struct Options {
 /// Runs the test of that name with more messages; gives whether none was lost.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut test = cargo();
-    test.args(["test", "--release", "--package", "handoff-ipc", "--test", "soak", "--"]);
-    test.args(["--exact", "no_message_is_lost_between_two_processes", "--nocapture"]);
+    test.args(["test", "--release", "--package", "handoff-ipc", "--test", "it", "--"]);
+    test.args(["--exact", "soak::no_message_is_lost_between_two_processes", "--nocapture"]);
     succeeds(test.env("HANDOFF_SOAK_MESSAGES", options.messages.to_string()))
 }

@@ -1,27 +1,33 @@
 //! `cargo xtask test`: every test there is, summed up honestly.
 //!
-//! A test that this machine cannot run is counted as skipped, with the reason (see
-//! `handoff-testkit`), never as passed. The last line is `N passed, N failed, N skipped`.
+//! cargo-nextest runs them, as `.config/nextest.toml` says; cargo runs what it cannot: the examples in the
+//! documentation and the loom models. A test that this machine cannot run is counted as skipped, with the reason
+//! (see `handoff-testkit`), never as passed. The last line is `N passed, N failed, N skipped`.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 
-use crate::process::{cargo, root, target_dir, watch};
+use crate::process::{Last, Stream, cargo, root, target_dir, watch};
 use crate::tally::Tally;
-use crate::{disk, packages, tools};
+use crate::{disk, nextest, packages, tools};
 
-/// Run every test: unit, integration, documentation and loom.
-#[derive(Debug, Args)]
+/// Run the tests of every crate: unit, integration and documentation; with `--all` also what takes long.
+#[derive(Debug, Default, Args)]
 #[command(after_help = "\
 Examples:
-  cargo xtask test
+  cargo xtask test                     every crate, without guests and nested builds
+  cargo xtask test --all               everything: guests, arm64, Slurm, Java, Python, loom
   cargo xtask test -p handoff-ipc
-  cargo xtask test --deny-skips        on a machine that has everything
+  cargo xtask test --all --deny-skips  on a machine that has everything
   cargo xtask test -p handoff -- --nocapture latency")]
 pub(crate) struct Options {
+    /// Also guests of every kind, builds within tests, services of many processes, and the loom models.
+    #[arg(long)]
+    all: bool,
     /// Test this package only (may be given several times).
     #[arg(short, long)]
     package: Vec<String>,
@@ -31,7 +37,10 @@ pub(crate) struct Options {
     /// Install no packages, even as root.
     #[arg(long)]
     no_install: bool,
-    /// Passed to the test programs.
+    /// Print the twenty tests that took longest.
+    #[arg(long)]
+    timings: bool,
+    /// Names of tests, and options of test programs: only what has such a name is run.
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -40,6 +49,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<bool> {
     disk::announce();
     let tally = tests(options, None)?;
+    if options.timings {
+        println!("\nThe slowest:\n{}", tally.slowest(20));
+    }
+    if !options.all && options.arguments.is_empty() {
+        println!("\nguests, nested builds and loom models are left to `cargo xtask test --all`");
+    }
     let passed = conclude(&tally);
     if let Some(why) = disk::suspicion().filter(|_| !passed) {
         println!("{why}");
@@ -49,65 +64,142 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 /// For `cargo xtask ci`: everything, killed if it is not done within `limit`.
 pub(crate) fn everything(limit: Duration) -> Result<Tally> {
-    let options =
-        Options { package: Vec::new(), deny_skips: false, no_install: false, arguments: Vec::new() };
-    tests(&options, Some(limit))
+    tests(&Options { all: true, timings: true, ..Options::default() }, Some(limit))
 }
 
-/// Prints what failed, what was skipped, and the closing line.
+/// Prints what was skipped, what failed, and the closing line.
 pub(crate) fn conclude(tally: &Tally) -> bool {
     print!("\n{}", tally.details());
     println!("{tally}");
     tally.is_success()
 }
 
-fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
-    if !options.no_install {
-        packages::ensure()?;
+/// A command that runs tests.
+struct Step {
+    name: &'static str,
+    command: Command,
+    /// nextest's report, which has the results of the step; else they are read from what it prints.
+    report: Option<PathBuf>,
+}
+
+impl Step {
+    fn printed(name: &'static str, command: Command) -> Self {
+        Self { name, command, report: None }
     }
-    let log = SkipLog::new()?;
+}
+
+fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
+    let missing = if options.no_install { packages::Missing::Any } else { packages::ensure()? };
+    let [skipped, again] = ["skipped", "again"].map(Log::new);
     let started = Instant::now();
     let mut tally = Tally::default();
 
-    let mut all = cargo();
-    all.args(["test", "--no-fail-fast"]);
-    if options.package.is_empty() {
-        all.arg("--workspace");
-    }
-    for package in &options.package {
-        all.args(["--package", package]);
-    }
-    let mut steps = vec![("cargo test", all)];
-    if options.arguments.is_empty() {
-        steps.extend(loom_models(&options.package)?.into_iter().map(|command| ("loom", command)));
-    }
-
-    for (name, mut command) in steps {
-        command.env("HANDOFF_SKIP_LOG", &log.0);
+    for Step { name, mut command, report } in steps(options)? {
+        command.env("HANDOFF_SKIP_LOG", &skipped.0).env("HANDOFF_AGAIN_LOG", &again.0);
         if options.deny_skips {
             command.env("HANDOFF_DENY_SKIPS", "1");
         }
-        if !options.arguments.is_empty() {
-            command.arg("--").args(&options.arguments);
+        if !options.all {
+            command.env("HANDOFF_TEST_QUICK", "1");
         }
         let failures = tally.failures();
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
-        let succeeded = match watch(&mut command, left, |line| tally.see(line)) {
+        let mut last = Last::default();
+        let outcome = watch(&mut command, left, |stream, line| {
+            last.see(line);
+            if report.is_none() && stream == Stream::Output {
+                tally.see(line);
+            }
+        });
+        let succeeded = match outcome {
             Ok(status) => status.success(),
             Err(error) => {
                 println!("error: {error:#}");
+                last.see(&format!("error: {error:#}"));
                 false
             }
         };
-        tally.finish(name, succeeded, failures);
+        if let Some(report) = report {
+            tally.take(nextest::results(&report)?);
+        }
+        tally.finish(name, succeeded, failures, &last.text());
     }
-    tally.read_skips(&log.0)?;
+    tally.read_skips(&skipped.0, |program| missing.allows(program))?;
+    tally.read_again(&again.0)?;
     Ok(tally)
+}
+
+/// The commands that run what was asked for.
+fn steps(options: &Options) -> Result<Vec<Step>> {
+    let packages = |command: &mut Command, all: &[&str]| {
+        let chosen = options.package.iter().flat_map(|package| ["--package", package]);
+        if options.package.is_empty() {
+            command.args(all)
+        } else {
+            command.args(chosen)
+        };
+    };
+    let profile = if options.all { "all" } else { "default" };
+    let mut steps = Vec::new();
+    match nextest::installed() {
+        Ok(program) => {
+            let mut command = nextest::run(&program, profile, &options.arguments);
+            packages(&mut command, &["--workspace"]);
+            nextest::filters(&mut command, &options.arguments);
+            steps.push(Step { name: "cargo nextest", command, report: Some(nextest::report(profile)?) });
+        }
+        Err(error) => {
+            // Slower, and without second tries, but the same tests.
+            println!("cargo-nextest cannot be had: {error:#}; `cargo test` runs every test instead");
+            let mut command = cargo();
+            command.args(["test", "--no-fail-fast"]);
+            packages(&mut command, &["--workspace"]);
+            if !options.arguments.is_empty() {
+                command.arg("--").args(&options.arguments);
+            }
+            steps.push(Step::printed("cargo test", command));
+        }
+    }
+    if options.arguments.is_empty() {
+        steps.extend(documentation(&options.package)?.map(|command| Step::printed("documentation", command)));
+        if options.all {
+            let models = loom_models(&options.package)?;
+            steps.extend(models.into_iter().map(|command| Step::printed("loom", command)));
+        }
+    }
+    Ok(steps)
+}
+
+/// The examples in the documentation of the libraries.
+fn documentation(packages: &[String]) -> Result<Option<Command>> {
+    let is_library = |package: &tools::Package| {
+        package.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "lib" || kind == "rlib"))
+    };
+    let mut libraries = tools::workspace()?
+        .into_iter()
+        .filter(is_library)
+        .map(|package| package.name)
+        .filter(|name| packages.is_empty() || packages.contains(name))
+        .peekable();
+    if libraries.peek().is_none() {
+        return Ok(None);
+    }
+    let mut command = cargo();
+    command.args(["test", "--doc", "--no-fail-fast"]);
+    if packages.is_empty() {
+        // As a whole, so that nothing is built again with other features.
+        command.arg("--workspace");
+    } else {
+        for name in libraries {
+            command.args(["--package", &name]);
+        }
+    }
+    Ok(Some(command))
 }
 
 /// The loom models: each crate that depends on loom is built with `--cfg loom`, in a folder of its
 /// own so that nothing else is built again, and its unit tests are run: the others leave themselves out.
-fn loom_models(packages: &[String]) -> Result<Vec<std::process::Command>> {
+fn loom_models(packages: &[String]) -> Result<Vec<Command>> {
     let wanted = |name: &str| packages.is_empty() || packages.iter().any(|package| package == name);
     let with_loom = tools::workspace()?
         .into_iter()
@@ -126,19 +218,17 @@ fn loom_models(packages: &[String]) -> Result<Vec<std::process::Command>> {
         .collect())
 }
 
-/// The file that tests write skips to; it is removed when this is dropped.
-struct SkipLog(PathBuf);
+/// A file that tests append to; it is removed when this is dropped.
+struct Log(PathBuf);
 
-impl SkipLog {
-    fn new() -> Result<Self> {
-        let folder = target_dir();
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let file = root().join(folder).join(format!("skipped-{}.log", std::process::id()));
-        Ok(Self(file))
+impl Log {
+    fn new(name: &str) -> Self {
+        drop(std::fs::create_dir_all(target_dir()));
+        Self(root().join(target_dir()).join(format!("{name}-{}.log", std::process::id())))
     }
 }
 
-impl Drop for SkipLog {
+impl Drop for Log {
     fn drop(&mut self) {
         drop(std::fs::remove_file(&self.0));
     }

@@ -295,7 +295,13 @@ fn status_of(py: Python<'_>, error: PyErr) -> Status {
         return told().unwrap_or_else(|wrong| Status::new(ExceptionCode::IllegalState, wrong.to_string()));
     }
     let text = error.to_string();
-    let exception = if error.is_instance_of::<HandoffError>(py) {
+    // A failed call of its own is a state of the service, and no argument of its caller's.
+    let own_call = error.is_instance_of::<DeadObjectError>(py)
+        || error.is_instance_of::<DeadlineError>(py)
+        || error.is_instance_of::<NoServiceError>(py);
+    let exception = if own_call {
+        ExceptionCode::IllegalState
+    } else if error.is_instance_of::<HandoffError>(py) {
         // An argument that was not there.
         ExceptionCode::BadParcelable
     } else {

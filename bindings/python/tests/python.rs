@@ -1,9 +1,9 @@
 //! Builds the wheel with maturin, installs it into an environment of its own, and runs the tests there: pytest
 //! for what it does, mypy for what its types say.
 
-#[path = "../../../crates/handoff-aidl/tests/common/mod.rs"]
+#[path = "../../../crates/handoff-aidl/tests/it/common/mod.rs"]
 mod corpus;
-#[path = "../../../examples/tests/everything/mod.rs"]
+#[path = "../../../examples/tests/it/everything/mod.rs"]
 mod everything;
 #[path = "../../tests/service.rs"]
 mod service;

@@ -90,6 +90,8 @@ def test_python_serves_python_and_what_it_raises_reaches_the_caller(runtime):
             return None
         if code == 4:
             return {}["missing"]
+        if code == 5:
+            runtime.find("test.nobody")
         raise NotImplementedError
 
     runtime.serve("test.python", "test.IPython", serve)
@@ -103,6 +105,10 @@ def test_python_serves_python_and_what_it_raises_reaches_the_caller(runtime):
             with pytest.raises(handoff.ServiceError) as refused:
                 python.call(code)
             assert refused.value.exception == exception
+        # What the handler itself called failed: that says nothing about its caller's arguments.
+        with pytest.raises(handoff.ServiceError, match="test.nobody") as refused:
+            python.call(5)
+        assert refused.value.exception == handoff.ExceptionCode.ILLEGAL_STATE
         # An argument that is not there.
         with pytest.raises(handoff.ServiceError) as refused:
             python.call(1)

@@ -33,3 +33,8 @@ pub use parse::parse;
 pub use print::{Printed, Style, print};
 pub use python::{PythonOptions, generate_python};
 pub use rust::{RustOptions, generate};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,7 +1,7 @@
 //! The asynchronous side of calls: futures in place of threads that wait.
 //!
 //! On the `shm` engine a call that waits costs a slot and a waker, a handler that waits costs a task:
-//! see `shm/outstanding.rs` and `shm/tasks.rs`. The kernel's driver ties a transaction to the thread that
+//! see `shm/call/outstanding.rs` and `shm/call/tasks.rs`. The kernel's driver ties a transaction to the thread that
 //! makes it and to the thread that serves it, so there each takes a thread of the runtime's blocking pool.
 
 use std::fmt;
@@ -165,17 +165,18 @@ impl Service for Blocking {
         let own = Handle::try_current();
         if own.is_ok_and(|own| own.runtime_flavor() == RuntimeFlavor::CurrentThread) {
             // The thread that would wait is the one that has to run the handler, or cannot be told from it.
-            return Err(Error::Unsupported {
+            let refused = Error::Unsupported {
                 engine: EngineKind::Local.name(),
                 what: "block the thread of an async runtime until a task has served; use call_async".into(),
-            });
+            };
+            return Err(refused.of_runtime());
         }
         // The caller's header was written for a blocking service; the handler's reply has its own.
         reply.truncate(0);
         let handling = dispatch::begin(&self.0.service, call, code, data)?;
         let (send, receive) = mpsc::sync_channel(1);
         drop(self.0.runtime.spawn(async move { drop(send.send(dispatch::finish(handling).await)) }));
-        dispatch::write_outcome(receive.recv().unwrap_or(Err(Error::Dead)), reply)
+        dispatch::write_outcome(receive.recv().map_err(|_| Error::Dead.of_runtime())?, reply)
     }
 
     fn dump(&self, args: &[String]) -> String {

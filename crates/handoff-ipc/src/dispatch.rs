@@ -73,12 +73,17 @@ fn serve_own(
     let start = reply.len();
     reply.write_i32(ExceptionCode::None as i32)?;
     match service.on_transact(call, code, data, reply) {
-        Err(Error::Status(status)) => {
-            reply.truncate(start);
-            write_status(reply, &status)
-        }
-        other => other,
+        Ok(()) => Ok(()),
+        Err(error) => write_failure(error.for_caller(), start, reply),
     }
+}
+
+/// Puts an exception in the place of the reply that began at `start`; any other error is the transport's.
+#[cold]
+fn write_failure(error: Error, start: usize, reply: &mut Writer<'_>) -> Result<()> {
+    let Error::Status(status) = error else { return Err(error) };
+    reply.truncate(start);
+    write_status(reply, &status)
 }
 
 #[cold]
@@ -109,7 +114,9 @@ pub(crate) fn begin(
 ) -> Result<Handling> {
     let outer = CALLER.replace(Some(call.identity));
     let outcome = catch_unwind(AssertUnwindSafe(|| match code {
-        FIRST_CALL..=LAST_CALL => Arc::clone(service).on_transact(call, code, data),
+        FIRST_CALL..=LAST_CALL => {
+            Arc::clone(service).on_transact(call, code, data).map_err(Error::for_caller)
+        }
         PING => Ok(Handling::bare(|_| Ok(()))),
         INTERFACE => {
             let service = Arc::clone(service);
@@ -131,7 +138,8 @@ pub(crate) fn begin(
 pub(crate) async fn finish(mut handling: Handling) -> Result<Reply> {
     std::future::poll_fn(move |context| {
         let polled = catch_unwind(AssertUnwindSafe(|| handling.poll(context)));
-        polled.unwrap_or_else(|_| std::task::Poll::Ready(Err(panicked().into())))
+        let polled = polled.unwrap_or_else(|_| std::task::Poll::Ready(Err(panicked().into())));
+        polled.map_err(Error::for_caller)
     })
     .await
 }
@@ -139,14 +147,8 @@ pub(crate) async fn finish(mut handling: Handling) -> Result<Reply> {
 /// Puts what a handler came to into the reply, as [`serve`] does.
 #[cfg(feature = "tokio")]
 pub(crate) fn write_outcome(outcome: Result<Reply>, reply: &mut Writer<'_>) -> Result<()> {
-    let written = catch_unwind(AssertUnwindSafe(|| outcome?.write(reply)));
-    match written.unwrap_or_else(|_| Err(panicked().into())) {
-        Err(Error::Status(status)) => {
-            reply.truncate(0);
-            write_status(reply, &status)
-        }
-        other => other,
-    }
+    let written = catch_unwind(AssertUnwindSafe(|| outcome?.write(reply).map_err(Error::for_caller)));
+    written.unwrap_or_else(|_| Err(panicked().into())).or_else(|error| write_failure(error, 0, reply))
 }
 
 fn panicked() -> Status {
@@ -196,5 +198,59 @@ fn read_exception(raw: i32, reply: &mut Reader<'_>) -> Error {
     match rest(reply) {
         Ok(status) => Error::Status(status),
         Err(error) => error,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Binder;
+
+    /// Fails with the error that the code stands for.
+    struct Failing;
+
+    impl Service for Failing {
+        fn descriptor(&self) -> &str {
+            "test.IFailing"
+        }
+
+        fn on_transact(
+            &self,
+            _: &Call<'_>,
+            code: Code,
+            _: &mut Reader<'_>,
+            reply: &mut Writer<'_>,
+        ) -> Result<()> {
+            reply.write(&7)?;
+            Err(match code {
+                1 => Error::io("cannot open /x", std::io::Error::from_raw_os_error(2)),
+                2 => Error::PermissionDenied("not for you".into()),
+                3 => Error::Unsupported { engine: "shm", what: "fly".into() },
+                4 => Error::Dead,
+                5 => Error::NoSuchService("bank".into()),
+                _ => Error::UnknownTransaction { descriptor: self.descriptor().into(), code },
+            })
+        }
+    }
+
+    #[test]
+    fn what_a_handler_failed_with_reaches_its_caller_with_its_text() {
+        let failing = Binder::new(Failing);
+        let expected = [
+            (1, ExceptionCode::IllegalState, "cannot open /x: No such file or directory"),
+            (2, ExceptionCode::Security, "not for you"),
+            (3, ExceptionCode::UnsupportedOperation, "the shm engine cannot fly"),
+            // Its caller must not think that this service has died.
+            (4, ExceptionCode::IllegalState, "a process that this service depends on has died"),
+            (5, ExceptionCode::IllegalState, "no service is registered as \"bank\""),
+        ];
+        for (code, exception, text) in expected {
+            let failed = failing.call(code, |_| Ok(()), |_| Ok(())).unwrap_err();
+            let Error::Status(status) = failed else { panic!("{code}: {failed:?}") };
+            assert_eq!(status.exception(), exception, "{status}");
+            assert!(status.message().unwrap().starts_with(text), "{status}");
+        }
+        let unknown = failing.call(6, |_| Ok(()), |_| Ok(())).unwrap_err();
+        assert!(matches!(unknown, Error::UnknownTransaction { code: 6, .. }), "{unknown:?}");
     }
 }

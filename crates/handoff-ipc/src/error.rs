@@ -52,6 +52,10 @@ pub enum Error {
     /// The peer broke the engine's protocol; its connection was closed.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
+    /// Two processes called each other back, each call inside of the one before, and the thread that was to serve
+    /// the last one waits for too many already, or has too little stack left.
+    #[error("calls back and forth are nested too deeply for the thread that is to serve another one")]
+    TooDeep,
     /// The caller may not do this.
     #[error("permission denied: {0}")]
     PermissionDenied(String),
@@ -108,12 +112,43 @@ impl Error {
             Error::BadParcel { .. } => -22,         // BAD_VALUE
             Error::BadQueue(_) | Error::Queue(_) => -22,
             Error::Protocol(_) => -71,
+            Error::TooDeep => -40, // -ELOOP, which Android has no use for
             Error::PermissionDenied(_) => -1,
             Error::OnewayFull(_) => -11,      // WOULD_BLOCK
             Error::Unsupported { .. } => -38, // INVALID_OPERATION
             Error::Status(_) => -0x8000_0000, // UNKNOWN_ERROR
             Error::Io { source, .. } => -source.raw_os_error().unwrap_or(5),
         }
+    }
+
+    /// What a caller gets for the error that its service's handler failed with: an exception ([`Error::Status`]) with
+    /// the error's text. Where Android answers with a `status_t` and no exception, the error stays: the request
+    /// cannot be read, its code is unknown, the reply is too large, or the runtime failed and no handler.
+    pub(crate) fn for_caller(self) -> Self {
+        let (exception, text) = match self {
+            Error::Status(_)
+            | Error::UnknownTransaction { .. }
+            | Error::BadParcel { .. }
+            | Error::TooLarge { .. } => return self,
+            Error::Io { what, source } => match RuntimeFailure::take(source) {
+                Ok(error) => return error,
+                Err(source) => (ExceptionCode::IllegalState, Error::Io { what, source }.to_string()),
+            },
+            Error::PermissionDenied(why) => (ExceptionCode::Security, why),
+            Error::Unsupported { .. } => (ExceptionCode::UnsupportedOperation, self.to_string()),
+            // The service itself is alive: its caller must not take this for its death.
+            Error::Dead => {
+                (ExceptionCode::IllegalState, "a process that this service depends on has died".to_owned())
+            }
+            _ => (ExceptionCode::IllegalState, self.to_string()),
+        };
+        Error::Status(Status::new(exception, text))
+    }
+
+    /// Marks the error as one of the runtime, which a handler only passes on: [`Error::for_caller`] unpacks it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn of_runtime(self) -> Self {
+        Error::io("the runtime failed", io::Error::other(RuntimeFailure(self)))
     }
 
     /// The error that a peer meant by a `status_t` in a reply to `code` of `descriptor`.
@@ -124,6 +159,7 @@ impl Error {
             -22 => {
                 Error::BadParcel { at: 0, what: "the peer could not read the request it was sent".to_owned() }
             }
+            -40 => Error::TooDeep,
             -1 => Error::PermissionDenied("the peer refused the call".to_owned()),
             -11 => Error::OnewayFull(0),
             other => Error::Io {
@@ -135,6 +171,18 @@ impl Error {
                 },
             },
         }
+    }
+}
+
+/// See [`Error::of_runtime`].
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct RuntimeFailure(Error);
+
+impl RuntimeFailure {
+    /// The error inside, or the source as it was.
+    fn take(source: io::Error) -> std::result::Result<Error, io::Error> {
+        source.downcast::<RuntimeFailure>().map(|failure| failure.0)
     }
 }
 

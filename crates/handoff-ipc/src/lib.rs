@@ -80,3 +80,8 @@ pub use object::{
 pub use plain::PlainService;
 #[cfg(not(loom))]
 pub use runtime::Runtime;
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -104,7 +104,13 @@ impl LocalNode {
         self.domain.store(domain as u8, Ordering::Relaxed);
     }
 
-    /// The domain that it was registered in, if it was.
+    /// A service of a domain gives it away: it lives there, too, unless it was registered elsewhere.
+    pub(crate) fn adopt(&self, domain: Domain) {
+        // Fails where it has one.
+        let _ = self.domain.compare_exchange(u8::MAX, domain as u8, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The domain that it was registered in, or whose service gave it away.
     pub(crate) fn domain(&self) -> Option<Domain> {
         Domain::from_number(self.domain.load(Ordering::Relaxed))
     }

@@ -45,8 +45,10 @@ pub trait Service: Send + Sync + 'static {
     /// Name of the interface, such as `android.os.IServiceManager`.
     fn descriptor(&self) -> &str;
 
-    /// Serves one transaction. Results go to `reply`; an `Err` of [`Error::Status`] reaches the
-    /// caller as that exception, any other as a failure of the transport.
+    /// Serves one transaction. Results go to `reply`. An `Err` of [`Error::Status`] reaches the caller as that
+    /// exception. Any other reaches it as an exception with the error's text: [`Error::PermissionDenied`] as
+    /// `Security`, [`Error::Unsupported`] as `UnsupportedOperation`, the rest as `IllegalState`. Only an unknown
+    /// transaction, a request that cannot be read and a reply that is too large are failures of the transport.
     ///
     /// Of a oneway call nothing is returned, whatever is written.
     fn on_transact(

@@ -1,6 +1,7 @@
 //! What only the kernel's driver has: contexts, scatter-gather, freezing, spam detection, security
-//! contexts, work sources, poll mode, binderfs. Run in a guest by `handoff/tests/binder_guest.rs`.
+//! contexts, work sources, poll mode, binderfs. Run in a guest by `handoff/tests/guests/binder_guest.rs`.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -95,6 +96,7 @@ fn open(domain: Domain) -> BinderEngine {
 
 /// A server's role is its domain's device, a dash, and what it serves.
 #[test]
+#[ignore = "a process of another test"]
 fn role_main() {
     let Some((role, _)) = role() else { return };
     let (device, what) = role.split_once('-').unwrap();

@@ -1,6 +1,7 @@
 //! Our side of the interoperability test with rsbinder, on the kernel's driver: a manager, a service and a
-//! client of the interface in `handoff/tests/rsbinder/aidl`. Run in a guest by `handoff/tests/interop_guest.rs`.
+//! client of the interface in `handoff/tests/rsbinder/aidl`. Run in a guest by `handoff/tests/guests/binder_guest.rs`.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::io::{Read as _, Seek as _};
@@ -236,6 +237,7 @@ fn check(peer: &Peer) {
 
 /// The processes of our side: `handoff` as the manager, and as a service.
 #[test]
+#[ignore = "a process of another test"]
 fn role_main() {
     let Some((role, _)) = common::role() else { return };
     match role.as_str() {

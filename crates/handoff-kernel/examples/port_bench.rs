@@ -11,7 +11,7 @@ use handoff_kernel::patch::{Limits, parse};
 use handoff_kernel::port::{Options, Outcome, port};
 use serde_json::json;
 
-#[path = "../tests/corpus/mod.rs"]
+#[path = "../tests/it/corpus/mod.rs"]
 mod corpus;
 
 use corpus::Case;

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-#[path = "../tests/recall/mod.rs"]
+#[path = "../tests/it/recall/mod.rs"]
 mod recall;
 
 fn main() -> ExitCode {

@@ -11,3 +11,8 @@ pub mod prerequisite;
 pub mod prove;
 
 pub mod study;
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -36,9 +36,43 @@ fn sh(script: &str) -> GuestCommand {
     GuestCommand::shell(script).timeout(GENEROUS)
 }
 
+/// One test, as each test is a process of its own, and the guest is booted once.
 #[test]
-fn a_command_runs_with_its_streams_and_status_apart() {
+fn one_guest_runs_commands() {
     require!(require_guest());
+    let checks: [(&str, fn()); 9] = [
+        (
+            "a command runs with its streams and status apart",
+            a_command_runs_with_its_streams_and_status_apart,
+        ),
+        ("words arrive as they were", words_arrive_as_they_were),
+        (
+            "devices and file systems are as programs expect them",
+            devices_and_file_systems_are_as_programs_expect_them,
+        ),
+        ("large input and output pass whole", large_input_and_output_pass_whole),
+        ("what a left over process writes is nobodys", what_a_left_over_process_writes_is_nobodys),
+        ("files go there and come back", files_go_there_and_come_back),
+        (
+            "a program of the host runs there with its libraries",
+            a_program_of_the_host_runs_there_with_its_libraries,
+        ),
+        (
+            "a command over its time is killed and the guest goes on",
+            a_command_over_its_time_is_killed_and_the_guest_goes_on,
+        ),
+        (
+            "a warning of the kernel is reported with the command",
+            a_warning_of_the_kernel_is_reported_with_the_command,
+        ),
+    ];
+    for (name, check) in checks {
+        eprintln!("{name}");
+        check();
+    }
+}
+
+fn a_command_runs_with_its_streams_and_status_apart() {
     let mut guest = shared();
     let output = guest.run(&sh("echo out; echo err >&2; exit 7")).expect("run");
     assert_eq!((output.stdout_text().as_str(), output.stderr_text().as_str()), ("out\n", "err\n"));
@@ -51,9 +85,7 @@ fn a_command_runs_with_its_streams_and_status_apart() {
     assert!(missing.stderr_text().contains("no-such-program"));
 }
 
-#[test]
 fn words_arrive_as_they_were() {
-    require!(require_guest());
     let words = ["it's", "$HOME", "a\nb", "\u{1}\u{1e}\u{7f}", "ü€", "", "*", "-n", "a\\b", " x "];
     let mut guest = shared();
     let command = GuestCommand::new("printf").arg("%s\\0").args(words).env("K-1", "v'w").current_dir("/tmp");
@@ -76,9 +108,7 @@ fn command_env() -> GuestCommand {
     sh("echo \"$K $PWD\"").env("K", "v'w").current_dir("/tmp")
 }
 
-#[test]
 fn devices_and_file_systems_are_as_programs_expect_them() {
-    require!(require_guest());
     let mut guest = shared();
     assert_eq!(guest.facts().faults, Vec::<String>::new());
     assert_eq!(guest.facts().cpus, 2);
@@ -97,9 +127,7 @@ fn devices_and_file_systems_are_as_programs_expect_them() {
     assert_eq!(output.incidents, []);
 }
 
-#[test]
 fn large_input_and_output_pass_whole() {
-    require!(require_guest());
     let mut guest = shared();
     let data: Vec<u8> = (0..1_500_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let output = guest.run(&GuestCommand::new("cat").stdin(data.clone()).timeout(GENEROUS)).expect("run");
@@ -111,9 +139,7 @@ fn large_input_and_output_pass_whole() {
     assert_eq!(output.stdout_text(), "next");
 }
 
-#[test]
 fn what_a_left_over_process_writes_is_nobodys() {
-    require!(require_guest());
     let mut guest = shared();
     let output = guest.run(&sh("(sleep 0.3; echo late) & echo early")).expect("run");
     assert_eq!(output.stdout_text(), "early\n");
@@ -122,9 +148,7 @@ fn what_a_left_over_process_writes_is_nobodys() {
     assert_eq!(output.stdout_text(), "mine\n");
 }
 
-#[test]
 fn files_go_there_and_come_back() {
-    require!(require_guest());
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("source");
     std::fs::create_dir_all(source.join("sub")).expect("made");
@@ -147,22 +171,21 @@ fn files_go_there_and_come_back() {
 
 /// Run in the guest by the test below: this very program, with its libraries.
 #[test]
-fn inside_marker() {
+#[ignore = "a process of another test"]
+fn marker_main() {
     assert_eq!(1 + 1, 2);
 }
 
-#[test]
 fn a_program_of_the_host_runs_there_with_its_libraries() {
-    require!(require_guest());
     let mut guest = shared();
-    let command = GuestCommand::new("/bin/test-program").args(["--exact", "inside_marker"]).timeout(GENEROUS);
+    let command = GuestCommand::new("/bin/test-program")
+        .args(["--ignored", "--exact", "marker_main"])
+        .timeout(GENEROUS);
     let output = guest.run(&command).expect("run");
     assert!(output.stdout_text().contains("1 passed"), "{output:?}");
 }
 
-#[test]
 fn a_command_over_its_time_is_killed_and_the_guest_goes_on() {
-    require!(require_guest());
     let mut guest = shared();
     let slow = GuestCommand::shell("echo begun; sleep 1234 & sleep 1235").timeout(LATE);
     let error = guest.run(&slow).expect_err("too slow");
@@ -173,9 +196,7 @@ fn a_command_over_its_time_is_killed_and_the_guest_goes_on() {
     assert_eq!(output.stdout_text(), "alive\n");
 }
 
-#[test]
 fn a_warning_of_the_kernel_is_reported_with_the_command() {
-    require!(require_guest());
     let mut guest = shared();
     let message = "<1>INFO: task test:1 blocked for more than 120 seconds.";
     let output = guest.run(&sh(&format!("echo '{message}' >/dev/kmsg; sleep 0.5"))).expect("run");

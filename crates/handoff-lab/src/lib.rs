@@ -27,3 +27,8 @@ pub mod simulate;
 pub mod stats;
 pub mod store;
 pub mod suite;
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -182,7 +182,7 @@ fn not_built(kind: Kind) -> io::Error {
 /// The version in the lock file that this program was built from.
 fn locked(package: &str) -> String {
     let name = format!("name = \"{package}\"\nversion = \"");
-    let lock = include_str!("../../../Cargo.lock");
+    let lock = include_str!(concat!(env!("OUT_DIR"), "/Cargo.lock"));
     let version = lock.split_once(&name).and_then(|(_, rest)| rest.split_once('"'));
     version.map_or_else(|| "unknown".to_owned(), |(version, _)| version.to_owned())
 }

@@ -270,6 +270,7 @@ mod tests {
 
     /// The function that peers of unit tests run.
     #[test]
+    #[ignore = "a process of another test"]
     fn peer_main() {
         play_if_peer();
     }

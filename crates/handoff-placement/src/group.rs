@@ -1,8 +1,10 @@
 //! Control groups of our own: made with limits, entered, and removed again.
 
 use crate::cgroup::{Hierarchy, hierarchies};
+use crate::controller::{self, TurnedOn};
 use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
+use crate::kernel_file::{open_group, write_in_group};
 use crate::root::Root;
 use crate::tid::Tid;
 use std::fs;
@@ -36,7 +38,20 @@ impl Limits {
 #[derive(Debug)]
 pub struct ControlGroup {
     parts: Vec<Part>,
+    turned_on: Vec<TurnedOn>,
 }
+
+/// What is about to be changed, for a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    /// This folder is made.
+    Folder(&'a Path),
+    /// This controller is turned on.
+    Controller(&'a TurnedOn),
+}
+
+/// Hears of each change before it is made.
+pub(crate) type Note<'a> = dyn FnMut(Change<'_>) -> Result<()> + 'a;
 
 #[derive(Debug)]
 struct Part {
@@ -52,6 +67,11 @@ impl ControlGroup {
     /// If the name could lead elsewhere, a controller is not to be had, or the kernel refuses a limit.
     /// Nothing is left behind then.
     pub fn create(name: &str, limits: &Limits) -> Result<Self> {
+        Self::create_noting(name, limits, &mut |_| Ok(()))
+    }
+
+    /// [`ControlGroup::create`] that says what it changes before it does.
+    pub(crate) fn create_noting(name: &str, limits: &Limits, note: &mut Note<'_>) -> Result<Self> {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\n', '\0']) {
             let source = std::io::Error::from_raw_os_error(libc::EINVAL);
             return Err(Error::Cgroup {
@@ -61,15 +81,17 @@ impl ControlGroup {
             });
         }
         let hierarchies = hierarchies(&Root::host());
-        let mut group = Self { parts: Vec::new() };
+        let mut group = Self { parts: Vec::new(), turned_on: Vec::new() };
         if limits.quota.is_some() || limits.weight.is_some() {
             let hierarchy = steering(&hierarchies, "cpu")?;
-            let part = group.part(hierarchy, name, "cpu")?;
+            let _turn = hierarchy.unified.then(|| controller::lock(&hierarchy.mount));
+            let part = group.part(hierarchy, name, "cpu", note)?;
             set_time(&part, hierarchy.unified, limits)?;
         }
         if let Some(cpus) = &limits.cpus {
             let hierarchy = steering(&hierarchies, "cpuset")?;
-            let part = group.part(hierarchy, name, "cpuset")?;
+            let _turn = hierarchy.unified.then(|| controller::lock(&hierarchy.mount));
+            let part = group.part(hierarchy, name, "cpuset", note)?;
             set_cpus(hierarchy, &part, cpus)?;
         }
         Ok(group)
@@ -81,37 +103,50 @@ impl ControlGroup {
     ///
     /// If the folder is not a control group.
     pub fn open(folder: &Path) -> Result<Self> {
-        let procs = folder.join("cgroup.procs");
-        fs::metadata(&procs).map_err(|source| Error::Cgroup {
+        open_group(folder).map_err(|source| Error::Cgroup {
             path: folder.into(),
-            what: "is not a control group (it has no cgroup.procs)".to_owned(),
+            what: "is not a control group".to_owned(),
             source,
         })?;
-        Ok(Self { parts: vec![Part { folder: folder.into(), made: false }] })
+        let parts = vec![Part { folder: folder.into(), made: false }];
+        Ok(Self { parts, turned_on: Vec::new() })
     }
 
     /// A group that an earlier process made and could not remove: it is emptied and removed when the
     /// result is dropped.
     pub(crate) fn adopt(folders: Vec<PathBuf>) -> Self {
-        let is_group = |folder: &PathBuf| folder.join("cgroup.procs").exists();
+        let is_group = |folder: &PathBuf| open_group(folder).is_ok();
         Self {
             parts: folders.into_iter().filter(is_group).map(|folder| Part { folder, made: true }).collect(),
+            turned_on: Vec::new(),
         }
     }
 
     /// Leaves the group where it is.
     pub(crate) fn keep(mut self) {
         self.parts.clear();
+        self.turned_on.clear();
     }
 
     /// The folder of the group in one hierarchy, made unless another limit already made it.
-    fn part(&mut self, hierarchy: &Hierarchy, name: &str, controller: &str) -> Result<PathBuf> {
+    fn part(
+        &mut self,
+        hierarchy: &Hierarchy,
+        name: &str,
+        controller: &str,
+        note: &mut Note<'_>,
+    ) -> Result<PathBuf> {
         let folder = hierarchy.mount.join(name);
-        if hierarchy.unified {
-            // Fails if it is on already in some set-ups; making and setting then tells.
-            let _ = fs::write(hierarchy.mount.join("cgroup.subtree_control"), format!("+{controller}"));
+        let plan = hierarchy.unified.then(|| TurnedOn::plan(&hierarchy.mount, controller)).flatten();
+        if let Some(plan) = plan {
+            note(Change::Controller(&plan))?;
+            // Where it may not be turned on, setting the limit tells.
+            if plan.turn_on().is_ok() {
+                self.turned_on.push(plan);
+            }
         }
         if !self.parts.iter().any(|part| part.folder == folder) {
+            note(Change::Folder(&folder))?;
             fs::create_dir(&folder).map_err(|source| Error::Cgroup {
                 path: folder.clone(),
                 what: "cannot be made".to_owned(),
@@ -161,6 +196,9 @@ impl ControlGroup {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
         }
+        for on in self.turned_on.drain(..).rev() {
+            on.turn_off();
+        }
     }
 }
 
@@ -173,7 +211,8 @@ impl Drop for ControlGroup {
 /// Moves a process into the group with this folder.
 pub(crate) fn enter(folder: &Path, pid: Tid) -> Result<()> {
     let path = folder.join("cgroup.procs");
-    fs::write(&path, pid.to_string()).map_err(|source| match source.raw_os_error() {
+    // The folder may have been named by a file or by a user: nothing but a group is written to.
+    write_in_group(folder, "cgroup.procs", &pid.to_string()).map_err(|source| match source.raw_os_error() {
         Some(libc::ESRCH) => Error::NoSuchThread(pid),
         // Android moves applications between its groups itself, and lets nobody else.
         Some(libc::EACCES | libc::EPERM) => {

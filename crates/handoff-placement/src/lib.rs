@@ -25,10 +25,14 @@
 //! | do several of these, or none of them | [`Placement`] |
 //! | do so by rules, and follow what happens | [`policy`] |
 //! | limit a group of processes | [`ControlGroup`], [`mod@cgroup`] |
+//! | put back what a killed process changed | [`Journal`] |
+//! | keep what another user may not have written | [`PrivateFolder`] |
+//! | write to the kernel's files and no others | [`write_setting`] |
 
 mod affinity;
 mod allowed;
 pub mod cgroup;
+mod controller;
 mod cpuset;
 mod denial;
 mod energy;
@@ -36,10 +40,13 @@ mod error;
 pub mod fast;
 mod group;
 mod guard;
+mod journal;
+mod kernel_file;
 mod pin;
 mod placement;
 pub mod policy;
 mod priority;
+mod private_folder;
 pub mod process;
 mod rights;
 mod root;
@@ -59,9 +66,12 @@ pub use energy::EnergySource;
 pub use error::{Error, Result};
 pub use group::{ControlGroup, Limits};
 pub use guard::{AffinityGuard, PriorityGuard};
+pub use journal::{Journal, Recovered};
+pub use kernel_file::write_setting;
 pub use pin::{LossCause, Lost, Pin};
 pub use placement::{Applied, Placement};
 pub use priority::{Policy, Priority, PriorityParseError};
+pub use private_folder::PrivateFolder;
 pub use process::Scope;
 pub use rights::can_raise_to;
 pub use root::Root;
@@ -70,3 +80,8 @@ pub use selector::{Selector, SelectorError};
 pub use snapshot::{Restored, Snapshot};
 pub use tid::Tid;
 pub use topology::{Class, ClassSource, Cpu, Group, Topology};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

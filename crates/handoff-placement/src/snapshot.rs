@@ -24,6 +24,9 @@ pub struct Snapshot {
     threads: BTreeMap<i32, ThreadState>,
     /// The group of each v1 controller that is managed, and of v2 (`""`).
     groups: BTreeMap<String, PathBuf>,
+    /// Other threads of the process are not concerned.
+    #[serde(default)]
+    alone: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +53,24 @@ impl Snapshot {
             let (hierarchy, folder) = cgroup::group_of(&root, pid, controller)?;
             Some((if hierarchy.unified { "" } else { controller }.to_owned(), folder))
         });
-        Ok(Self { pid: pid.as_raw(), start: key.start, threads: threads.collect(), groups: groups.collect() })
+        Ok(Self {
+            pid: pid.as_raw(),
+            start: key.start,
+            threads: threads.collect(),
+            groups: groups.collect(),
+            alone: false,
+        })
+    }
+
+    /// Of one thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchThread`](crate::Error::NoSuchThread) if it is gone.
+    pub fn take_thread(tid: Tid) -> Result<Self> {
+        let mut snapshot = Self { alone: true, ..Self::take(tid)? };
+        snapshot.threads.retain(|id, _| *id == tid.as_raw());
+        Ok(snapshot)
     }
 
     /// The process that this is of; `None` from a file that somebody has broken.
@@ -80,7 +100,8 @@ impl Snapshot {
         let mut known = std::collections::BTreeSet::new();
         // Twice: one that is born while the first is restored may have inherited what it had.
         for _ in 0..2 {
-            for tid in threads_of(key.pid).unwrap_or_default() {
+            let threads = if self.alone { Ok(vec![key.pid]) } else { threads_of(key.pid) };
+            for tid in threads.unwrap_or_default() {
                 let Some(state) = self.threads.get(&tid.as_raw()).or(default) else { continue };
                 if known.insert(tid) {
                     refused += usize::from(!state.give_back(tid));

@@ -226,11 +226,6 @@ impl Target for Adb {
             },
         }
     }
-
-    /// The only place of a device where anybody may put programs and start them.
-    fn folder(&self) -> String {
-        "/data/local/tmp/handoff".to_owned()
-    }
 }
 
 #[cfg(test)]

@@ -234,7 +234,7 @@ impl Target for InFolder {
         self.0.shell(script, input, limit, sink)
     }
 
-    fn folder(&self) -> String {
-        self.1.clone()
+    fn folder(&self) -> Option<String> {
+        Some(self.1.clone())
     }
 }

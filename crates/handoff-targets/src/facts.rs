@@ -12,6 +12,7 @@ echo boot $(cat /proc/sys/kernel/random/boot_id 2>/dev/null)
 echo cpus $(grep -c '^processor' /proc/cpuinfo 2>/dev/null)
 echo user $(id -u)
 echo time $(date +%s)
+echo folder \"$FOLDER\"
 echo free $(df -Pk \"$FOLDER\" 2>/dev/null | tail -n 1 | awk '{print $4}')
 ";
 
@@ -30,6 +31,8 @@ pub struct Facts {
     pub root: bool,
     /// How far its clock is from ours, in seconds: positive if it is ahead.
     pub clock_ahead_s: i64,
+    /// The folder for programs, which is the user's alone.
+    pub folder: String,
     /// What is free in the folder for programs, in KiB.
     pub free_kib: Option<u64>,
 }
@@ -62,6 +65,14 @@ impl Facts {
             cpus: word("cpus").ok().and_then(|count| count.parse().ok()),
             root: word("user")? == "0",
             clock_ahead_s: there.saturating_sub(i64::try_from(here).unwrap_or(i64::MAX)),
+            folder: {
+                // It may have blanks.
+                let folder = find("folder").ok_or("it has no folder that this user alone can write to")?;
+                if !folder.starts_with('/') || folder.chars().any(char::is_control) {
+                    return Err(format!("its folder is {folder:?}"));
+                }
+                folder.to_owned()
+            },
             free_kib: word("free").ok().and_then(|free| free.parse().ok()),
         })
     }
@@ -72,7 +83,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ANSWER: &str = "arch x86_64\nkernel 6.1.0\nboot 1-2\ncpus 2\nuser 0\ntime 1005\nfree 77\n";
+    const ANSWER: &str =
+        "arch x86_64\nkernel 6.1.0\nboot 1-2\ncpus 2\nuser 0\ntime 1005\nfolder /a b\nfree 77\n";
 
     #[test]
     fn answers_are_read_by_name() {
@@ -82,6 +94,12 @@ mod tests {
             (facts.clock_ahead_s, facts.free_kib, facts.boot_id.as_deref()),
             (5, Some(77), Some("1-2"))
         );
+        assert_eq!(facts.folder, "/a b");
+        for folder in ["", "folder relative\n", "folder /a\u{1b}[2J\n"] {
+            let answer = ANSWER.replace("folder /a b\n", folder);
+            let error = Facts::parse(&answer, UNIX_EPOCH).expect_err("no folder");
+            assert!(error.contains("folder"), "{error}");
+        }
         let error = Facts::parse("kernel x\n", UNIX_EPOCH).expect_err("too little");
         assert!(error.contains("time"), "{error}");
     }

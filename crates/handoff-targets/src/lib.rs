@@ -25,6 +25,7 @@ mod address;
 mod command;
 mod error;
 mod facts;
+mod folder;
 mod guest;
 mod known;
 mod local;
@@ -42,3 +43,8 @@ pub use known::known;
 pub use lock::Lock;
 pub use session::{Done, Session, Ways};
 pub use target::{Sink, Stream, Target};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

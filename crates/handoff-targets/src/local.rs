@@ -21,11 +21,8 @@ impl Target for Local {
         Address::Local
     }
 
-    fn folder(&self) -> String {
-        std::env::var(FOLDER)
-            .ok()
-            .filter(|folder| folder.starts_with('/'))
-            .unwrap_or_else(|| "/tmp/handoff".to_owned())
+    fn folder(&self) -> Option<String> {
+        std::env::var(FOLDER).ok().filter(|folder| folder.starts_with('/'))
     }
 
     fn shell(

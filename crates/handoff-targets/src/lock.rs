@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::address::Address;
 use crate::command::quoted;
 use crate::error::{Result, TargetError};
+use crate::folder::LOCK;
 use crate::target::{Stream, Target};
 
 /// Enough for a connection.
@@ -48,13 +49,13 @@ impl Lock {
         Lock { alive: None, threads: Vec::new() }
     }
 
-    /// Takes the lock with a connection of its own. The machine gives it up after `silence`, in whole seconds.
-    pub(crate) fn take(mut target: Box<dyn Target + Send>, silence: Duration) -> Result<Self> {
+    /// Takes the lock with a connection of its own; who holds it stands in the user's `private` folder. The machine gives it up after `silence`, in whole seconds.
+    pub(crate) fn take(mut target: Box<dyn Target + Send>, private: &str, silence: Duration) -> Result<Self> {
         let address = target.address();
         let (read, input) =
             std::io::pipe().map_err(|error| TargetError::io("make a pipe for a lock", error))?;
         let (say, hear) = channel();
-        let script = script(&target.folder(), silence);
+        let script = script(target.folder().as_deref(), private, silence);
         let mut read = File::from(OwnedFd::from(read));
         let (alive, until) = channel();
         let holder = spawn("target-lock", move || hold(target.as_mut(), &script, &mut read, &say))?;
@@ -106,13 +107,20 @@ fn beat(mut input: PipeWriter, until: &Receiver<()>, every: Duration) {
 
 /// Holds the lock until its input ends, or is silent for too long. A machine without `timeout` knows only the
 /// end.
-fn script(folder: &str, silence: Duration) -> String {
+///
+/// The lock is on a folder that every user can open, whoever made it: nothing in it is read or written. Android
+/// has no `/tmp`.
+fn script(named: Option<&str>, private: &str, silence: Duration) -> String {
     let who =
         format!("process {} on {}", std::process::id(), rustix::system::uname().nodename().to_string_lossy());
-    let (folder, who, silence) = (quoted(folder), quoted(&who), silence.as_secs().max(1));
+    let (folder, who, silence) = (quoted(private), quoted(&who), silence.as_secs().max(1));
+    let lock = match named {
+        Some(folder) => format!("lock={}", quoted(folder)),
+        None => format!("lock={LOCK}; [ -d /tmp ] || lock=/data/local/tmp/handoff"),
+    };
     format!(
-        "mkdir -p {folder} && exec 9>>{folder}/lock || exit 74\n\
-         if ! flock -n 9; then cat {folder}/holder 2>/dev/null; exit {TAKEN}; fi\n\
+        "{lock}\nmkdir -m 755 \"$lock\" 2>/dev/null\n[ -d \"$lock\" ] && exec 9<\"$lock\" || exit 74\n\
+         if ! flock -n 9; then cat {folder}/holder 2>/dev/null || echo another user; exit {TAKEN}; fi\n\
          echo {who} >{folder}/holder\necho locked\n\
          if command -v timeout >/dev/null; then\n\
          while [ -n \"$(timeout {silence} dd bs=1 count=1 2>/dev/null 9>&-)\" ]; do :; done\n\

@@ -13,6 +13,7 @@ use crate::address::Address;
 use crate::command::{Command, quoted};
 use crate::error::{Result, TargetError};
 use crate::facts::{ASK, Facts};
+use crate::folder::choose;
 use crate::guest::InGuest;
 use crate::local::Local;
 use crate::lock::{Lock, SILENCE, is_shared};
@@ -120,17 +121,17 @@ impl Session {
         file.read_to_end(&mut bytes).map_err(cannot)?;
         self.check_architecture(program, &bytes)?;
         let hash: String = Sha1::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        let there = format!("{}/{hash}", self.target.folder());
-        let (folder, path) = (quoted(&self.target.folder()), quoted(&there));
+        let there = format!("{}/{hash}", self.facts.folder);
+        let (folder, path) = (quoted(&self.facts.folder), quoted(&there));
         let same = format!("[ \"$(sha1sum <{path} 2>/dev/null | cut -c 1-40)\" = {hash} ]");
-        let (status, _) = self.step(&format!("mkdir -p {folder} && [ -x {path} ] && {same}"), None)?;
+        let (status, _) = self.step(&format!("mkdir -p -m 700 {folder} && [ -x {path} ] && {same}"), None)?;
         if status == 0 {
             return Ok(there);
         }
         file.rewind().map_err(cannot)?;
         // Under another name until it is whole: a lost link leaves no half of a program.
         let script = format!(
-            "mkdir -p {folder} && new={path}.$$ && trap 'rm -f \"$new\"' EXIT && cat >\"$new\" && chmod 755 \"$new\" && \
+            "mkdir -p -m 700 {folder} && new={path}.$$ && trap 'rm -f \"$new\"' EXIT && cat >\"$new\" && chmod 755 \"$new\" && \
              mv \"$new\" {path} && {same}"
         );
         match self.step(&script, Some(&mut file))? {
@@ -203,10 +204,10 @@ impl Session {
         }
     }
 
-    /// A folder there in which files can be put.
+    /// A folder there in which files can be put: its user alone can write to it.
     #[must_use]
     pub fn folder(&self) -> String {
-        self.target.folder()
+        self.facts.folder.clone()
     }
 
     /// Writes a file there, and its folder if need be. It has its name when it is whole.
@@ -264,7 +265,8 @@ impl Session {
     pub fn lock(&mut self) -> Result<Lock> {
         let address = self.address();
         if is_shared(&address) {
-            Lock::take(connect(&address, &self.ways)?, self.ways.lock_silence.unwrap_or(SILENCE))
+            let silence = self.ways.lock_silence.unwrap_or(SILENCE);
+            Lock::take(connect(&address, &self.ways)?, &self.facts.folder, silence)
         } else {
             Ok(Lock::of_ours_alone())
         }
@@ -304,7 +306,7 @@ fn keep(said: &mut Vec<u8>, bytes: &[u8]) {
 /// Asks what the target is.
 fn look(target: &mut dyn Target) -> Result<Facts> {
     let mut answer = Vec::new();
-    let script = format!("FOLDER={}; mkdir -p \"$FOLDER\" 2>/dev/null\n{ASK}", quoted(&target.folder()));
+    let script = choose(target.folder().as_deref(), "/tmp") + ASK;
     target.shell(&script, None, Some(STEP_LIMIT), &mut |stream, bytes| {
         if stream == Stream::Out {
             keep(&mut answer, bytes);

@@ -46,8 +46,8 @@ pub trait Target {
         None
     }
 
-    /// A folder there in which programs can be put and started.
-    fn folder(&self) -> String {
-        "/tmp/handoff".to_owned()
+    /// A folder there for programs that was named, instead of one in the user's home. It must be the user's alone.
+    fn folder(&self) -> Option<String> {
+        None
     }
 }

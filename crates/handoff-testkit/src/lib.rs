@@ -32,7 +32,7 @@ mod program;
 pub mod slurm;
 pub mod sshd;
 
-pub use guest::again_if_stuck;
+pub use guest::{AGAIN_LOG, again_if_stuck};
 pub use library::built_library;
 pub use need::{
     require_cpus, require_file, require_guest, require_guest_of, require_realtime, require_root,
@@ -52,6 +52,15 @@ pub const SKIP_LOG: &str = "HANDOFF_SKIP_LOG";
 /// When set to anything but `0`, a skip is a failure.
 pub const DENY_SKIPS: &str = "HANDOFF_DENY_SKIPS";
 
+/// When set, tests that repeat something do it less often.
+pub const QUICK: &str = "HANDOFF_TEST_QUICK";
+
+/// How often a test repeats something: `all` times, or `quick` times in a quick run.
+#[must_use]
+pub fn repeats<T>(all: T, quick: T) -> T {
+    if std::env::var_os(QUICK).is_some() { quick } else { all }
+}
+
 /// Starts each skip that is printed because [`SKIP_LOG`] is not set.
 pub const SKIP_PREFIX: &str = "handoff-test-skipped: ";
 
@@ -65,7 +74,9 @@ pub const SKIP_PREFIX: &str = "handoff-test-skipped: ";
 /// is lost would count as a pass.
 pub fn skip(test: &str, reason: &str) {
     let deny = std::env::var_os(DENY_SKIPS).is_some_and(|value| value != "0");
-    record(test, reason, std::env::var_os(SKIP_LOG).as_deref(), deny);
+    // Each package has a test program `it`; cargo and cargo-nextest say whose this is.
+    let package = std::env::var("CARGO_PKG_NAME").map_or(String::new(), |package| package + " ");
+    record(&format!("{package}{test}"), reason, std::env::var_os(SKIP_LOG).as_deref(), deny);
 }
 
 /// [`skip`] with the environment as arguments, so that it can be tested without changing it.

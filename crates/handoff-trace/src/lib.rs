@@ -60,3 +60,8 @@ pub use model::graph::Graph;
 pub use model::timeline::Timeline;
 pub use trace::{BufferStats, Coverage, RawTrace, Slice, Surroundings, Throttled, Trace};
 pub use tracefs::TraceFs;
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

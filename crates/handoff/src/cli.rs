@@ -37,7 +37,7 @@ pub(crate) struct Cli {
         default_value_t,
         value_name = "text|json",
         hide_possible_values = true,
-        help_heading = "Everywhere"
+        help_heading = "Global options"
     )]
     pub(crate) format: Format,
 
@@ -49,7 +49,7 @@ pub(crate) struct Cli {
         default_value_t,
         value_name = "auto|always|never",
         hide_possible_values = true,
-        help_heading = "Everywhere"
+        help_heading = "Global options"
     )]
     pub(crate) color: Color,
 
@@ -59,5 +59,53 @@ pub(crate) struct Cli {
 
 /// All that can be typed.
 pub(crate) fn command() -> clap::Command {
-    crate::elsewhere::with_targets(Cli::command())
+    let command = crate::elsewhere::with_targets(Cli::command());
+    let template = help_template(&command);
+    command.help_template(template)
+}
+
+/// The commands as `handoff --help` lists them: by what a person wants, not by the alphabet.
+const GROUPS: [(&str, &[&str]); 9] = [
+    ("Start here", &["run", "doctor"]),
+    ("Services", &["service", "servicemanager", "aidl"]),
+    ("Measure", &["latency", "throughput", "transports", "phases", "floors", "add-ints", "workload"]),
+    ("Compare", &["lab", "campaign", "affinity-study"]),
+    ("Understand", &["sched", "trace"]),
+    ("Place", &["cores", "exec", "pin", "policy"]),
+    ("Machines", &["target", "guest"]),
+    ("Kernel", &["kernel", "binder"]),
+    ("About", &["completions", "man"]),
+];
+
+/// Clap lists subcommands in one block; its template takes the groups as text.
+fn help_template(command: &clap::Command) -> String {
+    let mut list = String::new();
+    for (group, names) in GROUPS {
+        list.push_str(&format!("{group}:\n"));
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            list.push_str(&format!("  {name:<14}  {about}\n"));
+        }
+        list.push('\n');
+    }
+    format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_stands_in_one_group_of_the_help() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        grouped.sort_unstable();
+        let command = command();
+        let visible = command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help");
+        let mut commands: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        commands.sort_unstable();
+        assert_eq!(grouped, commands);
+    }
 }

@@ -40,14 +40,14 @@ pub(crate) fn with_targets(command: Command) -> Command {
                 arg!(--target <ADDRESS> "Run it there: local, guest, ssh://[user@]host[:port], adb://SERIAL")
                     .value_parser(value_parser!(Address))
                     .global(true)
-                    .help_heading("Elsewhere"),
+                    .help_heading("Remote target"),
             )
             .arg(
                 arg!(--"target-program" <FILE> "Run this handoff there, built for that machine, not the one that runs here")
                     .value_parser(value_parser!(PathBuf))
                     .requires("target")
                     .global(true)
-                    .help_heading("Elsewhere"),
+                    .help_heading("Remote target"),
             )
     };
     MEASURING.into_iter().fold(command, |command, name| command.mut_subcommand(name, options))

@@ -1,4 +1,4 @@
-//! The spellings of the tools that three commands follow, rewritten before the options are parsed.
+//! Spellings that people bring from other tools, rewritten before the options are parsed.
 //!
 //! `libhwbinder_latency` and `schd-dbg` take long options with one dash (`-pair 4 -deadline_us 2500
 //! -raw_data`), and Google Benchmark's have underscores (`--benchmark_format=json`). Scripts that call
@@ -18,6 +18,10 @@ const GLOBAL_WITH_VALUE: [&str; 2] = ["--format", "--color"];
 /// The arguments as the parser knows them. The first is the name of the program, as always.
 pub(crate) fn rewrite(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.into_iter().collect();
+    // As kubectl, go and docker have it.
+    if args.len() == 2 && args[1] == "version" {
+        args[1] = "--version".into();
+    }
     let Some((at, one_dash)) = find_command(&args) else { return args };
     for argument in args[at + 1..].iter_mut().take_while(|argument| *argument != "--") {
         if let Some(modern) = argument.to_str().and_then(|spelling| modernise(spelling, one_dash)) {
@@ -70,6 +74,12 @@ mod tests {
     fn rewritten(line: &str) -> String {
         let args = rewrite(line.split(' ').map(OsString::from));
         args.join(OsStr::new(" ")).into_string().expect("it was UTF-8")
+    }
+
+    #[test]
+    fn the_version_may_be_asked_for_as_a_command() {
+        assert_eq!(rewritten("handoff version"), "handoff --version");
+        assert_eq!(rewritten("handoff latency version"), "handoff latency version");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod figures;
 mod interrupt;
 mod legacy;
 mod output;
+mod state;
 
 use std::process::ExitCode;
 

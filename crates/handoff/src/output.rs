@@ -65,6 +65,8 @@ pub(crate) enum Verdict {
     Pass,
     /// A test was run and has failed. Exit status 1. What failed has been printed.
     Fail,
+    /// It worked, with doubts that a person should look at. Exit status 3.
+    Doubt,
 }
 
 impl Verdict {
@@ -144,6 +146,7 @@ impl Output {
             Ok(_) if interrupt::was_interrupted() => {}
             Ok(Verdict::Pass) => return ExitCode::SUCCESS,
             Ok(Verdict::Fail) => return ExitCode::FAILURE,
+            Ok(Verdict::Doubt) => return ExitCode::from(3),
         }
         if interrupt::was_interrupted() { ExitCode::from(interrupt::EXIT_STATUS) } else { ExitCode::from(2) }
     }

@@ -53,8 +53,8 @@ impl FrameConsumer {
     /// Subscribes to a pool: from now on this gets its frames.
     ///
     /// # Errors
-    /// [`Error::Protocol`] if the object is no pool or shares memory that cannot be; [`Error::PermissionDenied`] if it
-    /// has enough consumers; as [`Binder::call`] otherwise.
+    /// [`Error::Protocol`] if the object is no pool or shares memory that cannot be; [`Error::Status`] with
+    /// `Security` if it has enough consumers; as [`Binder::call`] otherwise.
     pub fn subscribe(pool: &Binder) -> Result<Self> {
         let found = pool.descriptor()?;
         if found != DESCRIPTOR {

@@ -1,4 +1,4 @@
-//! Producers and consumers of one process, honest and not; `tests/frames.rs` has two.
+//! Producers and consumers of one process, honest and not; `tests/it/frames.rs` has two.
 
 use super::*;
 use crate::Binder;

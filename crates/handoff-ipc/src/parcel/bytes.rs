@@ -142,6 +142,54 @@ impl<'a> SharedBytes<'a> {
     }
 }
 
+/// Writes bytes one after the other into a parcel, where a peer may see and change them: no `&mut [u8]` to them is
+/// ever made.
+///
+/// Also a [`std::io::Write`], whose `write_all` fails where the bytes end.
+#[derive(Debug)]
+pub struct BytesWriter<'a> {
+    // Invariant: `at..at + left` is writable for 'a, and nobody in this process refers to it.
+    at: *mut u8,
+    left: usize,
+    owner: PhantomData<&'a mut [u8]>,
+}
+
+impl BytesWriter<'_> {
+    /// # Safety
+    /// `at..at + len` must be writable as long as the value lives, and nobody in this process may refer to it.
+    pub(super) unsafe fn new(at: *mut u8, len: usize) -> Self {
+        BytesWriter { at, left: len, owner: PhantomData }
+    }
+
+    /// Bytes that can still be written.
+    pub fn remaining(&self) -> usize {
+        self.left
+    }
+
+    /// Writes as many of `bytes` as there is room for; gives their number.
+    pub fn push(&mut self, bytes: &[u8]) -> usize {
+        let len = bytes.len().min(self.left);
+        // SAFETY: `len` bytes are writable from `at` on (type invariant), and `bytes` is not among them, since
+        // it is borrowed. Behind them is at most the end.
+        unsafe {
+            copy(bytes.as_ptr(), self.at, len);
+            self.at = self.at.add(len);
+        }
+        self.left -= len;
+        len
+    }
+}
+
+impl std::io::Write for BytesWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(self.push(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 impl fmt::Debug for SharedBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SharedBytes({} bytes)", self.len)

@@ -18,7 +18,7 @@ mod tests;
 mod types;
 mod writer;
 
-pub use bytes::SharedBytes;
+pub use bytes::{BytesWriter, SharedBytes};
 pub(crate) use gathered::NATIVE_HANDLE;
 pub use gathered::{Gathered, Handle};
 pub(crate) use object::{Bring, FDA_OBJECT_SIZE, PTR_OBJECT_SIZE, TYPE_FDA, TYPE_PTR, no_object, wrong_kind};

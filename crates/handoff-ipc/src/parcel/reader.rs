@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::gathered::{Handle, NATIVE_HANDLE};
 use super::object::{FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Incoming, Kind, Object, PTR_OBJECT_SIZE, no_object};
@@ -81,6 +82,8 @@ impl<'a> Reader<'a> {
         let from = self.claim(4)?;
         // SAFETY: four bytes were claimed; copied out once, torn or not.
         unsafe { raw.as_mut_ptr().copy_from_nonoverlapping(from, 4) };
+        // What is used is this copy: the compiler may not go back to where it came from.
+        compiler_fence(Ordering::SeqCst);
         Ok(i32::from_le_bytes(raw))
     }
 
@@ -91,6 +94,8 @@ impl<'a> Reader<'a> {
         let from = self.claim(8)?;
         // SAFETY: eight bytes were claimed; copied out once, torn or not.
         unsafe { raw.as_mut_ptr().copy_from_nonoverlapping(from, 8) };
+        // As above.
+        compiler_fence(Ordering::SeqCst);
         Ok(i64::from_le_bytes(raw))
     }
 

@@ -109,8 +109,16 @@ fn arrays_have_a_count_and_bytes_are_packed() {
     assert_eq!(bytes_of(&vec![1i32, 2]), [2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
     assert_eq!(bytes_of(&None::<Vec<i32>>), [0xff; 4]);
     assert_eq!(bytes_of(&Vec::<i64>::new()), [0; 4]);
-    let in_place = written(|to| to.write_bytes_with(5, |bytes| bytes.copy_from_slice(&[9; 5]))).0;
+    let in_place = written(|to| to.write_bytes_with(5, |bytes| assert_eq!(bytes.push(&[9; 5]), 5))).0;
     assert_eq!(in_place, [5, 0, 0, 0, 9, 9, 9, 9, 9, 0, 0, 0]);
+    let in_parts = |bytes: &mut BytesWriter<'_>| {
+        assert_eq!((bytes.push(&[1, 2]), bytes.remaining()), (2, 4));
+        assert!(std::io::Write::write_all(bytes, &[3; 5]).is_err(), "there is room for four");
+        assert_eq!(bytes.push(&[4]), 0);
+    };
+    assert_eq!(written(|to| to.write_bytes_with(6, in_parts)).0, [6, 0, 0, 0, 1, 2, 3, 3, 3, 3, 0, 0]);
+    let unwritten = |bytes: &mut BytesWriter<'_>| assert_eq!(bytes.push(&[7]), 1);
+    assert_eq!(written(|to| to.write_bytes_with(3, unwritten)).0, [3, 0, 0, 0, 7, 0, 0, 0]);
 }
 
 #[test]

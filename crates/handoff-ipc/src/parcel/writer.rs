@@ -10,7 +10,7 @@ use super::gathered::{GATHER_FROM, Gathered, Handle, NATIVE_HANDLE};
 use super::object::{
     FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Object, PTR_OBJECT_SIZE, TYPE_BINDER, TYPE_FD, TYPE_FDA, TYPE_PTR,
 };
-use super::{Parcelable, SharedBytes, padded};
+use super::{BytesWriter, Parcelable, SharedBytes, padded};
 use crate::object::Binder;
 use crate::{Error, Result};
 
@@ -282,20 +282,19 @@ impl<'a> Writer<'a> {
     }
 
     /// A byte vector of `len` bytes that `fill` writes in place: no copy is made of data that is
-    /// computed on the way out.
+    /// computed on the way out. What it does not write is zero.
     ///
-    /// The slice is zeroed first. On a slot it is memory that the callee can see while it is filled.
-    pub fn write_bytes_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<()> {
+    /// On a slot it is memory that the callee can see, and change, while it is filled.
+    pub fn write_bytes_with(&mut self, len: usize, fill: impl FnOnce(&mut BytesWriter<'_>)) -> Result<()> {
         self.write_len(len)?;
         let at = self.claim(padded(len))?;
-        // SAFETY: the bytes were just claimed and initialised; nobody in this process refers to
-        // them. The peer is told of the parcel only after it is complete; one that writes before
-        // changes what itself will receive.
-        let slice = unsafe {
+        // SAFETY: the bytes were just claimed, and nobody in this process refers to them; this writer cannot be
+        // used as long as the other one lives.
+        let mut bytes = unsafe {
             at.write_bytes(0, padded(len));
-            std::slice::from_raw_parts_mut(at, len)
+            BytesWriter::new(at, len)
         };
-        fill(slice);
+        fill(&mut bytes);
         Ok(())
     }
 

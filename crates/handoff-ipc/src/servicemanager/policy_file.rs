@@ -9,7 +9,7 @@
 //!
 //! [[rule]]
 //! names = ["camera/*", "sensors"]
-//! add = ["cameraserver", "2000-2999"]
+//! add = ["daemon", "2000-2999"]
 //! find = ["*"]
 //! replace = ["root"]
 //! ```
@@ -239,6 +239,14 @@ mod tests {
 
     fn parse(text: &str) -> Result<Policy, PolicyError> {
         Policy::parse(text, Path::new("p.toml"))
+    }
+
+    #[test]
+    fn the_policy_that_the_book_shows_is_accepted() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/reference/service-policy.md");
+        let page = std::fs::read_to_string(page).expect("the book's page is in the repository");
+        let shown = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+        parse(shown).unwrap();
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::ptr::NonNull;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
 };
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::{Error, Result};
 
 const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+const WRITE_SEALS: SealFlags = SealFlags::WRITE.union(SealFlags::FUTURE_WRITE);
 
 /// Memory that another process may read and write at any time.
 ///
@@ -97,13 +98,28 @@ impl Region {
     /// Maps a region that a peer made, once its size and its seals are known to be right.
     pub(crate) fn accept(file: BorrowedFd<'_>, len: usize) -> Result<Self> {
         Self::check(file, len)?;
+        Self::refuse_huge(file)?;
         Self::map(file, len)
+    }
+
+    /// As [`Region::accept`], of a region between two processes alone: no seal can be added to it any longer.
+    pub(crate) fn accept_sealed(file: BorrowedFd<'_>, len: usize) -> Result<Self> {
+        let seals = Self::seals(file)?;
+        if !seals.contains(SealFlags::SEAL) || seals.intersects(WRITE_SEALS) {
+            return Err(Error::Protocol("a region whose seals can change, or that cannot be written".into()));
+        }
+        Self::accept(file, len)
     }
 
     /// Maps the first `len` bytes of a peer's file. With `trusted` its size need not be sealed: the
     /// peer could then take the memory away.
     pub(crate) fn accept_part(file: BorrowedFd<'_>, len: usize, trusted: bool) -> Result<Self> {
-        let size = if trusted { Self::size(file)? } else { Self::sealed_size(file)? };
+        let size = if trusted {
+            Self::size(file)?
+        } else {
+            Self::refuse_huge(file)?;
+            Self::sealed_size(file)?
+        };
         if usize::try_from(size).is_ok_and(|size| size >= len) {
             return Self::map(file, len);
         }
@@ -115,12 +131,23 @@ impl Region {
     }
 
     fn sealed_size(file: BorrowedFd<'_>) -> Result<i64> {
-        let seals =
-            fcntl_get_seals(file).map_err(|_| Error::Protocol("a region that is not a memfd".into()))?;
-        if !seals.contains(SIZE_SEALS) {
+        if !Self::seals(file)?.contains(SIZE_SEALS) {
             return Err(Error::Protocol("a region whose size is not sealed".into()));
         }
         Self::size(file)
+    }
+
+    fn seals(file: BorrowedFd<'_>) -> Result<SealFlags> {
+        fcntl_get_seals(file).map_err(|_| Error::Protocol("a region that is not a memfd".into()))
+    }
+
+    /// Whoever may write to a file can give its huge pages back to the kernel (`FALLOC_FL_PUNCH_HOLE`), and an
+    /// access for which the kernel has none left is a `SIGBUS`.
+    fn refuse_huge(file: BorrowedFd<'_>) -> Result<()> {
+        if Self::is_huge(file)? {
+            return Err(Error::Protocol("a region of huge pages that its maker can take away".into()));
+        }
+        Ok(())
     }
 
     /// Whether a peer's file is a memfd of just this size, which cannot change.
@@ -143,6 +170,14 @@ impl Region {
         Ok(Region { start, len })
     }
 
+    /// Gives the memory of some bytes back to the kernel, in whole pages: they are zero from then on.
+    pub(crate) fn free(&self, from: usize, len: usize) {
+        debug_assert!(from.is_multiple_of(4096) && from + len <= self.len);
+        // SAFETY: inside the mapping, which stays; what the bytes become is what a peer could write there.
+        // Refused, they stay as they are.
+        let _ = unsafe { madvise(self.start().add(from).cast(), len, Advice::LinuxRemove) };
+    }
+
     pub(crate) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -162,11 +197,12 @@ impl Drop for Region {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use rustix::io::Errno;
 
     #[test]
     fn both_sides_see_the_same_bytes() {
         let (mine, file) = Region::create("test", 8192).unwrap();
-        let theirs = Region::accept(file.as_fd(), 8192).unwrap();
+        let theirs = Region::accept_sealed(file.as_fd(), 8192).unwrap();
         // SAFETY: inside both mappings.
         unsafe {
             mine.start().add(5000).write_volatile(7);
@@ -182,5 +218,36 @@ mod tests {
         let (_, file) = Region::create("test", 4096).unwrap();
         assert!(Region::accept(file.as_fd(), 8192).is_err(), "a region of another size");
         assert!(Region::accept(std::io::stdin().as_fd(), 8192).is_err(), "no memfd at all");
+    }
+
+    #[test]
+    fn a_region_whose_seals_can_change_is_refused_where_two_processes_share_it() {
+        let (_region, file) = Region::create_open("test", 8192).unwrap();
+        assert!(Region::accept(file.as_fd(), 8192).is_ok());
+        assert!(Region::accept_sealed(file.as_fd(), 8192).is_err(), "a peer could still seal it");
+        fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | SealFlags::SEAL).unwrap();
+        assert!(Region::accept_sealed(file.as_fd(), 8192).is_err(), "it cannot be written any longer");
+    }
+
+    /// Needs no huge page to be free: none is taken before the first access.
+    #[test]
+    fn a_region_of_huge_pages_is_refused() {
+        const LEN: usize = 64 << 20;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        let file = match memfd_create("test", flags) {
+            Ok(file) => file,
+            // A kernel without them.
+            Err(Errno::NOSYS | Errno::NOENT | Errno::INVAL | Errno::NODEV) => return,
+            Err(error) => panic!("{error}"),
+        };
+        ftruncate(&file, LEN as u64).unwrap();
+        fcntl_add_seals(&file, SIZE_SEALS | SealFlags::SEAL).unwrap();
+        let fd = file.as_fd();
+        for refused in
+            [Region::accept(fd, LEN), Region::accept_sealed(fd, LEN), Region::accept_part(fd, 4096, false)]
+        {
+            let error = refused.expect_err("its maker can take a page away");
+            assert!(error.to_string().contains("huge pages"), "{error}");
+        }
     }
 }

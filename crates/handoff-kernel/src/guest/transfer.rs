@@ -90,7 +90,64 @@ fn unpack_into(archive: impl Read, folder: &Path) -> Result<Fetched, GuestError>
             fetched.left_out.push(path.display().to_string());
         }
     }
+    remove_links_out(folder, &mut fetched)?;
     Ok(fetched)
+}
+
+/// As many links as the kernel follows in one path.
+const MOST_LINKS: usize = 40;
+
+/// Removes links that lead out by way of other links: which those are is only known when everything is there.
+fn remove_links_out(folder: &Path, fetched: &mut Fetched) -> Result<(), GuestError> {
+    let mut folders = vec![PathBuf::new()];
+    let mut links = Vec::new();
+    while let Some(below) = folders.pop() {
+        let at = folder.join(&below);
+        for entry in std::fs::read_dir(&at).map_err(GuestError::io("list", &at))?.flatten() {
+            let path = below.join(entry.file_name());
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(path),
+                Ok(kind) if kind.is_symlink() => links.push(path),
+                _ => {}
+            }
+        }
+    }
+    for link in links.into_iter().filter(|link| !leads_inside(folder, link)) {
+        let path = folder.join(&link);
+        std::fs::remove_file(&path).map_err(GuestError::io("remove", &path))?;
+        fetched.files -= 1;
+        fetched.left_out.push(link.display().to_string());
+    }
+    Ok(())
+}
+
+/// Whether a link, with all links on its way followed as they are now, stays below the first folder of its path.
+/// What is not there counts as a folder.
+fn leads_inside(folder: &Path, link: &Path) -> bool {
+    let parts = |path: &Path| path.components().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+    let mut rest = parts(link);
+    if rest.len() == 1 {
+        return false; // A link and nothing else: whatever it leads to is beside it.
+    }
+    rest.reverse();
+    let (mut reached, mut links) = (PathBuf::new(), 0);
+    while let Some(part) = rest.pop() {
+        match Path::new(&part).components().next() {
+            Some(Component::Normal(name)) => reached.push(name),
+            Some(Component::CurDir) | None => {}
+            Some(Component::ParentDir) if reached.components().count() > 1 => drop(reached.pop()),
+            Some(_) => return false,
+        }
+        if let Ok(target) = std::fs::read_link(folder.join(&reached)) {
+            links += 1;
+            if links > MOST_LINKS || target.is_absolute() {
+                return false;
+            }
+            reached.pop();
+            rest.extend(parts(&target).into_iter().rev());
+        }
+    }
+    true
 }
 
 /// Whether a path goes only down.
@@ -196,6 +253,37 @@ mod tests {
         assert!(target.join("good").exists() && target.join("inside").exists());
         assert!(!target.join("up").exists() && !target.join("root").is_symlink());
         assert!(!folder.path().join("evil").exists() && !Path::new("/tmp/handoff-evil").exists());
+    }
+
+    #[test]
+    fn links_that_lead_out_together_are_left_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().join("t/x");
+        let bytes = archive(&[
+            ("d", Directory, ""),
+            ("d/a", Directory, ""),
+            ("d/a/b", Directory, ""),
+            // Alone, each of them stays inside: the second only as long as `up` is no link.
+            ("d/a/b/up", Symlink, "../.."),
+            ("d/evil", Symlink, "a/b/up/../../secret"),
+            // What is on its way comes later.
+            ("d/late", Symlink, "x/y/../../../secret"),
+            ("d/x", Directory, ""),
+            ("d/x/y", Symlink, "../a"),
+            ("d/good", Symlink, "a/b/up/a"),
+            ("d/loop", Symlink, "loop"),
+        ]);
+        let fetched = unpack(&*bytes, &target).expect("unpacked");
+        let mut left = fetched.left_out;
+        left.sort();
+        assert_eq!(left, ["d/evil", "d/late", "d/loop"]);
+        assert_eq!(fetched.files, 3);
+        std::fs::write(folder.path().join("secret"), "mine").expect("written");
+        std::fs::write(folder.path().join("t/secret"), "mine").expect("written");
+        for name in ["evil", "late", "loop"] {
+            assert!(!target.join(name).is_symlink(), "{name}");
+        }
+        assert!(target.join("good/b").is_dir());
     }
 
     #[test]

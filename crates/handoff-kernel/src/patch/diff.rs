@@ -5,7 +5,7 @@ mod hunk;
 
 use super::mail;
 use super::text;
-use super::{Limits, Patch, PatchError, Problem, Series};
+use super::{Limits, Patch, PatchError, Problem, Refusal, Series};
 
 /// Reads a unified diff, a `git format-patch` file or a mailbox of them.
 ///
@@ -33,7 +33,7 @@ pub fn parse(input: &[u8], limits: &Limits) -> Result<Series, PatchError> {
     }
     let mut parser = Parser { lines, at: 0, limits, series: Series::default(), prose: true };
     parser.run()?;
-    parser.series.patches.retain(|patch| !patch.files.is_empty());
+    parser.series.patches.retain(|patch| !patch.files.is_empty() || !patch.refused.is_empty());
     if parser.series.patches.is_empty() {
         return Err(PatchError { line: parser.lines.len().max(1), problem: Problem::Empty });
     }
@@ -76,14 +76,17 @@ impl<'a> Parser<'a> {
 
     fn run(&mut self) -> Result<(), PatchError> {
         while let Some(line) = self.peek() {
+            let index = self.at;
             if mail::starts_message(line) || (self.prose && self.at_mail_header(line)) {
                 self.message()?;
             } else if line.starts_with("diff --git ") {
-                self.git_file()?;
+                let read = self.git_file();
+                self.or_refuse(index, read)?;
             } else if line.starts_with("diff --cc ") || line.starts_with("diff --combined ") {
                 return self.error(Problem::Combined);
             } else if line.starts_with("--- ") && self.next_is_plus() {
-                self.plain_file()?;
+                let read = self.plain_file();
+                self.or_refuse(index, read)?;
             } else if line.starts_with("@@ -") && !self.prose {
                 return self.error(Problem::NoFile);
             } else if !self.prose
@@ -96,13 +99,42 @@ impl<'a> Parser<'a> {
             }
         }
         // A diff that starts with its hunk has no file to which it could belong.
-        if self.series.patches.iter().all(|patch| patch.files.is_empty()) {
+        if self.series.patches.iter().all(|patch| patch.files.is_empty() && patch.refused.is_empty()) {
             if let Some(index) = self.lines.iter().position(|line| line.starts_with("@@ -")) {
                 return self.error_at(index, Problem::NoFile);
             }
             if let Some(index) = self.lines.iter().position(|line| line.starts_with("Binary files ")) {
                 return self.error_at(index, Problem::Binary);
             }
+        }
+        Ok(())
+    }
+
+    /// Leaves out the file's part that starts at line `index` if it could not be read, up to the next one.
+    ///
+    /// A path that could leave the tree refuses the whole input: whoever wrote it meant no good.
+    fn or_refuse(&mut self, index: usize, read: Result<(), PatchError>) -> Result<(), PatchError> {
+        let Err(error) = read else { return Ok(()) };
+        if !self.limits.keep_going || matches!(error.problem, Problem::Path { .. } | Problem::HunkTooLong(..))
+        {
+            return Err(error);
+        }
+        let head = self.lines[index].trim_end();
+        let path = match head.strip_prefix("diff --git ") {
+            Some(names) => names.split_once(" b/").map_or(names, |(_, new)| new),
+            None => head.strip_prefix("--- ").map_or(head, |old| old.split('\t').next().unwrap_or(old)),
+        };
+        let refusal = Refusal { line: error.line, path: path.to_owned(), problem: error.problem.to_string() };
+        self.patch().refused.push(refusal);
+        self.at = self.at.max(index + 1);
+        while let Some(line) = self.peek() {
+            let starts = line.starts_with("diff --git ")
+                || mail::starts_message(line)
+                || line.starts_with("--- ") && self.next_is_plus() && self.at > index + 6;
+            if starts {
+                break;
+            }
+            self.at += 1;
         }
         Ok(())
     }

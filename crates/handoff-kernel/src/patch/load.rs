@@ -1,22 +1,25 @@
 //! Where patches come from: a file, a folder or quilt series of files, or a range of a repository.
 
+use std::borrow::Cow;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Limits, PatchError, Series, parse};
+use super::{Limits, PatchError, Series, parse, transfer};
 
 /// What the user named.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A patch, a mailbox, a folder of `*.patch` files, or a quilt `series` file.
     Path(PathBuf),
+    /// Standard input.
+    Stdin,
     /// Commits of a repository, oldest first, as `git format-patch` understands the range.
     Range {
         /// The repository.
         repository: PathBuf,
-        /// For example `v3.12..v3.13`, or one commit as `abc123^!`.
+        /// For example `v3.12..v3.13`, or one commit as `abc123`.
         range: String,
     },
 }
@@ -24,8 +27,14 @@ pub enum Input {
 impl Input {
     /// Takes `text` for a path if it exists, and for a range of `repository` otherwise.
     pub fn guess(text: &str, repository: &Path) -> Self {
+        const ENDS: [&str; 9] = [".patch", ".diff", ".mbox", ".eml", ".gz", ".xz", ".zst", ".bz2", ".series"];
         let path = PathBuf::from(text);
-        if path.exists() || !text.contains("..") && !text.ends_with("^!") && text.contains('/') {
+        if text == "-" {
+            Self::Stdin
+        } else if path.exists()
+            || !text.contains("..") && ENDS.iter().any(|end| text.ends_with(end))
+            || !text.contains("..") && !text.ends_with("^!") && text.contains('/')
+        {
             Self::Path(path)
         } else {
             Self::Range { repository: repository.to_owned(), range: text.to_owned() }
@@ -85,6 +94,13 @@ pub enum InputError {
 /// [`InputError`], with the file and the line.
 pub fn load(input: &Input, limits: &Limits) -> Result<Series, InputError> {
     match input {
+        Input::Stdin => {
+            let name = Path::new("standard input");
+            let mut content = Vec::new();
+            let read = std::io::stdin().lock().take(limits.bytes as u64 + 1).read_to_end(&mut content);
+            read.map_err(|error| InputError::Read { path: name.to_owned(), error })?;
+            load_bytes(name, content, limits)
+        }
         Input::Range { repository, range } => load_range(repository, range, limits),
         Input::Path(path) if path.is_dir() => {
             let series = path.join("series");
@@ -104,12 +120,40 @@ fn load_file(path: &Path, limits: &Limits) -> Result<Series, InputError> {
         return Err(InputError::TooLarge { path: path.to_owned(), bytes, limit: limits.bytes });
     }
     let content = fs::read(path).map_err(read)?;
+    load_bytes(path, content, limits)
+}
+
+fn load_bytes(path: &Path, content: Vec<u8>, limits: &Limits) -> Result<Series, InputError> {
+    let content = match transfer::unpacker(&content) {
+        Some(program) => transfer::unpack(program, &content, limits.bytes).map_err(|message| {
+            let error = io::Error::other(message);
+            InputError::Read { path: path.to_owned(), error }
+        })?,
+        None => content,
+    };
+    if content.len() > limits.bytes {
+        let bytes = content.len() as u64;
+        return Err(InputError::TooLarge { path: path.to_owned(), bytes, limit: limits.bytes });
+    }
+    let content = transfer::decode_mails(&content);
+    let content = with_plain_line_ends(&content);
     let mut series =
         parse(&content, limits).map_err(|error| InputError::Patch { path: path.to_owned(), error })?;
     for patch in &mut series.patches {
         patch.source = Some(path.display().to_string());
     }
     Ok(series)
+}
+
+/// The input without the CR of each CR LF, if all of its lines end so: it was converted on its way.
+fn with_plain_line_ends(content: &[u8]) -> Cow<'_, [u8]> {
+    let lines = || content.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+    if !content.contains(&b'\r') || !lines().all(|line| line.ends_with(b"\r")) {
+        return Cow::Borrowed(content);
+    }
+    let lines: Vec<&[u8]> =
+        content.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
+    Cow::Owned(lines.join(&b'\n'))
 }
 
 fn load_all(paths: &[PathBuf], limits: &Limits) -> Result<Series, InputError> {
@@ -164,10 +208,14 @@ fn load_range(repository: &Path, range: &str, limits: &Limits) -> Result<Series,
     if range.starts_with('-') {
         return Err(fail("a range does not start with `-`".to_owned()));
     }
+    // A revision alone is that commit, and not all that came after it.
+    let one = !range.contains("..") && !range.contains('^') && !range.contains(' ');
     let output = Command::new("git")
         .arg("-C")
         .arg(repository)
-        .args(["format-patch", "--stdout", "--no-signature", "--find-renames", "--full-index", range, "--"])
+        .args(["format-patch", "--stdout", "--no-signature", "--find-renames", "--full-index"])
+        .args(one.then_some("-1"))
+        .args([range, "--"])
         .output()
         .map_err(|error| fail(error.to_string()))?;
     if !output.status.success() {

@@ -135,7 +135,7 @@ fn unquote_printable(payload: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn unbase64(payload: &str) -> Option<Vec<u8>> {
+pub(super) fn unbase64(payload: &str) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut bits, mut count) = (0u32, 0);
     for byte in payload.bytes() {

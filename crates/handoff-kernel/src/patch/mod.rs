@@ -24,12 +24,13 @@ mod path;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod transfer;
 
 pub use diff::parse;
 pub use load::{Input, InputError, load};
 pub use path::PatchPath;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is refused as too large to be a patch that a person reviewed.
 #[derive(Clone, Copy, Debug)]
@@ -43,16 +44,18 @@ pub struct Limits {
     /// Leading components that are removed from the paths of a diff without `diff --git` (`-p` of
     /// `patch`); a git diff always loses its `a/` and `b/`.
     pub strip: usize,
+    /// A file's part that cannot be read is left out and named in [`Patch::refused`], and the others are read.
+    pub keep_going: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes: 64 << 20, line_bytes: 64 << 10, hunk_lines: 1_000_000, strip: 1 }
+        Self { bytes: 64 << 20, line_bytes: 64 << 10, hunk_lines: 1_000_000, strip: 1, keep_going: false }
     }
 }
 
 /// Patches that are applied one after the other.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     /// The patches, first to be applied first.
     pub patches: Vec<Patch>,
@@ -72,7 +75,7 @@ impl Series {
 }
 
 /// One commit's worth of change.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Patch {
     /// The file that it came from, when it came from one.
     pub source: Option<String>,
@@ -88,10 +91,24 @@ pub struct Patch {
     pub message: String,
     /// What happens to each file.
     pub files: Vec<FilePatch>,
+    /// The files whose part cannot be ported as text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
+}
+
+/// A file's part of a patch that was left out, and why.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Refusal {
+    /// Line of the input at which reading it was given up, from 1.
+    pub line: usize,
+    /// The file as the patch names it.
+    pub path: String,
+    /// What is wrong with it.
+    pub problem: String,
 }
 
 /// What a patch does to a file as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
     /// The file stays where it is.
@@ -107,7 +124,7 @@ pub enum ChangeKind {
 }
 
 /// What a patch does to one file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FilePatch {
     /// Line of the input on which this file's part starts, from 1.
     pub line: usize,
@@ -161,7 +178,7 @@ impl FilePatch {
 }
 
 /// What a line of a hunk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
     /// In the file before and after.
@@ -173,7 +190,7 @@ pub enum Op {
 }
 
 /// A line of a hunk.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HunkLine {
     /// What it is.
     pub op: Op,
@@ -184,7 +201,7 @@ pub struct HunkLine {
 }
 
 /// One place of a file and its change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hunk {
     /// Line of the input that holds the `@@` header, from 1.
     pub line: usize,

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Problem;
 
 /// A relative path inside a tree: no `..`, no empty component, nothing of `.git`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PatchPath(String);
 
 impl PatchPath {
@@ -63,6 +63,20 @@ impl PatchPath {
     /// Everything before the last component, without the slash; empty at the top of the tree.
     pub fn folder(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+}
+
+impl TryFrom<String> for PatchPath {
+    type Error = Problem;
+
+    fn try_from(path: String) -> Result<Self, Problem> {
+        Self::new(&path)
+    }
+}
+
+impl From<PatchPath> for String {
+    fn from(path: PatchPath) -> Self {
+        path.0
     }
 }
 

@@ -7,8 +7,9 @@ mod strength;
 use strength::strengths;
 
 use super::align::Alignment;
-use super::outcome::Edit;
+use super::outcome::{Edit, Region};
 use super::rename::Renames;
+use super::scope::is_label;
 use super::source::Source;
 use super::wanted::{Group, Wanted};
 
@@ -52,6 +53,27 @@ impl<'a> Anchors<'a> {
             .min_by_key(|&index| distance(index))
             .and_then(|index| self.map[index].map(|(line, _)| (line + at + 1).saturating_sub(index).max(1)))
             .map(|line| line.min(self.source.text.len()))
+    }
+
+    /// The lines of the tree between those around the changes that can be trusted.
+    pub(super) fn region(&self) -> Option<Region> {
+        /// More lines than this in addition are no place any more.
+        const MORE: usize = 30;
+        let first = self.wanted.groups.first()?.at;
+        let end = self.wanted.groups.last().map(|group| group.at + group.removed)?;
+        let found = |index: usize| self.line_of(index).map(|row| (index, row));
+        let up = (0..first).rev().find_map(found);
+        let down = (end..self.map.len()).find_map(found);
+        let length = self.source.text.len();
+        let (rows, expected) = match (up, down) {
+            (Some((above, up)), Some((below, down))) if up < down && down - up <= below - above + MORE => {
+                ((up + 1, down), (above + 1, below))
+            }
+            (Some((above, up)), None) => ((up + 1, (up + end - above).min(length)), (above + 1, end)),
+            (None, Some((below, down))) => ((down.saturating_sub(below - first), down), (first, below)),
+            _ => return None,
+        };
+        Some(Region { rows, expected: Some(expected) })
     }
 
     /// How the lines that are only context differ.
@@ -123,7 +145,12 @@ impl<'a> Anchors<'a> {
         confidence: &mut f64,
     ) -> Vec<String> {
         let mut added = added;
-        if let Some(deeper) = self.indentation(group) {
+        // What stands in the first column stands there at any depth: a definition, a declaration.
+        let first_column = |line: &String| {
+            line.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '}')) && !is_label(line)
+        };
+        let deeper = self.indentation(group).filter(|_| !added.iter().any(first_column));
+        if let Some(deeper) = deeper {
             notes.push(format!("indented by {deeper:+} tabs"));
             *confidence = confidence.min(0.8);
             for line in &mut added {

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::git::{self, Bases};
+use super::conflict;
+use super::find::{Found, find, in_another_file};
+use super::git::Bases;
+use super::hunks::place_all;
 use super::outcome::{Edit, How, Outcome, Placement};
-use super::place::{ENOUGH, place};
 use super::report::{FileAction, FileReport, HunkReport};
 use super::source::Source;
 use super::tree::Tree;
-use super::wanted::Wanted;
-use super::words::Line;
 use super::{Options, PortError};
 use crate::patch::{ChangeKind, FilePatch, Hunk, Op, Patch, PatchPath, text};
-
-/// How many lines of the file that a patch was made for are used as context on each side.
-const WIDE: usize = 12;
 
 pub(super) fn port_file(
     file: &FilePatch,
@@ -31,14 +28,24 @@ pub(super) fn port_file(
         notes: Vec::new(),
         hunks: Vec::new(),
     };
-    match file.kind {
-        ChangeKind::Create => create(file, tree, &mut report)?,
-        ChangeKind::Delete => delete(file, tree, options, &mut report)?,
+    let ported = match file.kind {
+        ChangeKind::Create => create(file, tree, options, &mut report),
+        ChangeKind::Delete => delete(file, tree, options, &mut report),
         ChangeKind::Modify | ChangeKind::Rename | ChangeKind::Copy => {
-            modify(file, patch, tree, bases, options, &mut report)?;
+            modify(file, patch, tree, bases, options, &mut report)
         }
+    };
+    match ported {
+        // Nothing is written through a link, and the other files do not depend on it.
+        Err(error @ PortError::Link { .. }) => {
+            report.outcome = Outcome::Conflict;
+            report.action = FileAction::Nothing;
+            report.hunks = whole_file(file, Outcome::Conflict, Some(error.to_string()));
+            report.notes.push(error.to_string());
+            Ok(report)
+        }
+        other => other.map(|()| report),
     }
-    Ok(report)
 }
 
 /// A report on a hunk that stands for a whole file.
@@ -65,7 +72,12 @@ fn whole_file(file: &FilePatch, outcome: Outcome, needs: Option<String>) -> Vec<
         .collect()
 }
 
-fn create(file: &FilePatch, tree: &mut Tree, report: &mut FileReport) -> Result<(), PortError> {
+fn create(
+    file: &FilePatch,
+    tree: &mut Tree,
+    options: &Options,
+    report: &mut FileReport,
+) -> Result<(), PortError> {
     let path = file.path();
     let mut content = String::new();
     for line in file.hunks.iter().flat_map(Hunk::after) {
@@ -86,12 +98,31 @@ fn create(file: &FilePatch, tree: &mut Tree, report: &mut FileReport) -> Result<
             report.hunks = whole_file(file, Outcome::Present, None);
         }
         Some(_) => {
-            report.outcome = Outcome::Conflict;
             let needs = "the tree has another file of this name: merge them by hand".to_owned();
-            report.hunks = whole_file(file, Outcome::Conflict, Some(needs));
+            leave_out(file, path, needs, tree, options, report);
         }
     }
     Ok(())
+}
+
+/// All of a file's part is left to a person: its hunks go into a `.rej` file.
+fn leave_out(
+    file: &FilePatch,
+    path: &PatchPath,
+    needs: String,
+    tree: &mut Tree,
+    options: &Options,
+    report: &mut FileReport,
+) {
+    report.outcome = Outcome::Conflict;
+    report.hunks = whole_file(file, Outcome::Conflict, Some(needs));
+    for (number, (hunk, hunk_report)) in file.hunks.iter().zip(&mut report.hunks).enumerate() {
+        hunk_report.number = number + 1;
+        hunk_report.asked = hunk.old_start + hunk.lines.iter().take_while(|l| l.op == Op::Context).count();
+    }
+    if options.markers {
+        conflict::reject(file, &file.hunks.iter().collect::<Vec<_>>(), path, tree);
+    }
 }
 
 fn delete(
@@ -100,26 +131,78 @@ fn delete(
     options: &Options,
     report: &mut FileReport,
 ) -> Result<(), PortError> {
-    let path = file.path();
-    let Some(bytes) = tree.read(path)? else {
-        report.outcome = Outcome::Present;
-        report.notes.push("the file is not here, so nothing is left to do".to_owned());
-        report.hunks = whole_file(file, Outcome::Present, None);
-        return Ok(());
+    let (path, elsewhere) = match find(file, tree)? {
+        Found::File(path, elsewhere) => (path, elsewhere),
+        Found::Candidates(candidates) => {
+            name_candidates(&candidates, report);
+            report.outcome = Outcome::Present;
+            report.notes.push("the file is not here, so nothing is left to do".to_owned());
+            report.hunks = whole_file(file, Outcome::Present, None);
+            return Ok(());
+        }
     };
+    if elsewhere {
+        report.notes.push(format!("`{}` is called `{path}` here", file.path()));
+        report.onto = Some(path.to_string());
+    }
+    let bytes = tree.read(&path)?.unwrap_or_default();
     let source = Source::new(&bytes, path.as_str());
     let same = file.hunks.iter().flat_map(Hunk::before).map(|line| &line.text).eq(&source.text);
     if same {
-        tree.remove(path);
+        tree.remove(&path);
         report.action = FileAction::Delete;
         report.hunks = whole_file(file, Outcome::Applied, None);
+        if elsewhere {
+            report.outcome = Outcome::Fuzzy;
+            for hunk in &mut report.hunks {
+                hunk.outcome = Outcome::Fuzzy;
+                hunk.confidence = 0.75;
+                hunk.differences.push(format!("the file that is removed is `{path}` here"));
+            }
+        }
     } else {
-        let _ = options;
-        report.outcome = Outcome::Conflict;
-        let needs = "the file has other content here: look whether all of it may go".to_owned();
-        report.hunks = whole_file(file, Outcome::Conflict, Some(needs));
+        let needs = if elsewhere {
+            format!("`{path}` has other content than the file to be removed: look whether all of it may go")
+        } else {
+            "the file has other content here: look whether all of it may go".to_owned()
+        };
+        leave_out(file, &path, needs, tree, options, report);
     }
     Ok(())
+}
+
+fn name_candidates(candidates: &[PatchPath], report: &mut FileReport) {
+    const SHOWN: usize = 3;
+    if !candidates.is_empty() {
+        let names: Vec<String> = candidates.iter().take(SHOWN).map(|path| format!("`{path}`")).collect();
+        report.notes.push(format!("files that may be meant: {}", names.join(", ")));
+    }
+}
+
+/// The patch with the ends of line that the file has, if all of its lines have the other ones.
+fn with_line_ends(file: &FilePatch, source: &Source, report: &mut FileReport) -> Option<FilePatch> {
+    let returns = source.text.iter().filter(|line| line.ends_with('\r')).count();
+    let dos = returns * 10 > source.text.len() * 9;
+    let lines = || file.hunks.iter().flat_map(|hunk| &hunk.lines);
+    let with = lines().filter(|line| line.text.ends_with('\r')).count();
+    if dos && with == 0 && !source.text.is_empty() {
+        report.notes.push("the file has CR LF line ends, and the patch was given them".to_owned());
+    } else if returns == 0 && with > 0 && with == lines().count() {
+        report
+            .notes
+            .push("the patch has CR LF line ends and the file has not: they were left out".to_owned());
+    } else {
+        return None;
+    }
+    let mut file = file.clone();
+    for line in file.hunks.iter_mut().flat_map(|hunk| &mut hunk.lines) {
+        if dos {
+            line.text.push('\r');
+        } else {
+            line.text.pop();
+        }
+    }
+    Some(file)
 }
 
 fn modify(
@@ -130,36 +213,48 @@ fn modify(
     options: &Options,
     report: &mut FileReport,
 ) -> Result<(), PortError> {
-    let Some((path, renamed)) = find(file, tree)? else {
-        report.outcome = Outcome::Conflict;
-        let needs = "there is neither this file nor one with its lines under another path".to_owned();
-        report.notes.push(needs.clone());
-        report.hunks = whole_file(file, Outcome::Conflict, Some(needs));
-        for (number, (hunk, hunk_report)) in file.hunks.iter().zip(&mut report.hunks).enumerate() {
-            hunk_report.number = number + 1;
-            hunk_report.asked =
-                hunk.old_start + hunk.lines.iter().take_while(|l| l.op == Op::Context).count();
+    let (path, renamed) = match find(file, tree)? {
+        Found::File(path, renamed) => (path, renamed),
+        Found::Candidates(candidates) => {
+            let needs = "there is neither this file nor one with its lines under another path".to_owned();
+            report.notes.push(needs.clone());
+            name_candidates(&candidates, report);
+            leave_out(file, file.path(), needs, tree, options, report);
+            return Ok(());
         }
-        return Ok(());
     };
+    let moves =
+        matches!(file.kind, ChangeKind::Rename | ChangeKind::Copy) && Some(&path) == file.old_path.as_ref();
+    if moves && tree.read(file.path())?.is_some() {
+        let verb = if file.kind == ChangeKind::Rename { "renamed" } else { "copied" };
+        let needs =
+            format!("`{}` already exists, so `{path}` was not {verb}: merge them by hand", file.path());
+        report.notes.push(needs.clone());
+        leave_out(file, file.path(), needs, tree, options, report);
+        return Ok(());
+    }
     let bytes = tree.read(&path)?.unwrap_or_default();
     let source = Source::new(&bytes, path.as_str());
+    let converted = with_line_ends(file, &source, report);
+    let file = converted.as_ref().unwrap_or(file);
+    let mut blocks = options.markers;
+    if !source.marked.is_empty() && tree.pending(&path).is_none() {
+        // Blocks in blocks could not be told apart.
+        blocks = false;
+        let lines: Vec<String> =
+            source.marked.iter().map(|(from, to)| format!("{}-{to}", from + 1)).collect();
+        report.notes.push(format!(
+            "conflict markers stand here already, at lines {}: nothing is changed between them",
+            lines.join(", ")
+        ));
+    }
     let base = bases.of(file);
-    let mut placements = place_all(file, &source, &path, base.as_ref());
+    let placements = place_all(file, &source, &path, base.as_ref(), options.confidence);
     if renamed {
         report.notes.push(format!("`{}` is called `{path}` here", file.path()));
     }
     if path != *file.path() {
         report.onto = Some(path.to_string());
-    }
-    check_together(&mut placements);
-    for placement in &mut placements {
-        if placement.outcome == Outcome::Fuzzy && placement.confidence < options.confidence {
-            demote(
-                placement,
-                format!("its confidence, {:.2}, is below what is asked for", placement.confidence),
-            );
-        }
     }
     // Hunks whose definition is not in this file may belong into another one of the folder.
     let mut elsewhere: BTreeMap<usize, (PatchPath, Placement)> = BTreeMap::new();
@@ -170,33 +265,22 @@ fn modify(
             elsewhere.insert(index, found);
         }
     }
-    let mut target = path.clone();
-    let result = apply(file, patch, &source, &placements, &elsewhere, options, &path, tree)?;
+    let (result, rejected) = apply(file, patch, &source, &placements, &elsewhere, blocks, &path);
+    if options.markers {
+        conflict::reject(file, &rejected, &path, tree);
+    }
     let changed = result != bytes;
     let mode = file.new_mode.filter(|_| file.old_mode != file.new_mode).map(|mode| mode & 0o777);
-    if file.kind == ChangeKind::Rename && Some(&path) == file.old_path.as_ref() {
-        let new = file.path().clone();
-        if tree.read(&new)?.is_some() {
-            report.outcome = Outcome::Conflict;
-            report.notes.push(format!("`{new}` already exists, so `{path}` keeps its name"));
-        } else {
-            let mode = mode.or_else(|| tree.mode(&path));
+    if moves {
+        let mode = mode.or_else(|| tree.mode(&path));
+        if file.kind == ChangeKind::Rename {
             tree.remove(&path);
-            tree.set(&new, result, mode);
             report.action = FileAction::Rename;
-            target = new;
-            report.onto = None;
-        }
-    } else if file.kind == ChangeKind::Copy && Some(&path) == file.old_path.as_ref() {
-        if tree.read(file.path())?.is_some() {
-            report.outcome = Outcome::Conflict;
-            report.notes.push(format!("`{}` already exists and was not overwritten by a copy", file.path()));
         } else {
-            tree.set(file.path(), result, mode.or_else(|| tree.mode(&path)));
             report.action = FileAction::Create;
-            target = file.path().clone();
-            report.onto = None;
         }
+        tree.set(file.path(), result, mode);
+        report.onto = None;
     } else if changed || mode.is_some_and(|mode| tree.mode(&path) != Some(mode)) {
         tree.set(&path, result, mode);
         report.action = FileAction::Modify;
@@ -214,7 +298,6 @@ fn modify(
     if let Some(worst) = report.hunks.iter().map(|hunk| hunk.outcome).max() {
         report.outcome = report.outcome.max(worst);
     }
-    let _ = target;
     Ok(())
 }
 
@@ -242,184 +325,6 @@ fn hunk_report(index: usize, hunk: &Hunk, placement: &Placement, onto: Option<St
     }
 }
 
-/// The file of this tree that a patch means, and whether it has another name here.
-fn find(file: &FilePatch, tree: &mut Tree) -> Result<Option<(PatchPath, bool)>, PortError> {
-    for path in [&file.old_path, &file.new_path].into_iter().flatten() {
-        if tree.read(path)?.is_some() {
-            let renamed = Some(path) != file.old_path.as_ref();
-            return Ok(Some((path.clone(), renamed)));
-        }
-    }
-    let mut names: Vec<String> = Vec::new();
-    for path in [&file.old_path, &file.new_path].into_iter().flatten() {
-        names.push(path.file_name().to_owned());
-        // `kernel/sched/fair.c` was `kernel/sched_fair.c` once, and the other way round.
-        let folder = path.folder().rsplit('/').next().unwrap_or("");
-        names.push(format!("{folder}_{}", path.file_name()));
-        names.push(format!("{folder}-{}", path.file_name()));
-        if let Some((_, rest)) = path.file_name().split_once('_') {
-            names.push(rest.to_owned());
-        }
-        // The core of what became a folder had the folder's name.
-        if let Some((_, end)) = path.file_name().rsplit_once('.') {
-            names.push(format!("{folder}.{end}"));
-        }
-    }
-    let mut scored: Vec<(f64, PatchPath)> = Vec::new();
-    for candidate in tree.files_named(&names) {
-        let Some(bytes) = tree.read(&candidate)? else { continue };
-        let score = resemblance(file, &Source::new(&bytes, candidate.as_str()));
-        scored.push((score, candidate));
-    }
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    match scored.as_slice() {
-        [(best, path)] if *best >= 0.5 => Ok(Some((path.clone(), true))),
-        [(best, path), (second, _), ..] if *best >= 0.5 && *best >= second + 0.15 => {
-            Ok(Some((path.clone(), true)))
-        }
-        _ => Ok(None),
-    }
-}
-
-/// How much of what the hunks expect a file has, by what the lines say.
-fn resemblance(file: &FilePatch, source: &Source) -> f64 {
-    let (mut there, mut all) = (0.0, 0.0);
-    for line in file.hunks.iter().flat_map(Hunk::before) {
-        let line = Line::new(&line.text);
-        if line.is_bare() {
-            continue;
-        }
-        all += line.weight();
-        if source.count(&line) > 0 {
-            there += line.weight();
-        }
-    }
-    if all > 0.0 { there / all } else { 0.0 }
-}
-
-fn place_all(file: &FilePatch, source: &Source, path: &PatchPath, base: Option<&Source>) -> Vec<Placement> {
-    let mut drift = 0isize;
-    file.hunks
-        .iter()
-        .map(|hunk| {
-            let near = |asked: usize| asked.saturating_add_signed(drift);
-            let wanted = Wanted::new(hunk, source, path.as_str());
-            let asked = wanted.asked_change();
-            let mut placement = place(&wanted, source, near(wanted.asked));
-            let sure = matches!(placement.outcome, Outcome::Applied | Outcome::Moved | Outcome::Present);
-            if !sure && let Some(base) = base {
-                placement = with_base(hunk, base, source, path, &placement, drift);
-            }
-            if let (Some(edit), true) = (placement.edits.first(), placement.confidence > 0.7) {
-                drift = edit.line.cast_signed() - 1 - asked.cast_signed();
-            }
-            placement
-        })
-        .collect()
-}
-
-/// With the file that the patch was made for: git's merge first, then the locator with more context.
-fn with_base(
-    hunk: &Hunk,
-    base: &Source,
-    source: &Source,
-    path: &PatchPath,
-    first: &Placement,
-    drift: isize,
-) -> Placement {
-    if let Some(merged) = git::merge(hunk, base, source) {
-        return merged;
-    }
-    let wide = git::widen(hunk, base, WIDE);
-    let wanted = Wanted::new(&wide, source, path.as_str());
-    let placed = place(&wanted, source, wanted.asked.saturating_add_signed(drift));
-    // A definition that the patch's own tree has beside the changed one is not that one renamed.
-    let twin = |placement: &Placement| {
-        let here = placement.enclosing.as_ref().filter(|_| placement.outcome == Outcome::Fuzzy);
-        let other = here.zip(wanted.scope()).is_some_and(|(here, scope)| here.name != scope.name);
-        other && here.is_some_and(|here| base.scopes.all.iter().any(|scope| scope.name == here.name))
-    };
-    if twin(first) || twin(&placed) {
-        let mut placement = first.clone();
-        demote(&mut placement, "the definition is not here, only another one with the same lines".to_owned());
-        return placement;
-    }
-    if placed.outcome == Outcome::Conflict || placed.confidence < first.confidence {
-        return first.clone();
-    }
-    placed
-}
-
-fn demote(placement: &mut Placement, needs: String) {
-    placement.near = placement.edits.first().map(|edit| edit.line);
-    placement.outcome = Outcome::Conflict;
-    placement.how = How::None;
-    placement.edits.clear();
-    placement.needs = Some(needs);
-}
-
-/// Hunks that would change the same lines cannot both be right.
-fn check_together(placements: &mut [Placement]) {
-    for index in 1..placements.len() {
-        for other in 0..index {
-            let clash = placements[other].edits.iter().any(|a| {
-                placements[index].edits.iter().any(|b| {
-                    let (first, second) = if a.line <= b.line { (a, b) } else { (b, a) };
-                    second.line < first.line + first.removed
-                })
-            });
-            if clash {
-                let weaker =
-                    if placements[index].confidence <= placements[other].confidence { index } else { other };
-                demote(&mut placements[weaker], "another hunk changes the same lines".to_owned());
-            }
-        }
-        // Inside of one definition the hunks keep their order.
-        let above = index - 1;
-        let same = placements[index].enclosing.is_some()
-            && placements[index].enclosing == placements[above].enclosing;
-        if same
-            && let (Some(a), Some(b)) = (placements[above].edits.first(), placements[index].edits.first())
-            && a.line > b.line
-        {
-            let weaker =
-                if placements[index].confidence <= placements[above].confidence { index } else { above };
-            demote(
-                &mut placements[weaker],
-                "the hunks would change their order inside one definition".to_owned(),
-            );
-        }
-    }
-}
-
-/// Looks for the hunk's definition in the other files of the folder.
-fn in_another_file(
-    hunk: &Hunk,
-    source: &Source,
-    path: &PatchPath,
-    tree: &mut Tree,
-) -> Result<Option<(PatchPath, Placement)>, PortError> {
-    let wanted = Wanted::new(hunk, source, path.as_str());
-    let Some(scope) = wanted.scope() else { return Ok(None) };
-    if source.scopes.all.iter().any(|other| other.name == scope.name && other.kind == scope.kind) {
-        return Ok(None);
-    }
-    let name = scope.name.clone();
-    let files = tree.definitions(path, &name);
-    let [other] = files.as_slice() else { return Ok(None) };
-    let Some(bytes) = tree.read(other)? else { return Ok(None) };
-    let there = Source::new(&bytes, other.as_str());
-    let wanted = Wanted::new(hunk, &there, other.as_str());
-    let mut placement = place(&wanted, &there, 0);
-    if matches!(placement.outcome, Outcome::Conflict | Outcome::Present) {
-        return Ok(None);
-    }
-    placement.outcome = Outcome::Fuzzy;
-    placement.confidence = placement.confidence.min(0.85);
-    placement.differences.insert(0, format!("`{name}` stands in `{other}` here"));
-    Ok((placement.confidence >= ENOUGH).then(|| (other.clone(), placement)))
-}
-
 fn write_elsewhere(
     file: &FilePatch,
     elsewhere: &BTreeMap<usize, (PatchPath, Placement)>,
@@ -433,7 +338,7 @@ fn write_elsewhere(
         let Some(bytes) = tree.read(path)? else { continue };
         let source = Source::new(&bytes, path.as_str());
         edits.sort_by_key(|edit| edit.line);
-        let lines = edited(&source.text, &edits);
+        let lines = edited(&source.all_lines(), &edits);
         let result = Source::from_lines(
             lines,
             source.no_final_newline,
@@ -445,7 +350,7 @@ fn write_elsewhere(
 }
 
 /// The lines with the edits made; edits are in order and do not overlap.
-fn edited(lines: &[String], edits: &[&Edit]) -> Vec<String> {
+pub(super) fn edited(lines: &[String], edits: &[&Edit]) -> Vec<String> {
     let mut out = Vec::with_capacity(lines.len());
     let mut at = 0;
     for edit in edits {
@@ -458,43 +363,34 @@ fn edited(lines: &[String], edits: &[&Edit]) -> Vec<String> {
     out
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call, and a struct for it would only rename them")]
-fn apply(
-    file: &FilePatch,
+/// The file with its edits and with markers for conflicts, and the hunks for which no lines are known.
+fn apply<'a>(
+    file: &'a FilePatch,
     patch: &Patch,
     source: &Source,
     placements: &[Placement],
     elsewhere: &BTreeMap<usize, (PatchPath, Placement)>,
-    options: &Options,
+    blocks: bool,
     path: &PatchPath,
-    tree: &mut Tree,
-) -> Result<Vec<u8>, PortError> {
+) -> (Vec<u8>, Vec<&'a Hunk>) {
     let mut edits: Vec<Edit> =
         placements.iter().flat_map(|placement| placement.edits.iter().cloned()).collect();
-    let mut rejected = String::new();
-    if options.markers {
-        for (index, (hunk, placement)) in file.hunks.iter().zip(placements).enumerate() {
-            if placement.outcome != Outcome::Conflict || elsewhere.contains_key(&index) {
-                continue;
-            }
-            match placement.near {
-                Some(near) => edits.push(Edit {
-                    line: outside_edits(near.min(source.text.len() + 1), &edits),
-                    removed: 0,
-                    added: markers(hunk, index, patch, placement),
-                }),
-                None => rejected.push_str(&reject(hunk)),
-            }
+    let mut rejected = Vec::new();
+    for (index, (hunk, placement)) in file.hunks.iter().zip(placements).enumerate() {
+        if placement.outcome != Outcome::Conflict || elsewhere.contains_key(&index) {
+            continue;
+        }
+        let block = blocks
+            .then(|| conflict::markers(hunk, index + 1, patch, placement, source, path))
+            .flatten()
+            .filter(|block| !edits.iter().any(|edit| conflict::overlap(edit, block)));
+        match block {
+            Some(block) => edits.push(block),
+            None => rejected.push(hunk),
         }
     }
     edits.sort_by_key(|edit| (edit.line, edit.removed));
-    let lines = edited(&source.text, &edits.iter().collect::<Vec<_>>());
-    if !rejected.is_empty()
-        && let Ok(reject_path) = PatchPath::new(&format!("{path}.rej"))
-    {
-        let text = format!("--- a/{path}\n+++ b/{path}\n{rejected}");
-        tree.set(&reject_path, text::encode(&text), None);
-    }
+    let lines = edited(&source.all_lines(), &edits.iter().collect::<Vec<_>>());
     let newline =
         file.hunks.last().zip(placements.last()).map_or(source.no_final_newline, |(hunk, placement)| {
             let at_end = placement
@@ -511,47 +407,5 @@ fn apply(
     if !newline && !lines.is_empty() {
         out.push(b'\n');
     }
-    Ok(out)
-}
-
-/// Markers go in front of an edit that covers their line.
-fn outside_edits(line: usize, edits: &[Edit]) -> usize {
-    edits
-        .iter()
-        .find(|edit| edit.line < line && line < edit.line + edit.removed)
-        .map_or(line, |edit| edit.line)
-}
-
-/// What a compiler cannot overlook: the lines that the patch expects and those that it wants.
-fn markers(hunk: &Hunk, index: usize, patch: &Patch, placement: &Placement) -> Vec<String> {
-    let what = if patch.subject.is_empty() { "patch" } else { &patch.subject };
-    let needs = placement.needs.as_deref().unwrap_or("");
-    let mut out = vec!["<<<<<<< tree".to_owned(), "||||||| the patch expects".to_owned()];
-    out.extend(hunk.before().map(|line| line.text.clone()));
-    out.push("=======".to_owned());
-    out.extend(hunk.after().map(|line| line.text.clone()));
-    out.push(format!(">>>>>>> {what}, hunk {}: {needs}", index + 1));
-    out
-}
-
-/// A hunk as it stood in the patch.
-fn reject(hunk: &Hunk) -> String {
-    let mut out = format!(
-        "@@ -{},{} +{},{} @@ {}\n",
-        hunk.old_start,
-        hunk.before().count(),
-        hunk.new_start,
-        hunk.after().count(),
-        hunk.heading
-    );
-    for line in &hunk.lines {
-        out.push(match line.op {
-            Op::Context => ' ',
-            Op::Remove => '-',
-            Op::Add => '+',
-        });
-        out.push_str(&line.text);
-        out.push('\n');
-    }
-    out
+    (out, rejected)
 }

@@ -161,6 +161,7 @@ pub(super) fn merge(hunk: &Hunk, base: &Source, ours: &Source) -> Option<Placeme
         ],
         needs: None,
         near: None,
+        region: None,
     })
 }
 

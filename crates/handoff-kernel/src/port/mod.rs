@@ -19,8 +19,13 @@
 
 mod align;
 mod anchor;
+pub mod commit;
+mod conflict;
 mod file;
+mod find;
 mod git;
+mod heading;
+mod hunks;
 mod merge;
 mod outcome;
 mod place;
@@ -28,6 +33,7 @@ mod rename;
 mod report;
 mod scope;
 mod source;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -105,8 +111,8 @@ pub enum PortError {
 ///
 /// # Errors
 ///
-/// [`PortError`] if the tree cannot be read or written, or if a path goes through a symbolic link;
-/// nothing was written then. Hunks that cannot be placed are no error: the report names them.
+/// [`PortError`] if the tree cannot be read or written; nothing was written then. Hunks that cannot be placed
+/// are no error, nor are files behind a symbolic link, which are left alone: the report names them.
 pub fn port(series: &Series, onto: &Path, options: &Options) -> Result<PortReport, PortError> {
     let (report, tree) = place_series(series, onto, options)?;
     if !options.dry_run {
@@ -124,6 +130,7 @@ fn place_series(series: &Series, onto: &Path, options: &Options) -> Result<(Port
         for file in &patch.files {
             files.push(file::port_file(file, patch, &mut tree, &bases, options)?);
         }
+        files.extend(patch.refused.iter().map(FileReport::refused));
         report.patches.push(PatchReport {
             subject: patch.subject.clone(),
             commit: patch.commit.clone(),

@@ -85,6 +85,16 @@ pub(super) struct Placement {
     pub enclosing: Option<Enclosing>,
     /// For a conflict: the line of the tree (from 1) at which it probably belongs.
     pub near: Option<usize>,
+    /// For a conflict: the lines of the tree that stand for lines of the hunk.
+    pub region: Option<Region>,
+}
+
+/// Lines of the tree (from 0) and the expected lines of the hunk that they stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    pub rows: (usize, usize),
+    /// `None` for those from the first to the last change.
+    pub expected: Option<(usize, usize)>,
 }
 
 impl Placement {
@@ -98,6 +108,7 @@ impl Placement {
             needs: Some(needs.into()),
             enclosing: None,
             near: None,
+            region: None,
         }
     }
 }

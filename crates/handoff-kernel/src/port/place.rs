@@ -6,10 +6,13 @@
 
 use super::align::{Alignment, Label, align, compatible};
 use super::anchor::Anchors;
-use super::outcome::{Edit, Enclosing, How, Outcome, Placement};
+use super::heading;
+use super::outcome::{Edit, Enclosing, How, Outcome, Placement, Region};
 use super::scope::ScopeKind;
 use super::source::Source;
+use super::structure::is_inside;
 use super::wanted::Wanted;
+use super::words::Line;
 
 /// Below this a hunk is a conflict.
 pub(super) const ENOUGH: f64 = 0.5;
@@ -23,8 +26,7 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
         return Placement::conflict("the hunk has no context lines by which its place could be found");
     }
     let exact = occurrences(wanted, source);
-    let (inside, elsewhere): (Vec<usize>, Vec<usize>) =
-        exact.iter().partition(|&&at| strictly_compatible(wanted, source, at));
+    let (inside, elsewhere) = choose(wanted, source, &exact);
     let present = already_there(wanted, source, near);
     if let Some(placement) = exact_placement(wanted, source, near, &inside) {
         // At the edge of a hunk, its lines stand there before and after the change.
@@ -34,12 +36,51 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
     if let Some(placement) = present {
         return placement;
     }
+    place_aligned(wanted, source, near, &elsewhere)
+}
+
+/// Places a hunk of which only the lines before the change are looked for.
+pub(super) fn place_unless_present(wanted: &Wanted, source: &Source, near: usize) -> Placement {
+    let (inside, elsewhere) = choose(wanted, source, &occurrences(wanted, source));
+    exact_placement(wanted, source, near, &inside)
+        .unwrap_or_else(|| place_aligned(wanted, source, near, &elsewhere))
+}
+
+/// Parts the places where the expected lines stand word for word: those that may be meant, and the others.
+///
+/// Where the file's own heading at a place is that of the hunk, it says more than what the hunk's lines
+/// let guess of the enclosing definition.
+fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let agrees = |at: &usize| heading::agrees(source, *at, &wanted.heading) == Some(true);
+    let (inside, mut elsewhere): (Vec<usize>, Vec<usize>) =
+        exact.iter().partition(|&&at| strictly_compatible(wanted, source, at));
+    let same_heading: Vec<usize> = exact.iter().copied().filter(agrees).collect();
+    let both: Vec<usize> = inside.iter().copied().filter(|at| same_heading.contains(at)).collect();
+    let mut chosen = match (&both[..], &same_heading[..], &inside[..]) {
+        ([_, ..], _, _) => both,
+        ([], [_], []) => same_heading,
+        _ => inside,
+    };
+    // What stood at the end of its file is looked for there first.
+    if wanted.to_end && chosen.iter().any(|&at| is_end(wanted, source, at)) {
+        chosen.retain(|&at| is_end(wanted, source, at));
+    }
+    elsewhere.retain(|at| !chosen.contains(at));
+    (chosen, elsewhere)
+}
+
+/// True if nothing but blank lines follows the expected lines at `at`.
+fn is_end(wanted: &Wanted, source: &Source, at: usize) -> bool {
+    source.lines[(at + wanted.expected.len()).min(source.lines.len())..].iter().all(Line::is_blank)
+}
+
+fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usize]) -> Placement {
     let Some(alignment) = align(&wanted.expected, source, near) else {
         return Placement::conflict("the hunk and the file are too large to be compared: split the hunk");
     };
     let mut placement = aligned(wanted, source, &alignment);
     if placement.outcome == Outcome::Conflict
-        && let [at] = elsewhere[..]
+        && let &[at] = elsewhere
     {
         let other = enclosing_name(source, at + wanted.groups[0].at);
         match unnamed(wanted) {
@@ -108,35 +149,51 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
         [] => None,
         [at] => {
             let mut placement = whole(wanted, source, at);
-            let named = wanted.expected.iter().any(|line| matches!(line.label, Label::Known(_)));
+            let named = wanted.expected.iter().any(|line| matches!(line.label, Label::Known(_)))
+                || heading::agrees(source, at, &wanted.heading) == Some(true);
             // A few braces that happen to stand once in the file are no proof of the place.
             if !named && strength(wanted, source) < 0.5 && at != near {
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.55;
                 placement.differences.push("the lines say little about the place".to_owned());
             }
+            if wanted.to_end && !is_end(wanted, source, at) {
+                placement.outcome = Outcome::Fuzzy;
+                placement.confidence = 0.55;
+                placement
+                    .differences
+                    .push("the change was for the end of the file; here more lines follow".to_owned());
+            }
             Some(placement)
         }
         _ => {
             let mut by_distance: Vec<usize> = inside.to_vec();
             by_distance.sort_by_key(|at| at.abs_diff(near));
-            let (first, second) = (by_distance[0].abs_diff(near), by_distance[1].abs_diff(near));
             let places = by_distance.iter().map(|at| (at + 1).to_string()).collect::<Vec<_>>().join(", ");
-            if first * 4 <= second && second >= 8 || first == 0 {
-                let mut placement = whole(wanted, source, by_distance[0]);
+            let at = by_distance[0];
+            if at == near {
+                let mut placement = whole(wanted, source, at);
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.6;
-                placement
-                    .differences
-                    .push(format!("the same lines stand at lines {places}; the nearest was taken"));
+                placement.differences.push(format!(
+                    "the same lines stand at lines {places}; the line that the patch names was taken"
+                ));
                 return Some(placement);
             }
             let mut placement =
                 Placement::conflict(format!("the same lines stand at lines {places}: choose one"));
-            placement.near = Some(by_distance[0] + 1);
+            placement.near = Some(at + 1);
+            placement.region = Some(region_of_groups(wanted, at));
             Some(placement)
         }
     }
+}
+
+/// The lines between the first and the last change, where all lines stand as expected.
+fn region_of_groups(wanted: &Wanted, at: usize) -> Region {
+    let first = wanted.groups.first().map_or(0, |group| group.at);
+    let end = wanted.groups.last().map_or(first, |group| group.at + group.removed);
+    Region { rows: (at + first, at + end), expected: None }
 }
 
 /// All groups at the place where the expected lines stand word for word.
@@ -156,17 +213,14 @@ fn whole(wanted: &Wanted, source: &Source, at: usize) -> Placement {
         differences: Vec::new(),
         needs: None,
         near: None,
+        region: None,
     }
 }
 
 /// The change may have been made already.
 fn already_there(wanted: &Wanted, source: &Source, near: usize) -> Option<Placement> {
-    let telling: f64 = wanted
-        .groups
-        .iter()
-        .flat_map(|group| &group.added)
-        .map(|line| super::words::Line::new(line).weight())
-        .sum();
+    let telling: f64 =
+        wanted.groups.iter().flat_map(|group| &group.added).map(|line| Line::new(line).says()).sum();
     if wanted.after.is_empty() || wanted.after.len() > source.text.len() || telling < 0.4 {
         return None;
     }
@@ -177,14 +231,34 @@ fn already_there(wanted: &Wanted, source: &Source, near: usize) -> Option<Placem
     // The first expected line keeps its place in both versions unless it is changed itself.
     let first = wanted.expected.iter().position(|line| !line.line.is_blank())?;
     let at = *places.iter().find(|&&at| {
-        wanted.groups.first().is_some_and(|group| group.at <= first)
-            || compatible(&wanted.expected[first].label, source, at + first).is_some()
+        heading::agrees(source, at, &wanted.heading) == Some(true)
+            || (wanted.groups.first().is_some_and(|group| group.at <= first)
+                || compatible(&wanted.expected[first].label, source, at + first).is_some())
+                && kept_lines(wanted).all(|(index, after)| {
+                    wanted.expected[index].line.is_blank()
+                        || compatible(&wanted.expected[index].label, source, at + after).is_some()
+                })
     })?;
     let mut placement = whole(wanted, source, at);
     placement.outcome = Outcome::Present;
     placement.edits.clear();
     placement.near = Some(at + wanted.groups.first().map_or(0, |group| group.at) + 1);
     Some(placement)
+}
+
+/// The expected lines that the change keeps, and their numbers among the lines after it.
+fn kept_lines(wanted: &Wanted) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let shift = |index: usize| -> Option<usize> {
+        let mut after = index;
+        for group in wanted.groups.iter().take_while(|group| group.at <= index) {
+            if index < group.at + group.removed {
+                return None;
+            }
+            after = after + group.added.len() - group.removed;
+        }
+        Some(after)
+    };
+    (0..wanted.expected.len()).filter_map(move |index| Some((index, shift(index)?)))
 }
 
 /// Places each group by the alignment of the lines around it.
@@ -197,9 +271,24 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     let near = anchors.near();
     for group in 0..wanted.groups.len() {
         match anchors.spot(group) {
-            Ok(spot) => {
+            Ok(mut spot) => {
                 confidence = confidence.min(spot.confidence);
                 support = support.min(spot.support);
+                if stands_beside(&spot.edit, source) {
+                    differences.push(format!(
+                        "what is added stands here already: `{}`",
+                        spot.edit.added.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+                    ));
+                    spot.edit.added.clear();
+                    confidence = confidence.min(0.7);
+                } else if wanted.groups[group].removed == 0 && splits(wanted, group, &spot.edit, source) {
+                    let needs = "the added lines would stand inside a declaration, a call or a comment here";
+                    let mut placement = Placement::conflict(needs);
+                    placement.differences = differences;
+                    placement.near = near;
+                    placement.region = anchors.region();
+                    return placement;
+                }
                 differences.extend(spot.notes);
                 if spot.edit.removed > 0 || !spot.edit.added.is_empty() {
                     edits.push(spot.edit);
@@ -209,6 +298,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
                 let mut placement = Placement::conflict(needs);
                 placement.differences = differences;
                 placement.near = near;
+                placement.region = anchors.region();
                 placement.enclosing = near.and_then(|line| enclosing_of(source, line - 1));
                 return placement;
             }
@@ -243,8 +333,19 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         let mut placement = Placement::conflict(needs);
         placement.differences = differences;
         placement.near = near;
+        placement.region = anchors.region();
         placement.enclosing = near.and_then(|line| enclosing_of(source, line - 1));
         return placement;
+    }
+    let last = edits.last().map_or(0, |edit| edit.line - 1 + edit.removed);
+    let trailing = wanted.groups.last().map_or(0, |group| wanted.expected.len() - group.at - group.removed);
+    if wanted.to_end
+        && !edits.is_empty()
+        && source.lines[last.min(source.lines.len())..].iter().filter(|line| !line.is_blank()).count()
+            > trailing
+    {
+        confidence = confidence.min(0.55);
+        differences.push("the change was for the end of the file; here more lines follow".to_owned());
     }
     if fit < 0.4 || !named && fit < 0.7 {
         confidence = confidence.min(0.6);
@@ -276,6 +377,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
             needs: None,
             enclosing: near.and_then(|line| enclosing_of(source, line - 1)),
             near,
+            region: None,
         };
     }
     Placement {
@@ -287,7 +389,40 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         differences,
         needs: None,
         near: None,
+        region: None,
     }
+}
+
+/// True if the lines that are added stand right above or below already, and say what they are.
+///
+/// A single line has to stand beside its place; several may have up to a few lines in between.
+fn stands_beside(edit: &Edit, source: &Source) -> bool {
+    const REACH: usize = 12;
+    let added: Vec<Line> =
+        edit.added.iter().map(|line| Line::new(line)).filter(|line| !line.is_blank()).collect();
+    if edit.removed > 0 || added.iter().map(Line::says).sum::<f64>() < 0.5 {
+        return false;
+    }
+    let blank = |row: &usize| source.lines[*row].is_blank();
+    let at = (edit.line - 1).min(source.lines.len());
+    let reach = if added.len() < 3 { 0 } else { REACH };
+    let above: Vec<usize> =
+        (0..at).rev().filter(|row| !blank(row)).take(added.len() + reach).collect::<Vec<_>>();
+    let below = (at..source.lines.len()).filter(|row| !blank(row)).take(added.len() + reach);
+    let rows: Vec<usize> = above.into_iter().rev().chain(below).collect();
+    let scope = |row: usize| source.scopes.of_line[row];
+    let same = |run: &[usize]| {
+        run.iter().zip(&added).all(|(&row, line)| source.lines[row].key == line.key)
+            && run.iter().all(|&row| scope(row) == scope(run[0]))
+    };
+    rows.windows(added.len()).any(same)
+}
+
+/// True if an insertion would stand in the middle of something here, but does not where it was made.
+fn splits(wanted: &Wanted, group: usize, edit: &Edit, source: &Source) -> bool {
+    let expected: Vec<&str> = wanted.expected.iter().map(|line| line.text.as_str()).collect();
+    is_inside(&source.text, edit.line - 1, source.language)
+        && !is_inside(&expected, wanted.groups[group].at, source.language)
 }
 
 fn missing(wanted: &Wanted, source: &Source, fit: f64) -> String {

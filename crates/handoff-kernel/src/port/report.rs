@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::outcome::{Edit, Enclosing, How, Outcome};
+use crate::patch::Refusal;
 
 /// What became of a series.
 #[derive(Clone, Debug, Serialize)]
@@ -175,6 +176,12 @@ impl PortReport {
         self.patches.iter().flat_map(|patch| &patch.files).flat_map(|file| &file.hunks)
     }
 
+    /// True if a hunk was placed, or found to be there, although something differs.
+    pub fn is_doubtful(&self) -> bool {
+        self.counts.fuzzy > 0
+            || self.hunks().any(|hunk| hunk.outcome == Outcome::Present && hunk.confidence < 1.0)
+    }
+
     /// True if nothing is left to a person.
     pub fn is_clean(&self) -> bool {
         self.counts.conflict == 0
@@ -209,6 +216,18 @@ impl fmt::Display for PortReport {
 }
 
 impl FileReport {
+    /// The report on a file's part that could not be read.
+    pub(super) fn refused(refusal: &Refusal) -> Self {
+        Self {
+            path: refusal.path.clone(),
+            onto: None,
+            action: FileAction::Nothing,
+            outcome: Outcome::Conflict,
+            notes: vec![format!("line {} of the patch: {}", refusal.line, refusal.problem)],
+            hunks: Vec::new(),
+        }
+    }
+
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "  {}", self.path)?;
         if let Some(onto) = &self.onto {

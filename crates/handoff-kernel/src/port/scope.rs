@@ -181,7 +181,8 @@ pub(super) fn is_label(line: &str) -> bool {
 /// The scope that a hunk's heading names, if it names one.
 pub(super) fn heading_name(heading: &str) -> Option<(ScopeKind, String)> {
     let heading = heading.trim();
-    if heading.is_empty() || is_label(heading) {
+    // A declaration encloses nothing: what the hunk stands in is not known.
+    if heading.is_empty() || is_label(heading) || heading.ends_with(';') {
         return None;
     }
     let complete = heading.trim_end_matches('{');

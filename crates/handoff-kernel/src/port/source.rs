@@ -17,9 +17,18 @@ pub(super) struct Source {
     pub lines: Vec<Line>,
     /// What encloses each line.
     pub scopes: Scopes,
+    /// How it is laid out.
+    pub language: Language,
     /// How often a line occurs, by [`Line::key`].
     counts: HashMap<u64, u32>,
+    /// Blocks between conflict markers: the first line and the one behind the last, from 0.
+    pub marked: Vec<(usize, usize)>,
+    /// The lines of those blocks as they are.
+    hidden: HashMap<usize, String>,
 }
+
+/// Stands for a line inside conflict markers: no patch has such a line, so none is found there.
+const MARKED: &str = "#\u{0}conflict";
 
 impl Source {
     /// Reads a file's bytes; `path` tells the language.
@@ -33,20 +42,51 @@ impl Source {
         Self::from_lines(lines, no_final_newline, Language::of(path))
     }
 
+    /// The lines as they are, those inside conflict markers too.
+    pub(super) fn all_lines(&self) -> Vec<String> {
+        let mut lines = self.text.clone();
+        for (&line, text) in &self.hidden {
+            lines[line].clone_from(text);
+        }
+        lines
+    }
+
+    /// The block of conflict markers that holds a line.
+    pub(super) fn marked_block(&self, line: usize) -> Option<(usize, usize)> {
+        self.marked.iter().copied().find(|(from, to)| (*from..*to).contains(&line))
+    }
+
     /// Takes lines that are already split.
     pub(super) fn from_lines(text: Vec<String>, no_final_newline: bool, language: Language) -> Self {
+        let mut text = text;
+        let marked = marked_blocks(&text);
+        let mut hidden = HashMap::new();
+        let scopes = if marked.is_empty() {
+            Scopes::of_file(&text, language)
+        } else {
+            // The tree's side is what the file was: its braces count, the other sides' do not.
+            let mut seen: Vec<&str> = text.iter().map(String::as_str).collect();
+            for &(from, to) in &marked {
+                let tree = from + 1..side_end(&text, from, to);
+                (from..to).filter(|line| !tree.contains(line)).for_each(|line| seen[line] = "");
+            }
+            let scopes = Scopes::of_file(&seen, language);
+            for line in marked.iter().flat_map(|&(from, to)| from..to) {
+                hidden.insert(line, std::mem::replace(&mut text[line], MARKED.to_owned()));
+            }
+            scopes
+        };
         let lines: Vec<Line> = text.iter().map(|line| Line::new(line)).collect();
-        let scopes = Scopes::of_file(&text, language);
         let mut counts = HashMap::new();
         for line in &lines {
             *counts.entry(line.key).or_insert(0) += 1;
         }
-        Self { text, no_final_newline, lines, scopes, counts }
+        Self { text, no_final_newline, lines, scopes, language, counts, marked, hidden }
     }
 
     /// The file's bytes.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let mut out = text::encode(&self.text.join("\n"));
+        let mut out = text::encode(&self.all_lines().join("\n"));
         if !self.no_final_newline && !self.text.is_empty() {
             out.push(b'\n');
         }
@@ -57,6 +97,31 @@ impl Source {
     pub(super) fn count(&self, line: &Line) -> u32 {
         self.counts.get(&line.key).copied().unwrap_or(0)
     }
+}
+
+/// The blocks from `<<<<<<< ` to `>>>>>>> ` with a `=======` in between.
+fn marked_blocks(lines: &[String]) -> Vec<(usize, usize)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, bool)> = None;
+    for (number, line) in lines.iter().enumerate() {
+        if line.starts_with("<<<<<<< ") {
+            open = open.or(Some((number, false)));
+        } else if line.starts_with("=======") {
+            open = open.map(|(from, _)| (from, true));
+        } else if line.starts_with(">>>>>>> ")
+            && let Some((from, true)) = open
+        {
+            blocks.push((from, number + 1));
+            open = None;
+        }
+    }
+    blocks
+}
+
+/// Where the tree's side of a block ends.
+fn side_end(lines: &[String], from: usize, to: usize) -> usize {
+    let ends = |line: &String| line.starts_with("||||||| ") || line.starts_with("=======");
+    (from + 1..to).find(|&line| ends(&lines[line])).unwrap_or(to)
 }
 
 #[cfg(test)]

@@ -71,6 +71,11 @@ impl Tree {
         }
     }
 
+    /// What a file will be, if it was changed already.
+    pub(super) fn pending(&self, path: &PatchPath) -> Option<Vec<u8>> {
+        self.pending.get(path)?.as_ref().map(|pending| pending.bytes.clone())
+    }
+
     pub(super) fn set(&mut self, path: &PatchPath, bytes: Vec<u8>, mode: Option<u32>) {
         let mode = mode.or_else(|| self.pending.get(path).and_then(|p| p.as_ref()).and_then(|p| p.mode));
         self.parsed.remove(path);

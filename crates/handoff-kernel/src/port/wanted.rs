@@ -32,6 +32,8 @@ pub(super) struct Wanted {
     pub asked: usize,
     /// True if the last expected line is the last of its file.
     pub to_end: bool,
+    /// The text behind the second `@@`.
+    pub heading: String,
 }
 
 impl Wanted {
@@ -76,16 +78,32 @@ impl Wanted {
                 },
             })
             .collect();
+        let is_context = |line: &&HunkLine| line.op == Op::Context;
+        let leading = hunk.lines.iter().take_while(is_context).count();
+        let trailing = hunk.lines.iter().rev().take_while(is_context).count();
         Self {
             expected,
             after: hunk.after().map(|line| line.text.clone()).collect(),
             groups: groups(hunk),
             scopes,
             asked,
-            // A diff has three lines of context wherever the file has them.
-            to_end: hunk.lines.iter().rev().take_while(|line| line.op == Op::Context).count() < 3
-                && hunk.lines.iter().take_while(|line| line.op == Op::Context).count() >= 3,
+            // A diff has three lines of context wherever the file has them, and at least one.
+            to_end: trailing == 0 && leading > 0 || trailing < 3 && leading >= 3,
+            heading: hunk.heading.clone(),
         }
+    }
+
+    /// What the change makes of the expected lines `from..to`, which cut no group.
+    pub(super) fn changed(&self, from: usize, to: usize) -> Vec<String> {
+        let mut out = Vec::new();
+        let mut at = from;
+        for group in self.groups.iter().filter(|group| from <= group.at && group.at + group.removed <= to) {
+            out.extend(self.expected[at..group.at].iter().map(|line| line.text.clone()));
+            out.extend(group.added.iter().cloned());
+            at = group.at + group.removed;
+        }
+        out.extend(self.expected[at..to].iter().map(|line| line.text.clone()));
+        out
     }
 
     /// What encloses the hunk's first change, as far as the hunk says.

@@ -35,6 +35,13 @@ impl Line {
         self.names == 0
     }
 
+    /// How much the line says of a change: `#else` and `#endif` say no more than a brace.
+    pub(super) fn says(&self) -> f64 {
+        let closes =
+            matches!(&self.words[..], [hash, word] if &**hash == "#" && matches!(&**word, "else" | "endif"));
+        if closes { 0.1 } else { self.weight() }
+    }
+
     /// How much the line says about where it is, from 0 to 1, before its rarity is counted.
     ///
     /// `break;` and `return 0;` stand everywhere in a kernel, a call with four arguments does not.

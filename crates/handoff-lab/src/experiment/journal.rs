@@ -3,11 +3,17 @@
 //! One file a process, a JSON line a change, in the state folder. The file is removed when everything is
 //! back. A file whose process is gone is what a SIGKILL or a power loss left: [`restore`] puts it back,
 //! unless the machine was booted since, which did that already.
+//!
+//! Whoever can write a journal can have its lines written to the kernel by the user who restores it. So the
+//! folder and the files must be of the user who reads them ([`PrivateFolder`]), root has one folder whatever the
+//! environment says, and a line can name kernel settings only ([`Undo::apply`]).
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use handoff_placement::PrivateFolder;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::setting::{Setting, SettingError, Undo};
@@ -23,9 +29,20 @@ pub enum JournalError {
         /// Why.
         source: io::Error,
     },
+    /// The folder of the journals.
+    #[error("cannot use the journals in {}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A setting.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// The journal of groups and processes.
+    #[error(transparent)]
+    Placement(#[from] handoff_placement::Error),
     /// Some settings could not be put back; the journal is kept.
     #[error("not put back: {}; `handoff lab restore` tries again", failures.join("; "))]
     Left {
@@ -64,43 +81,71 @@ fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// The folder for what must outlive a process: `$XDG_STATE_HOME/handoff`, `~/.local/state/handoff`, or
-/// `/var/lib/handoff` without a home.
+/// Root's own folder; where there is no `/var`, as on Android, one that lasts until the machine is booted anew,
+/// as the settings do.
+const ROOT: [&str; 2] = ["/var/lib/handoff", "/dev/handoff"];
+
+/// The folder for what must outlive a process: `/var/lib/handoff` for root, else `$XDG_STATE_HOME/handoff` or
+/// `~/.local/state/handoff`.
+///
+/// What root puts back was written by root: its environment may be that of another user (`sudo -E`, a prolog of a
+/// batch system), so it is not asked.
 #[must_use]
 pub fn state_folder() -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    folder_for(rustix::process::geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))
+}
+
+fn folder_for(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
+    let root = if Path::new("/var").is_dir() { ROOT[0] } else { ROOT[1] };
+    if is_root {
+        return PathBuf::from(root);
+    }
+    let variable = |name: &str| variable(name).filter(|path| path.is_absolute());
     variable("XDG_STATE_HOME")
         .or_else(|| variable("HOME").map(|home| home.join(".local/state")))
-        .unwrap_or_else(|| PathBuf::from("/var/lib"))
-        .join("handoff")
+        .map_or_else(|| PathBuf::from(root), |folder| folder.join("handoff"))
 }
 
 /// The changes of this process, the last of which is put back first.
 #[derive(Debug)]
 pub struct Journal {
-    path: PathBuf,
+    folder: PrivateFolder,
+    name: String,
     file: File,
     undo: Vec<Undo>,
 }
 
 impl Journal {
-    /// Starts a journal in `folder`, which is made if it is not there.
+    /// Starts a journal in `folder`, which is made for this user alone if it is not there.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written.
+    /// If another user can write to the folder, or the file cannot be written.
     pub fn start(folder: &Path) -> Result<Self, JournalError> {
-        let path = folder.join(format!("journal-{}-{}.jsonl", std::process::id(), unique()));
-        let cannot = |source| JournalError::Io { path: path.clone(), source };
-        std::fs::create_dir_all(folder).map_err(cannot)?;
-        let file = OpenOptions::new().create_new(true).append(true).open(&path).map_err(cannot)?;
-        let mut journal = Self { path, file, undo: Vec::new() };
+        let cannot = |source| JournalError::Folder { path: folder.to_owned(), source };
+        let folder = PrivateFolder::create(folder, 0o700).map_err(cannot)?;
+        let name = format!("journal-{}-{}.jsonl", std::process::id(), unique());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::APPEND;
+        let file = folder
+            .file(&name, flags)
+            .map_err(|source| JournalError::Io { path: folder.path().join(&name), source })?;
+        let mut journal = Self { folder, name, file, undo: Vec::new() };
         journal.append(&Owner::this())?;
         Ok(journal)
     }
 
+    /// The folder that it is in.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(&self.name)
+    }
+
     fn append<T: Serialize>(&mut self, value: &T) -> Result<(), JournalError> {
-        let cannot = |source| JournalError::Io { path: self.path.clone(), source };
+        let path = self.path();
+        let cannot = |source| JournalError::Io { path: path.clone(), source };
         let mut line = serde_json::to_vec(value).map_err(|error| cannot(error.into()))?;
         line.push(b'\n');
         // On disk before the change is made, or a power loss in between could not be undone.
@@ -141,7 +186,7 @@ impl Journal {
         if !failures.is_empty() {
             return Err(JournalError::Left { failures });
         }
-        let cannot = |source| JournalError::Io { path: self.path.clone(), source };
+        let cannot = |source| JournalError::Io { path: self.path(), source };
         self.file.set_len(0).map_err(cannot)?;
         self.append(&Owner::this())
     }
@@ -151,7 +196,7 @@ impl Drop for Journal {
     fn drop(&mut self) {
         // What cannot be put back now stays in the file for `restore`.
         if self.put_back().is_ok() {
-            let _ = std::fs::remove_file(&self.path);
+            let _ = self.folder.remove(&self.name);
         }
     }
 }
@@ -162,7 +207,7 @@ fn unique() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn describe(error: &SettingError) -> String {
+fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
@@ -176,27 +221,53 @@ pub struct Restored {
     pub written: Vec<Undo>,
     /// Control groups that were removed.
     pub groups: Vec<PathBuf>,
+    /// Processes that `handoff pin` had placed, or a run had in its group.
+    #[serde(default)]
+    pub processes: usize,
     /// Journals of processes that still run, which were left alone.
     pub running: usize,
     /// Journals of an earlier boot, which needed nothing.
     pub rebooted: usize,
 }
 
+/// A journal is some hundred bytes a change; more than this is none.
+const LONGEST: u64 = 16 << 20;
+
 /// Puts back what processes left that are gone. A missing folder means that there is nothing.
 ///
 /// # Errors
 ///
-/// If something cannot be put back; its journal is kept, and the rest is put back.
+/// If another user can write to the folder; if something cannot be put back or a journal is another user's: it is
+/// kept, and the rest is put back.
 pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
-    let mut restored = Restored { groups: remove_groups(), ..Restored::default() };
+    let cannot = |source| JournalError::Folder { path: folder.to_owned(), source };
+    let placed = handoff_placement::Journal::recover_left(folder)?;
+    let processes = placed.restored + placed.partly;
+    let mut restored = Restored { groups: remove_groups(), processes, ..Restored::default() };
     let mut failures = Vec::new();
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(restored) };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let folder = match PrivateFolder::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(restored),
+        opened => opened.map_err(cannot)?,
+    };
+    // Two that read the same journal would write twice, the second time over what a new run has set.
+    let _turn = folder.lock().map_err(cannot)?;
+    for name in folder.names().map_err(cannot)? {
+        let name = name.to_string_lossy().into_owned();
         if !(name.starts_with("journal-") && name.ends_with(".jsonl")) {
             continue;
         }
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let mut text = String::new();
+        let read =
+            folder.file(&name, OFlags::RDONLY).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                failures.push(error.to_string());
+                continue;
+            }
+            // It was removed by its process just now, or is no text.
+            Err(_) => continue,
+            Ok(_) => {}
+        }
         let mut lines = text.lines();
         let owner: Option<Owner> = lines.next().and_then(|line| serde_json::from_str(line).ok());
         match owner {
@@ -225,7 +296,7 @@ pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
                 }
             }
         }
-        let _ = std::fs::remove_file(&path);
+        let _ = folder.remove(&name);
     }
     if failures.is_empty() { Ok(restored) } else { Err(JournalError::Left { failures }) }
 }
@@ -312,7 +383,7 @@ mod tests {
         let mut journal = Journal::start(folder.path()).expect("starts");
         journal.set(&setting("23")).expect("set");
         // As after a SIGKILL: nothing is dropped, and the owner is a process that is no more.
-        let path = journal.path.clone();
+        let path = journal.path();
         std::mem::forget(journal);
         let text = std::fs::read_to_string(&path).expect("the journal");
         let gone = Owner { pid: u32::MAX, started: 1, boot: boot() };
@@ -340,6 +411,65 @@ mod tests {
         assert_eq!((restored.rebooted, restored.written.len()), (1, 0));
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "other files stay");
         assert_eq!(restore(Path::new("/no/such/folder")).expect("nothing").written, []);
+    }
+
+    /// A journal as a process leaves it that was killed, with one change.
+    fn left(path: &Path, change: &Undo) {
+        let gone = Owner { pid: u32::MAX, started: 1, boot: boot() };
+        let line = |value: String| value + "\n";
+        let owner = serde_json::to_string(&gone).map(line).expect("serialises");
+        let change = serde_json::to_string(change).map(line).expect("serialises");
+        std::fs::write(path, owner + &change).expect("written");
+    }
+
+    #[test]
+    fn root_has_one_folder_whatever_the_environment_says() {
+        let users = |name: &str| Some(PathBuf::from(format!("/home/them/{name}")));
+        assert!(ROOT.map(PathBuf::from).contains(&folder_for(true, users)));
+        assert_eq!(folder_for(false, users), Path::new("/home/them/XDG_STATE_HOME/handoff"));
+        let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/home/them"));
+        assert_eq!(folder_for(false, home), Path::new("/home/them/.local/state/handoff"));
+    }
+
+    #[test]
+    fn a_journal_that_another_user_wrote_is_not_put_back() {
+        require!(require_root());
+        let _turn = turn();
+        let top = tempfile::tempdir().expect("a folder");
+        let old = read();
+        let change = Undo { path: FILE.into(), value: "31".into() };
+        // Their folder, as it was in a home that root was told of.
+        let theirs = top.path().join("theirs");
+        std::fs::create_dir(&theirs).expect("made");
+        left(&theirs.join("journal-1-0.jsonl"), &change);
+        std::os::unix::fs::chown(&theirs, Some(1001), Some(1001)).expect("given away");
+        let refused = restore(&theirs).expect_err("another user's folder");
+        assert!(describe(&refused).contains("belongs to user 1001"), "{}", describe(&refused));
+        assert!(Journal::start(&theirs).is_err(), "nor is anything kept there");
+        // Their file in our folder.
+        let ours = top.path().join("ours");
+        std::fs::create_dir(&ours).expect("made");
+        let planted = ours.join("journal-2-0.jsonl");
+        left(&planted, &change);
+        std::os::unix::fs::chown(&planted, Some(1001), None).expect("given away");
+        let refused = restore(&ours).expect_err("another user's file").to_string();
+        assert!(refused.contains("belongs to user 1001"), "{refused}");
+        assert_eq!(read(), old);
+    }
+
+    #[test]
+    fn a_journal_writes_to_no_file_that_is_no_setting() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let victim = folder.path().join("victim");
+        std::fs::write(&victim, "mine").expect("written");
+        let journal = folder.path().join("journal-1-0.jsonl");
+        left(&journal, &Undo { path: victim.clone(), value: "theirs".into() });
+        let refused = restore(folder.path()).expect_err("no setting").to_string();
+        assert!(refused.contains("is not below /sys"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&victim).expect("there"), "mine");
+        let new = folder.path().join("new");
+        left(&journal, &Undo { path: new.clone(), value: "theirs".into() });
+        assert!(restore(folder.path()).is_err() && !new.exists());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use handoff_placement::write_setting;
 use serde::{Deserialize, Serialize};
 
 /// Where the kernel tells and takes its scheduler features.
@@ -90,16 +91,7 @@ impl Setting {
                 Ok(Path::new("/proc/sys").join(name.replace('.', "/")))
             }
             Self::File { path, .. } => {
-                let inside = ["/sys", "/proc/sys", "/dev/cpuctl", "/dev/cpuset"]
-                    .iter()
-                    .any(|top| path.starts_with(top));
-                let climbs = path.components().any(|part| part.as_os_str() == "..");
-                if !inside || climbs {
-                    return Err(SettingError::Name(format!(
-                        "{} is not below /sys or /proc/sys: the lab changes and puts back kernel settings only",
-                        path.display()
-                    )));
-                }
+                check_place(path)?;
                 Ok(path.clone())
             }
             Self::Feature { token } => {
@@ -185,8 +177,21 @@ fn chosen(text: &str) -> &str {
     word.unwrap_or(text.trim_end())
 }
 
+/// Whether a path is one of a kernel setting: what is set and what is put back goes by the same list.
+fn check_place(path: &Path) -> Result<(), SettingError> {
+    let inside = ["/sys", "/proc/sys", "/dev/cpuctl", "/dev/cpuset"].iter().any(|top| path.starts_with(top));
+    let climbs = path.components().any(|part| part.as_os_str() == "..");
+    if inside && !climbs {
+        return Ok(());
+    }
+    Err(SettingError::Name(format!(
+        "{} is not below /sys or /proc/sys: the lab changes and puts back kernel settings only",
+        path.display()
+    )))
+}
+
 fn write(path: &Path, value: &str) -> Result<(), SettingError> {
-    std::fs::write(path, value).map_err(|source| SettingError::Io {
+    write_setting(path, value).map_err(|source| SettingError::Io {
         doing: format!("write {value:?} to"),
         path: path.to_owned(),
         source,
@@ -198,8 +203,9 @@ impl Undo {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// If the path is not one of a kernel setting, as for [`Setting::path`]; if the kernel refuses.
     pub fn apply(&self) -> Result<(), SettingError> {
+        check_place(&self.path)?;
         write(&self.path, &self.value)
     }
 }
@@ -221,6 +227,22 @@ mod tests {
         let sysctl = Setting::Sysctl { name: "net.ipv4.tcp_autocorking".into(), value: "1".into() };
         assert_eq!(sysctl.path().expect("good"), Path::new("/proc/sys/net/ipv4/tcp_autocorking"));
         assert!(Setting::Feature { token: "WA_IDLE; rm".into() }.path().is_err());
+    }
+
+    #[test]
+    fn nothing_but_settings_of_the_kernel_is_put_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "mine").expect("written");
+        let climbing = Path::new("/sys/..").join(file.strip_prefix("/").expect("absolute"));
+        for path in [file.clone(), climbing, "/proc/self/oom_score_adj".into(), "/dev/null".into()] {
+            let undo = Undo { path: path.clone(), value: "0".into() };
+            assert!(matches!(undo.apply(), Err(SettingError::Name(_))), "{}", path.display());
+        }
+        assert_eq!(std::fs::read_to_string(&file).expect("there"), "mine");
+        // Below /sys, but of no file system of the kernel's settings: nothing is made there.
+        let undo = Undo { path: "/sys/fs/cgroup/no-such-file".into(), value: "0".into() };
+        assert!(undo.apply().is_err() && !undo.path.exists());
     }
 
     #[test]

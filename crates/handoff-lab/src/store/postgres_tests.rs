@@ -13,7 +13,7 @@ use crate::import::{Format, Imported, Series};
 use crate::stats::judge::Direction;
 use crate::store::{MIGRATIONS, Owner, Store, StoreError};
 
-/// With this in the environment, [`a_writer_that_is_killed`] writes to the store there until it is killed.
+/// With this in the environment, [`writer_main`] writes to the store there until it is killed.
 const WRITE_TO: &str = "HANDOFF_TEST_WRITE_TO";
 
 fn folder() -> tempfile::TempDir {
@@ -158,7 +158,7 @@ fn many_write_at_once_and_a_killed_one_leaves_no_half_of_a_round() {
 
     for kill in 0..6_u64 {
         let mut child = Command::new(std::env::current_exe().expect("this"))
-            .args(["--exact", "store::postgres::tests::a_writer_that_is_killed"])
+            .args(["--ignored", "--exact", "store::postgres::tests::writer_main"])
             .env(WRITE_TO, &address)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -193,7 +193,8 @@ fn many_write_at_once_and_a_killed_one_leaves_no_half_of_a_round() {
 
 /// Writes rounds for as long as it lives; the test above starts it as a process of its own, and kills it.
 #[test]
-fn a_writer_that_is_killed() {
+#[ignore = "a process of another test"]
+fn writer_main() {
     let Ok(address) = std::env::var(WRITE_TO) else { return };
     let mut store = Store::connect(&address).expect("opened");
     let run = store.begin(&result().header).expect("begun");

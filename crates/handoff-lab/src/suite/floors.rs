@@ -32,8 +32,8 @@ pub fn suite(batch: Duration) -> Suite {
             start: session(primitive, payload, placement, batch),
         });
     };
-    add(ONE_CPU, Place::One, Primitive::Futex, Kind::Floor, "futex ping-pong");
-    add(ONE_CPU, Place::One, Primitive::SchedYield, Kind::Primitive, "sched_yield ping-pong");
+    add(ONE_CPU, Place::One, Primitive::SchedYield, Kind::Floor, "sched_yield ping-pong");
+    add(ONE_CPU, Place::One, Primitive::Futex, Kind::Primitive, "futex ping-pong");
     add(ONE_CPU, Place::One, Primitive::Pipe, Kind::Primitive, "two pipes");
     add(ONE_CPU, Place::One, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
     add(ONE_CPU, Place::One, Primitive::UnixSeqpacket, Kind::Primitive, "Unix seqpacket socket");
@@ -41,11 +41,13 @@ pub fn suite(batch: Duration) -> Suite {
     add(TWO_CPUS, Place::Two, Primitive::SchedYield, Kind::Primitive, "sched_yield ping-pong");
     add(TWO_CPUS, Place::Two, Primitive::Futex, Kind::Primitive, "futex ping-pong");
     add(TWO_CPUS, Place::Two, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
-    add(UNPINNED, Place::One, Primitive::Futex, Kind::Floor, "futex ping-pong on one CPU");
+    add(UNPINNED, Place::Two, Primitive::CacheLine, Kind::Floor, "cache-line ping-pong on two CPUs");
+    add(UNPINNED, Place::One, Primitive::Futex, Kind::Primitive, "futex ping-pong on one CPU");
     add(UNPINNED, Place::Free, Primitive::Futex, Kind::Primitive, "futex ping-pong");
     add(UNPINNED, Place::Free, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
-    add(LARGE, Place::One, Primitive::Futex, Kind::Floor, "futex and one copy each way");
-    add(LARGE, Place::One, Primitive::Memcpy, Kind::Primitive, "one copy alone");
+    add(LARGE, Place::One, Primitive::SchedYield, Kind::Floor, "sched_yield and one copy each way");
+    add(LARGE, Place::One, Primitive::Futex, Kind::Primitive, "futex and one copy each way");
+    add(LARGE, Place::One, Primitive::Memcpy, Kind::Primitive, "one copy alone, no hand-off");
     add(LARGE, Place::One, Primitive::Pipe, Kind::Primitive, "two pipes");
     add(LARGE, Place::One, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
     suite
@@ -61,8 +63,8 @@ fn groups() -> Vec<Group> {
         group(
             ONE_CPU,
             "Both on one CPU, 8 B",
-            "Client and server take turns on one CPU: each call is two wake-ups and two switches, and no CPU \
-             is woken from idle.",
+            "Client and server take turns on one CPU: each round trip is two switches, and no CPU is woken from \
+             idle. The floor yields the CPU and wakes nobody. A direct call (local engine) hands nothing over.",
         ),
         group(
             TWO_CPUS,
@@ -73,13 +75,14 @@ fn groups() -> Vec<Group> {
         group(
             UNPINNED,
             "Nothing pinned, 8 B",
-            "As a program runs that says nothing of CPUs: the scheduler decides. The floor is the cheapest \
-             blocking hand-off, on one CPU.",
+            "As a program runs that says nothing of CPUs: the scheduler decides. The floor is the fastest that it \
+             could decide on: two CPUs that spin on one cache line.",
         ),
         group(
             LARGE,
             "Both on one CPU, 64 KiB",
-            "The same with a payload that must be copied into shared memory, once each way.",
+            "The same with a payload that must be copied into shared memory, once each way. One copy alone shows \
+             what of it is copying.",
         ),
     ]
 }

@@ -4,7 +4,6 @@ use super::client;
 use super::decide::{Decider, Subject};
 use super::events::Happening;
 use super::file::{Policy, Problems};
-use super::journal::{GROUP_PREFIX, Journal};
 use super::listen::Sources;
 use super::log::{Event, Stopped, printable};
 use super::rule::Rule;
@@ -13,6 +12,7 @@ use super::text::matches;
 use super::world::{Observer, Process, World};
 use crate::error::{Error, Result};
 use crate::group::{ControlGroup, Limits, enter};
+use crate::journal::{Journal, POLICY_GROUP};
 use crate::placement::Applied;
 use crate::process::{ProcessKey, Scope, Status, processes, threads_of};
 use crate::root::Root;
@@ -145,9 +145,8 @@ impl<'a> Daemon<'a> {
             let limits = Limits { cpus, ..profile.limits.clone() };
             let safe: String =
                 name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-            let group =
-                ControlGroup::create(&format!("{GROUP_PREFIX}{}-{safe}", std::process::id()), &limits)?;
-            self.journal.group(&group)?;
+            let name_of_group = format!("{POLICY_GROUP}{}-{safe}", std::process::id());
+            let group = self.journal.make_group(&name_of_group, &limits)?;
             self.groups.insert(name.clone(), group);
         }
         Ok(())

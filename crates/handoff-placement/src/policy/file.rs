@@ -79,6 +79,14 @@ impl fmt::Display for Problems {
     }
 }
 
+impl Profile {
+    /// Does it grant a policy that runs before everything else?
+    fn is_real_time(&self) -> bool {
+        let scheduling = &self.placement.scheduling;
+        scheduling.deadline.is_some() || scheduling.priority.is_some_and(|priority| priority.rt > 0)
+    }
+}
+
 impl Policy {
     /// Reads a policy.
     ///
@@ -103,6 +111,7 @@ impl Policy {
             .filter_map(|(index, rule)| reader.rule(index, rule, &names))
             .collect();
         reader.conflicts(&rules);
+        reader.real_time(&rules, &profiles);
         if rules.is_empty() && reader.problems.is_empty() {
             reader.problems.push(Problem {
                 line: 1,
@@ -410,6 +419,24 @@ impl Reader<'_> {
             battery,
             charging: text.charging,
             idle,
+        }
+    }
+
+    /// Whatever else a rule matches, a process says of itself: its names, its services, its foreground; and any user
+    /// can start a program.
+    /// Real time can stop a CPU, so only a user is given it.
+    fn real_time(&mut self, rules: &[Rule], profiles: &BTreeMap<String, Profile>) {
+        for rule in rules.iter().filter(|rule| rule.matches.uid.is_none()) {
+            if profiles.get(&rule.profile).is_some_and(Profile::is_real_time) {
+                self.problems.push(Problem {
+                    line: rule.line,
+                    message: format!(
+                        "rule `{}` grants real time by `{}` to whatever calls itself so",
+                        rule.name, rule.profile
+                    ),
+                    help: Some("name the user who may have it: match = { ..., uid = 1000 }".to_owned()),
+                });
+            }
         }
     }
 

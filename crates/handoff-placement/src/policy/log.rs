@@ -1,6 +1,6 @@
 //! What the daemon tells of its work.
 
-use super::journal::Recovered;
+use crate::journal::Recovered;
 use serde::Serialize;
 use std::fmt;
 

@@ -36,7 +36,6 @@
 //! | `rule` | whom a rule matches, and when |
 //! | `decide` | which rule each process gets, with the reason; no side effects |
 //! | `world` | processes, foreground, pressure, temperature, battery as they are |
-//! | `journal` | what every process had before, kept in a file |
 //! | `events`, `listen` | what wakes the daemon |
 //! | `daemon` | decides, places, and puts back |
 //! | `log` | what it tells of its work |
@@ -48,7 +47,6 @@ mod daemon;
 mod decide;
 mod events;
 mod file;
-mod journal;
 mod listen;
 mod log;
 mod rule;
@@ -57,10 +55,10 @@ mod task_profiles;
 mod text;
 mod world;
 
+pub use crate::journal::{Journal, Recovered};
 pub use daemon::{Daemon, Options};
 pub use decide::{Decider, Decision, Explanation, Subject};
 pub use file::{Policy, Problem, Problems, Profile};
-pub use journal::{Journal, Recovered};
 pub use log::{Event, Stopped};
 pub use rule::{Match, Rule, Threshold, When};
 pub use task_profiles::{Import, import_task_profiles};

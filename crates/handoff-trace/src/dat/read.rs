@@ -60,6 +60,8 @@ impl<'a> File<'a> {
         }
         let clock = self.options()?;
         let pages = (0..cpus).map(|_| self.pages(all, page_size)).collect::<Why<Vec<_>>>()?;
+        check_apart(&pages)?;
+        let pages = pages.into_iter().map(|(_, pages)| pages.to_vec()).collect();
         let extra = extra(all);
         Ok(RawTrace {
             layout,
@@ -145,16 +147,17 @@ impl<'a> File<'a> {
         }
     }
 
-    fn pages(&mut self, all: &[u8], page_size: usize) -> Why<Vec<u8>> {
+    /// A CPU's pages, and where they are in the file.
+    fn pages(&mut self, all: &'a [u8], page_size: usize) -> Why<(usize, &'a [u8])> {
         let (offset, size) = (self.u64()?, self.u64()?);
         let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
-        let pages = range
-            .and_then(|(offset, size)| all.get(offset..offset.checked_add(size)?))
+        let (offset, pages) = range
+            .and_then(|(offset, size)| Some((offset, all.get(offset..offset.checked_add(size)?)?)))
             .ok_or("the pages of a CPU lie outside of it: it was cut short")?;
         if pages.len() % page_size != 0 {
             return Err("the last page of a CPU is not whole".to_owned());
         }
-        Ok(pages.to_vec())
+        Ok((offset, pages))
     }
 
     fn take(&mut self, count: usize) -> Why<&'a [u8]> {
@@ -198,6 +201,21 @@ impl<'a> File<'a> {
         let size = usize::try_from(self.u64()?).map_err(|_| "a text is longer than memory")?;
         Ok(String::from_utf8_lossy(self.take(size)?).into_owned())
     }
+}
+
+/// No byte belongs to two CPUs, so that what is copied is no more than the file: thousands of CPUs could name the
+/// same range.
+fn check_apart(pages: &[(usize, &[u8])]) -> Why<()> {
+    let mut ranges: Vec<(usize, usize)> = pages
+        .iter()
+        .filter(|(_, pages)| !pages.is_empty())
+        .map(|(at, pages)| (*at, at + pages.len()))
+        .collect();
+    ranges.sort_unstable();
+    if ranges.windows(2).any(|pair| pair[0].1 > pair[1].0) {
+        return Err("the pages of two CPUs overlap".to_owned());
+    }
+    Ok(())
 }
 
 /// What Handoff put behind the last page; nothing, if another tool wrote the file.
@@ -265,6 +283,29 @@ mod tests {
                 assert!(!raw.flight);
             }
         }
+    }
+
+    #[test]
+    fn two_cpus_that_name_the_same_pages_are_refused() {
+        let bytes = to_bytes(&example());
+        let of = |number: usize| (number as u64).to_ne_bytes();
+        // The table of offsets and sizes follows the word.
+        let word = b"flyrecord\0";
+        let table = bytes.windows(word.len()).position(|part| part == word).expect("our own") + word.len();
+        let number = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes")) as usize;
+        let (first, size) = (number(table), number(table + 8));
+        assert_eq!(size, 8192);
+        for (offset, size) in [(first, 8192), (first + 4096, 4096), (first + 4096, 8192), (first, 4096)] {
+            let mut bytes = bytes.clone();
+            bytes[table + 32..table + 40].copy_from_slice(&of(offset));
+            bytes[table + 40..table + 48].copy_from_slice(&of(size));
+            let error = from_bytes(&bytes, Path::new("x")).expect_err("they overlap").to_string();
+            assert!(error.contains("overlap"), "{error}");
+        }
+        // One without pages may say any place.
+        let mut bytes = bytes;
+        bytes[table + 16..table + 24].copy_from_slice(&of(first + 1));
+        from_bytes(&bytes, Path::new("x")).expect("nothing is named twice");
     }
 
     #[test]

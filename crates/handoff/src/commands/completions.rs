@@ -7,6 +7,7 @@ use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
+  mkdir -p ~/.local/share/bash-completion/completions
   handoff completions bash > ~/.local/share/bash-completion/completions/handoff
   handoff completions zsh > ~/.zfunc/_handoff
   handoff completions fish > ~/.config/fish/completions/handoff.fish";

@@ -16,7 +16,10 @@ mod place;
 
 pub(super) use place::Place;
 
+use std::path::PathBuf;
+
 use crate::output::{Output, Verdict};
+use crate::state;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,6 +37,9 @@ Examples:
 pub(crate) struct Options {
     #[command(subcommand)]
     which: Which,
+    /// The folder of the journals.
+    #[arg(long, global = true, value_name = "FOLDER", hide = true)]
+    state: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -67,6 +73,7 @@ enum Which {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        self.state.clone().into_iter().for_each(state::set);
         match &self.which {
             Which::Aa(options) => options.run(output),
             Which::Ab(options) => options.run(output),

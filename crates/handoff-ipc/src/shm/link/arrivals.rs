@@ -86,7 +86,7 @@ impl Link {
             },
             Message::Ring => {
                 let region = fds.pop().ok_or_else(|| Error::Protocol("a queue without memory".into()))?;
-                let len = crate::shm::ring::REGION as u64;
+                let len = crate::shm::oneway::REGION as u64;
                 let charges = [
                     ledger::charge(self.peer, Resource::Mappings, 1)?,
                     ledger::charge(self.peer, Resource::Bytes, len)?,

@@ -8,6 +8,7 @@ use handoff_kernel::build::{Base, BuildError, KernelArch, KernelBuild, guest_fra
 use handoff_kernel::document::counted;
 use handoff_kernel::guest::Stopper;
 use handoff_kernel::patch::{Input, Limits, Series, load};
+use handoff_kernel::port::commit::{self, CommitReport};
 use handoff_kernel::port::{Options as PortOptions, PortReport, port};
 use handoff_kernel::prerequisite::{self, Chosen, Explanation, choose, explain};
 use serde::Serialize;
@@ -22,19 +23,24 @@ Examples:
   handoff kernel port v3.12..v3.13 --source linux --onto linux-3.4
   handoff kernel port abc123^! --source linux --onto linux-3.4 --with-prerequisites
   handoff kernel port v3.12..v3.13 --source linux --onto linux-3.4 --build-each build
+  handoff kernel port fixes.mbox --onto . --commit            a commit for each patch; then --continue, --skip or --abort
   handoff kernel port fix.patch --onto . --confidence 0.8 --format json
 
+  b4 am -o - MESSAGE-ID | handoff kernel port - --onto linux-3.4
+
 Exit status:
-  0  every hunk has its place; read those that are fuzzy
+  0  every hunk stands in its place word for word, or did already
+  3  every hunk has a place, but something differs: read those that are fuzzy
   1  at least one is in conflict: its markers stand in the file, or it is in a .rej file; or a build failed";
 
 /// Bring patches to another tree: every hunk says where it went, or what it needs
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// A patch, a mailbox, a folder of patches, a quilt series file, or a range of commits.
-    #[arg(value_name = "SERIES")]
-    series: String,
+    /// A patch, a mail, a mailbox (also packed), a folder of patches, a quilt series file, a commit, a range of
+    /// commits, or `-` for standard input.
+    #[arg(value_name = "SERIES", required_unless_present_any = ["resume", "skip", "abort"])]
+    series: Option<String>,
     /// The tree that is changed.
     #[arg(long, value_name = "DIR")]
     onto: PathBuf,
@@ -49,6 +55,18 @@ pub(crate) struct Options {
     /// configuration that is there, or for guests if there is none.
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     build_each: Option<PathBuf>,
+    /// Commit each patch, with its author and where it came from; stop at the first conflict.
+    #[arg(long, conflicts_with_all = ["dry_run", "build_each"])]
+    commit: bool,
+    /// Commit what you made of the patch that stopped, and go on with its series.
+    #[arg(long = "continue", conflicts_with_all = ["series", "dry_run", "build_each"])]
+    resume: bool,
+    /// Leave the patch that stopped out, and go on with its series.
+    #[arg(long, conflicts_with_all = ["series", "dry_run", "build_each", "resume"])]
+    skip: bool,
+    /// Take the series that stopped back.
+    #[arg(long, conflicts_with_all = ["series", "dry_run", "build_each", "resume", "skip"])]
+    abort: bool,
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
@@ -66,22 +84,45 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         ensure!((0.0..=1.0).contains(&self.confidence), "--confidence is a share from 0 to 1");
-        let repository = self.source.as_deref().unwrap_or(Path::new("."));
-        let limits = Limits { strip: self.strip, ..Limits::default() };
-        let series = load(&Input::guess(&self.series, repository), &limits)?;
         let options = PortOptions {
             dry_run: self.dry_run,
             markers: !self.no_markers,
             source: self.source.clone(),
             confidence: self.confidence,
         };
+        if self.abort {
+            commit::abort(&self.onto)?;
+            return Ok(Verdict::Pass);
+        }
+        if self.resume {
+            return committed(output, &commit::resume(&self.onto, &options)?);
+        }
+        if self.skip {
+            return committed(output, &commit::skip(&self.onto, &options)?);
+        }
+        let series = self.series.as_deref().context("a series is needed")?;
+        let repository = self.source.as_deref().unwrap_or(Path::new("."));
+        let limits = Limits { strip: self.strip, keep_going: true, ..Limits::default() };
+        let series = load(&Input::guess(series, repository), &limits)?;
         let (series, prerequisites) = self.with_what_it_needs(series, &options)?;
+        if self.commit {
+            if !prerequisites.is_empty() {
+                output.note(format_args!("{} come first", counted(prerequisites.len(), "prerequisite")));
+            }
+            return committed(output, &commit::port_and_commit(&series, &self.onto, &options)?);
+        }
+        if let Some(changed) = commit::changed_files(&self.onto).filter(|changed| !changed.is_empty()) {
+            output.warn(format_args!(
+                "the tree has {} with changes that are not committed; what is ported is mixed with them",
+                counted(changed.len(), "file")
+            ));
+        }
         let ported = match &self.build_each {
             Some(folder) => self.port_and_build(&series, &options, folder, prerequisites)?,
             None => Ported::of(port(&series, &self.onto, &options)?, prerequisites),
         };
         output.result(&ported)?;
-        Ok(Verdict::of(ported.is_clean()))
+        Ok(verdict(ported.is_clean(), ported.report.is_doubtful()))
     }
 
     /// The series with the commits in front of it that it needs.
@@ -177,6 +218,19 @@ impl Options {
     }
 }
 
+fn verdict(clean: bool, doubtful: bool) -> Verdict {
+    match (clean, doubtful) {
+        (false, _) => Verdict::Fail,
+        (true, true) => Verdict::Doubt,
+        (true, false) => Verdict::Pass,
+    }
+}
+
+fn committed(output: &Output, report: &CommitReport) -> anyhow::Result<Verdict> {
+    output.result(report)?;
+    Ok(verdict(report.stopped.is_none(), report.report.is_doubtful()))
+}
+
 /// What became of a series, with what was brought and built besides.
 #[derive(Debug, Serialize)]
 struct Ported {
@@ -243,11 +297,15 @@ mod tests {
     fn a_folder_that_was_built_in_keeps_its_configuration() {
         let area = tempfile::tempdir().expect("a folder");
         let options = Options {
-            series: String::new(),
+            series: None,
             onto: area.path().to_owned(),
             source: None,
             with_prerequisites: false,
             build_each: None,
+            commit: false,
+            resume: false,
+            skip: false,
+            abort: false,
             dry_run: false,
             no_markers: false,
             confidence: 0.5,

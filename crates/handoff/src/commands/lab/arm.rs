@@ -3,12 +3,12 @@
 use std::io::Read as _;
 
 use anyhow::Context as _;
-use handoff_lab::experiment::journal::state_folder;
 use handoff_lab::experiment::remote::Answer;
 use handoff_lab::experiment::target::{Here, Order};
 
 use crate::interrupt;
 use crate::output::{Advice as _, Output, Verdict};
+use crate::state;
 
 /// Carry out one run of an arm: an order in JSON on standard input, what came of it on standard output.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ impl Arm {
             .context("standard input is no order")
             .advise("`handoff lab run` writes it, with the same version of handoff on both sides")?;
         let program = std::env::current_exe().context("cannot tell where this program is")?;
-        let mut here = Here::new(program, &state_folder(), Some(interrupt::flag()))?;
+        let mut here = Here::new(program, &state::folder(), Some(interrupt::flag()))?;
         output.json(&Answer::to(&order, &mut here))?;
         Ok(Verdict::Pass)
     }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use handoff_lab::bisect::{Answer, Asked, Event, Found, Judged, Step, bisect, clean_up, folder};
 use handoff_lab::experiment::file::Arm;
-use handoff_lab::experiment::journal::state_folder;
 use handoff_lab::experiment::target::Here;
 use serde_json::json;
 
@@ -16,6 +15,7 @@ use super::pair::{How, share};
 use super::place::put_back_first;
 use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::state;
 
 /// Find the commit that began a regression: a git bisect whose every step is a verdict.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub(super) struct Bisect {
 
 impl Bisect {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let state = state_folder();
+        let state = state::folder();
         put_back_first(&state, output)?;
         let folder = folder()?;
         let (repository, trees) = (self.repo.clone(), folder.path().to_owned());

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use handoff_lab::experiment::file::Experiment;
-use handoff_lab::experiment::journal::state_folder;
 use handoff_lab::experiment::plan::{self, Bounds, Pilot, bounds};
 use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event};
@@ -19,6 +18,7 @@ use super::labels::Labels;
 use super::place::{Place, put_back_first};
 use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::state;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -164,7 +164,7 @@ fn measure(
     keep: &Keep,
     output: &Output,
 ) -> anyhow::Result<ExperimentResult> {
-    let state = state_folder();
+    let state = state::folder();
     put_back_first(&state, output)?;
     let mut store = keep.place.make()?;
     let (mut id, rounds) = if resume { unfinished(&store, experiment)? } else { (None, Vec::new()) };
@@ -301,7 +301,7 @@ impl Check {
     }
 
     fn pilot(&self, experiment: &Experiment, pairs: usize, output: &Output) -> anyhow::Result<Pilot> {
-        let state = state_folder();
+        let state = state::folder();
         put_back_first(&state, output)?;
         let bar = progress_bar();
         bar.set_message("pilot");

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use handoff_lab::experiment::journal::{restore, state_folder};
+use handoff_lab::experiment::journal::restore;
 use handoff_lab::experiment::result::ExperimentResult;
 use handoff_lab::report::experiment as report;
 use handoff_lab::store::Store;
 
 use super::experiment::print;
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::state;
 
 /// The store.
 #[derive(Debug, Clone, clap::Args)]
@@ -124,16 +125,11 @@ impl Show {
 #[command(after_help = "\
 Examples:
   sudo handoff lab restore      after a SIGKILL; does nothing if there is nothing to do")]
-pub(super) struct Restore {
-    /// The folder of the journals.
-    #[arg(long, value_name = "FOLDER", hide = true)]
-    state: Option<PathBuf>,
-}
+pub(super) struct Restore {}
 
 impl Restore {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let folder = self.state.clone().unwrap_or_else(state_folder);
-        let restored = restore(&folder)?;
+        let restored = restore(&state::folder())?;
         if output.format() == Format::Json {
             output.json(&restored)?;
             return Ok(Verdict::Pass);
@@ -144,9 +140,12 @@ impl Restore {
         for group in &restored.groups {
             output.line(format_args!("removed the control group {}", group.display()))?;
         }
+        if restored.processes > 0 {
+            output.line(format_args!("{} process(es) have back what they had", restored.processes))?;
+        }
         if restored.running > 0 {
             output.line(format_args!("{} run(s) go on and were left alone", restored.running))?;
-        } else if restored.written.is_empty() && restored.groups.is_empty() {
+        } else if restored.written.is_empty() && restored.groups.is_empty() && restored.processes == 0 {
             output.line(format_args!("nothing was left changed"))?;
         }
         Ok(Verdict::Pass)

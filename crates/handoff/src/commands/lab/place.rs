@@ -21,10 +21,10 @@ use crate::output::Output;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(in crate::commands) struct Place {
     /// Run the arms there: `local`, `guest`, `ssh://[user@]host[:port]`, `adb://SERIAL`.
-    #[arg(long, value_name = "ADDRESS", help_heading = "Elsewhere")]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Remote target")]
     target: Option<Address>,
     /// Run this handoff there, built for that machine, not the one that runs here.
-    #[arg(long, value_name = "FILE", requires = "target", help_heading = "Elsewhere")]
+    #[arg(long, value_name = "FILE", requires = "target", help_heading = "Remote target")]
     target_program: Option<PathBuf>,
 }
 

@@ -1,0 +1,523 @@
+//! The caller's side of a synchronous call.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use handoff_placement::{Priority, Tid};
+
+use super::caller_slot::CallerSlot;
+use super::follow::{self, Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
+use super::request::Request;
+use super::slot::{Area, LARGE_REPLY, Meta, NO_CPU, Slot};
+use super::wait::{self, ReplyWait};
+use super::word::{self, Posted, Reply};
+use super::{server, serving};
+use crate::engine::{OutCall, ReadFn, WriteFn};
+use crate::locked::lock;
+use crate::parcel::Reader;
+use crate::shm::link::Link;
+use crate::shm::objects::{self, Arrived};
+use crate::shm::phases::{Point, pass};
+use crate::shm::place;
+use crate::shm::remote::RemoteNode;
+use crate::shm::sync;
+use crate::shm::wire::Refusal;
+use crate::{Error, Result, pool};
+
+/// Longest sleep without another look at whether the peer still lives. The end of a peer wakes its
+/// callers at once; only one that lives, hung up and scribbles on the word can make this matter.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// Calls after which a thread looks at its own priority again.
+const PRIORITY_AGE: u32 = 16;
+
+/// What a thread remembers of itself.
+struct Me {
+    priority: Cell<u32>,
+    tid: Cell<u32>,
+    age: Cell<u32>,
+}
+
+thread_local! {
+    static ME: Me = const { Me { priority: Cell::new(0), tid: Cell::new(0), age: Cell::new(0) } };
+    // Slots that this thread used before, the last one at the end.
+    static CACHE: RefCell<Vec<Arc<CallerSlot>>> = const { RefCell::new(Vec::new()) };
+    static CACHE_OWNER: Return = const { Return };
+}
+
+/// Gives a thread's slots back to their links when it ends, for the next thread of its urgency.
+struct Return;
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        let slots = CACHE.try_with(|cache| std::mem::take(&mut *cache.borrow_mut()));
+        for slot in slots.unwrap_or_default() {
+            slot.give_back();
+        }
+    }
+}
+
+/// Forgets what the calling thread's priority was: call it after changing the priority of a thread
+/// that makes calls, so that the very next call carries the new one. Without it, a thread notices
+/// within 16 calls.
+pub(crate) fn priority_changed() {
+    ME.with(|me| me.age.set(0));
+}
+
+/// The calling thread's priority, packed, and its id.
+#[inline]
+pub(crate) fn me() -> (u32, u32) {
+    ME.with(|me| {
+        let age = me.age.get();
+        if age == 0 {
+            if me.tid.get() == 0 {
+                me.tid.set(Tid::current().as_raw().unsigned_abs());
+            }
+            me.priority.set(Priority::current().map_or(0, Priority::pack));
+            me.age.set(PRIORITY_AGE);
+        } else {
+            me.age.set(age - 1);
+        }
+        (me.priority.get(), me.tid.get())
+    })
+}
+
+/// The slots that this process opened on one link.
+#[derive(Default)]
+pub(crate) struct CallerSlots {
+    all: Mutex<Vec<Arc<CallerSlot>>>,
+    free: Mutex<Vec<Arc<CallerSlot>>>,
+    next: AtomicU32,
+}
+
+impl CallerSlots {
+    /// A slot for the class: one that was used in it before, or a new one.
+    fn get(&self, link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
+        {
+            let mut free = lock(&self.free);
+            let fits = |slot: &Arc<CallerSlot>| slot.class() == class && slot.is_settled();
+            if let Some(at) = free.iter().position(fits) {
+                return Ok(free.swap_remove(at));
+            }
+        }
+        self.open(link, class)
+    }
+
+    /// A new slot, which the peer is told of.
+    pub(crate) fn open(&self, link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
+        let (slot, file) = Slot::create()?;
+        slot.set_watch(0, NO_CPU);
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let new = Arc::new(CallerSlot::new(link, id, class, slot));
+        lock(&self.all).push(Arc::clone(&new));
+        // After it stands in the list: either the burial sees the slot, or the send sees the burial.
+        if link.is_dead() {
+            new.bury();
+            return Err(Error::Dead);
+        }
+        link.send(crate::shm::wire::Message::Slot { slot: id }, vec![file])?;
+        Ok(new)
+    }
+
+    pub(crate) fn put(&self, slot: Arc<CallerSlot>) {
+        lock(&self.free).push(slot);
+    }
+
+    /// Whether this process opened a slot of that number.
+    pub(crate) fn was_opened(&self, id: u32) -> bool {
+        id < self.next.load(Ordering::Relaxed)
+    }
+
+    /// The peer has no room for a slot: whoever calls in it is told why.
+    pub(crate) fn refused(&self, id: u32, refusal: Refusal) {
+        lock(&self.free).retain(|slot| slot.id() != id);
+        let mut all = lock(&self.all);
+        let slot = all.iter().position(|slot| slot.id() == id).map(|at| all.swap_remove(at));
+        drop(all);
+        if let Some(slot) = slot {
+            slot.refuse(refusal);
+        }
+    }
+
+    pub(crate) fn bury(&self) {
+        lock(&self.free).clear();
+        for slot in std::mem::take(&mut *lock(&self.all)) {
+            slot.bury();
+        }
+    }
+
+    pub(crate) fn tallies(&self) -> [u64; 4] {
+        lock(&self.all).iter().fold([0; 4], |mut sum, slot| {
+            for (sum, part) in sum.iter_mut().zip(slot.tallies()) {
+                *sum += part;
+            }
+            sum
+        })
+    }
+}
+
+/// A slot taken out of the thread's cache for one call.
+struct Held {
+    slot: Option<Arc<CallerSlot>>,
+}
+
+impl Held {
+    #[inline]
+    fn take(link: &Arc<Link>, class: u64) -> Result<Self> {
+        let cached = CACHE.try_with(|cache| {
+            let mut cache = cache.borrow_mut();
+            let fits = |slot: &Arc<CallerSlot>| slot.is_for(link, class);
+            match cache.last() {
+                Some(last) if fits(last) => cache.pop(),
+                _ => cache.iter().rposition(fits).map(|at| cache.swap_remove(at)),
+            }
+        });
+        let slot = match cached.ok().flatten() {
+            Some(slot) => slot,
+            None => Self::take_slowly(link, class)?,
+        };
+        Ok(Held { slot: Some(slot) })
+    }
+
+    #[cold]
+    fn take_slowly(link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
+        // Slots of links that died while this thread did not look.
+        let _ = CACHE.try_with(|cache| cache.borrow_mut().retain(|slot| !slot.is_dead()));
+        let _ = CACHE_OWNER.try_with(|_| ());
+        link.caller_slots.get(link, class)
+    }
+}
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(slot) = self.slot.take() else { return };
+        if !slot.is_settled() {
+            // Given up: not before its late reply came may it carry another call.
+            slot.give_back();
+            return;
+        }
+        let mut slot = Some(slot);
+        let kept = CACHE.try_with(|cache| {
+            if let (Some(slot), Ok(mut cache)) = (slot.take(), cache.try_borrow_mut()) {
+                cache.push(slot);
+            }
+        });
+        if let (Err(_), Some(slot)) = (kept, slot) {
+            slot.give_back();
+        }
+    }
+}
+
+/// Marks slots for calls out of a handler, back to the process that waits for it: these are served
+/// by the waiting thread, so no thread of the pool may look at them.
+const NESTED: u64 = 1 << 32;
+
+/// A synchronous call.
+#[inline]
+#[allow(unsafe_code)]
+pub(crate) fn transact(
+    remote: &RemoteNode,
+    call: &OutCall,
+    write: WriteFn<'_>,
+    read: ReadFn<'_>,
+) -> Result<()> {
+    let link = &remote.link;
+    let (priority, tid) = me();
+    let outer = serving::innermost(link);
+    let class = u64::from(priority) | if outer.is_some() { NESTED } else { 0 };
+    let held = Held::take(link, class)?;
+    // `take` gave one, and only `drop` takes it out.
+    let Some(shared) = &held.slot else { return Err(Error::Dead) };
+    let mut claimed = shared.claim().map_err(|error| shared.why_dead(error))?;
+    let (slot, follow) = claimed.parts();
+
+    let request =
+        Request { code: call.code, node: remote.node, caller: (priority, tid), deadline: call.deadline };
+    let (mut mode, mut began) = (Mode::Block, None);
+    let waits = || {
+        if outer.is_none() {
+            if follow.at_trial() {
+                look_around(slot, follow);
+            }
+            mode = follow.mode();
+        }
+        began = (outer.is_none() && follow.wants_time()).then(Instant::now);
+        match mode {
+            Mode::Spin if !follow.server_looks() => 0,
+            Mode::Spin if follow.yields => Meta::SPIN | Meta::YIELD,
+            Mode::Spin => Meta::SPIN,
+            Mode::Beside => Meta::BESIDE,
+            Mode::Block => 0,
+        }
+    };
+    // SAFETY: the slot is claimed and no call is under way in it.
+    unsafe { request.put(link, shared, slot, write, waits)? };
+    let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
+    let posted = word::post_request(slot.word(), mode == Mode::Block);
+    pass(Point::Posted);
+    // The burial sets the flag first and then exchanges the word: one of the two is seen.
+    if shared.is_dead() {
+        return Err(shared.why_dead(Error::Dead));
+    }
+    let waiting = Waiting { link, shared, slot, priority, deadline, yields: follow.yields };
+    let mode = match (posted, &outer) {
+        (_, Some(outer)) => waiting.ask_outer(outer)?,
+        (Posted::Seen, None) => mode,
+        (Posted::Wake, None) => waiting.wake(mode),
+        (Posted::Ring, None) => waiting.ring(mode)?,
+    };
+    pass(Point::Woken);
+    let slept = waiting.for_reply(mode).map_err(|error| shared.why_dead(error))?;
+    pass(Point::Returned);
+    if mode == Mode::Spin {
+        follow.found_asleep(posted == Posted::Wake);
+    }
+    if outer.is_none() {
+        follow.note(began.map(|began| began.elapsed().as_nanos() as u64));
+    }
+    shared.count(slept, mode == Mode::Beside);
+    take_reply(link, shared, slot, call.code, read)
+}
+
+/// Before a trial: which ways of waiting make sense, given where both sides may run.
+#[cold]
+fn look_around(slot: &Slot, follow: &mut Follow) {
+    let home = place::only_cpu();
+    let server = slot.watch_cpu();
+    let same = home.is_some_and(|cpu| u32::from(cpu) == server);
+    let apart = home.is_some_and(|cpu| server != NO_CPU && u32::from(cpu) != server);
+    // On one CPU that both share they yield instead of looking, which is worth a trial too. A server that is bound
+    // elsewhere cannot come beside.
+    follow.yields = same;
+    follow.allow(place::online_cpus() > 1 || same, !same && !apart);
+}
+
+/// One call that is under way.
+struct Waiting<'a> {
+    link: &'a Arc<Link>,
+    shared: &'a CallerSlot,
+    slot: &'a Slot,
+    priority: u32,
+    deadline: Option<(Instant, Duration)>,
+    yields: bool,
+}
+
+impl Waiting<'_> {
+    /// The server's thread sleeps at the slot.
+    #[inline]
+    fn wake(&self, mode: Mode) -> Mode {
+        if self.slot.watch_priority() != self.priority {
+            self.raise();
+        }
+        sync::wake(self.slot.word());
+        mode
+    }
+
+    /// The thread at the slot runs at another priority than this one: something more urgent must
+    /// raise it, or it could wait behind a third thread for its turn to raise itself.
+    #[cold]
+    fn raise(&self) {
+        let urgent = |bits| Priority::unpack(bits);
+        let (Some(mine), Some(its)) = (urgent(self.priority), urgent(self.slot.watch_priority())) else {
+            return;
+        };
+        if mine.more_urgent_than(its) {
+            // A link that just broke is noticed while waiting.
+            drop(self.link.send(crate::shm::wire::Message::Raise { slot: self.shared.id() }, Vec::new()));
+        }
+    }
+
+    /// No thread looks at the slot.
+    #[cold]
+    fn ring(&self, mode: Mode) -> Result<Mode> {
+        self.link.send(crate::shm::wire::Message::Call { slot: self.shared.id() }, Vec::new())?;
+        // Two wake-ups away: looking does not pay.
+        Ok(if mode == Mode::Beside { mode } else { Mode::Block })
+    }
+
+    /// A nested call: the caller of this handler waits, and serves it.
+    #[cold]
+    fn ask_outer(&self, outer: &serving::Outer) -> Result<Mode> {
+        outer.set_nested(self.shared.id());
+        match word::nest(outer.word()) {
+            Some(true) => sync::wake(outer.word()),
+            Some(false) => {}
+            // It went away: any thread will do.
+            None => return self.ring(Mode::Block),
+        }
+        Ok(Mode::Block)
+    }
+
+    /// Waits. True if it slept.
+    #[inline]
+    fn for_reply(&self, mode: Mode) -> Result<bool> {
+        match mode {
+            Mode::Spin => {
+                if let Some(found) = self.spin() {
+                    return found.map(|()| false);
+                }
+            }
+            Mode::Beside => {
+                if let Some(found) = self.yield_to_server() {
+                    return found.map(|()| false);
+                }
+            }
+            Mode::Block => {}
+        }
+        self.sleep().map(|()| true)
+    }
+
+    #[inline]
+    fn look(&self) -> Option<Result<()>> {
+        match word::poll_reply(self.slot.word()) {
+            Reply::Pending => None,
+            Reply::Ready => Some(Ok(())),
+            Reply::Nested if self.left().is_some() => self.serve_nested(false).err().map(Err),
+            // For the loop that sleeps.
+            Reply::Nested => None,
+            Reply::Dead if self.shared.is_dead() => Some(Err(Error::Dead)),
+            Reply::Dead | Reply::Broken => Some(Err(broken(self.link))),
+        }
+    }
+
+    #[inline]
+    fn spin(&self) -> Option<Result<()>> {
+        let limit = self.deadline.map_or(SPIN_LIMIT, |(_, wait)| wait.min(SPIN_LIMIT));
+        follow::spin(limit, self.yields, || self.look())
+    }
+
+    fn yield_to_server(&self) -> Option<Result<()>> {
+        // A thread that runs for a less urgent one never gets the CPU from one that only yields.
+        if self.slot.watch_priority() != self.priority {
+            return None;
+        }
+        let end = Instant::now() + self.deadline.map_or(YIELD_LIMIT, |(_, wait)| wait.min(YIELD_LIMIT));
+        loop {
+            for _ in 0..4 {
+                rustix::thread::sched_yield();
+                if let Some(found) = self.look() {
+                    return Some(found);
+                }
+            }
+            if Instant::now() >= end {
+                return None;
+            }
+        }
+    }
+
+    fn sleep(&self) -> Result<()> {
+        let dead = || self.shared.is_dead();
+        match wait::for_reply(self.slot.word(), dead, || self.left(), |late| self.serve_nested(late))? {
+            ReplyWait::Ready => Ok(()),
+            ReplyWait::Dead => Err(Error::Dead),
+            ReplyWait::Broken => Err(broken(self.link)),
+            ReplyWait::Expired => {
+                self.shared.abandoned();
+                Err(Error::DeadlineExpired(self.deadline.map_or(Duration::ZERO, |(_, wait)| wait)))
+            }
+        }
+    }
+
+    /// The longest time to sleep; `None` once the deadline has passed.
+    #[inline]
+    fn left(&self) -> Option<Duration> {
+        let Some((end, _)) = self.deadline else { return Some(LONGEST_SLEEP) };
+        let left = end.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left.min(LONGEST_SLEEP))
+    }
+
+    /// Takes a nested call up: false if there was none. One that came after the deadline is not for this thread,
+    /// which would be late for as long as it takes.
+    #[cold]
+    fn serve_nested(&self, late: bool) -> Result<bool> {
+        let id = self.slot.nested();
+        if !word::accept_nested(self.slot.word()) {
+            return Ok(false);
+        }
+        if late {
+            let link = Arc::clone(self.link);
+            pool::run(Box::new(move || {
+                if let Ok(slot) = link.await_slot(id) {
+                    slot.rung(&link);
+                }
+            }));
+            return Ok(true);
+        }
+        match self.link.await_slot(id) {
+            Ok(slot) => Ok(server::serve_here(self.link, &slot)),
+            Err(error) => {
+                // The request still stands in this call's slot, which nobody can use any longer.
+                self.link.hang_up();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The peer wrote to a word what nobody writes there: ends the link.
+#[cold]
+pub(crate) fn broken(link: &Link) -> Error {
+    link.hang_up();
+    Error::Protocol("the word of a call says what it cannot say".into())
+}
+
+#[inline]
+pub(crate) fn take_reply(
+    link: &Arc<Link>,
+    shared: &CallerSlot,
+    slot: &Slot,
+    code: u32,
+    read: ReadFn<'_>,
+) -> Result<()> {
+    let (status, len, meta) = slot.read_reply();
+    if status != 0 {
+        return Err(Error::from_status_t(status, "the object", code));
+    }
+    let area = if meta.has(Meta::AREA_B) { Area::B } else { Area::A };
+    let payload = slot
+        .payload(area, meta, len)
+        .ok_or_else(|| Error::Protocol(format!("a reply of {len} bytes, more than a slot holds")))?;
+    let _large = (area == Area::B && len >= LARGE_REPLY).then_some(LargeReply(slot));
+    if !meta.has(Meta::OBJECTS) {
+        return read(&mut Reader::new(payload));
+    }
+    let entries = slot
+        .read_entries(area)
+        .ok_or_else(|| Error::Protocol("more objects than a parcel may carry".into()))?;
+    let fds = link.take_fds(shared.id(), true, objects::fds_of(&entries))?;
+    let mut arrived = Arrived::new(link, entries, fds);
+    read(&mut Reader::with_objects(payload, &mut arrived))
+}
+
+/// A large reply that is being read: then its memory may go.
+struct LargeReply<'a>(&'a Slot);
+
+impl Drop for LargeReply<'_> {
+    fn drop(&mut self) {
+        self.0.set_reply_read(true);
+    }
+}
+
+/// Gives back what a reply brought that nobody will read. `arrived`: its descriptors are here already.
+#[cold]
+pub(crate) fn discard_reply(link: &Arc<Link>, id: u32, slot: &Slot, arrived: bool) {
+    let (status, _, meta) = slot.read_reply();
+    if status != 0 || !meta.has(Meta::OBJECTS) {
+        return;
+    }
+    let area = if meta.has(Meta::AREA_B) { Area::B } else { Area::A };
+    let Some(entries) = slot.read_entries(area) else { return };
+    if arrived {
+        link.drop_fds(id, true);
+    } else {
+        // Else a later reply would be given them. A peer that never sends them hurts itself only.
+        drop(link.take_fds(id, true, objects::fds_of(&entries)));
+    }
+    drop(Arrived::new(link, entries, Default::default()));
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "client_tests.rs"]
+mod tests;

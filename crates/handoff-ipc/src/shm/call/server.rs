@@ -1,0 +1,576 @@
+//! The server's side of a synchronous call.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use handoff_placement::Priority;
+
+use super::follow::{self, SPIN_LIMIT};
+use super::serving;
+use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE, Slot};
+use super::wait::{self, RequestWait};
+use super::word::{self, Owed, Request};
+use crate::claim::Claim;
+use crate::engine::EngineKind;
+use crate::local::LocalNode;
+use crate::locked::lock;
+use crate::object::{Binder, Call, Reference};
+use crate::parcel::{Object, Reader, SharedBytes, Writer};
+use crate::pool::{self, Recall, Worker};
+use crate::shm::link::Link;
+use crate::shm::objects::{self, Arrived};
+use crate::shm::phases::{Point, pass};
+use crate::shm::place::{self, Place};
+use crate::shm::sync;
+use crate::shm::wire::Message;
+use crate::stats::Tally;
+use crate::{Domain, Error, Result, dispatch};
+
+/// Requests up to this size are copied out, so that the reply can use the same cache lines.
+const COPY: usize = 1024;
+/// How long a thread waits at a slot before it goes back to the pool.
+const LINGER: Duration = Duration::from_secs(2);
+/// Claims of one priority after which the caller is looked at again.
+const TRUST: u32 = 64;
+
+/// No thread of this process is at the slot.
+const AWAY: u32 = 0;
+/// One is.
+const THERE: u32 = 1;
+/// One is, and the caller rang meanwhile.
+const RUNG: u32 = 2;
+
+/// A slot that a peer opened, and the thread that attends to it.
+pub(crate) struct ServerSlot {
+    id: u32,
+    slot: Slot,
+    presence: AtomicU32,
+    dead: AtomicBool,
+    recalled: AtomicBool,
+    waiting: AtomicBool,
+    served: Tally,
+    // The caller's own objects that the last reply carried, until it has read it: with the next request at
+    // the latest, or after a while.
+    returned: std::sync::Mutex<Vec<Binder>>,
+    has_returned: AtomicBool,
+    // A large reply was written, and its memory not given back since. Only the thread at the slot looks.
+    holds_large: AtomicBool,
+    // Who attends, for a raise from outside.
+    worker: std::sync::Mutex<Weak<Worker>>,
+}
+
+impl Recall for ServerSlot {
+    fn may_recall(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    fn recall(&self) -> bool {
+        if !self.may_recall() {
+            return false;
+        }
+        self.recalled.store(true, Ordering::Release);
+        // It may be about to sleep: a wake alone would come too early for it.
+        word::rouse(self.slot.word());
+        sync::wake(self.slot.word());
+        true
+    }
+}
+
+impl ServerSlot {
+    pub(crate) fn accept(id: u32, region: BorrowedFd<'_>) -> Result<Self> {
+        Ok(ServerSlot {
+            id,
+            slot: Slot::accept(region)?,
+            presence: AtomicU32::new(AWAY),
+            dead: AtomicBool::new(false),
+            recalled: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            served: Tally::default(),
+            returned: std::sync::Mutex::default(),
+            has_returned: AtomicBool::new(false),
+            holds_large: AtomicBool::new(false),
+            worker: std::sync::Mutex::default(),
+        })
+    }
+
+    pub(crate) fn served(&self) -> u64 {
+        self.served.get()
+    }
+
+    /// The caller rang: sends a thread, unless one is there. On the poller's thread.
+    pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
+        let arrived = |state| match state {
+            AWAY => Some(THERE),
+            _ => Some(RUNG),
+        };
+        let Ok(AWAY) = self.presence.fetch_update(Ordering::AcqRel, Ordering::Acquire, arrived) else {
+            return;
+        };
+        #[cfg(feature = "tokio")]
+        if tasks::take_over(self, link) {
+            return;
+        }
+        let priority = self.wanted_priority(link);
+        let (user, slot, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, priority, Box::new(move |worker| attend(&slot, &link, worker)));
+    }
+
+    /// The caller is more urgent than the thread at the slot. On the poller's thread.
+    pub(crate) fn raise(&self, link: &Arc<Link>) {
+        let worker = self.worker.lock().ok().and_then(|worker| worker.upgrade());
+        if let (Some(worker), Some(priority)) = (worker, self.wanted_priority(link)) {
+            worker.raise(priority);
+        }
+    }
+
+    /// What the request that stands in the slot is to be served at, if not at the usual.
+    fn wanted_priority(&self, link: &Arc<Link>) -> Option<Priority> {
+        let header = self.slot.read_request();
+        let node = link.exported(header.node)?;
+        let caller = if node.scheduling().inherit { verified(link, &header) } else { None };
+        Some(node.effective(caller, pool::base()))
+    }
+
+    pub(crate) fn bury(&self) {
+        self.dead.store(true, Ordering::Release);
+        word::kill(self.slot.word());
+        sync::wake(self.slot.word());
+    }
+}
+
+/// The priority that a caller claims, if its thread really has it.
+fn verified(link: &Link, header: &Header) -> Option<Priority> {
+    Claim { priority: header.priority, tid: header.tid }.verified(link.peer().pid, link.peer_started())
+}
+
+/// What a thread remembers between two requests in one slot.
+struct Known {
+    place: Place,
+    node: Option<(u64, u32, Arc<LocalNode>)>,
+    claim: u32,
+    wanted: u32,
+    trusted: u32,
+    only_cpu: u32,
+    watch: (u32, u32),
+}
+
+/// How a round ended.
+enum Next {
+    /// A request is in the slot.
+    Serve,
+    /// The thread has left the slot.
+    Left,
+}
+
+/// Serves the slot until nothing came for a while, or other work waits, or the caller is dead.
+fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
+    let attached = pool::attach(worker, Arc::clone(slot) as Arc<dyn Recall>);
+    if let Ok(mut here) = slot.worker.lock() {
+        *here = Arc::downgrade(worker);
+    }
+    let mut known = Known {
+        place: Place::new(),
+        node: None,
+        claim: 0,
+        wanted: 0,
+        trusted: 0,
+        only_cpu: place::only_cpu().map_or(NO_CPU, u32::from),
+        watch: (0, 0),
+    };
+    loop {
+        let next = match word::poll_request(slot.slot.word()) {
+            Request::Ready if !slot.is_dead() => slot.round(link, worker, &mut known),
+            Request::Pending if !slot.is_dead() => slot.leave(),
+            _ => {
+                if !slot.is_dead() {
+                    // No caller writes that.
+                    link.hang_up();
+                }
+                break;
+            }
+        };
+        if matches!(next, Next::Left) {
+            break;
+        }
+    }
+    drop(attached);
+}
+
+impl ServerSlot {
+    #[inline]
+    fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Serves one request and waits for the next.
+    #[inline]
+    fn round(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut Known) -> Next {
+        pass(Point::Seen);
+        let header = self.slot.read_request();
+        // Taken out for the call: a reference to it would hold all of `known`.
+        if let Some(called) = known.node_of(link, header.node) {
+            let node = &called.2;
+            #[cfg(feature = "tokio")]
+            if node.asynchronous().is_some() {
+                self.recalled.store(false, Ordering::Relaxed);
+                tasks::begin(self, link, node);
+                return Next::Left;
+            }
+            known.take_priority(link, worker, &header, node);
+            if !node.scheduling().leaf {
+                known.place.home();
+            }
+            if header.meta.has(Meta::SPIN) && !header.meta.has(Meta::YIELD) {
+                known.place.apart(header.meta.cpu());
+            }
+            self.answer(link, &header, Ok(node));
+            known.node = Some(called);
+        } else {
+            self.answer(link, &header, Err(Error::UnknownObject(header.node)));
+        }
+        if self.recalled.load(Ordering::Relaxed) || pool::has_pending() {
+            self.finish(link, false, false);
+            return self.left();
+        }
+        known.tell(self, worker);
+        let meta = header.meta;
+        if meta.has(Meta::SPIN) {
+            self.finish(link, true, false);
+            if self.spin(meta.has(Meta::YIELD)) {
+                return Next::Serve;
+            }
+        } else if meta.has(Meta::BESIDE) {
+            self.finish(link, true, false);
+            if known.place.beside(meta.cpu()) {
+                known.tell(self, worker);
+            }
+        } else {
+            known.place.home();
+            self.finish(link, true, true);
+        }
+        self.sleep(link)
+    }
+
+    /// Hands the reply over.
+    #[inline]
+    fn finish(&self, link: &Link, attend: bool, sleeps: bool) {
+        self.served.add();
+        let owed = word::post_reply(self.slot.word(), attend, sleeps);
+        pass(Point::Replied);
+        match owed {
+            Owed::Nothing => {}
+            Owed::Wake => sync::wake(self.slot.word()),
+            Owed::Tell => self.tell(link),
+        }
+        pass(Point::WokenBack);
+    }
+
+    #[cold]
+    fn tell(&self, link: &Link) {
+        // A link that just broke needs no news: its burial tells the caller.
+        drop(link.send(Message::Done { slot: self.id }, Vec::new()));
+    }
+
+    fn spin(&self, yields: bool) -> bool {
+        let came = || (word::poll_request(self.slot.word()) != Request::Pending).then_some(());
+        follow::spin(SPIN_LIMIT, yields, came).is_some()
+    }
+
+    fn sleep(&self, link: &Link) -> Next {
+        // Exchanged, not stored: whoever hands work to the pool either sees this thread wait, or
+        // this thread sees the work.
+        self.waiting.swap(true, Ordering::SeqCst);
+        let end = Instant::now() + LINGER;
+        let left = || {
+            let left = end.saturating_duration_since(Instant::now());
+            (!left.is_zero()).then_some(left)
+        };
+        let wanted = || self.recalled.load(Ordering::SeqCst) || pool::has_pending() || self.is_dead();
+        let next = match wait::for_request(self.slot.word(), wanted, left) {
+            RequestWait::Found => Next::Serve,
+            RequestWait::Wanted => self.leave(),
+            RequestWait::Idle => {
+                self.keep(Vec::new());
+                self.free_large();
+                self.leave()
+            }
+            RequestWait::Broken => {
+                link.hang_up();
+                // The slot is not served again: its presence stays.
+                Next::Left
+            }
+        };
+        self.waiting.store(false, Ordering::Relaxed);
+        next
+    }
+
+    /// Gives the memory of large replies back, once the caller has read the last one. It is this process that
+    /// the kernel charges for it, and a slot lives as long as the link.
+    #[cold]
+    fn free_large(&self) {
+        if self.holds_large.load(Ordering::Relaxed) && self.slot.is_reply_read() {
+            self.holds_large.store(false, Ordering::Relaxed);
+            self.slot.free_reply();
+        }
+    }
+
+    /// Leaves the slot, unless a request came first.
+    fn leave(&self) -> Next {
+        if word::detach(self.slot.word()) { self.left() } else { Next::Serve }
+    }
+
+    /// The word says that nobody looks. Whoever rang since was told to be content with this thread.
+    fn left(&self) -> Next {
+        self.recalled.store(false, Ordering::Relaxed);
+        match self.presence.compare_exchange(THERE, AWAY, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Next::Left,
+            Err(_) => {
+                self.presence.store(THERE, Ordering::Release);
+                Next::Serve
+            }
+        }
+    }
+
+    /// Runs the service and puts its reply into the slot.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn answer(&self, link: &Arc<Link>, header: &Header, node: Result<&Arc<LocalNode>>) {
+        self.read_by_now();
+        let (mut scratch, small) = (Scratch::new(), header.len as usize <= COPY);
+        let area = if small { Area::A } else { Area::B };
+        let mut stage = STAGE;
+        // SAFETY: it is this side's turn, and `presence` lets one thread in. A small request is
+        // copied out before anything is written; a large one lies in the other area.
+        let mut reply = unsafe { self.slot.writer(area, &mut stage) };
+        if node.is_err() && header.meta.has(Meta::OBJECTS) {
+            // Nobody reads them, and the next request must not find them.
+            drop(self.arrived(link));
+        }
+        let called = node.as_ref().ok().copied();
+        let outcome = node.and_then(|node| {
+            let data = self
+                .slot
+                .payload(Area::A, header.meta, header.len)
+                .ok_or_else(|| Self::too_large(header.len))?;
+            let data = if small { scratch.copy(data) } else { data };
+            let call = self.call(link, header);
+            serving::inside(link, &self.slot, || {
+                if header.meta.has(Meta::OBJECTS) {
+                    let mut arrived = self.arrived(link)?;
+                    let mut data = Reader::with_objects(data, &mut arrived);
+                    dispatch::serve(&**node.service(), &call, header.code, &mut data, &mut reply)
+                } else {
+                    dispatch::serve(&**node.service(), &call, header.code, &mut Reader::new(data), &mut reply)
+                }
+            })
+        });
+        let domain = called.and_then(|node| node.domain());
+        self.put_reply(link, area, domain, reply, outcome);
+    }
+
+    /// Completes a reply, which the exchange of the word then hands over. `domain` is that of the service.
+    #[inline]
+    fn put_reply(
+        &self,
+        link: &Arc<Link>,
+        area: Area,
+        domain: Option<Domain>,
+        mut reply: Writer<'_>,
+        outcome: Result<()>,
+    ) {
+        let len = reply.len() as u32;
+        let outcome = outcome.and_then(|()| {
+            if !reply.has_objects() {
+                return Ok(0);
+            }
+            self.send_objects(link, area, domain, reply.take_objects())
+        });
+        reply.unstage();
+        match outcome {
+            Ok(flags) => {
+                let in_b = if area == Area::B { Meta::AREA_B } else { 0 };
+                if area == Area::B && len >= LARGE_REPLY {
+                    self.slot.set_reply_read(false);
+                    self.holds_large.store(true, Ordering::Relaxed);
+                }
+                self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.lead(area, &reply)));
+            }
+            Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
+        }
+    }
+
+    /// Puts a reply's objects beside it; gives the flag that tells of them.
+    #[cold]
+    fn send_objects(
+        &self,
+        link: &Arc<Link>,
+        area: Area,
+        domain: Option<Domain>,
+        objects: Vec<(u32, Object)>,
+    ) -> Result<u32> {
+        if let Some(domain) = domain {
+            for (_, object) in &objects {
+                if let Object::Binder(Binder(Reference::Local(node))) = object {
+                    node.adopt(domain);
+                }
+            }
+        }
+        let returned = objects::of_receiver(link, &objects);
+        if !returned.is_empty() {
+            self.keep(returned);
+        }
+        let (entries, fds) = objects::encode(link, objects)?;
+        self.slot.write_entries(area, &entries);
+        link.send_fds(self.id, true, fds)?;
+        Ok(Meta::OBJECTS)
+    }
+
+    /// A new request is there: the caller has read the reply to the one before.
+    #[inline]
+    fn read_by_now(&self) {
+        if self.has_returned.load(Ordering::Relaxed) {
+            self.keep(Vec::new());
+        }
+    }
+
+    /// Keeps objects of the caller until it has read the reply, in place of those of the reply before.
+    #[cold]
+    fn keep(&self, returned: Vec<Binder>) {
+        self.has_returned.store(!returned.is_empty(), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *lock(&self.returned), returned);
+        // What is let go may send a message: not under the lock.
+        drop(before);
+    }
+
+    #[cold]
+    fn too_large(len: u32) -> Error {
+        Error::TooLarge { size: len as usize, limit: super::slot::MAX_PAYLOAD }
+    }
+
+    #[cold]
+    fn arrived<'a>(&self, link: &'a Arc<Link>) -> Result<Arrived<'a>> {
+        let entries: Vec<Entry> = self
+            .slot
+            .read_entries(Area::A)
+            .ok_or_else(|| Error::Protocol("more objects than a parcel may carry".into()))?;
+        let fds = link.take_fds(self.id, false, objects::fds_of(&entries))?;
+        Ok(Arrived::new(link, entries, fds))
+    }
+
+    #[inline]
+    fn call(&self, link: &Link, header: &Header) -> Call<'static> {
+        let deadline = header.meta.has(Meta::DEADLINE).then(|| {
+            let left = self.slot.deadline().saturating_sub(place::monotonic_ns());
+            Instant::now() + Duration::from_nanos(left)
+        });
+        Call {
+            identity: link.peer(),
+            engine: EngineKind::Shm,
+            priority: header.priority,
+            oneway: false,
+            deadline,
+            told: None,
+            lifetime: std::marker::PhantomData,
+        }
+    }
+}
+
+/// Serves a nested call on the thread that waits for the outer one. False if there was none.
+pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) -> bool {
+    if slot.presence.compare_exchange(AWAY, THERE, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        // It was rung as well, and a thread of the pool has it.
+        return false;
+    }
+    let served = word::poll_request(slot.slot.word()) == Request::Ready;
+    if served {
+        let header = slot.slot.read_request();
+        match serving::deeper() {
+            Ok(_deeper) => {
+                let node = link.exported(header.node);
+                slot.answer(link, &header, node.as_ref().ok_or(Error::UnknownObject(header.node)));
+            }
+            Err(error) => slot.answer(link, &header, Err(error)),
+        }
+        slot.finish(link, false, false);
+    }
+    if slot.presence.swap(AWAY, Ordering::AcqRel) == RUNG {
+        slot.rung(link);
+    }
+    served
+}
+
+impl Known {
+    /// The object that is called: without a lock while the peer's references stay the same.
+    #[inline]
+    fn node_of(&mut self, link: &Link, id: u64) -> Option<(u64, u32, Arc<LocalNode>)> {
+        let version = link.exports_version();
+        match self.node.take() {
+            Some(known) if (known.0, known.1) == (id, version) => Some(known),
+            _ => {
+                self.trusted = 0;
+                link.exported(id).map(|node| (id, version, node))
+            }
+        }
+    }
+
+    /// Runs at what this call is to be served at. Nothing to do while one caller calls one object.
+    #[inline]
+    fn take_priority(&mut self, link: &Arc<Link>, worker: &Worker, header: &Header, node: &LocalNode) {
+        if self.trusted == 0 || self.claim != header.priority {
+            self.decide(link, header, node);
+        }
+        self.trusted -= 1;
+        if worker.packed() != self.wanted
+            && let Some(wanted) = Priority::unpack(self.wanted)
+        {
+            worker.become_priority(wanted);
+        }
+    }
+
+    #[cold]
+    fn decide(&mut self, link: &Arc<Link>, header: &Header, node: &LocalNode) {
+        let caller = if node.scheduling().inherit { verified(link, header) } else { None };
+        self.claim = header.priority;
+        self.wanted = node.effective(caller, pool::base()).pack();
+        self.trusted = TRUST;
+    }
+
+    /// Tells the caller what the thread at the slot runs at, and where.
+    #[inline]
+    fn tell(&mut self, slot: &ServerSlot, worker: &Worker) {
+        let watch = (worker.packed(), self.place.bound().map_or(self.only_cpu, u32::from));
+        if watch != self.watch {
+            self.watch = watch;
+            slot.slot.set_watch(watch.0, watch.1);
+        }
+    }
+}
+
+#[cfg(feature = "tokio")]
+#[path = "tasks.rs"]
+mod tasks;
+
+/// Room for a private copy of a small request.
+struct Scratch([std::mem::MaybeUninit<u8>; COPY]);
+
+impl Scratch {
+    #[inline]
+    fn new() -> Self {
+        Scratch([std::mem::MaybeUninit::uninit(); COPY])
+    }
+
+    #[inline]
+    #[allow(unsafe_code)]
+    fn copy(&mut self, data: SharedBytes<'_>) -> SharedBytes<'_> {
+        debug_assert!(data.len() <= COPY);
+        let len = data.len().min(COPY);
+        let start = self.0.as_mut_ptr().cast::<u8>();
+        // SAFETY: at most COPY bytes are written, and just those are readable afterwards.
+        unsafe {
+            start.copy_from_nonoverlapping(data.start(), len);
+            SharedBytes::new(start, len)
+        }
+    }
+}

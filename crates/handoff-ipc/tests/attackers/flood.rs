@@ -1,0 +1,218 @@
+//! Attacks by number: connections, messages, processes.
+
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::case::{BUSY, Bounds, IDLE};
+use crate::common::MAKE_FD;
+use crate::process;
+use crate::raw::{Connection, Message, Request, VERSION, dial, endpoint, kind, message, meta, send_bytes};
+use crate::words::{call_me_back, echo};
+
+attacks! {
+    raises_without_end: "server", BUSY;
+    peer_that_does_not_read: "server", Bounds { fds: 900, rss: 64, ..BUSY };
+    killed_in_the_middle_again_and_again: "server", BUSY;
+    one_link_in_many_processes: "server", BUSY;
+    ;
+    flood_of_several_links: "root server", Bounds { cpu: 0.75, ..IDLE };
+    connections_without_end: "server", BUSY;
+    connections_that_never_greet: "server", Bounds { fds: 900, ..IDLE };
+    greetings_whose_answer_is_not_read: "server", Bounds { fds: 900, ..IDLE };
+    links_without_end: "server", Bounds { fds: 900, rss: 64, ..IDLE };
+}
+
+/// Several links say something at once, all the time.
+fn flood_of_several_links(at: &Path) {
+    for _ in 0..4 {
+        let at = at.to_owned();
+        std::thread::spawn(move || {
+            loop {
+                let Some(connection) = Connection::to(&at) else {
+                    std::thread::sleep(Duration::from_millis(50));
+                    continue;
+                };
+                let slot = connection.slot(0);
+                while connection.is_open() {
+                    if connection.flood(message(kind::RAISE, slot.id, 0)) == 0 {
+                        std::thread::sleep(Duration::from_micros(50));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Urgent requests, it says, for which no thread is urgent enough.
+fn raises_without_end(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let slot = connection.slot(0);
+    std::thread::spawn(move || {
+        let fifo = 1 << 16 | 99;
+        // SAFETY: a number.
+        let tid = unsafe { libc::gettid() } as u32;
+        for round in 0.. {
+            let mut request = echo(connection.root, 8);
+            (request.priority, request.tid) = (fifo + round, if round % 2 == 0 { tid } else { round });
+            connection.call(&slot, &request);
+            connection.flood(message(kind::RAISE, 0, 0));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+fn connections_without_end(at: &Path) {
+    for _ in 0..2 {
+        let at = at.to_owned();
+        std::thread::spawn(move || {
+            for round in 0u32.. {
+                let socket = dial(&at);
+                if let Ok(socket) = socket
+                    && round.is_multiple_of(2)
+                {
+                    let hello = Message { first: endpoint(), ..message(kind::HELLO, VERSION, 0) };
+                    send_bytes(&socket, &hello.bytes(), &[]);
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+    }
+}
+
+/// As many connections as the victim has descriptors, and nothing is said on them.
+fn connections_that_never_greet(at: &Path) {
+    hold_many(at, |_| ());
+}
+
+/// Each asks to be let in, and does not look whether it was.
+fn greetings_whose_answer_is_not_read(at: &Path) {
+    hold_many(at, |socket| {
+        let hello = Message { first: endpoint(), ..message(kind::HELLO, VERSION, 0) };
+        send_bytes(socket, &hello.bytes(), &[]);
+    });
+}
+
+/// Holds 1,100 connections, and makes new ones for those that the victim closes.
+fn hold_many(at: &Path, greet: fn(&std::os::fd::OwnedFd)) {
+    more_descriptors();
+    let connect = move |at: &Path| {
+        let socket = dial(at).ok()?;
+        greet(&socket);
+        Some(socket)
+    };
+    let mut held: Vec<_> = (0..1100).filter_map(|_| connect(at)).collect();
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            held.retain(|socket| {
+                let mut watched = libc::pollfd { fd: socket.as_raw_fd(), events: 0, revents: 0 };
+                // SAFETY: one structure, as it says.
+                unsafe { libc::poll(&raw mut watched, 1, 0) };
+                watched.revents & libc::POLLHUP == 0
+            });
+            held.extend((held.len()..1100).map_while(|_| connect(&at)));
+        }
+    });
+}
+
+/// The attacker may have as many as the machine lets it.
+fn more_descriptors() {
+    // SAFETY: it reads and writes the structure.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_max.min(8192);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+    }
+}
+
+/// Links that are greeted, with a slot each, as many as the victim lets in.
+fn links_without_end(at: &Path) {
+    more_descriptors();
+    let links: Vec<_> = (0..1100)
+        .map_while(|_| {
+            let connection = Connection::to(at)?;
+            let slot = connection.slot(0);
+            Some((connection, slot))
+        })
+        .collect();
+    process::tell(&format!("{} links", links.len()));
+    std::mem::forget(links);
+}
+
+/// Has the victim send descriptors, which pile up where they are not read.
+fn peer_that_does_not_read(at: &Path) {
+    for _ in 0..3 {
+        let at = at.to_owned();
+        std::thread::spawn(move || {
+            loop {
+                let Some(connection) = Connection::to(&at) else {
+                    std::thread::sleep(Duration::from_millis(50));
+                    continue;
+                };
+                let slots: Vec<_> = (0..4).map(|id| connection.slot(id)).collect();
+                while connection.is_open() {
+                    for slot in &slots {
+                        let make = Request::new(connection.root, MAKE_FD).with(&[], |w| {
+                            w.write_string16("x")?;
+                            w.write_i32(20)
+                        });
+                        connection.request(slot, &make);
+                        slot.is_free_within(Duration::from_millis(100));
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        });
+    }
+}
+
+/// Children that die between any two steps of a call.
+fn killed_in_the_middle_again_and_again(at: &Path) {
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        for round in 0u64.. {
+            // SAFETY: the child uses what it has made itself, and never comes back.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                process::die_with_parent();
+                if let Some(connection) = Connection::to(&at) {
+                    let slot = connection.slot(0);
+                    let ring = connection.ring();
+                    loop {
+                        connection.request(&slot, &call_me_back(connection.root));
+                        ring.set_written(32);
+                        connection.call(&slot, &echo(connection.root, 5000).meta(meta::SPIN));
+                    }
+                }
+                // SAFETY: it ends this process.
+                unsafe { libc::_exit(0) };
+            }
+            std::thread::sleep(Duration::from_micros(500 + round * 397 % 9000));
+            // SAFETY: the child is this thread's own and was not waited for.
+            unsafe {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, std::ptr::null_mut(), 0);
+            }
+        }
+    });
+}
+
+/// Forks of a process that has a link, all of which use it.
+fn one_link_in_many_processes(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    for id in 0..6 {
+        // SAFETY: the child uses what it has, in one thread, and never comes back.
+        if unsafe { libc::fork() } == 0 {
+            process::die_with_parent();
+            let slot = connection.slot(id / 2);
+            loop {
+                connection.request(&slot, &echo(connection.root, 100));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    std::mem::forget(connection);
+}

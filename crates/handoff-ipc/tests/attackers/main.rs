@@ -1,0 +1,60 @@
+//! Attackers: processes of another user that speak the control protocol themselves and stay connected while honest
+//! clients call.
+//!
+//! `raw.rs` is the protocol as bytes, `case.rs` runs an attack and judges what it did to the others, `victim.rs` and
+//! `honest.rs` are those others; the attacks stand in the other modules, by what they attack. Each states its
+//! bounds and prints them beside what was measured. With `HANDOFF_ATTACK_STRICT=1`, on a machine that does nothing
+//! else, the honest calls' times are judged as well.
+// Raw memory and descriptors are what attacks are made of; a module of a test cannot be reached from elsewhere.
+#![allow(unsafe_code, unreachable_pub)]
+
+#[macro_use]
+mod case;
+mod bank;
+mod calls;
+#[path = "../it/common/mod.rs"]
+mod common;
+mod flood;
+mod frames;
+mod honest;
+mod messages;
+mod names;
+mod process;
+mod raw;
+mod rings;
+mod shares;
+mod usage;
+mod victim;
+mod words;
+
+#[test]
+#[ignore = "a role of the tests, which start it"]
+fn role_main() {
+    let Some((role, socket)) = common::role() else { return };
+    match role.as_str() {
+        "server" => victim::server(&socket, process::Users::here().victim()),
+        "root server" => victim::server(&socket, 0),
+        "huge pages" => words::huge_pages(),
+        "manager" => bank::manager(&socket),
+        "bank" => bank::bank(&socket),
+        "teller" => bank::teller(&socket),
+        "camera" => bank::camera(&socket),
+        honest if honest.starts_with("honest") => honest::client(honest, &socket),
+        attack => {
+            process::become_user(process::Users::here().attacker());
+            let alone: &[case::Attack] = &[("slot_of_huge_pages", words::slot_of_huge_pages)];
+            let all =
+                [calls::ALL, flood::ALL, frames::ALL, messages::ALL, names::ALL, rings::ALL, shares::ALL];
+            let known = [all.concat(), words::ALL.to_vec(), alone.to_vec()]
+                .concat()
+                .into_iter()
+                .find(|(name, _)| *name == attack);
+            assert!(raw::is_served(&socket), "the attacker speaks the protocol");
+            // What goes wrong for the attacker is its own affair.
+            std::panic::set_hook(Box::new(|_| ()));
+            (known.expect("no such role").1)(&socket);
+            process::tell("attacking");
+            process::report_until_end(|| raw::DONE.report());
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Attacks on the service manager, on introductions, and on who somebody is.
+
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::bank::PAY;
+use crate::case::{BUSY, Bounds, IDLE};
+use crate::raw::{
+    Connection, DONE, Entry, Request, Slot, WAIT, any_file, dial, endpoint, introduced, kind, message,
+    object, pair, word,
+};
+
+attacks! {
+    somebody_elses_endpoint: "bank", BUSY;
+    introductions_over_odd_sockets: "bank", Bounds { threads: 160, fds: 900, ..BUSY };
+    names_without_end: "bank", Bounds { rss: 64, ..BUSY };
+    watches_without_end: "bank", Bounds { rss: 64, threads: 48, ..BUSY };
+    ;
+    introductions_that_nobody_takes_up: "bank", Bounds { fds: 1300, rss: 64, ..IDLE };
+    third_parties_that_never_answer: "bank", Bounds { threads: 160, fds: 900, ..IDLE };
+}
+
+/// Transactions of the manager.
+const GET: u32 = 1;
+const ADD: u32 = 5;
+const WATCH: u32 = 8;
+
+fn get(name: &str) -> Request {
+    Request::new(0, GET).with(&[], |w| w.write_string16(name))
+}
+
+fn placeholder() -> handoff_ipc::Binder {
+    handoff_ipc::Binder::new(crate::common::Everything::default())
+}
+
+fn with_object(code: u32, name: &str, entry: Entry) -> Request {
+    Request::new(0, code).with(&[entry], |w| {
+        w.write_string16(name)?;
+        w.write_binder(Some(&placeholder()))?;
+        w.write(&false)?;
+        w.write_i32(8)
+    })
+}
+
+/// Asks the manager; gives the first object of the reply and its descriptor.
+fn look_up(connection: &Connection, slot: &Slot, name: &str) -> Option<(Entry, OwnedFd)> {
+    if !connection.call(slot, &Request { node: connection.root, ..get(name) }) {
+        return None;
+    }
+    loop {
+        let (message, mut fds) = connection.receive(WAIT)?;
+        if message.kind == kind::FDS {
+            return Some((slot.entry(0), fds.pop()?));
+        }
+    }
+}
+
+/// Says that it is the bank to a service that trusts the bank, and waits for what the service tells the bank.
+fn somebody_elses_endpoint(at: &Path) {
+    let manager = Connection::to(at).unwrap();
+    let slot = manager.slot(0);
+    let (bank, _) = look_up(&manager, &slot, "bank.public").unwrap();
+    for _ in 0..20 {
+        let Some((teller, socket)) = look_up(&manager, &slot, "teller") else { break };
+        let Some(link) = introduced(&socket, bank.endpoint, teller.token) else { continue };
+        std::thread::spawn(move || pretend(&link));
+    }
+    std::mem::forget((manager, slot));
+}
+
+fn pretend(link: &Connection) {
+    let (mut round, first) = (0u64, link.slot(0));
+    loop {
+        round += 1;
+        if round % 16 == 1 {
+            link.request(&first, &Request::new(link.root, PAY));
+        }
+        let Some((asked, mut fds)) = link.receive(Duration::from_millis(20)) else { continue };
+        match asked.kind {
+            // "You are the bank: what does this token of yours stand for?"
+            kind::REDEEM => {
+                DONE.leaked();
+                link.send(message(kind::REDEEMED, asked.a, 4711), &[]);
+            }
+            kind::SLOT => {
+                let Some(file) = fds.pop() else { continue };
+                let slot = crate::raw::slot_of_victim(asked.a, file);
+                std::thread::sleep(Duration::from_millis(20));
+                if slot.word().load(Ordering::Acquire) & 0xf == word::REQUEST {
+                    DONE.leaked();
+                    slot.reply(&[0, 1, u32::from(b'x')]);
+                }
+                std::mem::forget(slot);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Looks a service up again and again, and never greets it.
+fn introductions_that_nobody_takes_up(at: &Path) {
+    for _ in 0..4 {
+        let Some(manager) = Connection::to(at) else { break };
+        let slot = manager.slot(0);
+        for _ in 0..400 {
+            if !manager.call(&slot, &Request { node: manager.root, ..get("bank.public") }) {
+                break;
+            }
+        }
+        std::mem::forget((manager, slot));
+    }
+}
+
+/// Has the manager meet processes that are none.
+fn third_parties_that_never_answer(at: &Path) {
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            let mut kept = Vec::new();
+            for _ in 0..10 {
+                let Some(manager) = Connection::to(&at) else { break };
+                let slots: Vec<Slot> = (0..32).map(|id| manager.slot(id)).collect();
+                for slot in &slots {
+                    let (mine, theirs) = pair();
+                    offer(&manager, slot, &format!("third.{}", slot.id), &theirs);
+                    kept.push(mine);
+                }
+                std::mem::forget((manager, slots));
+            }
+            std::thread::sleep(Duration::from_millis(5500));
+        }
+    });
+    std::thread::sleep(Duration::from_millis(400));
+}
+
+/// Registers an object of a third process that is to be met over `socket`.
+fn offer(manager: &Connection, slot: &Slot, name: &str, socket: &OwnedFd) {
+    let entry = Entry { kind: object::OF_THIRD, endpoint: endpoint(), token: endpoint(), ..Entry::default() };
+    let request = Request { node: manager.root, ..with_object(ADD, name, entry) };
+    manager.send(message(kind::FDS, slot.id, 0), &[socket.as_raw_fd()]);
+    manager.request(slot, &request);
+}
+
+/// What is to be met is a file, a pipe, another kind of socket, or the manager itself.
+fn introductions_over_odd_sockets(at: &Path) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let datagrams = std::os::unix::net::UnixDatagram::pair().unwrap();
+    let streams = std::os::unix::net::UnixStream::pair().unwrap();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        let fixed: Vec<OwnedFd> =
+            vec![listener.into(), datagrams.0.into(), streams.0.into(), null.into(), any_file()];
+        for round in 0usize.. {
+            let Some(manager) = Connection::to(&at) else { continue };
+            let slot = manager.slot(0);
+            let socket = match fixed.get(round % 8) {
+                Some(odd) => odd.try_clone().unwrap(),
+                None if round % 8 == 6 => match dial(&at) {
+                    Ok(itself) => itself,
+                    Err(_) => continue,
+                },
+                None => pair().0,
+            };
+            offer(&manager, &slot, "odd", &socket);
+            slot.is_free_within(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    drop((datagrams.1, streams.1));
+}
+
+fn names_without_end(at: &Path) {
+    for thread in 0..2 {
+        let manager = Connection::to(at).unwrap();
+        std::thread::spawn(move || {
+            let slot = manager.slot(0);
+            for n in 0u64.. {
+                let entry = Entry { kind: object::OF_SENDER, value: n % 512, ..Entry::default() };
+                let name = format!("many.{thread}.{n}");
+                manager.call(&slot, &Request { node: manager.root, ..with_object(ADD, &name, entry) });
+            }
+        });
+    }
+}
+
+/// Wants to hear of a name that an honest process registers all the time, and does not listen.
+fn watches_without_end(at: &Path) {
+    for _ in 0..2 {
+        let manager = Connection::to(at).unwrap();
+        std::thread::spawn(move || {
+            let slot = manager.slot(0);
+            for n in 0u64.. {
+                let entry = Entry { kind: object::OF_SENDER, value: n, ..Entry::default() };
+                let name = if n % 2 == 0 { "honest.name".to_owned() } else { format!("nobody.{n}") };
+                manager.call(&slot, &Request { node: manager.root, ..with_object(WATCH, &name, entry) });
+            }
+        });
+    }
+}

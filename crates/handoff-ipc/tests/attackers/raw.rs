@@ -1,0 +1,640 @@
+//! The control protocol, the slots and the rings as bytes, without the library: an attacker keeps to nothing.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use handoff_ipc::parcel::Writer;
+
+/// The version that is spoken.
+pub const VERSION: u32 = 3;
+/// Bytes of a control message.
+pub const MESSAGE: usize = 48;
+/// How long an attacker waits for an answer before it goes on.
+pub const WAIT: Duration = Duration::from_secs(3);
+/// How long it waits to be let in.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// Kinds of messages.
+pub mod kind {
+    pub const HELLO: u32 = 1;
+    pub const WELCOME: u32 = 2;
+    pub const SLOT: u32 = 3;
+    pub const CALL: u32 = 4;
+    pub const RAISE: u32 = 5;
+    pub const FDS: u32 = 6;
+    pub const INTRODUCE: u32 = 7;
+    pub const REDEEM: u32 = 9;
+    pub const REDEEMED: u32 = 10;
+    pub const RELEASE: u32 = 11;
+    pub const RING: u32 = 12;
+    pub const POST: u32 = 13;
+    /// The first that has no meaning.
+    pub const UNKNOWN: u32 = 60;
+}
+
+/// What the hand-off word says.
+pub mod word {
+    pub const FREE: u32 = 0;
+    pub const REQUEST: u32 = 1;
+    pub const NESTED: u32 = 2;
+    /// A thread looks at the slot, or sleeps there.
+    pub const ATTENDED: u32 = 0x10;
+}
+
+/// Flags of a request.
+pub mod meta {
+    pub const OBJECTS: u32 = 2;
+    pub const DEADLINE: u32 = 4;
+    pub const SPIN: u32 = 8;
+    pub const BESIDE: u32 = 16;
+    pub const YIELD: u32 = 32;
+}
+
+/// Kinds of objects beside a payload.
+pub mod object {
+    pub const OF_SENDER: u32 = 1;
+    pub const OF_RECEIVER: u32 = 2;
+    pub const OF_THIRD: u32 = 3;
+    pub const FD: u32 = 4;
+}
+
+/// Said of an attacker that was told what was meant for somebody else.
+pub const LEAKED: &str = "told what was not for it";
+
+/// What an attacker did, so that an attack which does nothing is seen.
+#[derive(Debug)]
+pub struct Done {
+    connections: AtomicU32,
+    messages: AtomicU32,
+    answered: AtomicU32,
+    leaked: AtomicU32,
+}
+
+pub static DONE: Done = Done {
+    connections: AtomicU32::new(0),
+    messages: AtomicU32::new(0),
+    answered: AtomicU32::new(0),
+    leaked: AtomicU32::new(0),
+};
+
+impl Done {
+    /// Connections, messages and calls that were answered.
+    pub fn report(&self) -> String {
+        let of = |count: &AtomicU32| count.load(Ordering::Relaxed);
+        let (connections, messages) = (of(&self.connections), of(&self.messages));
+        let leaked = if of(&self.leaked) > 0 { format!(", {LEAKED}") } else { String::new() };
+        format!(
+            "{connections} connections, {messages} messages, {} calls answered{leaked}",
+            of(&self.answered)
+        )
+    }
+
+    /// The attacker was told what was meant for somebody else.
+    pub fn leaked(&self) {
+        count(&self.leaked);
+    }
+}
+
+fn count(what: &AtomicU32) {
+    what.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A control message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Message {
+    pub kind: u32,
+    pub a: u32,
+    pub b: u64,
+    pub first: [u8; 16],
+    pub second: [u8; 16],
+}
+
+/// One with numbers alone.
+pub fn message(kind: u32, a: u32, b: u64) -> Message {
+    Message { kind, a, b, ..Message::default() }
+}
+
+impl Message {
+    pub fn bytes(&self) -> [u8; MESSAGE] {
+        let mut bytes = [0; MESSAGE];
+        bytes[..4].copy_from_slice(&self.kind.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.a.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.b.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.first);
+        bytes[32..].copy_from_slice(&self.second);
+        bytes
+    }
+
+    fn of(bytes: &[u8; MESSAGE]) -> Self {
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|n| bytes[at + n]));
+        Message {
+            kind: word(0),
+            a: word(4),
+            b: u64::from(word(8)) | u64::from(word(12)) << 32,
+            first: std::array::from_fn(|n| bytes[16 + n]),
+            second: std::array::from_fn(|n| bytes[32 + n]),
+        }
+    }
+}
+
+/// An end of a connection.
+pub struct Connection {
+    pub socket: OwnedFd,
+    /// The object that the victim offers.
+    pub root: u64,
+}
+
+/// A connection on which nothing was said yet.
+pub fn dial(at: &Path) -> std::io::Result<OwnedFd> {
+    // SAFETY: a new descriptor, taken over at once; the address is zeroed and holds the path.
+    unsafe {
+        let fd = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        let socket = OwnedFd::from_raw_fd(fd);
+        stamps(&socket);
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as _;
+        let path = at.as_os_str().as_encoded_bytes();
+        for (to, byte) in address.sun_path.iter_mut().zip(path) {
+            *to = *byte as libc::c_char;
+        }
+        let len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
+        match libc::connect(fd, (&raw const address).cast(), len) {
+            0 => {
+                count(&DONE.connections);
+                Ok(socket)
+            }
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Has the kernel say who sends what comes.
+fn stamps(socket: &OwnedFd) {
+    let on: libc::c_int = 1;
+    // SAFETY: it reads the number.
+    unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PASSCRED, (&raw const on).cast(), 4);
+    }
+}
+
+/// Random bytes enough to tell endpoints apart.
+pub fn endpoint() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    // SAFETY: it writes so many bytes.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), 16, 0) };
+    bytes
+}
+
+/// Sends bytes and descriptors; false if the socket does not take them.
+pub fn send_bytes(socket: &OwnedFd, bytes: &[u8], fds: &[RawFd]) -> bool {
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = [0u64; 160];
+    // SAFETY: the header leads to live buffers of the lengths beside them; 160 words hold 253 descriptors.
+    unsafe {
+        let mut header: libc::msghdr = std::mem::zeroed();
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        if !fds.is_empty() {
+            let size = size_of_val(fds) as u32;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = libc::CMSG_SPACE(size) as _;
+            let first = libc::CMSG_FIRSTHDR(&raw const header);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(size) as _;
+            libc::CMSG_DATA(first).cast::<RawFd>().copy_from_nonoverlapping(fds.as_ptr(), fds.len());
+        }
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        let sent = libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) >= 0;
+        if sent {
+            count(&DONE.messages);
+        }
+        sent
+    }
+}
+
+fn wait_until(socket: &OwnedFd, events: libc::c_short, wait: Duration) -> bool {
+    let mut watched = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
+    // SAFETY: one structure, as it says.
+    unsafe { libc::poll(&raw mut watched, 1, wait.as_millis() as i32) > 0 }
+}
+
+/// The next message and its descriptors; `None` if none comes, or the victim has hung up.
+pub fn receive(socket: &OwnedFd, wait: Duration) -> Option<(Message, Vec<OwnedFd>)> {
+    if !wait_until(socket, libc::POLLIN, wait) {
+        return None;
+    }
+    let mut bytes = [0u8; MESSAGE];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: MESSAGE };
+    let mut control = [0u64; 80];
+    let mut fds = Vec::new();
+    // SAFETY: as for sending; the kernel installs each descriptor for whoever takes it out, once.
+    unsafe {
+        let mut header: libc::msghdr = std::mem::zeroed();
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control) as _;
+        let len =
+            libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
+        if len != MESSAGE as isize {
+            return None;
+        }
+        let mut next = libc::CMSG_FIRSTHDR(&raw const header);
+        while !next.is_null() {
+            if (*next).cmsg_level == libc::SOL_SOCKET && (*next).cmsg_type == libc::SCM_RIGHTS {
+                let count = ((*next).cmsg_len as usize - libc::CMSG_LEN(0) as usize) / size_of::<RawFd>();
+                let data = libc::CMSG_DATA(next).cast::<RawFd>();
+                fds.extend((0..count).map(|at| OwnedFd::from_raw_fd(data.add(at).read_unaligned())));
+            }
+            next = libc::CMSG_NXTHDR(&raw const header, next);
+        }
+    }
+    Some((Message::of(&bytes), fds))
+}
+
+impl Connection {
+    /// Connects and greets.
+    pub fn to(at: &Path) -> Option<Self> {
+        Self::greet(dial(at).ok()?, endpoint(), [0; 16])
+    }
+
+    /// Greets on a socket, as whoever it says it is.
+    pub fn greet(socket: OwnedFd, endpoint: [u8; 16], token: [u8; 16]) -> Option<Self> {
+        let hello = Message { first: endpoint, second: token, ..message(kind::HELLO, VERSION, 0) };
+        send_bytes(&socket, &hello.bytes(), &[]);
+        let (welcome, _) = receive(&socket, GREETING)?;
+        (welcome.kind == kind::WELCOME).then_some(Connection { socket, root: welcome.b })
+    }
+
+    /// Sends a message; waits while the socket is full, but not for ever.
+    pub fn send(&self, message: Message, fds: &[RawFd]) -> bool {
+        for _ in 0..30 {
+            if send_bytes(&self.socket, &message.bytes(), fds) {
+                return true;
+            }
+            let error = std::io::Error::last_os_error().raw_os_error();
+            // Too many descriptors may be in flight, which ends as the victim takes them.
+            if !matches!(error, Some(libc::EAGAIN | libc::ETOOMANYREFS | libc::ENOBUFS)) {
+                return false;
+            }
+            if error == Some(libc::ETOOMANYREFS) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            wait_until(&self.socket, libc::POLLOUT, Duration::from_millis(100));
+        }
+        false
+    }
+
+    /// Sends a message as often as the socket takes it without waiting.
+    pub fn flood(&self, message: Message) -> usize {
+        (0..100_000).take_while(|_| send_bytes(&self.socket, &message.bytes(), &[])).count()
+    }
+
+    pub fn receive(&self, wait: Duration) -> Option<(Message, Vec<OwnedFd>)> {
+        receive(&self.socket, wait)
+    }
+
+    /// A new slot, which the victim is told of.
+    pub fn slot(&self, id: u32) -> Slot {
+        let memory = Memory::new(SLOT, 0);
+        self.send(message(kind::SLOT, id, 0), &[memory.file.as_raw_fd()]);
+        Slot { id, memory }
+    }
+
+    /// A ring for oneway calls, likewise.
+    pub fn ring(&self) -> Ring {
+        let memory = Memory::new(RING, 0);
+        self.send(message(kind::RING, 0, 0), &[memory.file.as_raw_fd()]);
+        Ring { memory }
+    }
+
+    /// Puts a request into a slot and rings for it.
+    pub fn request(&self, slot: &Slot, request: &Request) {
+        slot.write(request);
+        if slot.word().swap(word::REQUEST, Ordering::AcqRel) & word::ATTENDED == 0 {
+            self.send(message(kind::CALL, slot.id, 0), &[]);
+        } else {
+            slot.wake();
+        }
+    }
+
+    /// A call as an honest client makes it; false if no reply came.
+    pub fn call(&self, slot: &Slot, request: &Request) -> bool {
+        self.request(slot, request);
+        slot.is_free_within(WAIT)
+    }
+
+    /// Whether the victim keeps the connection.
+    pub fn is_open(&self) -> bool {
+        let mut watched = libc::pollfd { fd: self.socket.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one structure, as it says.
+        unsafe { libc::poll(&raw mut watched, 1, 0) };
+        watched.revents & libc::POLLHUP == 0
+    }
+}
+
+/// Whether a call that is made as it ought to be is answered: else attacks would be none.
+pub fn is_served(at: &Path) -> bool {
+    const PING: u32 = u32::from_be_bytes(*b"_PNG");
+    Connection::to(at).is_some_and(|connection| {
+        let slot = connection.slot(0);
+        (0..3).all(|_| connection.call(&slot, &Request::new(connection.root, PING)))
+            && slot.memory.at(4).load(Ordering::Relaxed) == 0
+    })
+}
+
+/// Bytes of a slot: two areas and two pages; see the module of slots for what lies where.
+pub const SLOT: usize = 4 << 20;
+const AREA: usize = SLOT / 2;
+const TABLE: usize = AREA - (64 << 10) - 8192;
+const CALLER_PAGE: usize = SLOT - 8192;
+/// Bytes of a ring: a page of words, and the records.
+pub const RING: usize = 4096 + RECORDS;
+const RECORDS: usize = 2 << 20;
+
+/// A memfd of a sealed size, mapped.
+pub struct Memory {
+    pub file: OwnedFd,
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the memory is another process's as well: it is only accessed through atomics and raw copies.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+/// What the seals of a region are to be.
+pub const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// A memfd of a size, with seals.
+pub fn memfd(len: usize, flags: u32, seals: i32) -> OwnedFd {
+    // SAFETY: a new descriptor, taken over at once.
+    unsafe {
+        let fd = libc::memfd_create(c"attack".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags);
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        assert_eq!(libc::ftruncate(fd, len as i64), 0);
+        assert_eq!(libc::fcntl(fd, libc::F_ADD_SEALS, seals), 0);
+        OwnedFd::from_raw_fd(fd)
+    }
+}
+
+impl Memory {
+    pub fn new(len: usize, flags: u32) -> Self {
+        Self::map(memfd(len, flags, SEALS), len)
+    }
+
+    /// The same memory once more.
+    pub fn same(other: &Memory) -> Self {
+        Self::map(other.file.try_clone().unwrap(), other.len)
+    }
+
+    fn map(file: OwnedFd, len: usize) -> Self {
+        // SAFETY: a fresh mapping at a place of the kernel's choice.
+        let start = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+        Memory { file, start: start.cast(), len }
+    }
+
+    /// A word of it.
+    pub fn at(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
+        // SAFETY: inside of the mapping and aligned.
+        unsafe { &*self.start.add(offset).cast::<AtomicU32>() }
+    }
+
+    pub fn put(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.len);
+        // SAFETY: inside of the mapping, which nobody has a reference to.
+        unsafe { self.start.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Words at an offset.
+    pub fn set(&self, offset: usize, words: &[u32]) {
+        for (at, word) in words.iter().enumerate() {
+            self.at(offset + 4 * at).store(*word, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`, which nothing refers to any longer.
+        unsafe { libc::munmap(self.start.cast(), self.len) };
+    }
+}
+
+/// An object beside a payload.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Entry {
+    pub offset: u32,
+    pub kind: u32,
+    pub value: u64,
+    pub endpoint: [u8; 16],
+    pub token: [u8; 16],
+}
+
+impl Entry {
+    fn bytes(&self) -> Vec<u8> {
+        let words = [&self.offset.to_le_bytes()[..], &self.kind.to_le_bytes(), &self.value.to_le_bytes()];
+        [&words.concat(), &self.endpoint[..], &self.token].concat()
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    pub node: u64,
+    pub code: u32,
+    pub meta: u32,
+    pub priority: u32,
+    pub tid: u32,
+    pub payload: Vec<u8>,
+    pub entries: Vec<Entry>,
+    /// Bytes and objects that are claimed, where they are not those above.
+    pub lies: Option<(u32, u32)>,
+}
+
+impl Request {
+    pub fn new(node: u64, code: u32) -> Self {
+        Request { node, code, ..Request::default() }
+    }
+
+    /// With a payload as the library writes one. Objects are `entries`, one for each that `write` writes.
+    pub fn with(
+        mut self,
+        entries: &[Entry],
+        write: impl FnOnce(&mut Writer<'_>) -> handoff_ipc::Result<()>,
+    ) -> Self {
+        let mut writer = Writer::growing(&mut self.payload);
+        write(&mut writer).unwrap();
+        let objects = writer.finish();
+        self.entries = entries.to_vec();
+        for (entry, (offset, _)) in self.entries.iter_mut().zip(objects) {
+            entry.offset = offset;
+        }
+        if !self.entries.is_empty() {
+            self.meta |= meta::OBJECTS;
+        }
+        self
+    }
+
+    pub fn meta(mut self, meta: u32) -> Self {
+        self.meta |= meta;
+        self
+    }
+}
+
+/// A slot of the attacker's own, or one that the victim opened.
+pub struct Slot {
+    pub id: u32,
+    pub memory: Memory,
+}
+
+impl Slot {
+    pub fn word(&self) -> &AtomicU32 {
+        self.memory.at(0)
+    }
+
+    pub fn write(&self, request: &Request) {
+        let (len, count) =
+            request.lies.unwrap_or((request.payload.len() as u32, request.entries.len() as u32));
+        let node = [request.node as u32, (request.node >> 32) as u32];
+        let words = [request.code, len, request.meta, node[0], node[1], request.priority, request.tid];
+        self.memory.set(4, &words);
+        self.memory.put(32, &request.payload);
+        let entries: Vec<u8> = request.entries.iter().flat_map(Entry::bytes).collect();
+        self.memory.put(TABLE, &entries);
+        self.memory.at(CALLER_PAGE + 16).store(count, Ordering::Relaxed);
+    }
+
+    /// Wakes whoever sleeps on the word.
+    pub fn wake(&self) {
+        // SAFETY: the word is mapped.
+        unsafe { libc::syscall(libc::SYS_futex, self.word().as_ptr(), libc::FUTEX_WAKE, 1, 0) };
+    }
+
+    pub fn set_deadline(&self, ns: u64) {
+        self.memory.set(CALLER_PAGE, &[ns as u32, (ns >> 32) as u32]);
+    }
+
+    /// Whether the victim has answered, or will have soon.
+    pub fn is_free_within(&self, wait: Duration) -> bool {
+        let end = Instant::now() + wait;
+        while self.word().load(Ordering::Acquire) & 0xf != word::FREE {
+            if Instant::now() > end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        count(&DONE.answered);
+        true
+    }
+
+    /// An object of a small reply.
+    pub fn entry(&self, number: usize) -> Entry {
+        let at = |offset| self.memory.at(TABLE + 48 * number + offset).load(Ordering::Relaxed);
+        let bytes = |offset: usize| -> [u8; 16] {
+            std::array::from_fn(|n| (at(offset + n / 4 * 4) >> (n % 4 * 8)) as u8)
+        };
+        let value = u64::from(at(8)) | u64::from(at(12)) << 32;
+        Entry { offset: at(0), kind: at(4), value, endpoint: bytes(16), token: bytes(32) }
+    }
+
+    /// Answers a request of the victim with words.
+    pub fn reply(&self, words: &[u32]) {
+        self.memory.set(4, &[0, 4 * words.len() as u32, 0]);
+        self.memory.set(32, words);
+        self.word().store(word::FREE, Ordering::Release);
+        self.wake();
+    }
+
+    /// The object that a small reply carries first.
+    pub fn object(&self) -> u64 {
+        self.entry(0).value
+    }
+}
+
+/// The victim's slot that came with a message.
+pub fn slot_of_victim(id: u32, file: OwnedFd) -> Slot {
+    Slot { id, memory: Memory::map(file, SLOT) }
+}
+
+/// Takes up an introduction, as whoever it says it is: over a connection that it makes itself.
+pub fn introduced(introduction: &OwnedFd, endpoint: [u8; 16], token: [u8; 16]) -> Option<Connection> {
+    let (mine, theirs) = pair();
+    stamps(&mine);
+    let hello = Message { first: endpoint, second: token, ..message(kind::HELLO, VERSION, 0) };
+    send_bytes(introduction, &hello.bytes(), &[theirs.as_raw_fd()]);
+    drop(theirs);
+    let (welcome, _) = receive(&mine, GREETING)?;
+    (welcome.kind == kind::WELCOME).then_some(Connection { socket: mine, root: welcome.b })
+}
+
+/// A ring of oneway calls.
+pub struct Ring {
+    pub memory: Memory,
+}
+
+impl Ring {
+    pub fn set_written(&self, at: u32) {
+        self.memory.at(64).store(at, Ordering::Release);
+    }
+
+    /// How far the victim has read.
+    pub fn taken(&self) -> u32 {
+        self.memory.at(0).load(Ordering::Acquire)
+    }
+
+    /// The word that says who looks.
+    pub fn bell(&self) -> &AtomicU32 {
+        self.memory.at(128)
+    }
+
+    /// A record at a position; gives its size. `size`: claimed, where it is not the real one.
+    pub fn record(&self, at: u32, request: &Request, size: Option<u32>) -> u32 {
+        let aligned = |len: usize| (len + 31) & !31;
+        let (len, count) = (request.payload.len(), request.entries.len());
+        let real = aligned(32 + aligned(len) + count * 48) as u32;
+        let (len, count) = request.lies.unwrap_or((len as u32, count as u32));
+        let node = [request.node as u32, (request.node >> 32) as u32];
+        let words = [len, request.code, node[0], node[1], request.priority, count, size.unwrap_or(real), 0];
+        let start = 4096 + at as usize % RECORDS;
+        self.memory.set(start, &words);
+        let payload = start + 32;
+        if payload + real as usize <= RING {
+            self.memory.put(payload, &request.payload);
+            let entries: Vec<u8> = request.entries.iter().flat_map(Entry::bytes).collect();
+            self.memory.put(payload + aligned(request.payload.len()), &entries);
+        }
+        real
+    }
+}
+
+/// A pair of connected sockets of the control protocol's kind.
+pub fn pair() -> (OwnedFd, OwnedFd) {
+    let mut fds = MaybeUninit::<[RawFd; 2]>::uninit();
+    // SAFETY: it writes two new descriptors, which are taken over at once.
+    unsafe {
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        assert_eq!(libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr().cast()), 0);
+        let [a, b] = fds.assume_init();
+        (OwnedFd::from_raw_fd(a), OwnedFd::from_raw_fd(b))
+    }
+}
+
+/// A file that is nothing in particular.
+pub fn any_file() -> OwnedFd {
+    memfd(1, 0, 0)
+}

@@ -1,0 +1,219 @@
+//! Attacks on the ring of oneway calls.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::case::{BUSY, Bounds, IDLE};
+use crate::common::{RECORD, Random, SLEEP_MS};
+use crate::raw::{Connection, Entry, Request, Ring, kind, message, object};
+
+attacks! {
+    ring_written_behind: "server", IDLE;
+    ring_written_far_ahead: "server", IDLE;
+    records_that_lie: "server", BUSY;
+    ring_scribbled_over: "server", BUSY;
+    ring_full_of_slow_calls: "server", BUSY;
+    oneway_calls_without_end: "server", Bounds { rss: 64, ..BUSY };
+    ;
+    records_whose_descriptors_never_come: "server", IDLE;
+    references_given_back_without_end: "server", Bounds { rss: 64, ..BUSY };
+    calls_of_links_that_end: "server", Bounds { fds: 900, maps: 600, ..BUSY };
+}
+
+fn record(node: u64, value: i32) -> Request {
+    Request::new(node, RECORD).with(&[], |w| w.write_i32(value))
+}
+
+fn post(connection: &Connection) {
+    connection.send(message(kind::POST, 0, 0), &[]);
+}
+
+/// Rings whose sender says that it wrote less than nothing.
+fn ring_written_behind(at: &Path) {
+    for _ in 0..20 {
+        let connection = Connection::to(at).unwrap();
+        let ring = connection.ring();
+        ring.set_written(-32i32 as u32);
+        post(&connection);
+        std::mem::forget((connection, ring));
+    }
+}
+
+/// Rings whose sender says that it wrote more than there is room for.
+fn ring_written_far_ahead(at: &Path) {
+    for far in [1 << 31, (1 << 31) - 32, (2 << 20) + 32, 16, 33, 31].repeat(4) {
+        let connection = Connection::to(at).unwrap();
+        let ring = connection.ring();
+        ring.record(0, &record(connection.root, 1), Some(32));
+        ring.set_written(far);
+        post(&connection);
+        std::mem::forget((connection, ring));
+    }
+}
+
+/// Records of impossible sizes, at the end of the ring too.
+fn records_that_lie(at: &Path) {
+    let at = at.to_owned();
+    let mut random = Random(5);
+    std::thread::spawn(move || {
+        loop {
+            let Some(connection) = Connection::to(&at) else { continue };
+            let ring = connection.ring();
+            let mut written = 0;
+            for _ in 0..20 {
+                let lie = [0, 31, 32, 64, 1 << 20, (2 << 20) - 32, 2 << 20, u32::MAX - 31, u32::MAX];
+                let size = lie[random.below(lie.len() as u64) as usize];
+                let mut request = record(connection.root, 1);
+                request.lies = match random.below(3) {
+                    0 => None,
+                    1 => Some((u32::MAX, 0)),
+                    _ => Some((4, u32::MAX)),
+                };
+                if random.below(3) == 0 {
+                    request.code = u32::MAX;
+                }
+                ring.record(written, &request, Some(size));
+                written = written.wrapping_add(size & !31).wrapping_add(32);
+                ring.set_written(written);
+                post(&connection);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
+/// Whoever takes such a record out waits for what it announces.
+fn records_whose_descriptors_never_come(at: &Path) {
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            let rings: Vec<(Connection, Ring)> = (0..24)
+                .filter_map(|_| {
+                    let connection = Connection::to(&at)?;
+                    let ring = connection.ring();
+                    let file = Entry { kind: object::FD, ..Entry::default() };
+                    let mut request = record(connection.root, 1);
+                    request.entries = vec![file; 3];
+                    ring.set_written(ring.record(0, &request, None));
+                    post(&connection);
+                    Some((connection, ring))
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(6000));
+            drop(rings);
+        }
+    });
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+/// All words of a ring change all the time.
+fn ring_scribbled_over(at: &Path) {
+    for seed in 1..4 {
+        let at = at.to_owned();
+        std::thread::spawn(move || {
+            let mut random = Random(seed);
+            loop {
+                let Some(connection) = Connection::to(&at) else { continue };
+                let ring = connection.ring();
+                while connection.is_open() {
+                    ring.record(0, &record(connection.root, 1), None);
+                    let value =
+                        if random.below(2) == 0 { random.next() as u32 } else { random.below(6) as u32 };
+                    let place = [0, 64, 128, 128, 128][random.below(5) as usize];
+                    ring.memory.at(place).store(value, Ordering::Relaxed);
+                    // SAFETY: the word is mapped.
+                    unsafe { libc::syscall(libc::SYS_futex, ring.bell().as_ptr(), libc::FUTEX_WAKE, 1, 0) };
+                    if random.below(8) == 0 {
+                        post(&connection);
+                    }
+                    std::thread::sleep(Duration::from_micros(500));
+                }
+            }
+        });
+    }
+}
+
+/// As many calls as the victim takes, each to be served for a while.
+fn ring_full_of_slow_calls(at: &Path) {
+    for _ in 0..4 {
+        let connection = Connection::to(at).unwrap();
+        let ring = connection.ring();
+        let mut written = 0u32;
+        let slow = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(20));
+        while written < 1 << 20 {
+            written += ring.record(written, &slow, None);
+        }
+        ring.set_written(written);
+        post(&connection);
+        std::mem::forget((connection, ring));
+    }
+}
+
+/// One call after another, for which nobody waits. The receiver's word says where room is.
+fn oneway_calls_without_end(at: &Path) {
+    for _ in 0..2 {
+        let connection = Connection::to(at).unwrap();
+        let ring = connection.ring();
+        std::thread::spawn(move || {
+            let mut written = 0u32;
+            loop {
+                while written.wrapping_sub(ring.taken()) < 1 << 19 {
+                    written =
+                        written.wrapping_add(ring.record(written, &record(connection.root + 999, 1), None));
+                }
+                ring.set_written(written);
+                post(&connection);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    }
+}
+
+/// Oneway calls hold what was given back before them: here they come to an end slowly.
+fn references_given_back_without_end(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let ring = connection.ring();
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        let (mut connection, mut ring) = (connection, ring);
+        loop {
+            let slow = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(50));
+            let mut end = 0;
+            while end < 32 << 10 {
+                end += ring.record(end, &slow, None);
+            }
+            ring.set_written(end);
+            post(&connection);
+            let mut count = 0;
+            while connection.is_open() && count < 200_000 {
+                // Between two records: never the end of what was taken out.
+                ring.set_written(end + 1);
+                connection.send(message(kind::RELEASE, 1, 1 << 40), &[]);
+                count += 1;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            if let Some(next) = Connection::to(&at) {
+                ring = next.ring();
+                connection = next;
+            }
+        }
+    });
+}
+
+/// Each leaves a call that takes long to one object: they are served, one by one, after their links have ended.
+fn calls_of_links_that_end(at: &Path) {
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            let Some(connection) = Connection::to(&at) else { continue };
+            let ring = connection.ring();
+            let slow = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(20));
+            ring.set_written(ring.record(0, &slow, None));
+            post(&connection);
+            while connection.is_open() && ring.taken() == 0 {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+    });
+}

@@ -1,0 +1,236 @@
+//! Attacks on what a process has little of: descriptors, mappings, memory, threads, and time of its poller.
+
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::case::{BUSY, Bounds, IDLE};
+use crate::common::{ECHO, SELF, SLEEP_MS};
+use crate::process;
+use crate::raw::{Connection, Entry, Request, any_file, kind, message, object};
+use crate::victim::SESSION;
+use crate::words::{call_me_back, echo};
+
+attacks! {
+    objects_without_end: "server", Bounds { rss: 64, ..BUSY };
+    a_thousand_objects_in_a_parcel: "server", Bounds { rss: 64, ..BUSY };
+    ;
+    descriptors_for_slots_that_are_not_there: "server", Bounds { fds: 600, ..IDLE };
+    descriptors_that_nobody_takes: "server", Bounds { fds: 900, ..IDLE };
+    close_that_blocks: "server", IDLE;
+    close_that_blocks_at_the_end_of_a_link: "server", IDLE;
+    own_end_sent_to_the_victim: "server", IDLE;
+    slots_over_many_links: "server", Bounds { maps: 40_000, fds: 900, rss: 64, ..BUSY };
+    sessions_whose_end_takes_long: "server", IDLE;
+    callers_that_take_all_threads: "server", Bounds { threads: 64, ..IDLE };
+    call_backs_that_are_never_answered: "server", Bounds { threads: 64, fds: 200, ..IDLE };
+    calls_whose_descriptors_never_come: "server", Bounds { threads: 64, ..IDLE };
+}
+
+fn descriptors_for_slots_that_are_not_there(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let file = any_file();
+    let many = vec![file.as_raw_fd(); 60];
+    for round in 0..20 {
+        connection.send(message(kind::FDS, 9_000 + round, 0), &many);
+    }
+    std::mem::forget(connection);
+}
+
+/// They come for slots that are there, before a call that never comes.
+fn descriptors_that_nobody_takes(at: &Path) {
+    let file = any_file();
+    let many = vec![file.as_raw_fd(); 60];
+    for _ in 0..8 {
+        let Some(connection) = Connection::to(at) else { break };
+        let slots: Vec<_> = (0..4).map(|id| connection.slot(id)).collect();
+        for id in 0..4 {
+            connection.send(message(kind::FDS, id, 0), &many);
+        }
+        std::mem::forget((connection, slots));
+    }
+}
+
+/// A connection with data that is never taken: whoever closes it last waits as long as it says.
+fn lingering(seconds: i32) -> OwnedFd {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while stream.write(&[0; 65536]).is_ok() {}
+    let linger = libc::linger { l_onoff: 1, l_linger: seconds };
+    let len = size_of::<libc::linger>() as libc::socklen_t;
+    // SAFETY: it reads the structure.
+    unsafe {
+        let option = (&raw const linger).cast();
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, option, len);
+    }
+    std::mem::forget(other);
+    stream.into()
+}
+
+/// The victim is given descriptors whose close takes long, with messages that have no use for them.
+fn close_that_blocks(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let slot = connection.slot(0);
+    connection.call(&slot, &echo(connection.root, 8));
+    for _ in 0..3 {
+        connection.send(message(kind::RAISE, 0, 0), &[lingering(15).as_raw_fd()]);
+        // The victim may have hung up on the first.
+        if let Some(other) = Connection::to(at) {
+            let _slot = other.slot(0);
+            other.send(message(kind::RAISE, 0, 0), &[lingering(15).as_raw_fd()]);
+            std::mem::forget(other);
+        }
+    }
+    std::mem::forget((connection, slot));
+}
+
+/// They wait to be taken when their link ends.
+fn close_that_blocks_at_the_end_of_a_link(at: &Path) {
+    for _ in 0..3 {
+        let Some(connection) = Connection::to(at) else { break };
+        let slot = connection.slot(0);
+        connection.call(&slot, &echo(connection.root, 8));
+        connection.send(message(kind::FDS, 0, 0), &[lingering(15).as_raw_fd()]);
+        connection.call(&slot, &echo(connection.root, 8));
+    }
+    std::mem::forget(Connection::to(at));
+}
+
+/// The victim is sent the attacker's own end of the link: while it keeps that, the link never ends.
+fn own_end_sent_to_the_victim(at: &Path) {
+    for round in 0..8 {
+        let Some(connection) = Connection::to(at) else { break };
+        let slot = connection.slot(0);
+        connection.call(&slot, &echo(connection.root, 8));
+        let kind = if round % 2 == 0 { kind::FDS } else { kind::RAISE };
+        connection.send(message(kind, 0, 0), &[connection.socket.as_raw_fd()]);
+        std::mem::forget((connection, slot));
+    }
+}
+
+/// Links are free, and each may have many slots.
+fn slots_over_many_links(at: &Path) {
+    let memory = crate::raw::Memory::new(crate::raw::SLOT, 0);
+    let mut slots = 0;
+    for _ in 0..83 {
+        let Some(connection) = Connection::to(at) else { break };
+        for id in 0..1024 {
+            if !connection.send(message(kind::SLOT, id, 0), &[memory.file.as_raw_fd()]) {
+                break;
+            }
+            slots += 1;
+        }
+        std::mem::forget(connection);
+    }
+    process::tell(&format!("{slots} slots sent"));
+    std::mem::forget(memory);
+}
+
+/// What the victim drops for the attacker takes long to drop.
+fn sessions_whose_end_takes_long(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let slot = connection.slot(0);
+    for _ in 0..4 {
+        let session = Request::new(connection.root, SESSION).with(&[], |w| w.write_i32(4000));
+        if connection.call(&slot, &session) {
+            connection.send(message(kind::RELEASE, 1, slot.object()), &[]);
+        }
+    }
+    std::mem::forget((connection, slot));
+}
+
+/// Each call gives the attacker one object more to hold.
+fn objects_without_end(at: &Path) {
+    for _ in 0..2 {
+        let connection = Connection::to(at).unwrap();
+        let slot = connection.slot(0);
+        std::thread::spawn(move || {
+            loop {
+                connection.call(&slot, &Request::new(connection.root, SELF));
+            }
+        });
+    }
+}
+
+/// Objects of the attacker's, which the victim gives back one by one to a peer that does not listen.
+fn a_thousand_objects_in_a_parcel(at: &Path) {
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            let Some(connection) = Connection::to(&at) else { continue };
+            let slot = connection.slot(0);
+            while connection.is_open() {
+                let entries: Vec<Entry> = (0..1024)
+                    .map(|n| Entry {
+                        kind: object::OF_SENDER,
+                        value: n,
+                        offset: n as u32,
+                        ..Entry::default()
+                    })
+                    .collect();
+                let mut request = echo(connection.root, 64).meta(crate::raw::meta::OBJECTS);
+                request.entries = entries;
+                if !connection.call(&slot, &request) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    });
+}
+
+/// More calls that take long than the victim has threads.
+fn callers_that_take_all_threads(at: &Path) {
+    for _ in 0..4 {
+        let connection = Connection::to(at).unwrap();
+        for id in 0..12 {
+            let slot = connection.slot(id);
+            let sleep = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(25_000));
+            connection.request(&slot, &sleep);
+            std::mem::forget(slot);
+        }
+        std::mem::forget(connection);
+    }
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+/// The victim's handlers wait for the attacker.
+fn call_backs_that_are_never_answered(at: &Path) {
+    for _ in 0..4 {
+        let connection = Connection::to(at).unwrap();
+        for id in 0..10 {
+            let slot = connection.slot(id);
+            connection.request(&slot, &call_me_back(connection.root));
+            std::mem::forget(slot);
+        }
+        std::mem::forget(connection);
+    }
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+/// The victim's threads wait for what a request announces.
+fn calls_whose_descriptors_never_come(at: &Path) {
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            for _ in 0..3 {
+                let Some(connection) = Connection::to(&at) else { break };
+                for id in 0..12 {
+                    let slot = connection.slot(id);
+                    let file = Entry { kind: object::FD, ..Entry::default() };
+                    let mut request = Request::new(connection.root, ECHO).meta(crate::raw::meta::OBJECTS);
+                    request.entries = vec![file; 2];
+                    connection.request(&slot, &request);
+                    std::mem::forget(slot);
+                }
+                std::mem::forget(connection);
+            }
+            std::thread::sleep(Duration::from_millis(4500));
+        }
+    });
+    std::thread::sleep(Duration::from_millis(200));
+}

@@ -1,0 +1,81 @@
+//! What is attacked: a service that does a bit of everything.
+
+use std::path::Path;
+use std::time::Duration;
+
+use handoff_ipc::engine::Engine;
+use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::shm::ShmEngine;
+use handoff_ipc::{Binder, Call, Code, Result, Service};
+
+use crate::common::Everything;
+use crate::process;
+
+/// Gives a session whose end takes as many milliseconds as the request says.
+pub const SESSION: Code = 101;
+
+/// Descriptors that a victim may have: the usual soft limit.
+pub const DESCRIPTORS: u64 = 1024;
+
+/// `Everything`, and what attacks need of a service.
+#[derive(Default)]
+struct Victim(Everything);
+
+struct Session(Duration);
+
+impl Service for Session {
+    fn descriptor(&self) -> &str {
+        "test.ISession"
+    }
+
+    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        std::thread::sleep(self.0);
+    }
+}
+
+impl Service for Victim {
+    fn descriptor(&self) -> &str {
+        self.0.descriptor()
+    }
+
+    fn on_transact(
+        &self,
+        call: &Call<'_>,
+        code: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        match code {
+            SESSION => {
+                let end = Duration::from_millis(data.read::<i32>()?.unsigned_abs().into());
+                reply.write(&Binder::new(Session(end)))
+            }
+            _ => self.0.on_transact(call, code, data, reply),
+        }
+    }
+}
+
+/// The role of a service that everybody may connect to.
+pub fn server(socket: &Path, uid: u32) {
+    process::limit_descriptors(DESCRIPTORS);
+    process::become_user(uid);
+    // Without a backtrace, for which a program reads all that it knows of itself.
+    std::panic::set_hook(Box::new(|panic| eprintln!("the victim's handler panicked: {panic}")));
+    let engine = ShmEngine::new(socket).unwrap();
+    engine.become_context_manager(Binder::new(Victim::default())).unwrap();
+    open_to_all(socket);
+    process::tell("serving");
+    process::wait_for_end();
+}
+
+/// Lets every user connect.
+pub fn open_to_all(socket: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o666)).unwrap();
+}

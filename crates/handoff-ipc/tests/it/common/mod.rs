@@ -1,0 +1,382 @@
+//! A service that does a bit of everything, and a second process to run it in.
+// Each test file uses a part; a module of a test cannot be reached from elsewhere.
+#![allow(dead_code, unreachable_pub)]
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use handoff_ipc::Domain;
+use handoff_ipc::binder::{BinderEngine, find_device};
+use handoff_ipc::engine::Engine;
+use handoff_ipc::parcel::{Reader, SharedBytes, Writer};
+use handoff_ipc::shm::ShmEngine;
+use handoff_ipc::{
+    Binder, Call, Code, Error, ExceptionCode, Result, Scheduling, Service, SharedMemory, Status,
+};
+
+pub const ECHO: Code = 1;
+pub const CALL_BACK: Code = 2;
+pub const READ_FD: Code = 3;
+pub const SLEEP_MS: Code = 4;
+pub const RECORD: Code = 5;
+pub const TAKE_RECORDS: Code = 6;
+pub const WHO: Code = 7;
+pub const FAIL: Code = 8;
+pub const KEEP: Code = 9;
+pub const GET_KEPT: Code = 10;
+pub const PANIC: Code = 11;
+pub const PRIORITY: Code = 12;
+pub const MASK: Code = 13;
+pub const MAKE_FD: Code = 14;
+pub const DIE: Code = 15;
+pub const SELF: Code = 16;
+pub const DEADLINE: Code = 17;
+pub const SUM: Code = 18;
+pub const COUNT_FDS: Code = 19;
+pub const SUM_MEMORY: Code = 20;
+pub const HOLD: Code = 21;
+
+#[derive(Default)]
+pub struct Everything {
+    pub scheduling: Scheduling,
+    records: Mutex<Vec<i32>>,
+    kept: Mutex<Option<Binder>>,
+}
+
+impl Everything {
+    pub fn with(scheduling: Scheduling) -> Self {
+        Everything { scheduling, ..Everything::default() }
+    }
+}
+
+impl Service for Everything {
+    fn descriptor(&self) -> &str {
+        "test.IEverything"
+    }
+
+    fn scheduling(&self) -> Scheduling {
+        self.scheduling
+    }
+
+    fn on_transact(
+        &self,
+        call: &Call<'_>,
+        code: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        match code {
+            ECHO => reply.write_shared(data.read_bytes()?),
+            SUM => reply.write(&sum(data.read_bytes()?)),
+            SUM_MEMORY => reply.write(&sum(data.read::<SharedMemory>()?.bytes())),
+            // Calls the object back with one less until nothing is left; counts the thread's turns.
+            CALL_BACK => {
+                let (back, left): (Binder, i32) = (data.read()?, data.read()?);
+                let depth = if left == 0 { 0 } else { 1 + call_back(&back, &this(), left - 1)? };
+                reply.write(&depth)
+            }
+            READ_FD => {
+                let fd: OwnedFd = data.read()?;
+                let mut file = File::from(fd);
+                file.rewind().map_err(|e| Error::io("rewind", e))?;
+                let mut text = String::new();
+                file.read_to_string(&mut text).map_err(|e| Error::io("read", e))?;
+                reply.write(&text)
+            }
+            MAKE_FD => {
+                let text: String = data.read()?;
+                let count: i32 = data.read()?;
+                for n in 0..count {
+                    reply.write(&OwnedFd::from(file_with(&format!("{text}{n}"))))?;
+                }
+                Ok(())
+            }
+            COUNT_FDS => reply.write(&(std::fs::read_dir("/proc/self/fd").unwrap().count() as i32)),
+            SLEEP_MS => {
+                std::thread::sleep(Duration::from_millis(data.read::<i32>()? as u64));
+                Ok(())
+            }
+            // Says that it has begun, and ends when the other end of the socket is closed.
+            HOLD => {
+                let mut held = UnixStream::from(data.read::<OwnedFd>()?);
+                held.write_all(&[1]).map_err(|e| Error::io("write", e))?;
+                held.read_to_end(&mut Vec::new()).map_err(|e| Error::io("read", e))?;
+                Ok(())
+            }
+            RECORD => {
+                self.records.lock().unwrap().push(data.read()?);
+                Ok(())
+            }
+            TAKE_RECORDS => reply.write(&std::mem::take(&mut *self.records.lock().unwrap())),
+            WHO => {
+                let who = call.identity();
+                assert_eq!(handoff_ipc::calling_identity(), who);
+                reply.write(&who.pid)?;
+                reply.write(&who.uid)
+            }
+            FAIL => Err(Status::service_specific(42, "as asked").into()),
+            KEEP => {
+                *self.kept.lock().unwrap() = data.read()?;
+                Ok(())
+            }
+            GET_KEPT => reply.write(&*self.kept.lock().unwrap()),
+            PANIC => panic!("as asked"),
+            PRIORITY => {
+                let mine = handoff_placement::Priority::current().unwrap();
+                reply.write(&mine.to_string())
+            }
+            MASK => {
+                let mask = handoff_placement::affinity(handoff_placement::Tid::current()).unwrap();
+                reply.write(&mask.to_string())
+            }
+            DIE => std::process::abort(),
+            SELF => reply.write(&Binder::new(Everything::default())),
+            DEADLINE => reply.write(
+                &call
+                    .deadline()
+                    .map(|at| at.saturating_duration_since(Instant::now()).as_millis() as i64)
+                    .unwrap_or(-1),
+            ),
+            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+        }
+    }
+}
+
+fn sum(bytes: SharedBytes<'_>) -> u64 {
+    let mut sum = 0;
+    bytes.for_each_chunk::<4096>(|chunk| sum += chunk.iter().map(|byte| u64::from(*byte)).sum::<u64>());
+    sum
+}
+
+fn this() -> Binder {
+    Binder::new(Everything::default())
+}
+
+pub fn call_back(to: &Binder, me: &Binder, left: i32) -> Result<i32> {
+    to.call(
+        CALL_BACK,
+        |w| {
+            w.write(me)?;
+            w.write(&left)
+        },
+        |r| r.read(),
+    )
+}
+
+pub fn echo(to: &Binder, bytes: &[u8]) -> Result<Vec<u8>> {
+    to.call(ECHO, |w| w.write_bytes(bytes), |r| Ok(r.read_bytes()?.to_vec()))
+}
+
+pub fn file_with(text: &str) -> File {
+    use std::io::Write;
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+pub fn is_specific(error: &Error, code: i32) -> bool {
+    matches!(error, Error::Status(status)
+        if status.exception() == ExceptionCode::ServiceSpecific && status.service_specific_code() == code)
+}
+
+/// A folder with a socket in it.
+pub struct Place {
+    pub dir: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Place { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("manager.sock")
+    }
+}
+
+/// True if the tests are to run on the kernel's driver: `HANDOFF_TEST_ENGINE=binder`, in the guest.
+pub fn on_driver() -> bool {
+    std::env::var("HANDOFF_TEST_ENGINE").is_ok_and(|engine| engine == "binder")
+}
+
+/// An engine of the kind that is tested; on the driver, of the domain that `HANDOFF_TEST_DOMAIN` names.
+pub fn engine(socket: &Path) -> Arc<dyn Engine> {
+    if on_driver() {
+        let domain =
+            std::env::var("HANDOFF_TEST_DOMAIN").map_or(Domain::Framework, |word| word.parse().unwrap());
+        Arc::new(BinderEngine::open_for(find_device(domain).unwrap(), domain).unwrap())
+    } else {
+        Arc::new(ShmEngine::new(socket).unwrap())
+    }
+}
+
+/// Serves `service` as the root object at `socket`, in this process.
+pub fn serve(socket: &Path, service: impl Service) -> Arc<dyn Engine> {
+    let engine = engine(socket);
+    engine.become_context_manager(Binder::new(service)).unwrap();
+    engine
+}
+
+const ROLE: &str = "HANDOFF_TEST_ROLE";
+
+/// This process's role, if it was started by [`Peer::start`]: the socket and the role's name. The
+/// caller is a test function that returns at once when there is none.
+pub fn role() -> Option<(String, PathBuf)> {
+    let value = std::env::var(ROLE).ok()?;
+    let (role, socket) = value.split_once('@')?;
+    Some((role.to_owned(), socket.into()))
+}
+
+/// Arguments that have this test program run the `role_main` of the caller's file alone. The file is a
+/// module of the program, or the whole of it if it lies in `tests` itself.
+#[track_caller]
+pub fn role_arguments() -> [String; 5] {
+    let file = Path::new(Location::caller().file());
+    let inner = file.parent().is_some_and(|folder| folder.ends_with("it"));
+    let module = file.file_stem().filter(|_| inner).map(|stem| format!("{}::", stem.to_string_lossy()));
+    let role_main = format!("{}role_main", module.unwrap_or_default());
+    ["--ignored", "--exact", &role_main, "--nocapture", "--test-threads=1"].map(str::to_owned)
+}
+
+/// A second process: this test program again, running the `role_main` of the file that starts it.
+pub struct Peer {
+    pub child: Child,
+}
+
+impl Peer {
+    #[allow(clippy::zombie_processes)] // waited for in `drop`, or the test failed
+    #[track_caller]
+    pub fn start(role: &str, socket: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(role_arguments())
+            .env(ROLE, format!("{role}@{}", socket.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The harness prints its own lines first.
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        while let Some(Ok(line)) = lines.next() {
+            if line.ends_with("ready") {
+                std::thread::spawn(move || lines.for_each(drop));
+                return Peer { child };
+            }
+        }
+        panic!("the peer did not start");
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Has a process of its own play a role to its end, and succeed: what it counts of itself, such as its
+/// descriptors, no other test of this program changes.
+#[track_caller]
+pub fn alone(role: &str, socket: &Path) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(role_arguments())
+        .env(ROLE, format!("{role}@{}", socket.display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{role}: {}: {said}", output.status);
+}
+
+/// Says that the role is played, and plays it until the parent ends.
+pub fn ready_and_wait() {
+    println!("ready");
+    let mut rest = String::new();
+    drop(std::io::stdin().read_to_string(&mut rest));
+    std::process::exit(0);
+}
+
+/// xorshift64*, so that a run can be repeated by its seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+pub fn open_fds() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+pub fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps").unwrap().lines().filter(|l| l.contains("handoff-")).count()
+}
+
+/// Waits for something that other threads bring about.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What threads run at that were given nothing: a test may be run under `nice`.
+pub fn own_priority() -> handoff_placement::Priority {
+    handoff_placement::Priority::current().unwrap()
+}
+
+/// The priority that a call is served at.
+pub fn served_at(root: &Binder) -> String {
+    root.call(PRIORITY, |_| Ok(()), |r| r.read()).unwrap()
+}
+
+/// What a call is served at when a fresh thread of that priority makes it.
+pub fn served_for(root: &Binder, caller: handoff_placement::Priority) -> String {
+    let root = root.clone();
+    std::thread::spawn(move || {
+        caller.apply(handoff_placement::Tid::current()).unwrap();
+        served_at(&root)
+    })
+    .join()
+    .unwrap()
+}
+
+/// A server in a process of its own, and this process's connection to it.
+pub struct World {
+    pub place: Place,
+    pub server: Peer,
+    pub engine: Arc<dyn Engine>,
+    /// What the server has for those who come.
+    pub root: Binder,
+}
+
+impl World {
+    #[track_caller]
+    pub fn of(role: &str) -> Self {
+        let place = Place::new();
+        let server = Peer::start(role, &place.socket());
+        let engine = engine(&place.socket());
+        let root = engine.context_object().unwrap();
+        World { place, server, engine, root }
+    }
+}

@@ -1,0 +1,13 @@
+//! Objects, calls, services, queues and frames, used as other crates use them.
+
+#[cfg(feature = "tokio")]
+mod asynchronous;
+mod calls;
+mod common;
+mod frames;
+mod hostile;
+mod priority;
+mod queue;
+mod queue_processes;
+mod services;
+mod soak;

@@ -1,0 +1,390 @@
+//! A series as commits: one for each patch, with its author, its date, and where it came from.
+//!
+//! A patch with a conflict stops the series. What is left of it is kept in git's own folder, and is taken up, left
+//! out or taken back as with `git am`: [`resume`], [`skip`], [`abort`].
+
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use super::{FileReport, Options, Outcome, PortError, PortReport, port};
+use crate::patch::{Patch, Series, text};
+
+/// What was committed, and where the series stopped.
+#[derive(Debug, Serialize)]
+pub struct CommitReport {
+    /// What became of the hunks.
+    #[serde(flatten)]
+    pub report: PortReport,
+    /// The commits that were made.
+    pub commits: Vec<Committed>,
+    /// The subject of the patch that waits for a person.
+    pub stopped: Option<String>,
+    /// How many patches come after it.
+    pub remaining: usize,
+}
+
+/// A commit that was made of a patch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Committed {
+    /// Its id; `None` if the tree already was as the patch wants it.
+    pub id: Option<String>,
+    /// Its subject.
+    pub subject: String,
+}
+
+impl fmt::Display for CommitReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.report)?;
+        for commit in &self.commits {
+            match &commit.id {
+                Some(id) => write!(f, "\ncommitted {} {}", id.get(..12).unwrap_or(id), commit.subject)?,
+                None => write!(f, "\nnothing to commit for `{}`: it is there already", commit.subject)?,
+            }
+        }
+        if let Some(subject) = &self.stopped {
+            write!(
+                f,
+                "\nstopped at `{subject}`, {} more to come: resolve its conflicts and remove its .rej files, then \
+                 --continue; or --skip, or --abort",
+                self.remaining
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a series could not be committed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// The tree could not be read or written.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// git could not be run, or refused.
+    #[error("git {what} failed in {}: {message}", tree.display())]
+    Git {
+        /// The tree.
+        tree: PathBuf,
+        /// What was asked of it.
+        what: String,
+        /// What it said.
+        message: String,
+    },
+    /// Changes that would be mixed with those of the patches.
+    #[error("files have changes that are not committed: {}", .0.join(", "))]
+    Dirty(Vec<String>),
+    /// A series that stopped is not finished.
+    #[error("a series is under way in this tree: --continue, --skip or --abort it first")]
+    UnderWay,
+    /// Nothing that could be continued.
+    #[error("no series is under way in this tree")]
+    Nothing,
+    /// A conflict that is still there.
+    #[error("`{0}` still holds a conflict: resolve it, and remove its .rej file")]
+    Unresolved(String),
+    /// Somebody else's commits stand on top of the series.
+    #[error("HEAD is not where the series left it: {0} was expected")]
+    Moved(String),
+    /// What is left of the series cannot be kept or read.
+    #[error("the state of the series cannot be kept in {}: {error}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// What is left of a series that stopped.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    /// The commit on which the series started.
+    start: String,
+    /// The commit at which it stopped.
+    head: String,
+    /// The files that the first patch wrote before it stopped.
+    written: Vec<String>,
+    /// What is to be said of them in the commit.
+    notes: Vec<String>,
+    /// The patch that stopped, and those behind it.
+    patches: Series,
+}
+
+/// The files of a work tree that git follows and that have changes; `None` if it is no work tree.
+pub fn changed_files(tree: &Path) -> Option<Vec<String>> {
+    let git = Git { tree };
+    let listed = git.run(&["status", "--porcelain", "--untracked-files=no", "--", "."]).ok()?;
+    Some(listed.lines().filter_map(|line| line.get(3..)).map(str::to_owned).collect())
+}
+
+/// Ports a series onto the work tree at `onto` and commits each patch; stops at the first conflict.
+///
+/// # Errors
+///
+/// [`CommitError`]; nothing is written if the tree has changes of its own or another series is under way.
+pub fn port_and_commit(series: &Series, onto: &Path, options: &Options) -> Result<CommitReport, CommitError> {
+    let git = Git { tree: onto };
+    if git.state_file()?.exists() {
+        return Err(CommitError::UnderWay);
+    }
+    git.check_clean()?;
+    let start = git.head()?;
+    git.commit_all(&series.patches, &start, options, Vec::new())
+}
+
+/// Commits what a person made of the patch that stopped, and goes on with the series.
+///
+/// # Errors
+///
+/// [`CommitError`], if conflicts are left.
+pub fn resume(onto: &Path, options: &Options) -> Result<CommitReport, CommitError> {
+    let git = Git { tree: onto };
+    let state = git.state()?;
+    for path in &state.written {
+        let Ok(content) = fs::read(onto.join(path)) else { continue };
+        let marked = text::decode(&content).lines().any(|line| line.starts_with("<<<<<<< tree"));
+        if path.ends_with(".rej") || marked {
+            return Err(CommitError::Unresolved(path.clone()));
+        }
+    }
+    let Some((patch, rest)) = state.patches.patches.split_first() else { return Err(CommitError::Nothing) };
+    git.run(&["add", "--update", "--", "."])?;
+    git.add(&state.written)?;
+    let mut notes = state.notes.clone();
+    notes.push("conflicts were resolved by hand".to_owned());
+    let committed = git.commit(patch, &notes)?;
+    git.forget()?;
+    git.commit_all(rest, &state.start, options, vec![committed])
+}
+
+/// Leaves the patch that stopped out, with what was made of it, and goes on with the series.
+///
+/// # Errors
+///
+/// [`CommitError`].
+pub fn skip(onto: &Path, options: &Options) -> Result<CommitReport, CommitError> {
+    let git = Git { tree: onto };
+    let state = git.state()?;
+    git.expect_head(&state)?;
+    git.take_back(&state, &state.head)?;
+    git.commit_all(state.patches.patches.get(1..).unwrap_or_default(), &state.start, options, Vec::new())
+}
+
+/// Takes the series back: the tree is as it was before.
+///
+/// # Errors
+///
+/// [`CommitError::Moved`] if somebody else's commits would be lost.
+pub fn abort(onto: &Path) -> Result<(), CommitError> {
+    let git = Git { tree: onto };
+    let state = git.state()?;
+    git.expect_head(&state)?;
+    git.take_back(&state, &state.start)
+}
+
+/// git, in one work tree.
+struct Git<'a> {
+    tree: &'a Path,
+}
+
+impl Git<'_> {
+    fn fail(&self, what: &[&str], message: impl fmt::Display) -> CommitError {
+        let what = what.first().copied().unwrap_or_default().to_owned();
+        CommitError::Git { tree: self.tree.to_owned(), what, message: message.to_string().trim().to_owned() }
+    }
+
+    fn run(&self, words: &[&str]) -> Result<String, CommitError> {
+        self.run_with(words, &[], None)
+    }
+
+    fn run_with(
+        &self,
+        words: &[&str],
+        environment: &[(&str, &str)],
+        input: Option<&[u8]>,
+    ) -> Result<String, CommitError> {
+        let mut command = Command::new("git");
+        command
+            .arg("-C")
+            .arg(self.tree)
+            .args(["-c", "core.quotePath=off"])
+            .args(words)
+            .envs(environment.iter().copied())
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| self.fail(words, error))?;
+        if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+            stdin.write_all(input).map_err(|error| self.fail(words, error))?;
+        }
+        let output = child.wait_with_output().map_err(|error| self.fail(words, error))?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(self.fail(words, String::from_utf8_lossy(&output.stderr)))
+        }
+    }
+
+    fn head(&self) -> Result<String, CommitError> {
+        Ok(self.run(&["rev-parse", "--verify", "HEAD"])?.trim().to_owned())
+    }
+
+    fn expect_head(&self, state: &State) -> Result<(), CommitError> {
+        if self.head()? == state.head { Ok(()) } else { Err(CommitError::Moved(state.head.clone())) }
+    }
+
+    fn check_clean(&self) -> Result<(), CommitError> {
+        let changed = self.run(&["status", "--porcelain", "--untracked-files=no", "--", "."])?;
+        let changed: Vec<String> =
+            changed.lines().filter_map(|line| line.get(3..)).map(str::to_owned).collect();
+        if changed.is_empty() { Ok(()) } else { Err(CommitError::Dirty(changed)) }
+    }
+
+    fn state_file(&self) -> Result<PathBuf, CommitError> {
+        let folder = self.run(&["rev-parse", "--absolute-git-dir"])?;
+        Ok(Path::new(folder.trim()).join("handoff-port.json"))
+    }
+
+    fn state(&self) -> Result<State, CommitError> {
+        let path = self.state_file()?;
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|error| CommitError::State { path, error: io::Error::other(error) }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(CommitError::Nothing),
+            Err(error) => Err(CommitError::State { path, error }),
+        }
+    }
+
+    fn keep(&self, state: &State) -> Result<(), CommitError> {
+        let path = self.state_file()?;
+        let kept =
+            serde_json::to_vec(state).map_err(io::Error::other).and_then(|bytes| fs::write(&path, bytes));
+        kept.map_err(|error| CommitError::State { path, error })
+    }
+
+    fn forget(&self) -> Result<(), CommitError> {
+        let path = self.state_file()?;
+        fs::remove_file(&path).map_err(|error| CommitError::State { path, error })
+    }
+
+    /// Resets the tree to a commit, and removes the files that the patch which stopped had made.
+    fn take_back(&self, state: &State, to: &str) -> Result<(), CommitError> {
+        self.run(&["reset", "-q", "--hard", to])?;
+        for path in &state.written {
+            let followed = self.run(&["ls-files", "--error-unmatch", "--", path]).is_ok();
+            if !followed && crate::patch::PatchPath::new(path).is_ok() {
+                drop(fs::remove_file(self.tree.join(path)));
+            }
+        }
+        self.forget()
+    }
+
+    /// Ports and commits patches up to the first that is in conflict.
+    fn commit_all(
+        &self,
+        patches: &[Patch],
+        start: &str,
+        options: &Options,
+        commits: Vec<Committed>,
+    ) -> Result<CommitReport, CommitError> {
+        let mut all =
+            CommitReport { report: PortReport::new(self.tree, false), commits, stopped: None, remaining: 0 };
+        for (index, patch) in patches.iter().enumerate() {
+            let one = Series { patches: vec![patch.clone()] };
+            let report = port(&one, self.tree, &Options { dry_run: false, ..options.clone() })?;
+            let (written, notes, clean) = (report.written.clone(), notes(&report), report.is_clean());
+            all.report.append(report);
+            if !clean {
+                let rest = Series { patches: patches[index..].to_vec() };
+                self.keep(&State {
+                    start: start.to_owned(),
+                    head: self.head()?,
+                    written,
+                    notes,
+                    patches: rest,
+                })?;
+                all.stopped = Some(patch.subject.clone());
+                all.remaining = patches.len() - index - 1;
+                break;
+            }
+            self.add(&written)?;
+            all.commits.push(self.commit(patch, &notes)?);
+        }
+        Ok(all)
+    }
+
+    fn add(&self, paths: &[String]) -> Result<(), CommitError> {
+        for path in paths {
+            let known = self.tree.join(path).exists()
+                || self.run(&["ls-files", "--error-unmatch", "--", path]).is_ok();
+            if known {
+                self.run(&["add", "--all", "--force", "--", path])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&self, patch: &Patch, notes: &[String]) -> Result<Committed, CommitError> {
+        let subject =
+            if patch.subject.is_empty() { "Port a patch without a subject" } else { &patch.subject };
+        let committed = |id| Committed { id, subject: subject.to_owned() };
+        if self.run(&["diff", "--cached", "--quiet"]).is_ok() {
+            return Ok(committed(None));
+        }
+        let mut message = format!("{subject}\n");
+        if !patch.message.trim().is_empty() {
+            message.push_str(&format!("\n{}\n", patch.message.trim()));
+        }
+        // Writing to a String cannot fail.
+        match &patch.commit {
+            Some(id) => _ = writeln!(message, "\n(backported from commit {id})"),
+            None => message.push('\n'),
+        }
+        for note in notes {
+            _ = writeln!(message, "[{note}]");
+        }
+        let mut environment: Vec<(&str, &str)> = Vec::new();
+        if let Some((name, address)) = patch.author.as_deref().and_then(split_author) {
+            environment.extend([("GIT_AUTHOR_NAME", name), ("GIT_AUTHOR_EMAIL", address)]);
+        }
+        environment.extend(patch.date.as_deref().map(|date| ("GIT_AUTHOR_DATE", date)));
+        let words = ["commit", "--quiet", "--cleanup=whitespace", "--file=-"];
+        self.run_with(&words, &environment, Some(&text::encode(&message)))?;
+        Ok(committed(Some(self.head()?)))
+    }
+}
+
+/// `Name <address>` in its two parts.
+fn split_author(author: &str) -> Option<(&str, &str)> {
+    let (name, rest) = author.split_once('<')?;
+    let name = name.trim().trim_matches('"');
+    (!name.is_empty()).then_some((name, rest.split('>').next().unwrap_or("")))
+}
+
+/// What a reader of the commit should know of how its hunks were placed.
+fn notes(report: &PortReport) -> Vec<String> {
+    let files = report.patches.iter().flat_map(|patch| &patch.files);
+    files.flat_map(notes_of).collect()
+}
+
+fn notes_of(file: &FileReport) -> Vec<String> {
+    let path = file.onto.as_ref().unwrap_or(&file.path);
+    let doubtful = file.hunks.iter().filter(|hunk| hunk.outcome == Outcome::Fuzzy);
+    let mut notes: Vec<String> = doubtful
+        .map(|hunk| {
+            let why = hunk.differences.first().map_or("", String::as_str);
+            format!("{path}, hunk {}: {why}", hunk.number)
+        })
+        .collect();
+    if let Some(onto) = &file.onto
+        && notes.is_empty()
+    {
+        notes.push(format!("{} is {onto} here", file.path));
+    }
+    notes
+}

@@ -1,0 +1,73 @@
+//! The heading of a hunk, as `git diff` and `diff -p` compute it: the nearest line above that starts in the
+//! first column with a letter.
+//!
+//! git's C driver leaves labels out, the plain rule does not; a patch does not say which of the two made it.
+
+use super::scope::is_label;
+use super::source::Source;
+
+/// GNU diff cuts a heading after 40 characters, git after 80 bytes.
+const CUT: usize = 39;
+/// How far up a heading is looked for.
+const REACH: usize = 20_000;
+
+/// Whether the heading of a hunk that started at line `at` of the file would be `heading`; `None` if the
+/// patch has no headings.
+pub(super) fn agrees(source: &Source, at: usize, heading: &str) -> Option<bool> {
+    let heading = heading.trim();
+    if heading.is_empty() {
+        return None;
+    }
+    let same = |line: &String| {
+        let line = line.trim_end();
+        line == heading || heading.len() >= CUT && line.starts_with(heading)
+    };
+    let above =
+        || source.text[..at.min(source.text.len())].iter().rev().take(REACH).filter(|line| starts(line));
+    Some(above().next().is_some_and(same) || above().find(|line| !is_access_or_label(line)).is_some_and(same))
+}
+
+/// git's rule without a driver: a letter, `_` or `$` in the first column.
+fn starts(line: &str) -> bool {
+    line.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$'))
+}
+
+/// What git's C driver skips: a name and a colon, perhaps with a comment behind it.
+fn is_access_or_label(line: &str) -> bool {
+    is_label(line)
+        || line.split_once(':').is_some_and(|(name, rest)| {
+            let rest = rest.trim_start();
+            name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                && (rest.is_empty() || rest.starts_with("/*") || rest.starts_with("//"))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scope::Language;
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source::from_lines(text.lines().map(str::to_owned).collect(), false, Language::C)
+    }
+
+    #[test]
+    fn the_nearest_line_in_the_first_column_counts() {
+        let file = source("struct a;\nint f(void)\n{\n\tone();\nout:\n\ttwo();\n}\n\n/* next */\n");
+        assert_eq!(agrees(&file, 3, "int f(void)"), Some(true));
+        // Behind the function its line still is the heading, and with a label in between either counts.
+        assert_eq!(agrees(&file, 8, "int f(void)"), Some(true));
+        assert_eq!(agrees(&file, 8, "out:"), Some(true));
+        assert_eq!(agrees(&file, 3, "struct a;"), Some(false));
+        assert_eq!(agrees(&file, 1, "struct a;"), Some(true));
+        assert_eq!(agrees(&file, 3, ""), None);
+    }
+
+    #[test]
+    fn a_heading_that_was_cut_is_a_prefix() {
+        let long = "static int a_function_with_a_rather_long_name(struct argument *first,";
+        let file = source(&format!("{long}\n\t\tint second)\n{{\n\tone();\n}}\n"));
+        assert_eq!(agrees(&file, 3, &long[..40]), Some(true));
+        assert_eq!(agrees(&file, 3, "static int a"), Some(false));
+    }
+}

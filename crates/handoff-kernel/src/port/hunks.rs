@@ -1,0 +1,197 @@
+//! The hunks of one file together: each is placed, and then all are checked against each other.
+
+use super::git;
+use super::outcome::{How, Outcome, Placement, Region};
+use super::place::{place, place_unless_present};
+use super::scope::Language;
+use super::source::Source;
+use super::structure;
+use super::wanted::Wanted;
+use crate::patch::{FilePatch, Hunk, PatchPath};
+
+/// How many lines of the file that a patch was made for are used as context on each side.
+const WIDE: usize = 12;
+
+/// Places the hunks of a file; what cannot be right together is in conflict.
+pub(super) fn place_all(
+    file: &FilePatch,
+    source: &Source,
+    path: &PatchPath,
+    base: Option<&Source>,
+    confidence: f64,
+) -> Vec<Placement> {
+    let mut drift = 0isize;
+    let mut nears = Vec::new();
+    let mut placements: Vec<Placement> = Vec::new();
+    for hunk in &file.hunks {
+        let wanted = Wanted::new(hunk, source, path.as_str());
+        let near = wanted.asked.saturating_add_signed(drift);
+        let mut placement = place(&wanted, source, near);
+        let sure = matches!(placement.outcome, Outcome::Applied | Outcome::Moved | Outcome::Present);
+        if !sure && let Some(base) = base {
+            placement = with_base(hunk, base, source, path, &placement, drift);
+        }
+        if let (Some(edit), true) = (placement.edits.first(), placement.confidence > 0.7) {
+            drift = edit.line.cast_signed() - 1 - wanted.asked_change().cast_signed();
+        }
+        nears.push(near);
+        placements.push(placement);
+    }
+    check_together(&mut placements);
+    for placement in &mut placements {
+        if placement.outcome == Outcome::Fuzzy && placement.confidence < confidence {
+            let needs = format!("its confidence, {:.2}, is below what is asked for", placement.confidence);
+            demote(placement, needs);
+        }
+    }
+    if source.language == Language::C {
+        check_structure(file, &mut placements, source, path, &nears);
+    }
+    placements
+}
+
+/// With the file that the patch was made for: git's merge first, then the locator with more context.
+fn with_base(
+    hunk: &Hunk,
+    base: &Source,
+    source: &Source,
+    path: &PatchPath,
+    first: &Placement,
+    drift: isize,
+) -> Placement {
+    if let Some(merged) = git::merge(hunk, base, source) {
+        return merged;
+    }
+    let wide = git::widen(hunk, base, WIDE);
+    let wanted = Wanted::new(&wide, source, path.as_str());
+    let placed = place(&wanted, source, wanted.asked.saturating_add_signed(drift));
+    // A definition that the patch's own tree has beside the changed one is not that one renamed.
+    let twin = |placement: &Placement| {
+        let here = placement.enclosing.as_ref().filter(|_| placement.outcome == Outcome::Fuzzy);
+        let other = here.zip(wanted.scope()).is_some_and(|(here, scope)| here.name != scope.name);
+        other && here.is_some_and(|here| base.scopes.all.iter().any(|scope| scope.name == here.name))
+    };
+    if twin(first) || twin(&placed) {
+        let mut placement = first.clone();
+        demote(&mut placement, "the definition is not here, only another one with the same lines");
+        return placement;
+    }
+    if placed.outcome == Outcome::Conflict || placed.confidence < first.confidence {
+        return first.clone();
+    }
+    placed
+}
+
+/// Makes a conflict of a placement; its lines are those of the conflict.
+fn demote(placement: &mut Placement, needs: impl Into<String>) {
+    placement.near = placement.edits.first().map(|edit| edit.line);
+    placement.region = placement
+        .edits
+        .first()
+        .zip(placement.edits.last())
+        .map(|(first, last)| Region { rows: (first.line - 1, last.line - 1 + last.removed), expected: None });
+    placement.outcome = Outcome::Conflict;
+    placement.how = How::None;
+    placement.confidence = 0.0;
+    placement.edits.clear();
+    placement.needs = Some(needs.into());
+}
+
+/// Hunks that would change the same lines cannot both be right.
+fn check_together(placements: &mut [Placement]) {
+    let mut spans: Vec<(usize, usize, usize)> = placements
+        .iter()
+        .enumerate()
+        .flat_map(|(index, placement)| {
+            placement.edits.iter().map(move |edit| (edit.line, edit.line + edit.removed, index))
+        })
+        .collect();
+    spans.sort_unstable();
+    let mut last: Option<(usize, usize)> = None;
+    for (line, end, index) in spans {
+        if placements[index].edits.is_empty() {
+            continue;
+        }
+        if let Some((until, other)) = last
+            && line < until
+            && other != index
+        {
+            let weaker =
+                if placements[index].confidence <= placements[other].confidence { index } else { other };
+            demote(&mut placements[weaker], "another hunk changes the same lines");
+            if weaker == index {
+                continue;
+            }
+        }
+        last = match last {
+            Some((until, other)) if until > end && !placements[other].edits.is_empty() => {
+                Some((until, other))
+            }
+            _ => Some((end, index)),
+        };
+    }
+    // Inside of one definition the hunks keep their order.
+    for index in 1..placements.len() {
+        let above = index - 1;
+        let same = placements[index].enclosing.is_some()
+            && placements[index].enclosing == placements[above].enclosing;
+        if same
+            && let (Some(a), Some(b)) = (placements[above].edits.first(), placements[index].edits.first())
+            && a.line > b.line
+        {
+            let weaker =
+                if placements[index].confidence <= placements[above].confidence { index } else { above };
+            demote(&mut placements[weaker], "the hunks would change their order inside one definition");
+        }
+    }
+}
+
+/// The file's conditionals and braces must be closed after the change as they were before.
+fn check_structure(
+    file: &FilePatch,
+    placements: &mut [Placement],
+    source: &Source,
+    path: &PatchPath,
+    nears: &[usize],
+) {
+    for (hunk, placement) in file.hunks.iter().zip(&mut *placements) {
+        if placement.outcome == Outcome::Fuzzy && structure::parted_otherwise(hunk, placement, source) {
+            demote(placement, "other `#else` or `#endif` lines stand between its changes here");
+        }
+    }
+    // What seems to be there already may be something else that looks alike: a lone `#endif`, a brace.
+    for (index, _) in structure::unbalanced(file, placements, source) {
+        if placements[index].outcome == Outcome::Present {
+            let wanted = Wanted::new(&file.hunks[index], source, path.as_str());
+            placements[index] = place_unless_present(&wanted, source, nears[index]);
+        }
+    }
+    check_together(placements);
+    for (index, needs) in structure::unbalanced(file, placements, source) {
+        demote(&mut placements[index], needs);
+    }
+    let directives = file
+        .hunks
+        .iter()
+        .zip(&*placements)
+        .any(|(hunk, placement)| structure::has_directive(hunk) && placement.outcome != Outcome::Present);
+    let open =
+        file.hunks.iter().zip(&*placements).any(|(hunk, placement)| {
+            structure::has_directive(hunk) && placement.outcome == Outcome::Conflict
+        });
+    if !directives || open || !structure::keeps_conditions(file) {
+        return;
+    }
+    let mut edits: Vec<_> = placements.iter().flat_map(|placement| &placement.edits).collect();
+    edits.sort_by_key(|edit| (edit.line, edit.removed));
+    let after = super::file::edited(&source.text, &edits);
+    let before = structure::mistakes(source.text.iter().map(String::as_str));
+    if structure::mistakes(after.iter().map(String::as_str)) <= before {
+        return;
+    }
+    for (hunk, placement) in file.hunks.iter().zip(placements) {
+        if structure::has_directive(hunk) && placement.outcome != Outcome::Conflict {
+            demote(placement, "the file's `#if`, `#else` and `#endif` would not match each other any more");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What patches arrive as: mails with encodings, packed files, single revisions, and parts that are no text.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use handoff_kernel::patch::{Input, Limits, Series, load};
+use handoff_kernel::port::{Options, port};
+use handoff_testkit::{require, require_tool};
+use tempfile::TempDir;
+
+const CHANGE: &str = "--- a/x.c\n+++ b/x.c\n@@ -1,2 +1,3 @@\n int a;\n+int b;\n int c;\n";
+const MAIL: &str = "From: A B <a@example.org>\nSubject: [PATCH] x: add b\n";
+
+fn alone() -> Limits {
+    Limits { keep_going: true, ..Limits::default() }
+}
+
+fn load_text(text: &[u8]) -> Series {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("in.patch");
+    fs::write(&file, text).unwrap();
+    load(&Input::Path(file), &alone()).unwrap()
+}
+
+fn added(series: &Series) -> Vec<&str> {
+    let files = series.patches.iter().flat_map(|patch| &patch.files);
+    files.flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines).map(|line| line.text.as_str()).collect()
+}
+
+#[test]
+fn encoded_mails_are_read() {
+    let quoted = CHANGE.replace("int b;", "int b =3D 1;");
+    let mail = format!("{MAIL}Content-Transfer-Encoding: quoted-printable\n\n---\n{quoted}");
+    let series = load_text(mail.as_bytes());
+    assert_eq!(added(&series), ["int a;", "int b = 1;", "int c;"]);
+    assert_eq!(series.patches[0].subject, "x: add b");
+}
+
+#[test]
+fn a_patch_with_other_line_ends_throughout_is_read() {
+    let series = load_text(CHANGE.replace('\n', "\r\n").as_bytes());
+    assert_eq!(added(&series), ["int a;", "int b;", "int c;"]);
+}
+
+#[test]
+fn packed_patches_are_read() {
+    for (program, end) in [("gzip", "gz"), ("xz", "xz"), ("zstd", "zst")] {
+        require!(require_tool(program));
+        let folder = TempDir::new().unwrap();
+        let plain = folder.path().join("in.mbox");
+        fs::write(&plain, CHANGE).unwrap();
+        let packed = Command::new(program).arg("-c").arg(&plain).stderr(Stdio::null()).output().unwrap();
+        let file = folder.path().join(format!("in.mbox.{end}"));
+        fs::write(&file, packed.stdout).unwrap();
+        let series = load(&Input::guess(file.to_str().unwrap(), Path::new(".")), &alone()).unwrap();
+        assert_eq!(added(&series).len(), 3, "{program}");
+        let small = Limits { bytes: 20, ..alone() };
+        assert!(load(&Input::Path(file), &small).is_err(), "{program} unpacks no more than the limit");
+    }
+}
+
+#[test]
+fn a_revision_alone_is_one_commit() {
+    require!(require_tool("git"));
+    let folder = TempDir::new().unwrap();
+    let git = |words: &[&str]| {
+        let output = Command::new("git")
+            .arg("-C")
+            .arg(folder.path())
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
+            .args(words)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    git(&["init", "-q"]);
+    for (number, text) in ["int a;\n", "int a;\nint b;\n", "int a;\nint b;\nint c;\n"].iter().enumerate() {
+        fs::write(folder.path().join("x.c"), text).unwrap();
+        git(&["add", "-A"]);
+        git(&["commit", "-q", "-m", &format!("change {number}")]);
+    }
+    let one = |range: &str| load(&Input::guess(range, folder.path()), &alone()).unwrap();
+    let subjects = |series: &Series| -> Vec<String> {
+        series.patches.iter().map(|patch| patch.subject.clone()).collect()
+    };
+    assert_eq!(subjects(&one("HEAD")), ["change 2"]);
+    assert_eq!(subjects(&one("HEAD~1")), ["change 1"]);
+    assert_eq!(subjects(&one("HEAD~2..HEAD")), ["change 1", "change 2"]);
+    let error = load(&Input::guess("nosuch.patch", folder.path()), &alone()).unwrap_err();
+    assert!(error.to_string().starts_with("cannot read nosuch.patch"), "{error}");
+}
+
+#[test]
+fn one_bad_file_fails_alone() {
+    let text = format!(
+        "diff --git a/i.png b/i.png\nindex 1234567..2345678 100644\nBinary files a/i.png and b/i.png differ\n\
+         diff --git a/link b/link\nnew file mode 120000\n--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+target\n\
+         diff --git a/cut.c b/cut.c\n--- a/cut.c\n+++ b/cut.c\n@@ -1,9 +1,9 @@\n int a;\n+int b;\n int c;\n\
+         diff --git a/x.c b/x.c\n{CHANGE}"
+    );
+    let series = load_text(text.as_bytes());
+    let refused: Vec<&str> = series.patches[0].refused.iter().map(|refusal| refusal.path.as_str()).collect();
+    assert_eq!(refused, ["i.png", "link", "cut.c"]);
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("x.c"), "int a;\nint c;\n").unwrap();
+    let report = port(&series, folder.path(), &Options::default()).unwrap();
+    assert_eq!((report.counts.applied, report.counts.conflict), (1, 3), "{report}");
+    assert_eq!(fs::read_to_string(folder.path().join("x.c")).unwrap(), "int a;\nint b;\nint c;\n");
+    assert!(report.to_string().contains("a binary change"), "{report}");
+    assert!(!folder.path().join("link").exists());
+    // A path that could leave the tree still refuses everything.
+    let file = folder.path().join("bad.patch");
+    fs::write(&file, format!("{CHANGE}{}", CHANGE.replace("/x.c", "/../../x.c"))).unwrap();
+    assert!(load(&Input::Path(file), &alone()).is_err());
+}

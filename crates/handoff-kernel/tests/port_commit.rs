@@ -1,0 +1,151 @@
+//! A series as commits: authors, notes, and a stop at the first conflict that is continued, skipped or taken back.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use handoff_kernel::patch::{Limits, Series, parse};
+use handoff_kernel::port::Options;
+use handoff_kernel::port::commit::{CommitError, abort, changed_files, port_and_commit, resume, skip};
+use handoff_testkit::{require, require_tool};
+use tempfile::TempDir;
+
+fn git(folder: &Path, words: &[&str]) -> String {
+    let output = Command::new("git").arg("-C").arg(folder).args(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const FILE: &str = "int f(void)\n{\n\tone(a);\n\ttwo(b);\n\tthree(c);\n\tfour(d);\n\treturn 0;\n}\n";
+
+fn repository() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    git(folder.path(), &["init", "-q"]);
+    git(folder.path(), &["config", "user.name", "Porter"]);
+    git(folder.path(), &["config", "user.email", "porter@example.org"]);
+    git(folder.path(), &["config", "commit.gpgsign", "false"]);
+    fs::write(folder.path().join("x.c"), FILE).unwrap();
+    git(folder.path(), &["add", "-A"]);
+    git(folder.path(), &["commit", "-q", "-m", "start"]);
+    folder
+}
+
+fn mail(id: char, subject: &str, diff: &str) -> String {
+    format!(
+        "From {} Mon Sep 17 00:00:00 2001\nFrom: An Author <author@example.org>\nDate: Tue, 3 Mar 2015 10:00:00 +0100\nSubject: [PATCH] {subject}\n\nWhy it is good.\n\nSigned-off-by: An Author <author@example.org>\n---\n{diff}-- \n2.39\n\n",
+        id.to_string().repeat(40)
+    )
+}
+
+/// Three patches: the second has no place.
+fn series() -> Series {
+    let hunk = |name: &str, start: usize, lines: &str| {
+        let count = |skip: char| lines.lines().filter(|line| !line.starts_with(skip)).count();
+        format!(
+            "--- a/{name}\n+++ b/{name}\n@@ -{start},{} +{start},{} @@ int f(void)\n{lines}",
+            count('+'),
+            count('-')
+        )
+    };
+    let first = hunk("x.c", 3, " \tone(a);\n+\tmore(a);\n \ttwo(b);\n \tthree(c);\n");
+    let second = hunk("x.c", 5, " \ttwo(b);\n-\tdrei(e, x);\n-\tvier(e, y);\n+\tfunf(c);\n \tfour(d);\n");
+    let third = "--- /dev/null\n+++ b/new.c\n@@ -0,0 +1 @@\n+int new;\n";
+    let text = format!(
+        "{}{}{}",
+        mail('a', "first", &first),
+        mail('b', "second", &second),
+        mail('c', "third", third)
+    );
+    parse(text.as_bytes(), &Limits::default()).unwrap()
+}
+
+fn subjects(folder: &Path) -> Vec<String> {
+    git(folder, &["log", "--format=%s"]).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn each_patch_is_a_commit_of_its_author() {
+    require!(require_tool("git"));
+    let folder = repository();
+    let all = series();
+    let series = Series { patches: vec![all.patches[0].clone(), all.patches[2].clone()] };
+    let report = port_and_commit(&series, folder.path(), &Options::default()).unwrap();
+    assert_eq!(report.commits.len(), 2, "{report}");
+    assert_eq!(subjects(folder.path()), ["third", "first", "start"]);
+    let shown = git(folder.path(), &["log", "-1", "--format=%an <%ae> %ai%n%B", "HEAD~1"]);
+    assert!(shown.starts_with("An Author <author@example.org> 2015-03-03 10:00:00 +0100\n"), "{shown}");
+    assert!(shown.contains("Why it is good."), "{shown}");
+    assert!(shown.contains(&format!("\n(backported from commit {})\n", "a".repeat(40))), "{shown}");
+    assert_eq!(changed_files(folder.path()), Some(Vec::new()));
+    // A second time there is nothing to do.
+    let report = port_and_commit(&series, folder.path(), &Options::default()).unwrap();
+    assert!(report.commits.iter().all(|commit| commit.id.is_none()), "{report}");
+}
+
+#[test]
+fn a_commit_says_what_was_doubtful() {
+    require!(require_tool("git"));
+    let folder = repository();
+    fs::write(folder.path().join("x.c"), FILE.replace("two(b)", "two(b, 1)")).unwrap();
+    git(folder.path(), &["commit", "-q", "-a", "-m", "drift"]);
+    let series = Series { patches: vec![series().patches[0].clone()] };
+    port_and_commit(&series, folder.path(), &Options::default()).unwrap();
+    let message = git(folder.path(), &["log", "-1", "--format=%B"]);
+    assert!(message.contains("[x.c, hunk 1: context line `two(b);` is `two(b, 1);` here]"), "{message}");
+}
+
+#[test]
+fn a_conflict_stops_the_series_until_it_is_resolved() {
+    require!(require_tool("git"));
+    let folder = repository();
+    let report = port_and_commit(&series(), folder.path(), &Options::default()).unwrap();
+    assert_eq!((report.stopped.as_deref(), report.remaining), (Some("second"), 1), "{report}");
+    assert_eq!(subjects(folder.path()), ["first", "start"]);
+    let again = port_and_commit(&series(), folder.path(), &Options::default());
+    assert!(matches!(again, Err(CommitError::UnderWay)));
+    assert!(matches!(resume(folder.path(), &Options::default()), Err(CommitError::Unresolved(_))));
+    // A person resolves it.
+    for name in ["x.c.rej"] {
+        drop(fs::remove_file(folder.path().join(name)));
+    }
+    fs::write(folder.path().join("x.c"), FILE.replace("three(c)", "funf(c)")).unwrap();
+    let report = resume(folder.path(), &Options::default()).unwrap();
+    assert_eq!(report.stopped, None, "{report}");
+    assert_eq!(subjects(folder.path()), ["third", "second", "first", "start"]);
+    assert!(
+        git(folder.path(), &["log", "-1", "--format=%B", "HEAD~1"])
+            .contains("[conflicts were resolved by hand]")
+    );
+    assert!(matches!(resume(folder.path(), &Options::default()), Err(CommitError::Nothing)));
+}
+
+#[test]
+fn a_patch_that_stopped_is_left_out_or_all_is_taken_back() {
+    require!(require_tool("git"));
+    let folder = repository();
+    port_and_commit(&series(), folder.path(), &Options::default()).unwrap();
+    let report = skip(folder.path(), &Options::default()).unwrap();
+    assert_eq!(report.stopped, None, "{report}");
+    assert_eq!(subjects(folder.path()), ["third", "first", "start"]);
+    assert_eq!(git(folder.path(), &["status", "--porcelain"]), "");
+
+    let folder = repository();
+    fs::write(folder.path().join("mine.txt"), "mine\n").unwrap();
+    port_and_commit(&series(), folder.path(), &Options::default()).unwrap();
+    abort(folder.path()).unwrap();
+    assert_eq!(subjects(folder.path()), ["start"]);
+    assert_eq!(fs::read_to_string(folder.path().join("x.c")).unwrap(), FILE);
+    assert_eq!(git(folder.path(), &["status", "--porcelain"]), "?? mine.txt\n");
+}
+
+#[test]
+fn changes_of_ones_own_are_not_mixed_in() {
+    require!(require_tool("git"));
+    let folder = repository();
+    fs::write(folder.path().join("x.c"), format!("{FILE}int mine;\n")).unwrap();
+    let error = port_and_commit(&series(), folder.path(), &Options::default()).unwrap_err();
+    assert!(matches!(&error, CommitError::Dirty(files) if *files == ["x.c"]), "{error}");
+    assert_eq!(changed_files(folder.path()), Some(vec!["x.c".to_owned()]));
+    assert_eq!(subjects(folder.path()), ["start"]);
+    assert_eq!(changed_files(TempDir::new().unwrap().path()), None);
+}

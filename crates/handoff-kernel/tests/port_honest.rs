@@ -1,0 +1,385 @@
+//! What must never be said to be right when it is not: structure, places, names and files that only look alike.
+
+use std::fs;
+
+use handoff_kernel::patch::{Limits, parse};
+use handoff_kernel::port::{FileAction, HunkReport, Options, Outcome, PortReport, port};
+use tempfile::TempDir;
+
+fn tree(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+fn run(folder: &TempDir, patch: &str, options: &Options) -> PortReport {
+    let series =
+        parse(patch.as_bytes(), &Limits::default()).unwrap_or_else(|error| panic!("{error}\n{patch}"));
+    port(&series, folder.path(), options).unwrap()
+}
+
+fn quiet() -> Options {
+    Options { markers: false, ..Options::default() }
+}
+
+fn read(folder: &TempDir, name: &str) -> String {
+    fs::read_to_string(folder.path().join(name)).unwrap()
+}
+
+fn hunk(report: &PortReport, number: usize) -> &HunkReport {
+    report.hunks().nth(number - 1).unwrap()
+}
+
+/// A patch of `x.c`; each hunk is its header's start, its heading and its lines.
+fn patch(hunks: &[(usize, &str, &str)]) -> String {
+    let mut out = "--- a/x.c\n+++ b/x.c\n".to_owned();
+    let mut shift = 0isize;
+    for (start, heading, lines) in hunks {
+        let count = |skip: char| lines.lines().filter(|line| !line.starts_with(skip)).count();
+        let (old, new) = (count('+'), count('-'));
+        let to = start.saturating_add_signed(shift);
+        out.push_str(&format!("@@ -{start},{old} +{to},{new} @@ {heading}\n{lines}"));
+        shift += new.cast_signed() - old.cast_signed();
+    }
+    out
+}
+
+fn conditions(text: &str) -> (usize, usize) {
+    let count = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
+    (count("#if"), count("#endif"))
+}
+
+#[test]
+fn a_lone_endif_is_not_already_there() {
+    // The tree closes another conditional right where the patch closes its own.
+    let file = "int show(void)\n{\n\tint a;\n\n\tlock();\n#ifdef CONFIG_SMP\n\tone();\n\ttwo();\n\tunlock();\n#endif\n\treturn 0;\n}\n";
+    let folder = tree(&[("x.c", file)]);
+    let change = patch(&[
+        (4, "int show(void)", " \n \tlock();\n+#ifndef CONFIG_ALT\n \tone();\n \ttwo();\n"),
+        (8, "int show(void)", " \ttwo();\n \tunlock();\n+#endif\n \treturn 0;\n }\n"),
+    ]);
+    let report = run(&folder, &change, &quiet());
+    let after = read(&folder, "x.c");
+    let (open, close) = conditions(&after);
+    assert_eq!(open, close, "{report}\n{after}");
+    assert_ne!(hunk(&report, 2).outcome, Outcome::Present, "{report}");
+}
+
+#[test]
+fn what_is_already_there_closes_what_it_opens() {
+    // Without telling lines around it, the second hunk finds the `#endif` of another conditional.
+    let file = "int a;\n#ifdef CONFIG_A\nint first(void);\nint second(void);\n#endif /* CONFIG_B */\nint third(void);\nint fourth(void);\n";
+    let folder = tree(&[("x.c", file)]);
+    let change = patch(&[
+        (1, "", " int a;\n+#ifdef CONFIG_B\n #ifdef CONFIG_A\n int first(void);\n"),
+        (
+            4,
+            "",
+            " int first(void);\n int second(void);\n+#endif /* CONFIG_B */\n int third(void);\n int fourth(void);\n",
+        ),
+    ]);
+    let report = run(&folder, &change, &quiet());
+    let (open, close) = conditions(&read(&folder, "x.c"));
+    assert!(open == close || !report.is_clean(), "{report}\n{}", read(&folder, "x.c"));
+    assert_ne!(hunk(&report, 2).outcome, Outcome::Present, "{report}");
+}
+
+#[test]
+fn nothing_is_placed_across_another_else() {
+    let file = "struct s {\n\tint first;\n#ifdef CONFIG_X\n\tint second;\n\tint third;\n#else\n\tint other;\n\tint fourth;\n#endif\n\tint fifth;\n\tint sixth;\n};\n";
+    let folder = tree(&[("x.c", file)]);
+    let change = patch(&[(
+        2,
+        "struct s {",
+        " \tint first;\n+#ifdef CONFIG_BORE\n \tint second;\n \tint third;\n \tint fourth;\n+#else\n+\tint bore;\n+#endif\n \tint fifth;\n \tint sixth;\n",
+    )]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}\n{}", read(&folder, "x.c"));
+    assert_eq!(read(&folder, "x.c"), file);
+}
+
+#[test]
+fn nothing_is_placed_in_the_middle_of_a_prototype() {
+    let file = "int ip4_zero(struct sock *sk, struct net *net);\nint ip4_first(struct sock *sk, struct flowi *flow);\nint ip4_datagram_connect(struct sock *sk,\n\t\tstruct sockaddr *addr);\nint ip4_other(void);\nint third;\n";
+    let folder = tree(&[("x.c", file)]);
+    let change = patch(&[(
+        20,
+        "",
+        " int ip4_zero(struct sock *sk, struct net *net);\n int ip4_first(struct sock *sk, struct flowi *flow);\n int ip4_datagram_connect(struct sock *sk, struct sockaddr *addr);\n+void ip4_release(struct sock *sk);\n int third;\n",
+    )]);
+    let report = run(&folder, &change, &quiet());
+    let after = read(&folder, "x.c");
+    assert!(after.contains("struct sock *sk,\n\t\tstruct sockaddr"), "{report}\n{after}");
+}
+
+const MARKED: &str = "int f(void)\n{\n\tone(a);\n<<<<<<< tree\n\tother(a);\n||||||| the patch expects\n\ttwo(a);\n\tthree(a);\n=======\n\ttwo(a);\n\tmore(a);\n\tthree(a);\n>>>>>>> patch, hunk 1: look\n\treturn 0;\n}\n";
+
+#[test]
+fn nothing_is_changed_between_conflict_markers() {
+    let folder = tree(&[("x.c", MARKED)]);
+    let change = patch(&[(3, "int f(void)", " \ttwo(a);\n+\tmore(a);\n \tthree(a);\n")]);
+    let report = run(&folder, &change, &Options::default());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(read(&folder, "x.c"), MARKED, "{report}");
+    assert!(report.to_string().contains("conflict markers stand here already, at lines 4-13"), "{report}");
+    assert!(read(&folder, "x.c.rej").contains("+\tmore(a);\n"));
+    // What stands outside of them is placed as ever.
+    let change = patch(&[(1, "", " int f(void)\n {\n+\tzero(a);\n \tone(a);\n")]);
+    let report = run(&folder, &change, &Options::default());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Applied, "{report}");
+    assert_eq!(read(&folder, "x.c"), MARKED.replace("{\n", "{\n\tzero(a);\n"));
+}
+
+#[test]
+fn the_same_patch_twice_does_not_nest_markers() {
+    let file = "int f(void)\n{\n\tone(a);\n\tother(b);\n\tanother(c);\n\tfour(d);\n\treturn 0;\n}\n";
+    let folder = tree(&[("x.c", file)]);
+    let change = patch(&[(
+        3,
+        "int f(void)",
+        " \tone(a);\n-\ttwo(x, y);\n-\tthree(z, w);\n+\tdeux(x, y);\n \tfour(d);\n",
+    )]);
+    let report = run(&folder, &change, &Options::default());
+    assert_eq!(report.counts.conflict, 1, "{report}");
+    let once = read(&folder, "x.c");
+    assert_eq!(once.matches("<<<<<<< ").count(), 1, "{once}");
+    let report = run(&folder, &change, &Options::default());
+    assert_eq!(report.counts.conflict, 1, "{report}");
+    assert_eq!(read(&folder, "x.c"), once);
+}
+
+#[test]
+fn markers_are_a_three_way_conflict() {
+    let file = "int f(void)\n{\n\tone(a);\n\tother(b);\n\tanother(c);\n\tfour(d);\n\treturn 0;\n}\n";
+    let folder = tree(&[("x.c", file)]);
+    let change = patch(&[(
+        3,
+        "int f(void)",
+        " \tone(a);\n-\ttwo(x, y);\n-\tthree(z, w);\n+\tdeux(x, y);\n \tfour(d);\n",
+    )]);
+    run(&folder, &change, &Options::default());
+    let text = read(&folder, "x.c");
+    // Each side is what the file would be; nothing around the block stands in it a second time.
+    let side = |from: &str, to: &str| {
+        let start = text.find(from).unwrap();
+        let start = start + text[start..].find('\n').unwrap() + 1;
+        text[start..start + text[start..].find(to).unwrap()].to_owned()
+    };
+    assert_eq!(side("<<<<<<< tree", "|||||||"), "\tother(b);\n\tanother(c);\n", "{text}");
+    assert_eq!(side("||||||| ", "======="), "\ttwo(x, y);\n\tthree(z, w);\n", "{text}");
+    assert_eq!(side("=======", ">>>>>>>"), "\tdeux(x, y);\n", "{text}");
+    assert_eq!(text.matches("one(a)").count(), 1);
+    assert_eq!(text.matches("four(d)").count(), 1);
+}
+
+const RENAME: &str = "diff --git a/a.txt b/b.txt\nsimilarity index 90%\nrename from a.txt\nrename to b.txt\n--- a/a.txt\n+++ b/b.txt\n@@ -1,2 +1,3 @@\n one\n+new\n two\n";
+
+#[test]
+fn a_rename_onto_a_file_is_a_conflict() {
+    let folder = tree(&[("a.txt", "one\ntwo\n"), ("b.txt", "mine\n")]);
+    let report = run(&folder, RENAME, &Options::default());
+    assert_eq!(report.counts.conflict, 1, "{report}");
+    assert_eq!(report.counts.total(), 1);
+    assert_eq!((read(&folder, "a.txt").as_str(), read(&folder, "b.txt").as_str()), ("one\ntwo\n", "mine\n"));
+    assert!(read(&folder, "b.txt.rej").contains("+new\n"), "{report}");
+}
+
+#[test]
+fn a_file_to_be_removed_is_found_where_it_is() {
+    let content = "#ifndef TCP_H\n#define TCP_H\nint tcp_init(void);\n#endif\n";
+    let patch = format!(
+        "diff --git a/include/uapi/linux/tcp.h b/include/uapi/linux/tcp.h\ndeleted file mode 100644\n--- a/include/uapi/linux/tcp.h\n+++ /dev/null\n@@ -1,4 +0,0 @@\n{}",
+        content.lines().map(|line| format!("-{line}\n")).collect::<String>()
+    );
+    let folder = tree(&[("include/linux/tcp.h", content)]);
+    let report = run(&folder, &patch, &Options::default());
+    assert_eq!(report.patches[0].files[0].action, FileAction::Delete, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert!(!folder.path().join("include/linux/tcp.h").exists());
+    // With other content it is a person's.
+    let folder = tree(&[("include/linux/tcp.h", &content.replace("tcp_init", "tcp_start"))]);
+    let report = run(&folder, &patch, &Options::default());
+    assert_eq!(report.counts.conflict, 1, "{report}");
+    assert!(folder.path().join("include/linux/tcp.h.rej").exists());
+}
+
+#[test]
+fn the_end_of_a_file_is_not_its_middle() {
+    let file = "int first(void);\nint second(void);\n#ifdef CONFIG_MORE\nint third(void);\n#endif\nint fourth(void);\nint fifth(void);\n";
+    let change = patch(&[(1, "", " int first(void);\n int second(void);\n+int added(void);\n")]);
+    let folder = tree(&[("x.c", &format!("int zero(void);\n{file}"))]);
+    let report = run(&folder, &change, &quiet());
+    assert!(matches!(hunk(&report, 1).outcome, Outcome::Fuzzy | Outcome::Conflict), "{report}");
+    assert!(report.to_string().contains("end of the file"), "{report}");
+    // At the end it is certain.
+    let folder = tree(&[("x.c", "int zero(void);\nint first(void);\nint second(void);\n")]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Moved, "{report}");
+}
+
+#[test]
+fn what_stands_there_is_not_put_in_twice() {
+    let new = "\tset_up(queue, first);\n\tset_limit(queue, second);\n\tset_owner(queue, third);\n";
+    let file = format!(
+        "static int setup(struct queue *queue)\n{{\n\tint error = check(queue);\n\n\tprepare_other(queue, 1);\n{new}\tother_thing(queue);\n\tstart(queue, error);\n\treturn error;\n}}\n"
+    );
+    let change = patch(&[(
+        3,
+        "static int setup(struct queue *queue)",
+        &format!(
+            " \tint error = check(queue);\n \n \tprepare_first(queue);\n{} \tstart(queue, error);\n \treturn error;\n }}\n",
+            new.lines().map(|line| format!("+{line}\n")).collect::<String>()
+        ),
+    )]);
+    let folder = tree(&[("x.c", &file)]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(read(&folder, "x.c"), file, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Present, "{report}");
+}
+
+#[test]
+fn the_nearer_of_twins_is_not_taken() {
+    let twin =
+        |name: &str| format!("\tcase {name}:\n\t\tlock(q);\n\t\tpush(q, 1);\n\t\tunlock(q);\n\t\tbreak;\n");
+    let body: String = (0..3).map(|n| format!("\tfill_{n}(q);\n")).collect();
+    let file = format!(
+        "int f(struct q *q)\n{{\n{}{}{}{}{}{}}}\n",
+        twin("A"),
+        body.repeat(3),
+        twin("B"),
+        body.repeat(6),
+        twin("C"),
+        body
+    );
+    let change = patch(&[(
+        5,
+        "int f(struct q *q)",
+        " \t\tlock(q);\n \t\tpush(q, 1);\n+\t\tcount(q);\n \t\tunlock(q);\n \t\tbreak;\n",
+    )]);
+    let folder = tree(&[("x.c", &file)]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(read(&folder, "x.c"), file);
+}
+
+#[test]
+fn twins_are_told_apart_by_the_heading() {
+    let part = |name: &str| format!("struct {name};\n\n#ifdef CONFIG_MIB\nint count(int a);\n#endif\n\n");
+    let file = format!("{}{}{}", part("first"), part("second"), part("third"));
+    let change = patch(&[(
+        30,
+        "struct second;",
+        " #ifdef CONFIG_MIB\n-int count(int a);\n+int count(int a, int b);\n #endif\n \n",
+    )]);
+    let folder = tree(&[("x.c", &file)]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Moved, "{report}");
+    let want = file.replace(&part("second"), &part("second").replace("int a)", "int a, int b)"));
+    assert_eq!(read(&folder, "x.c"), want);
+}
+
+#[test]
+fn the_own_heading_of_the_place_outranks_what_lines_let_guess() {
+    // Each of these stands in the file once, under the heading that git writes for it.
+    for (name, before, heading, lines) in [
+        // Behind a prototype of two lines.
+        (
+            "x.c",
+            "extern void swsusp_show_speed(struct timeval *, struct timeval *,\n\t\t\t\tunsigned int, char *);\n\n#ifdef CONFIG_SUSPEND\n/* kernel/power/suspend.c */\nextern int suspend;\n#endif\n",
+            "extern void swsusp_show_speed(struct timeval *, struct timeval *,",
+            " \t\t\t\tunsigned int, char *);\n \n #ifdef CONFIG_SUSPEND\n+#define between 3\n /* kernel/power/suspend.c */\n extern int suspend;\n #endif\n",
+        ),
+        // In the variable behind the type that the heading names.
+        (
+            "x.c",
+            "static struct addrconf_sysctl_table\n{\n\tint a;\n} addrconf_sysctl = {\n\t.first = one,\n\t.second = two,\n\t.third = three,\n\t.fourth = four,\n};\n",
+            "static struct addrconf_sysctl_table",
+            " \t.first = one,\n \t.second = two,\n+\t.between = more,\n \t.third = three,\n \t.fourth = four,\n",
+        ),
+        // A line of a Makefile.
+        (
+            "Makefile",
+            "obj-y := core.o\nobj-$(CONFIG_A) += a.o\nobj-$(CONFIG_B) += b.o\nobj-$(CONFIG_D) += d.o\nobj-$(CONFIG_E) += e.o\n",
+            "obj-y := core.o",
+            " obj-$(CONFIG_A) += a.o\n obj-$(CONFIG_B) += b.o\n+obj-$(CONFIG_C) += c.o\n obj-$(CONFIG_D) += d.o\n obj-$(CONFIG_E) += e.o\n",
+        ),
+    ] {
+        let folder = tree(&[(name, &format!("int more;\nint lines;\n{before}int last;\n"))]);
+        let change = patch(&[(3, heading, lines)]).replace("x.c", name);
+        let report = run(&folder, &change, &quiet());
+        assert!(matches!(hunk(&report, 1).outcome, Outcome::Moved | Outcome::Applied), "{heading}: {report}");
+        assert!(hunk(&report, 1).confidence > 0.99, "{report}");
+    }
+}
+
+#[test]
+fn definitions_stay_in_the_first_column() {
+    let file = "int first(struct sock *sk,\n\t\t\tstruct sk_buff *skb);\nint second(void);\n";
+    let folder = tree(&[("x.c", file)]);
+    let change = patch(&[(
+        20,
+        "",
+        " int first(struct sock *sk,\n \t\tstruct sk_buff *skb);\n+void v4_mtu_reduced(struct sock *sk);\n long entirely_new(struct net *net, int a);\n",
+    )]);
+    let report = run(&folder, &change, &quiet());
+    let after = read(&folder, "x.c");
+    assert!(
+        report.is_clean() && after.contains("\nvoid v4_mtu_reduced(struct sock *sk);\n"),
+        "{report}\n{after}"
+    );
+}
+
+#[test]
+fn line_ends_are_those_of_the_file() {
+    let file = "int a;\r\nint b;\r\nint c;\r\nint d;\r\n";
+    let folder = tree(&[("x.c", file)]);
+    let change = patch(&[(1, "", " int a;\n int b;\n+int new;\n int c;\n int d;\n")]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Applied, "{report}");
+    assert_eq!(read(&folder, "x.c"), file.replace("int c", "int new;\r\nint c"));
+}
+
+#[test]
+fn every_hunk_that_is_not_placed_is_in_a_reject_file() {
+    let folder = tree(&[("gone.c", "x\nz\n"), ("made.c", "mine\n")]);
+    let missing = patch(&[(1, "", " int a;\n+int b;\n")]).replace("x.c", "sub/missing.c");
+    let text = format!(
+        "--- a/gone.c\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x\n-y\n--- /dev/null\n+++ b/made.c\n@@ -0,0 +1 @@\n+theirs\n{missing}"
+    );
+    let report = run(&folder, &text, &Options::default());
+    assert_eq!(report.counts.conflict, 3, "{report}");
+    for (name, line) in
+        [("gone.c.rej", "-y\n"), ("made.c.rej", "+theirs\n"), ("sub/missing.c.rej", "+int b;\n")]
+    {
+        assert!(read(&folder, name).contains(line), "{name}");
+    }
+}
+
+#[test]
+fn a_header_that_left_the_user_api_is_found() {
+    // Most of the lines differ, but no other file has the path.
+    let file = "enum\n{\n\tLINUX_MIB_NUM = 0,\n\tLINUX_MIB_SYNCOOKIESSENT,\n\tLINUX_MIB_TCPOLD,\n\t__LINUX_MIB_MAX\n};\n";
+    let change = patch(&[(
+        40,
+        "enum",
+        " \tLINUX_MIB_TCPFASTOPENPASSIVE,\n \tLINUX_MIB_TCPSPURIOUSRTXHOSTQUEUES,\n \tLINUX_MIB_BUSYPOLLRXPACKETS,\n+\tLINUX_MIB_TCPAUTOCORKING,\n \t__LINUX_MIB_MAX\n };\n \n",
+    )])
+    .replace("x.c", "include/uapi/linux/snmp.h");
+    let folder = tree(&[("include/linux/snmp.h", file), ("net/snmp.h", "int other;\n")]);
+    let report = run(&folder, &change, &quiet());
+    let into = report.patches[0].files[0].onto.as_deref();
+    assert_eq!(into, Some("include/linux/snmp.h"), "{report}");
+}
+
+#[test]
+fn files_that_may_be_meant_are_named() {
+    let folder = tree(&[("a/deep/x.c", "int a;\nint z;\n"), ("b/x.c", "int a;\nint y;\n")]);
+    let change = patch(&[(1, "", " int a;\n int b;\n int c;\n+int d;\n int e;\n int f;\n")])
+        .replace("/x.c", "/old/x.c");
+    let report = run(&folder, &change, &quiet());
+    assert!(report.to_string().contains("files that may be meant: `a/deep/x.c`, `b/x.c`"), "{report}");
+}

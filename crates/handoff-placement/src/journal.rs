@@ -1,0 +1,364 @@
+//! What processes and the machine had before they were changed, kept in a file: whoever comes after a process that
+//! was killed can give it back.
+//!
+//! One JSON value a line, appended before the thing that it tells of is done. The file is locked as long as its
+//! process lives, so a lock that can be had says that its process is gone. The folder is [`PrivateFolder`]'s: what
+//! stands in a journal is done with the rights of whoever reads it.
+
+use crate::controller::TurnedOn;
+use crate::error::{Error, Result};
+use crate::group::{Change, ControlGroup, Limits};
+use crate::private_folder::PrivateFolder;
+use crate::process::{ProcessKey, Scope, autogroup_nice, set_autogroup_nice, tree_of};
+use crate::snapshot::{Restored, Snapshot};
+use crate::tid::Tid;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The journal of the policy that runs: there is one.
+const POLICY: &str = "policy.journal";
+
+/// Journals of processes that place others start so, and end so.
+const PLACEMENT: [&str; 2] = ["placement-", ".journal"];
+
+/// Names of groups that we make start so; nothing else is ever removed.
+const GROUP: &str = "handoff-";
+
+/// Names of the groups that a policy makes start so.
+pub(crate) const POLICY_GROUP: &str = "handoff-policy-";
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Entry {
+    /// When the machine was booted: what was changed before that is undone.
+    Boot(String),
+    /// A process is about to be placed; this is what it has.
+    Before(Box<Snapshot>),
+    /// The nice of a process's session is about to be changed.
+    Autogroup { pid: i32, start: u64, nice: i8 },
+    /// A group is about to be made.
+    Group(Vec<PathBuf>),
+    /// A controller is about to be turned on.
+    Controller(TurnedOn),
+}
+
+/// A journal, open and locked.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PrivateFolder,
+    name: String,
+    file: File,
+    /// Of one process: it goes with it, and what is in it is given back then.
+    is_own: bool,
+}
+
+/// What [`Journal::recover`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovered {
+    /// Processes that have back all that they had.
+    pub restored: usize,
+    /// Processes of which the kernel refused something.
+    pub partly: usize,
+    /// Processes that ended meanwhile.
+    pub gone: usize,
+    /// Control groups that were removed.
+    pub groups: usize,
+    /// Lines that could not be read: a write that was cut short.
+    pub unreadable: usize,
+}
+
+impl Recovered {
+    /// Was there anything in the journal?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn count(&mut self, outcome: Restored) {
+        match outcome {
+            Restored::Whole => self.restored += 1,
+            Restored::Partly { .. } => self.partly += 1,
+            Restored::Gone => self.gone += 1,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.restored += other.restored;
+        self.partly += other.partly;
+        self.gone += other.gone;
+        self.groups += other.groups;
+        self.unreadable += other.unreadable;
+    }
+}
+
+impl Journal {
+    /// Opens and locks the policy's journal in a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Journal`] if it cannot be written, another user could have written to the folder, or another daemon
+    /// holds it.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let path = folder.join(POLICY);
+        let fail = |what: &str, source| Error::Journal { path: path.clone(), what: what.to_owned(), source };
+        // Any user may connect to the socket of the whole machine's policy.
+        let mode = if rustix::process::geteuid().is_root() { 0o755 } else { 0o700 };
+        let folder = PrivateFolder::create(folder, mode).map_err(|e| fail("cannot be kept there", e))?;
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
+        let file = folder.file(POLICY, flags).map_err(|e| fail("cannot be opened", e))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|e| fail("is in use: a policy is running; stop that one first", io::Error::from(e)))?;
+        Ok(Self { folder, name: POLICY.to_owned(), file, is_own: false })
+    }
+
+    /// Starts a journal of this process in a folder, which is made for this user alone if it is not there. Unless it
+    /// is [closed](Journal::close), what is in it is given back when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Journal`] if it cannot be written, or another user could have written to the folder.
+    pub fn start(folder: &Path) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}{}-{number}{}", PLACEMENT[0], std::process::id(), PLACEMENT[1]);
+        let path = folder.join(&name);
+        let fail = |what: &str, source| Error::Journal { path: path.clone(), what: what.to_owned(), source };
+        let folder = PrivateFolder::create(folder, 0o700).map_err(|e| fail("cannot be kept there", e))?;
+        // Not taken for one of a process that is gone before it is locked.
+        let _turn = folder.lock().map_err(|e| fail("cannot be locked", e))?;
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        let file = folder.file(&name, flags).map_err(|e| fail("cannot be made", e))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|e| fail("cannot be locked", io::Error::from(e)))?;
+        let mut journal = Self { folder, name, file, is_own: true };
+        journal.append(&Entry::Boot(boot()))?;
+        Ok(journal)
+    }
+
+    /// Notes what a process has, before it is changed.
+    pub(crate) fn before(&mut self, snapshot: &Snapshot) -> Result<()> {
+        self.append(&Entry::Before(Box::new(snapshot.clone())))
+    }
+
+    /// Notes what everything in a scope has, before it is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchThread`]; [`Error::Journal`] if it cannot be written.
+    pub fn before_scope(&mut self, scope: Scope, id: Tid) -> Result<()> {
+        match scope {
+            Scope::Thread => self.before(&Snapshot::take_thread(id)?),
+            Scope::Process => self.before(&Snapshot::take(id)?),
+            Scope::Tree => {
+                self.before(&Snapshot::take(id)?)?;
+                for process in tree_of(id)?.into_iter().filter(|process| *process != id) {
+                    match Snapshot::take(process) {
+                        Err(Error::NoSuchThread(_)) => {}
+                        taken => self.before(&taken?)?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes the nice of a process's session (its autogroup), before it is changed. Where there is none, there is
+    /// nothing to note.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchThread`]; [`Error::Journal`] if it cannot be written.
+    pub fn before_autogroup(&mut self, pid: Tid) -> Result<()> {
+        let key = ProcessKey::of(pid)?;
+        let Ok(nice) = autogroup_nice(pid) else { return Ok(()) };
+        self.append(&Entry::Autogroup { pid: pid.as_raw(), start: key.start, nice })
+    }
+
+    /// [`ControlGroup::create`], with each change noted before it is made.
+    ///
+    /// # Errors
+    ///
+    /// As that, and [`Error::Journal`].
+    pub fn make_group(&mut self, name: &str, limits: &Limits) -> Result<ControlGroup> {
+        ControlGroup::create_noting(name, limits, &mut |change| match change {
+            Change::Folder(folder) => self.append(&Entry::Group(vec![folder.to_owned()])),
+            Change::Controller(turned_on) => self.append(&Entry::Controller(turned_on.clone())),
+        })
+    }
+
+    fn append(&mut self, entry: &Entry) -> Result<()> {
+        let mut line = serde_json::to_vec(entry).map_err(|e| self.error("cannot be written", e.into()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|e| self.error("cannot be written", e))
+    }
+
+    fn error(&self, what: &str, source: io::Error) -> Error {
+        Error::Journal { path: self.folder.path().join(&self.name), what: what.to_owned(), source }
+    }
+
+    fn read(&mut self) -> Result<Contents> {
+        let mut text = Vec::new();
+        self.file.seek(SeekFrom::Start(0)).map_err(|e| self.error("cannot be read", e))?;
+        // A journal is some hundred bytes a process; more than this is not one.
+        (&self.file).take(256 << 20).read_to_end(&mut text).map_err(|e| self.error("cannot be read", e))?;
+        Ok(Contents::parse(&text))
+    }
+
+    /// Gives every process in the journal back what it had first, removes the groups, turns off what was turned on,
+    /// and empties it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Journal`] if it cannot be read or emptied.
+    pub fn recover(&mut self) -> Result<Recovered> {
+        let contents = self.read()?;
+        let mut recovered = Recovered { unreadable: contents.unreadable, ..Recovered::default() };
+        for snapshot in contents.snapshots {
+            recovered.count(snapshot.restore());
+        }
+        for (key, nice) in contents.autogroups.into_iter().rev().filter(|(key, _)| key.is_alive()) {
+            if autogroup_nice(key.pid).is_ok_and(|now| now != nice) {
+                let _ = set_autogroup_nice(key.pid, nice);
+            }
+        }
+        let adopted = ControlGroup::adopt(contents.groups);
+        recovered.groups = adopted.folders().count();
+        drop(adopted);
+        self.leave_used(&contents.controllers)?;
+        Ok(recovered)
+    }
+
+    /// Empties the journal, but for controllers that groups of others use by now: whoever reads it next turns them
+    /// off when it can.
+    fn leave_used(&mut self, controllers: &[TurnedOn]) -> Result<bool> {
+        let used: Vec<&TurnedOn> = controllers.iter().filter(|on| !on.turn_off()).collect();
+        self.file.set_len(0).map_err(|e| self.error("cannot be emptied", e))?;
+        if used.is_empty() {
+            return Ok(false);
+        }
+        self.append(&Entry::Boot(boot()))?;
+        for on in used {
+            self.append(&Entry::Controller(on.clone()))?;
+        }
+        Ok(true)
+    }
+
+    /// Forgets everything: it was given back.
+    pub(crate) fn empty(&mut self) -> Result<()> {
+        let contents = self.read()?;
+        self.leave_used(&contents.controllers).map(drop)
+    }
+
+    /// Ends a journal that was [started](Journal::start), and leaves what was changed as it is now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Journal`] if it cannot be emptied.
+    pub fn close(mut self) -> Result<()> {
+        self.is_own = false;
+        let contents = self.read()?;
+        if !self.leave_used(&contents.controllers)? {
+            self.folder.remove(&self.name).map_err(|e| self.error("cannot be removed", e))?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what processes left that had [started](Journal::start) a journal in this folder and are gone. A
+    /// missing folder means that there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Journal`] if the folder or a journal could have been written by another user, or cannot be read.
+    pub fn recover_left(folder: &Path) -> Result<Recovered> {
+        let at = |name: &str| folder.join(name);
+        let fail = |path: PathBuf, what: &str, source| Error::Journal { path, what: what.to_owned(), source };
+        let private = match PrivateFolder::open(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Recovered::default()),
+            opened => opened.map_err(|e| fail(folder.to_owned(), "cannot be used", e))?,
+        };
+        let _turn = private.lock().map_err(|e| fail(folder.to_owned(), "cannot be locked", e))?;
+        let mut all = Recovered::default();
+        for name in private.names().map_err(|e| fail(folder.to_owned(), "cannot be listed", e))? {
+            let name = name.to_string_lossy().into_owned();
+            if !(name.starts_with(PLACEMENT[0]) && name.ends_with(PLACEMENT[1])) {
+                continue;
+            }
+            let file = match private.file(&name, OFlags::RDWR | OFlags::APPEND) {
+                // Its process has just removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(|e| fail(at(&name), "cannot be opened", e))?,
+            };
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                continue; // Its process lives.
+            }
+            let folder = PrivateFolder::open(folder).map_err(|e| fail(at(&name), "cannot be opened", e))?;
+            let mut journal = Self { folder, name, file, is_own: false };
+            all.add(&journal.recover()?);
+            journal.close()?;
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // What cannot be given back now stays in the file for whoever comes next.
+        if self.is_own && self.recover().is_ok() && self.file.metadata().is_ok_and(|data| data.len() == 0) {
+            let _ = self.folder.remove(&self.name);
+        }
+    }
+}
+
+/// What a journal says.
+#[derive(Default)]
+struct Contents {
+    snapshots: Vec<Snapshot>,
+    autogroups: Vec<(ProcessKey, i8)>,
+    groups: Vec<PathBuf>,
+    controllers: Vec<TurnedOn>,
+    unreadable: usize,
+}
+
+impl Contents {
+    fn parse(text: &[u8]) -> Self {
+        let mut contents = Self::default();
+        for line in BufReader::new(text).lines() {
+            match line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
+                // Nothing that is changed outlives a boot, and numbers of processes start anew.
+                Some(Entry::Boot(then)) if then != boot() => return Self::default(),
+                Some(Entry::Boot(_)) => {}
+                // The first entry of a process is what it had before anybody placed it.
+                Some(Entry::Before(new))
+                    if contents.snapshots.iter().any(|old| old.process() == new.process()) => {}
+                Some(Entry::Before(new)) => contents.snapshots.push(*new),
+                Some(Entry::Autogroup { pid, start, nice }) => {
+                    contents.autogroups.extend(Tid::new(pid).map(|pid| (ProcessKey { pid, start }, nice)));
+                }
+                Some(Entry::Group(folders)) => {
+                    contents.groups.extend(folders.into_iter().filter(|folder| is_ours(folder)));
+                }
+                Some(Entry::Controller(on)) => contents.controllers.push(on),
+                None => contents.unreadable += 1,
+            }
+        }
+        contents
+    }
+}
+
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn is_ours(folder: &Path) -> bool {
+    folder.is_absolute()
+        && folder.components().all(|part| !matches!(part, std::path::Component::ParentDir))
+        && folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(GROUP.as_bytes()))
+}
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

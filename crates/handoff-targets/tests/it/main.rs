@@ -1,0 +1,4 @@
+//! This machine and others behind ssh, whole and broken.
+
+mod failures;
+mod targets;

@@ -1,0 +1,6 @@
+//! Recordings of real tasks.
+
+mod capture;
+mod compare;
+mod diagnose;
+mod perfetto;

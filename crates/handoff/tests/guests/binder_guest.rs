@@ -1,0 +1,129 @@
+//! The runtime on the kernel's own Binder driver, in a guest that has one.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use handoff_ipc::Domain;
+use handoff_kernel::guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
+use handoff_testkit::{again_if_stuck, require, require_guest};
+
+/// Tests of a package as static programs, which run in a guest with nothing but busybox.
+fn static_tests<const N: usize>(package: &str, names: [&str; N]) -> [PathBuf; N] {
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("static");
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["test", "--locked", "--no-run", "--package", package]);
+    for name in names {
+        cargo.args(["--test", name]);
+    }
+    let output = cargo
+        .args(["--message-format", "json", "--target", &triple])
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("CARGO_TARGET_DIR", target)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages: Vec<serde_json::Value> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    names.map(|name| {
+        messages
+            .iter()
+            .filter(|message| message["target"]["name"] == name)
+            .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+            .expect("cargo names the program")
+    })
+}
+
+/// A guest with the driver.
+fn guest() -> Builder {
+    Guest::builder().memory_mib(1024).acceleration(Acceleration::Tcg)
+}
+
+/// Runs a program of tests. One manager at a time has a driver's one place, so that they run in turns.
+fn passes(guest: &mut Guest, program: &str, domain: Domain, arguments: &[&str]) {
+    let command = GuestCommand::new(program)
+        .arg("--test-threads=1")
+        .args(arguments)
+        .env("HANDOFF_TEST_ENGINE", "binder")
+        .env("HANDOFF_TEST_DOMAIN", domain.device())
+        .env("RUST_BACKTRACE", "0")
+        .timeout(Duration::from_secs(500));
+    let output = guest.run(&command).expect("the tests run");
+    let (text, errors) = (output.stdout_text(), output.stderr_text());
+    assert!(output.success(), "{text}\n{errors}");
+    assert!(text.contains(" 0 failed") && !text.contains(" 0 passed"), "{text}");
+}
+
+#[test]
+fn calls_work_on_the_real_driver() {
+    require!(require_guest());
+    again_if_stuck(|| {
+        let [ipc, driver] = static_tests("handoff-ipc", ["it", "driver"]);
+        let [examples] = static_tests("handoff-examples", ["it"]);
+        // With a security module that the driver can ask for its callers' contexts.
+        let mut guest = guest()
+            .append("security=selinux")
+            .program(ipc, "/bin/ipc")
+            .program(driver, "/bin/driver")
+            .program(examples, "/bin/examples")
+            .boot()
+            .expect("a guest boots");
+        passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
+        passes(&mut guest, "/bin/ipc", Domain::Framework, &["calls::"]);
+        // What the interface compiler made: the seed's benchmark, every type, callbacks and descriptors.
+        passes(&mut guest, "/bin/examples", Domain::Framework, &["interfaces::"]);
+        // Where buffers are gathered, those that send some, and objects among them.
+        let gathered =
+            ["bytes_come", "descriptors_travel", "exceptions", "nested_calls", "shared_memory", "too_long"]
+                .map(|test| format!("calls::{test}"));
+        passes(&mut guest, "/bin/ipc", Domain::Hardware, &gathered.each_ref().map(String::as_str));
+        guest.shutdown();
+    });
+}
+
+/// A foreign Binder program, in a workspace of its own: it is built for this test only.
+fn foreign_program() -> PathBuf {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rsbinder");
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rsbinder");
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--locked", "--target", &triple])
+        .current_dir(folder)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("CARGO_TARGET_DIR", &target)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    target.join(triple).join("debug/handoff-interop-rsbinder")
+}
+
+#[test]
+fn rsbinder_and_the_runtime_call_each_other() {
+    require!(require_guest());
+    again_if_stuck(|| {
+        let [interop] = static_tests("handoff-ipc", ["interop"]);
+        let mut guest = guest()
+            .program(interop, "/bin/interop")
+            .program(foreign_program(), "/bin/theirs")
+            .boot()
+            .expect("a guest boots");
+        passes(&mut guest, "/bin/interop", Domain::Framework, &[]);
+        guest.shutdown();
+    });
+}
+
+#[test]
+fn what_newer_kernels_have_works_too() {
+    require!(require_guest());
+    again_if_stuck(|| {
+        let [driver] = static_tests("handoff-ipc", ["driver"]);
+        // The distribution's next kernel: the driver tells of freezing since 6.12.
+        let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
+        let mut guest = guest().kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
+        passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
+        guest.shutdown();
+    });
+}

@@ -1,0 +1,16 @@
+//! The program `handoff` as a person uses it, on this machine.
+
+mod bisect;
+mod campaign;
+mod cli;
+mod deadlines;
+mod kernel_device;
+mod lab;
+mod lab_kills;
+mod placement;
+mod process;
+mod run;
+mod services;
+mod targets;
+mod trace;
+mod workloads;

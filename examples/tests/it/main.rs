@@ -1,0 +1,8 @@
+//! The example programs and interfaces, used as their pages show them.
+
+mod asynchronous;
+mod everything;
+mod greeter;
+mod interfaces;
+mod kitchen;
+mod wire;

@@ -1,0 +1,76 @@
+//! cargo-nextest: installed where it lacks, called, and its report read.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::junit::{self, Case};
+use crate::process::{cargo, root, target_dir};
+use crate::tools;
+
+/// The version that is installed where there is none.
+const VERSION: &str = "0.9.151";
+
+/// The program, installed below the target folder if it is not found. Neither Debian nor PyPI has it: it is built
+/// once, without optimisation, as it waits most of the time.
+pub(crate) fn installed() -> Result<PathBuf> {
+    let options =
+        ["--debug", "--version", VERSION, "--no-default-features", "--features", "default-no-update"];
+    let install = || tools::installed("cargo-nextest", "cargo-nextest", &options);
+    let program = install().or_else(|error| {
+        println!("error: {error:#}; once more");
+        std::thread::sleep(Duration::from_secs(15));
+        install()
+    })?;
+    // What it was built from is of no use any more, and large.
+    drop(std::fs::remove_dir_all(target_dir().join("tools-build")));
+    Ok(program)
+}
+
+/// `cargo nextest run` with one of the profiles of `.config/nextest.toml`.
+pub(crate) fn run(program: &Path, profile: &str, arguments: &[String]) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root()).env("CARGO", cargo().get_program());
+    command.args(["nextest", "run", "--profile", profile, "--no-fail-fast", "--no-tests", "pass"]);
+    if !arguments.is_empty() {
+        command.arg("--ignore-default-filter"); // What is named is meant.
+    }
+    // Programs of an administrator, such as sshd, where an ordinary search path does not lead.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command
+}
+
+/// Passes names of tests on, and the options of test programs that nextest has as its own.
+pub(crate) fn filters(command: &mut Command, arguments: &[String]) {
+    let (shown, names): (Vec<&String>, Vec<&String>) =
+        arguments.iter().partition(|argument| *argument == "--nocapture" || *argument == "--no-capture");
+    if !shown.is_empty() {
+        command.arg("--no-capture");
+    }
+    if !names.is_empty() {
+        command.arg("--").args(names);
+    }
+}
+
+/// Where the report of a profile will be; that of the run before is removed.
+pub(crate) fn report(profile: &str) -> Result<PathBuf> {
+    let report = root().join("target/nextest").join(profile).join("junit.xml");
+    match std::fs::remove_file(&report) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", report.display()))
+        }
+        _ => Ok(report),
+    }
+}
+
+/// What became of each test; nothing if no report was written, as when a test does not compile.
+pub(crate) fn results(report: &Path) -> Result<Vec<Case>> {
+    match std::fs::read_to_string(report) {
+        Ok(text) => Ok(junit::read(&text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", report.display())),
+    }
+}
