@@ -6,6 +6,7 @@ mod calls;
 mod common;
 mod frames;
 mod hostile;
+mod introductions;
 mod priority;
 mod queue;
 mod queue_processes;
