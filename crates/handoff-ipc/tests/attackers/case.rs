@@ -35,6 +35,9 @@ pub const IDLE: Bounds = Bounds { cpu: 0.25, threads: 24, fds: 64, maps: 160, rs
 /// Of one that goes on: its victim works for it as it would for an honest client.
 pub const BUSY: Bounds = Bounds { cpu: 1.5, ..IDLE };
 
+/// Of one that takes its share of descriptors: three eighths of what the victim may give to peers.
+pub const SHARE: Bounds = Bounds { fds: 400, ..BUSY };
+
 /// An attack by its name.
 pub type Attack = (&'static str, fn(&std::path::Path));
 

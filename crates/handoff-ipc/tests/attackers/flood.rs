@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE};
+use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::common::MAKE_FD;
 use crate::process;
 use crate::raw::{Connection, Message, Request, VERSION, dial, endpoint, kind, message, meta, send_bytes};
@@ -12,15 +12,16 @@ use crate::words::{call_me_back, echo};
 
 attacks! {
     raises_without_end: "server", BUSY;
-    peer_that_does_not_read: "server", Bounds { fds: 900, rss: 64, ..BUSY };
+    peer_that_does_not_read: "server", Bounds { rss: 64, ..BUSY };
     killed_in_the_middle_again_and_again: "server", BUSY;
     one_link_in_many_processes: "server", BUSY;
     ;
     flood_of_several_links: "root server", Bounds { cpu: 0.75, ..IDLE };
-    connections_without_end: "server", BUSY;
-    connections_that_never_greet: "server", Bounds { fds: 900, ..IDLE };
-    greetings_whose_answer_is_not_read: "server", Bounds { fds: 900, ..IDLE };
-    links_without_end: "server", Bounds { fds: 900, rss: 64, ..IDLE };
+    connections_without_end: "server", SHARE;
+    connections_that_never_greet: "server", SHARE;
+    greetings_whose_answer_is_not_read: "server", SHARE;
+    links_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
+    descriptors_on_their_way_without_end: "server", SHARE;
 }
 
 /// Several links say something at once, all the time.
@@ -142,7 +143,7 @@ fn links_without_end(at: &Path) {
     std::mem::forget(links);
 }
 
-/// Has the victim send descriptors, which pile up where they are not read.
+/// Asks one thing after another, and reads no answer.
 fn peer_that_does_not_read(at: &Path) {
     for _ in 0..3 {
         let at = at.to_owned();
@@ -152,20 +153,32 @@ fn peer_that_does_not_read(at: &Path) {
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let slots: Vec<_> = (0..4).map(|id| connection.slot(id)).collect();
+                let mut request = 0;
                 while connection.is_open() {
-                    for slot in &slots {
-                        let make = Request::new(connection.root, MAKE_FD).with(&[], |w| {
-                            w.write_string16("x")?;
-                            w.write_i32(20)
-                        });
-                        connection.request(slot, &make);
-                        slot.is_free_within(Duration::from_millis(100));
+                    request += 1;
+                    let question = Message { first: endpoint(), ..message(kind::REDEEM, request, 0) };
+                    if !send_bytes(&connection.socket, &question.bytes(), &[]) {
+                        std::thread::sleep(Duration::from_millis(1));
                     }
-                    std::thread::sleep(Duration::from_millis(5));
                 }
             }
         });
+    }
+}
+
+/// Has the victim send as many descriptors as its user may have on their way, to sockets that are not read.
+fn descriptors_on_their_way_without_end(at: &Path) {
+    for _ in 0..8 {
+        let Some(connection) = Connection::to(at) else { break };
+        let slots: Vec<_> = (0..8).map(|id| connection.slot(id)).collect();
+        for slot in &slots {
+            let make = Request::new(connection.root, MAKE_FD).with(&[], |w| {
+                w.write_string16("x")?;
+                w.write_i32(60)
+            });
+            connection.call(slot, &make);
+        }
+        std::mem::forget((connection, slots));
     }
 }
 

@@ -16,7 +16,7 @@ attacks! {
     messages_of_unknown_kinds: "server", BUSY;
     messages_that_are_cut: "server", BUSY;
     greetings_that_are_wrong: "server", BUSY;
-    answers_that_nobody_asked_for: "server", BUSY;
+    answers_that_nobody_asked_for: "server", Bounds { fds: 200, ..BUSY };
     random_messages: "server", BUSY;
     slot_numbers_used_again: "server", BUSY;
     regions_that_are_none: "server", BUSY;

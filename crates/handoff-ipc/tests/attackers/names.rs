@@ -15,12 +15,12 @@ use crate::raw::{
 
 attacks! {
     somebody_elses_endpoint: "bank", BUSY;
-    introductions_over_odd_sockets: "bank", Bounds { threads: 160, fds: 900, ..BUSY };
+    introductions_over_odd_sockets: "bank", Bounds { fds: 400, ..BUSY };
     names_without_end: "bank", Bounds { rss: 64, ..BUSY };
     watches_without_end: "bank", Bounds { rss: 64, threads: 48, ..BUSY };
     ;
-    introductions_that_nobody_takes_up: "bank", Bounds { fds: 1300, rss: 64, ..IDLE };
-    third_parties_that_never_answer: "bank", Bounds { threads: 160, fds: 900, ..IDLE };
+    introductions_that_nobody_takes_up: "bank", Bounds { fds: 800, ..IDLE };
+    third_parties_that_never_answer: "bank", Bounds { threads: 130, maps: 900, fds: 800, ..IDLE };
 }
 
 /// Transactions of the manager.

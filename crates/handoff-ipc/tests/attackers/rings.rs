@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE};
+use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::common::{RECORD, Random, SLEEP_MS};
 use crate::raw::{Connection, Entry, Request, Ring, kind, message, object};
 
@@ -17,8 +17,8 @@ attacks! {
     oneway_calls_without_end: "server", Bounds { rss: 64, ..BUSY };
     ;
     records_whose_descriptors_never_come: "server", IDLE;
-    references_given_back_without_end: "server", Bounds { rss: 64, ..BUSY };
-    calls_of_links_that_end: "server", Bounds { fds: 900, maps: 600, ..BUSY };
+    references_given_back_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
+    calls_of_links_that_end: "server", Bounds { maps: 600, ..SHARE };
 }
 
 fn record(node: u64, value: i32) -> Request {

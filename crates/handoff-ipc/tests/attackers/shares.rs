@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE};
+use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::common::{ECHO, SELF, SLEEP_MS};
 use crate::process;
 use crate::raw::{Connection, Entry, Request, any_file, kind, message, object};
@@ -17,12 +17,12 @@ attacks! {
     objects_without_end: "server", Bounds { rss: 64, ..BUSY };
     a_thousand_objects_in_a_parcel: "server", Bounds { rss: 64, ..BUSY };
     ;
-    descriptors_for_slots_that_are_not_there: "server", Bounds { fds: 600, ..IDLE };
-    descriptors_that_nobody_takes: "server", Bounds { fds: 900, ..IDLE };
+    descriptors_for_slots_that_are_not_there: "server", IDLE;
+    descriptors_that_nobody_takes: "server", SHARE;
     close_that_blocks: "server", IDLE;
     close_that_blocks_at_the_end_of_a_link: "server", IDLE;
     own_end_sent_to_the_victim: "server", IDLE;
-    slots_over_many_links: "server", Bounds { maps: 40_000, fds: 900, rss: 64, ..BUSY };
+    slots_over_many_links: "server", Bounds { maps: 22_000, rss: 64, ..SHARE };
     sessions_whose_end_takes_long: "server", IDLE;
     callers_that_take_all_threads: "server", Bounds { threads: 64, ..IDLE };
     call_backs_that_are_never_answered: "server", Bounds { threads: 64, fds: 200, ..IDLE };

@@ -13,14 +13,13 @@ use crate::raw::{
 };
 
 attacks! {
+    nested_calls_without_end: "server", Bounds { threads: 40, ..IDLE };
     nested_calls_one_after_another: "server", BUSY;
+    words_put_back: "server", Bounds { maps: 240, ..IDLE };
+    callee_that_keeps_its_caller_awake: "server", IDLE;
     callee_that_scribbles_while_it_is_waited_for: "server", BUSY;
     slot_scribbled_over_while_it_is_read: "server", BUSY;
     one_slot_in_two_processes: "server", BUSY;
-    ;
-    nested_calls_without_end: "server", Bounds { threads: 40, ..IDLE };
-    words_put_back: "server", IDLE;
-    callee_that_keeps_its_caller_awake: "server", IDLE;
 }
 
 /// An object that the victim may call: any number will do.
