@@ -9,7 +9,9 @@ pub(crate) struct Case {
     pub(crate) failed: bool,
     /// How many tries failed before the last.
     pub(crate) tries_before: usize,
-    /// Why a try failed, in nextest's words, and what it printed: the last that failed.
+    /// Why a try failed, as its panic says.
+    pub(crate) why: String,
+    /// What it printed.
     pub(crate) output: String,
 }
 
@@ -70,15 +72,21 @@ fn open(cases: &mut Vec<Case>, element: &str, tag: &str) {
         }
         _ => return,
     }
-    let why = attribute(tag, "message").or_else(|| attribute(tag, "type")).unwrap_or_default();
-    case.output = format!("{why}\n");
+    case.why = attribute(tag, "message").or_else(|| attribute(tag, "type")).unwrap_or_default();
+    case.output.clear();
 }
 
-/// What failed tries printed; the text of the elements themselves repeats the end of it.
+/// What a try that failed printed, and its panic: the message of that is longer than the attribute of the name.
 fn take_text(case: &mut Case, element: &str, text: &str) {
-    if ["system-out", "system-err"].contains(&element) && !text.trim().is_empty() {
-        case.output.push_str(text.trim_end());
-        case.output.push('\n');
+    let text = text.trim();
+    match element {
+        _ if text.is_empty() => {}
+        "system-out" | "system-err" => {
+            case.output.push_str(text);
+            case.output.push('\n');
+        }
+        "failure" | "flakyFailure" => case.why = text.to_owned(),
+        _ => {}
     }
 }
 
@@ -103,12 +111,13 @@ mod tests {
         <testcase name="m::good" classname="a::it" time="0.500">
         </testcase>
         <testcase name="m::shaky" classname="a::it" time="1.250">
-            <flakyFailure timestamp="t" time="2.0" message="thread 'm' panicked: 1 &gt; 0" type="test failure">text
+            <flakyFailure timestamp="t" time="2.0" message="thread 'm' panicked: 1 &gt; 0" type="test failure">thread 'm' panicked:
+1 &gt; 0
                 <system-err>at the first try</system-err>
             </flakyFailure>
         </testcase>
         <testcase name="m::bad" classname="a::it" time="3.000">
-            <failure message="panicked > here" type="test failure">text</failure>
+            <failure message="panicked > here" type="test failure"></failure>
             <rerunFailure message="panicked again" type="test failure"/>
             <system-out>running 1 test</system-out>
             <system-err>left: &quot;a &amp;amp; b&quot;</system-err>
@@ -125,8 +134,10 @@ mod tests {
             told,
             [("a::it m::good", false, 0), ("a::it m::shaky", false, 1), ("a::it m::bad", true, 1)]
         );
-        assert_eq!(cases[1].output, "thread 'm' panicked: 1 > 0\nat the first try\n");
-        assert_eq!(cases[2].output, "panicked > here\nrunning 1 test\nleft: \"a &amp; b\"\n");
+        assert_eq!(cases[1].why, "thread 'm' panicked:\n1 > 0");
+        assert_eq!(cases[1].output, "at the first try\n");
+        assert_eq!(cases[2].why, "panicked > here");
+        assert_eq!(cases[2].output, "running 1 test\nleft: \"a &amp; b\"\n");
         assert!((cases[1].seconds - 1.25).abs() < 1e-9);
     }
 

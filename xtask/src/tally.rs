@@ -59,11 +59,11 @@ impl Tally {
     pub(crate) fn take(&mut self, cases: Vec<Case>) {
         for case in cases {
             if case.failed {
-                self.fail(&case.name, &case.output);
+                self.fail(&case.name, &format!("{}{}\n", case.output, case.why));
             } else {
                 self.passed += 1;
                 if case.tries_before > 0 {
-                    let why = case.output.lines().next().unwrap_or_default();
+                    let why = telling(&case.why).into_iter().take(2).collect::<Vec<_>>().join(" ");
                     self.again.insert(case.name.clone(), format!("try {}: {why}", case.tries_before + 1));
                 }
             }
@@ -126,7 +126,7 @@ impl Tally {
             self.again.iter().map(|(name, why)| format!("passed only when tried again: {name}: {why}\n"));
         let share = (LINES / self.failed.len().max(1)).max(LEAST);
         let failed = self.failed.iter().map(|failure| {
-            let lines: Vec<&str> = failure.output.lines().collect();
+            let lines = telling(&failure.output);
             let shown = &lines[lines.len().saturating_sub(share - 1)..];
             let shown: String = shown.iter().map(|line| format!("    {line}\n")).collect();
             format!("failed: {}\n{shown}", failure.name)
@@ -140,6 +140,28 @@ impl Tally {
         tests.sort_by(|a, b| b.1.total_cmp(&a.1));
         tests.iter().take(count).map(|(name, seconds)| format!("{seconds:>8.1} s  {name}\n")).collect()
     }
+}
+
+/// The lines of a test's output that say what happened: no frames of a backtrace, and nothing of the test harness.
+fn telling(output: &str) -> Vec<&str> {
+    let is_frame = |line: &str| {
+        let line = line.trim_start();
+        let number = line.split_once(": ").is_some_and(|(number, _)| number.parse::<u16>().is_ok());
+        number || line.starts_with("at /rustc/") || line.starts_with("at ./")
+    };
+    const HARNESS: [&str; 6] = [
+        "stack backtrace:",
+        "note: Some details",
+        "note: run with",
+        "running 1 test",
+        "failures:",
+        "test result:",
+    ];
+    let is_said = |line: &&str| {
+        let text = line.trim();
+        !text.is_empty() && !is_frame(line) && !HARNESS.iter().any(|known| text.starts_with(known))
+    };
+    output.lines().filter(is_said).collect()
 }
 
 /// How `handoff-testkit` ends the reason of a skip for want of a program.
@@ -244,8 +266,9 @@ mod tests {
         assert_eq!(tally.to_string(), "3 passed, 1 failed, 1 skipped");
     }
 
-    fn case(name: &str, failed: bool, tries_before: usize, output: &str) -> Case {
-        Case { name: name.into(), seconds: 1.0, failed, tries_before, output: output.into() }
+    fn case(name: &str, failed: bool, tries_before: usize, why: &str, output: &str) -> Case {
+        let (why, output) = (why.into(), output.into());
+        Case { name: name.into(), seconds: 1.0, failed, tries_before, why, output }
     }
 
     #[test]
@@ -253,16 +276,21 @@ mod tests {
         let mut tally = Tally::default();
         let long: String = (0..500).map(|line| format!("line {line}\n")).collect();
         tally.take(vec![
-            case("a", true, 1, &long),
-            case("b", false, 1, "a guest got stuck\nmore"),
-            case("c", false, 0, ""),
+            case(
+                "a",
+                true,
+                1,
+                "panicked:\n1 is not 2\nstack backtrace:\n   0: rust_begin\n      at ./x.rs",
+                &long,
+            ),
+            case("b", false, 1, "panicked:\nstuck\nstack backtrace:", ""),
+            case("c", false, 0, "", ""),
         ]);
         assert_eq!(tally.to_string(), "2 passed, 1 failed, 0 skipped");
         let details = tally.details();
-        assert!(
-            details.starts_with("passed only when tried again: b: try 2: a guest got stuck\nfailed: a\n")
-        );
-        assert!(details.ends_with("line 499\n") && details.lines().count() < 90, "{details}");
+        assert!(details.starts_with("passed only when tried again: b: try 2: panicked: stuck\nfailed: a\n"));
+        assert!(details.ends_with("line 499\n    panicked:\n    1 is not 2\n"), "{details}");
+        assert!(details.lines().count() < 90, "{details}");
     }
 
     #[test]

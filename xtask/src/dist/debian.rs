@@ -5,6 +5,7 @@
 //! architecture. `apt-get` gets them, and the C cross compiler, with lists and caches of its own.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,25 +30,31 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
-    /// Gets and unpacks the packages below `tools`, unless that was done before.
+    /// Gets and unpacks the packages below `tools`, unless that was done before. They are unpacked beside and
+    /// renamed when they are whole; who comes meanwhile waits.
     pub(crate) fn unpacked(tools: &Path) -> Result<Self> {
         let folder = tools.join("debian-arm64");
-        let done = folder.join("complete");
-        if !done.is_file() {
-            if folder.exists() {
-                std::fs::remove_dir_all(&folder)?; // From a time that was interrupted.
-            }
-            for archive in download(&folder)? {
-                run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&folder))?;
+        let _lock = lock(tools)?;
+        if !folder.join("complete").is_file() {
+            remove_left_overs(tools);
+            let new = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(tools)?;
+            for archive in download(new.path())? {
+                run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(new.path()))?;
                 std::fs::remove_file(archive)?;
             }
-            std::fs::write(&done, "")?;
+            std::fs::write(new.path().join("complete"), "")?;
+            if folder.exists() {
+                // A folder into which something still writes can be renamed, but not removed.
+                std::fs::rename(&folder, tools.join(format!("{UNFINISHED}{}", std::process::id())))?;
+            }
+            std::fs::rename(new.keep(), &folder)?;
         }
         Ok(Self { folder })
     }
 
     /// The kit with the sources of its standard library, where cargo's `-Zbuild-std` looks for them.
     pub(crate) fn with_sources(self) -> Result<Self> {
+        let _lock = lock(self.folder.parent().unwrap_or(&self.folder))?;
         if !self.folder.join("usr/lib/rustlib/src/rust/library/Cargo.lock").is_file() {
             let archives = archives(&self.folder);
             run(apt_get(&self.folder).args(["download", SOURCES]).current_dir(&archives))?;
@@ -85,6 +92,26 @@ impl Kit {
     }
 }
 
+/// How the name begins of a folder that is being filled.
+const UNFINISHED: &str = ".debian-arm64-";
+
+/// Held for as long as the returned file is open.
+fn lock(tools: &Path) -> Result<File> {
+    std::fs::create_dir_all(tools).with_context(|| format!("cannot make {}", tools.display()))?;
+    let lock = File::create(tools.join("debian-arm64.lock"))?;
+    lock.lock()?;
+    Ok(lock)
+}
+
+/// Removes what runs that were killed have left, as far as that can be done.
+fn remove_left_overs(tools: &Path) {
+    for entry in std::fs::read_dir(tools).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            drop(std::fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
 /// Downloads the packages, and whatever they need that is not installed here.
 fn download(folder: &Path) -> Result<Vec<PathBuf>> {
     ensure!(find("dpkg-deb").is_some(), "dpkg-deb is not here to unpack packages with");
@@ -117,6 +144,7 @@ fn apt_get(folder: &Path) -> Command {
         "APT::Architectures::=arm64".into(),
         "APT::Sandbox::User=".into(),
         "Debug::NoLocking=1".into(),
+        "Acquire::Retries=5".into(),
     ] {
         command.arg("-o").arg(option);
     }
@@ -131,4 +159,30 @@ fn packages(archives: &Path) -> Result<Vec<PathBuf>> {
         .map(|file| file.path())
         .filter(|file| file.extension().is_some_and(|extension| extension == "deb"))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_nothing_else() {
+        let tools = tempfile::tempdir().expect("a folder");
+        for name in [".debian-arm64-x/apt", "debian-arm64/usr", "other"] {
+            std::fs::create_dir_all(tools.path().join(name)).expect("made");
+        }
+        remove_left_overs(tools.path());
+        let left = |name: &str| tools.path().join(name).exists();
+        assert_eq!([left(".debian-arm64-x"), left("debian-arm64/usr"), left("other")], [false, true, true]);
+    }
+
+    #[test]
+    fn the_second_waits_for_the_lock() {
+        let tools = tempfile::tempdir().expect("a folder");
+        let held = lock(tools.path()).expect("locked");
+        let second = File::open(tools.path().join("debian-arm64.lock")).expect("there");
+        assert!(second.try_lock().is_err());
+        drop(held);
+        assert!(second.try_lock().is_ok());
+    }
 }

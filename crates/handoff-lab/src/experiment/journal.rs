@@ -40,6 +40,9 @@ pub enum JournalError {
     /// A setting.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// The journal of groups and processes.
+    #[error(transparent)]
+    Placement(#[from] handoff_placement::Error),
     /// Some settings could not be put back; the journal is kept.
     #[error("not put back: {}; `handoff lab restore` tries again", failures.join("; "))]
     Left {
@@ -131,6 +134,11 @@ impl Journal {
         Ok(journal)
     }
 
+    /// The folder that it is in.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn path(&self) -> PathBuf {
         self.folder.path().join(&self.name)
     }
@@ -213,6 +221,9 @@ pub struct Restored {
     pub written: Vec<Undo>,
     /// Control groups that were removed.
     pub groups: Vec<PathBuf>,
+    /// Processes that `handoff pin` had placed, or a run had in its group.
+    #[serde(default)]
+    pub processes: usize,
     /// Journals of processes that still run, which were left alone.
     pub running: usize,
     /// Journals of an earlier boot, which needed nothing.
@@ -230,7 +241,9 @@ const LONGEST: u64 = 16 << 20;
 /// kept, and the rest is put back.
 pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
     let cannot = |source| JournalError::Folder { path: folder.to_owned(), source };
-    let mut restored = Restored { groups: remove_groups(), ..Restored::default() };
+    let placed = handoff_placement::Journal::recover_left(folder)?;
+    let processes = placed.restored + placed.partly;
+    let mut restored = Restored { groups: remove_groups(), processes, ..Restored::default() };
     let mut failures = Vec::new();
     let folder = match PrivateFolder::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(restored),

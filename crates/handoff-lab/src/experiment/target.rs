@@ -125,6 +125,8 @@ pub struct Here<'a> {
     journal: Journal,
     // After the journal: nothing of a run is left in it when it is dropped.
     group: Option<ControlGroup>,
+    // After the group, which it tells of.
+    groups: Option<handoff_placement::Journal>,
     root: Root,
     stop: Option<&'a AtomicBool>,
 }
@@ -142,7 +144,7 @@ impl<'a> Here<'a> {
         stop: Option<&'a AtomicBool>,
     ) -> Result<Self, JournalError> {
         let journal = Journal::start(state)?;
-        Ok(Self { program: program.into(), journal, group: None, root: Root::new("/"), stop })
+        Ok(Self { program: program.into(), journal, group: None, groups: None, root: Root::new("/"), stop })
     }
 
     /// The folders of the control group, which is made when it is asked for first.
@@ -150,7 +152,13 @@ impl<'a> Here<'a> {
         if self.group.is_none() {
             let name = format!("{GROUP}{}", std::process::id());
             let limits = Limits { weight: Some(WEIGHT), ..Limits::default() };
-            self.group = Some(ControlGroup::create(&name, &limits).map_err(TargetError::Group)?);
+            let groups = match &mut self.groups {
+                Some(groups) => groups,
+                none => none.insert(
+                    handoff_placement::Journal::start(self.journal.folder()).map_err(TargetError::Group)?,
+                ),
+            };
+            self.group = Some(groups.make_group(&name, &limits).map_err(TargetError::Group)?);
         }
         Ok(self.group.iter().flat_map(ControlGroup::folders).map(ToOwned::to_owned).collect())
     }

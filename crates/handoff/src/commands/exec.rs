@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::placing::{Grouping, Placing, warn_of_shortfall};
+use super::placing::{Grouping, Placing, journal, warn_of_shortfall};
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -40,7 +40,9 @@ impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let machine = Topology::read()?;
         let placement = self.placing.placement()?;
-        let group = self.grouping.group(&machine)?;
+        // Without a group of its own, all that is changed is the command's and ends with it.
+        let mut journal = if self.grouping.makes_group() { journal(output) } else { None };
+        let group = self.grouping.group(&machine, journal.as_mut())?;
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]);
         let failed = || format!("cannot run `{}`", self.command[0].to_string_lossy());
@@ -61,6 +63,9 @@ impl Options {
                 applied.restore();
                 let status = wait(child.with_context(failed)?)?;
                 drop(group);
+                if let Some(journal) = journal {
+                    journal.close()?;
+                }
                 std::process::exit(status);
             }
         }

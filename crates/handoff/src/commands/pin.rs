@@ -9,7 +9,7 @@ use handoff_placement::{
 };
 use serde::Serialize;
 
-use super::placing::{Grouping, Placing, warn_of_shortfall};
+use super::placing::{Grouping, Placing, journal, warn_of_shortfall};
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 
@@ -56,15 +56,12 @@ impl Options {
         let ids: Vec<Tid> = self.ids.iter().filter_map(|&id| Tid::new(id)).collect();
         let machine = Topology::read()?;
         let placement = self.placing.placement()?;
-        let asks_for_group = self.grouping.cgroup_cpus.is_some()
-            || self.grouping.quota.is_some()
-            || self.grouping.weight.is_some();
         anyhow::ensure!(
-            !asks_for_group || self.watch,
+            !self.grouping.makes_group() || self.watch,
             "a control group that is made here ends with this command: add --watch, or name one with --cgroup"
         );
-        let group = self.grouping.group(&machine)?;
-        if placement == handoff_placement::Placement::default() && group.is_none() {
+        let asks_for_group = self.grouping.makes_group() || self.grouping.cgroup.is_some();
+        if placement == handoff_placement::Placement::default() && !asks_for_group {
             anyhow::ensure!(!self.watch, "--watch needs something to watch for, such as --cpus");
             output.result(&Table { threads: show(scope, &ids)? })?;
             return Ok(Verdict::Pass);
@@ -75,6 +72,16 @@ impl Options {
         if self.watch {
             interrupt::flag(); // Before anything is changed, so that Ctrl-C gives it back.
         }
+        let mut journal = journal(output);
+        if let Some(journal) = &mut journal {
+            for &id in &ids {
+                journal.before_scope(scope, id)?;
+                if placement.autogroup.is_some() {
+                    journal.before_autogroup(id)?;
+                }
+            }
+        }
+        let group = self.grouping.group(&machine, journal.as_mut())?;
         self.enter(group.as_ref(), &ids)?;
         let mut done: Vec<Applied> = Vec::new();
         for &id in &ids {
@@ -95,6 +102,10 @@ impl Options {
             output.result(&Table { threads: show(scope, &ids)? })?;
         }
         drop(group);
+        // What was not watched is meant to stay.
+        if let Some(journal) = journal {
+            journal.close()?;
+        }
         Ok(Verdict::Pass)
     }
 

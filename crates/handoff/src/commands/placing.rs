@@ -2,11 +2,12 @@
 
 use anyhow::Context as _;
 use handoff_placement::{
-    Allowed, ControlGroup, CpuSet, Deadline, IoPriority, Limits, Placement, Policy, Priority, Scheduling,
-    Selector, Tid, Topology,
+    Allowed, ControlGroup, CpuSet, Deadline, IoPriority, Journal, Limits, Placement, Policy, Priority,
+    Scheduling, Selector, Tid, Topology,
 };
 
 use crate::output::{Advice as _, Output};
+use crate::state;
 
 /// CPUs, policy, nice, deadline, util clamp, I/O priority, control group.
 #[derive(Debug, clap::Args)]
@@ -114,8 +115,17 @@ pub(crate) struct Grouping {
 }
 
 impl Grouping {
-    /// The group that was asked for; made here unless it was named.
-    pub(crate) fn group(&self, machine: &Topology) -> anyhow::Result<Option<ControlGroup>> {
+    /// Does it ask for a group that is made here?
+    pub(crate) fn makes_group(&self) -> bool {
+        self.cgroup_cpus.is_some() || self.quota.is_some() || self.weight.is_some()
+    }
+
+    /// The group that was asked for; made here unless it was named, and noted in the journal before that.
+    pub(crate) fn group(
+        &self,
+        machine: &Topology,
+        journal: Option<&mut Journal>,
+    ) -> anyhow::Result<Option<ControlGroup>> {
         if let Some(folder) = &self.cgroup {
             return Ok(Some(ControlGroup::open(folder)?));
         }
@@ -131,10 +141,34 @@ impl Grouping {
             return Ok(None);
         }
         let name = format!("handoff-{}", std::process::id());
-        let group = ControlGroup::create(&name, &limits)
+        let made = match journal {
+            Some(journal) => journal.make_group(&name, &limits),
+            None => ControlGroup::create(&name, &limits),
+        };
+        let group = made
             .context("the control group cannot be made")
             .advise("run as root, or name a group that was delegated to you with --cgroup")?;
         Ok(Some(group))
+    }
+}
+
+/// The journal of this command, after what others left that were killed was put back. Whoever has no folder for it
+/// is warned: nothing would be put back after a SIGKILL.
+pub(crate) fn journal(output: &Output) -> Option<Journal> {
+    let folder = state::folder();
+    let started = Journal::recover_left(&folder).and_then(|recovered| {
+        if recovered.restored + recovered.partly + recovered.groups > 0 {
+            output.note(format_args!("a command that was killed had left this: {recovered}"));
+        }
+        Journal::start(&folder)
+    });
+    match started {
+        Ok(journal) => Some(journal),
+        Err(error) => {
+            let why = std::error::Error::source(&error).map(|why| format!(": {why}")).unwrap_or_default();
+            output.warn(format_args!("{error}{why}; nothing is put back should this command be killed"));
+            None
+        }
     }
 }
 

@@ -190,6 +190,66 @@ fn throttling_that_is_off_refuses_real_time() {
     assert!(said.contains("throttling is off") && said.contains("--allow-rt-lockup"), "{said}");
 }
 
+#[test]
+fn what_a_pin_that_is_killed_had_placed_gets_back_what_it_had() {
+    require!(require_root());
+    require!(require_cpus(2));
+    let sleeper = Sleeper::new();
+    let tid = sleeper.tid();
+    let (before, nice) = (affinity(tid).unwrap(), Priority::of(tid).unwrap());
+    let one = CpuSet::of(before.first().unwrap());
+    let pin = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["pin", &tid.to_string(), "--cpus", &one.to_string(), "--nice", "7", "--watch"])
+        .stderr(Stdio::null())
+        .spawn();
+    let mut pin = Sleeper(pin.unwrap());
+    let is_placed = || affinity(tid).unwrap() == one && Priority::of(tid).unwrap().nice == 7;
+    wait_for("the placement", is_placed);
+    assert!(handoff(&["lab", "restore"]).status.success());
+    assert!(is_placed(), "one that runs is left alone");
+    pin.0.kill().unwrap();
+    pin.0.wait().unwrap();
+    let restored = handoff(&["lab", "restore"]);
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    // Another test may have been the first to put it back.
+    wait_for("what it had", || affinity(tid).unwrap() == before && Priority::of(tid).unwrap() == nice);
+}
+
+#[test]
+fn the_group_of_an_exec_that_is_killed_is_removed_and_its_command_goes_on() {
+    require!(require_root());
+    let exec = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["exec", "--weight", "50", "--", "sleep", "120"])
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut exec = Sleeper(exec.unwrap());
+    let root = handoff_placement::Root::host();
+    let group = |tid: Tid| handoff_placement::cgroup::group_of(&root, tid, "cpu").map(|(_, folder)| folder);
+    let parent = exec.tid();
+    let child = || handoff_placement::process::tree_of(parent).ok().and_then(|tree| tree.get(1).copied());
+    let mut waited = 0;
+    while child().is_none() && exec.0.try_wait().unwrap().is_none() && waited < 6000 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        waited += 1;
+    }
+    let Some(child) = child() else {
+        let mut said = String::new();
+        let _ = exec.0.stderr.take().unwrap().read_to_string(&mut said);
+        assert!(said.contains("the control group cannot be made"), "{said}");
+        handoff_testkit::skip(handoff_testkit::test_name!(), &format!("needs the cpu control group: {said}"));
+        return;
+    };
+    let ours = group(child).unwrap();
+    assert!(ours.ends_with(format!("handoff-{}", exec.tid())), "{}", ours.display());
+    exec.0.kill().unwrap();
+    exec.0.wait().unwrap();
+    assert!(handoff(&["lab", "restore"]).status.success());
+    wait_for("the group's end", || !ours.exists());
+    assert_ne!(group(child), Some(ours), "the command goes on elsewhere");
+    let pid = rustix::process::Pid::from_raw(child.as_raw()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
 /// A program of our own name, so that a policy matches nothing else on the machine.
 fn named_sleeper(folder: &std::path::Path, name: &str) -> Sleeper {
     let program = folder.join(name);

@@ -140,9 +140,12 @@ impl Restore {
         for group in &restored.groups {
             output.line(format_args!("removed the control group {}", group.display()))?;
         }
+        if restored.processes > 0 {
+            output.line(format_args!("{} process(es) have back what they had", restored.processes))?;
+        }
         if restored.running > 0 {
             output.line(format_args!("{} run(s) go on and were left alone", restored.running))?;
-        } else if restored.written.is_empty() && restored.groups.is_empty() {
+        } else if restored.written.is_empty() && restored.groups.is_empty() && restored.processes == 0 {
             output.line(format_args!("nothing was left changed"))?;
         }
         Ok(Verdict::Pass)
