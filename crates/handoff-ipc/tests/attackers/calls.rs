@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::case::{BUSY, Bounds, IDLE};
 use crate::common::{DEADLINE, ECHO, KEEP, Random, SLEEP_MS};
-use crate::raw::{Connection, Entry, Request, endpoint, kind, message, meta, object};
+use crate::raw::{Connection, endpoint, kind, message, meta, object};
+use crate::regions::{Entry, Request};
 use crate::words::echo;
 
 attacks! {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::common::MAKE_FD;
 use crate::process;
-use crate::raw::{Connection, Message, Request, VERSION, dial, endpoint, kind, message, meta, send_bytes};
+use crate::raw::{Connection, Message, VERSION, dial, endpoint, kind, message, meta, send_bytes};
+use crate::regions::Request;
 use crate::words::{call_me_back, echo};
 
 attacks! {
@@ -176,7 +177,8 @@ fn descriptors_on_their_way_without_end(at: &Path) {
                 w.write_string16("x")?;
                 w.write_i32(60)
             });
-            connection.call(slot, &make);
+            connection.request(slot, &make);
+            slot.is_free_within(Duration::from_millis(100));
         }
         std::mem::forget((connection, slots));
     }

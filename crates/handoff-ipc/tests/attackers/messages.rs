@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::case::{BUSY, Bounds};
 use crate::common::Random;
 use crate::raw::{
-    Connection, MESSAGE, Message, RING, SLOT, VERSION, any_file, dial, endpoint, kind, memfd, message,
-    receive, send_bytes,
+    Connection, MESSAGE, Message, VERSION, any_file, dial, endpoint, kind, message, receive, send_bytes,
 };
+use crate::regions::{RING, SLOT, memfd};
 use crate::words::echo;
 
 attacks! {
@@ -136,7 +136,7 @@ fn slot_numbers_used_again(at: &Path) {
 /// Memory that is not what a slot or a ring is made of.
 fn regions_that_are_none(at: &Path) {
     let open = |path: &str| -> OwnedFd { std::fs::File::open(path).unwrap().into() };
-    let size = crate::raw::SEALS;
+    let size = crate::regions::SEALS;
     let regions = vec![
         memfd(SLOT, 0, 0),
         memfd(SLOT, 0, libc::F_SEAL_SHRINK),

@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::bank::PAY;
 use crate::case::{BUSY, Bounds, IDLE};
 use crate::raw::{
-    Connection, DONE, Entry, Request, Slot, WAIT, any_file, dial, endpoint, introduced, kind, message,
-    object, pair, word,
+    Connection, DONE, WAIT, any_file, dial, endpoint, introduced, kind, message, object, pair, word,
 };
+use crate::regions::{Entry, Request, Slot};
 
 attacks! {
     somebody_elses_endpoint: "bank", BUSY;
@@ -87,7 +87,7 @@ fn pretend(link: &Connection) {
             }
             kind::SLOT => {
                 let Some(file) = fds.pop() else { continue };
-                let slot = crate::raw::slot_of_victim(asked.a, file);
+                let slot = crate::regions::slot_of_victim(asked.a, file);
                 std::thread::sleep(Duration::from_millis(20));
                 if slot.word().load(Ordering::Acquire) & 0xf == word::REQUEST {
                     DONE.leaked();

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::common::{RECORD, Random, SLEEP_MS};
-use crate::raw::{Connection, Entry, Request, Ring, kind, message, object};
+use crate::raw::{Connection, kind, message, object};
+use crate::regions::{Entry, Request, Ring};
 
 attacks! {
     ring_written_behind: "server", IDLE;
@@ -178,9 +179,9 @@ fn references_given_back_without_end(at: &Path) {
     std::thread::spawn(move || {
         let (mut connection, mut ring) = (connection, ring);
         loop {
-            let slow = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(50));
+            let slow = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(2));
             let mut end = 0;
-            while end < 32 << 10 {
+            while end < 4 << 10 {
                 end += ring.record(end, &slow, None);
             }
             ring.set_written(end);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::common::{ECHO, SELF, SLEEP_MS};
 use crate::process;
-use crate::raw::{Connection, Entry, Request, any_file, kind, message, object};
+use crate::raw::{Connection, any_file, kind, message, object};
+use crate::regions::{Entry, Request};
 use crate::victim::SESSION;
 use crate::words::{call_me_back, echo};
 
@@ -114,7 +115,7 @@ fn own_end_sent_to_the_victim(at: &Path) {
 
 /// Links are free, and each may have many slots.
 fn slots_over_many_links(at: &Path) {
-    let memory = crate::raw::Memory::new(crate::raw::SLOT, 0);
+    let memory = crate::regions::Memory::new(crate::regions::SLOT, 0);
     let mut slots = 0;
     for _ in 0..83 {
         let Some(connection) = Connection::to(at) else { break };

@@ -8,9 +8,8 @@ use std::time::Duration;
 use crate::case::{BUSY, Bounds, IDLE};
 use crate::common::{CALL_BACK, ECHO, Random};
 use crate::process;
-use crate::raw::{
-    Connection, Entry, Memory, Request, SLOT, Slot, WAIT, kind, meta, object, slot_of_victim, word,
-};
+use crate::raw::{Connection, WAIT, kind, meta, object, word};
+use crate::regions::{Entry, Memory, Request, SLOT, Slot, slot_of_victim};
 
 attacks! {
     nested_calls_without_end: "server", Bounds { threads: 40, ..IDLE };
