@@ -1,7 +1,7 @@
 //! The asynchronous side of calls: futures in place of threads that wait.
 //!
 //! On the `shm` engine a call that waits costs a slot and a waker, a handler that waits costs a task:
-//! see `shm/outstanding.rs` and `shm/tasks.rs`. The kernel's driver ties a transaction to the thread that
+//! see `shm/call/outstanding.rs` and `shm/call/tasks.rs`. The kernel's driver ties a transaction to the thread that
 //! makes it and to the thread that serves it, so there each takes a thread of the runtime's blocking pool.
 
 use std::fmt;

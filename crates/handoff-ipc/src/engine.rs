@@ -161,7 +161,8 @@ pub trait Engine: Send + Sync {
     /// Makes `manager` the object that everybody knows.
     fn become_context_manager(&self, manager: Binder) -> Result<()>;
 
-    /// Limits the threads that serve calls at one time.
+    /// Limits the threads that serve one user's calls at one time. All users together have twice as many, unless it
+    /// is 1.
     fn set_max_threads(&self, threads: usize);
 
     /// What happened so far.
@@ -197,4 +198,6 @@ pub struct EngineStats {
     pub oneway_spam: u64,
     /// Returns of the kernel's driver that this version does not know, and passed over.
     pub unknown_returns: u64,
+    /// What peers asked this process to hold for them beyond their share, and were refused.
+    pub refused: u64,
 }

@@ -2,7 +2,7 @@
 
 use crate::dispatch;
 use crate::parcel::{Reader, SharedBytes};
-use crate::shm::ring::Ring;
+use crate::shm::oneway::ring::Ring;
 use crate::shm::wire::Message;
 use crate::{Error, Result};
 

@@ -20,6 +20,8 @@ mod claim;
 #[cfg(not(loom))]
 mod dispatch;
 #[cfg(not(loom))]
+mod disposal;
+#[cfg(not(loom))]
 mod domain;
 #[cfg(not(loom))]
 pub mod engine;
@@ -32,6 +34,8 @@ pub mod frames;
 #[cfg(all(any(test, feature = "fuzzing"), not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(not(loom))]
+mod ledger;
 #[cfg(not(loom))]
 mod lending;
 #[cfg(not(loom))]

@@ -3,16 +3,22 @@
 //! A thread that waits at one caller's slot stays there as long as the pool has others to give; it
 //! is recalled when it is the last that could take up other work.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+mod shares;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use handoff_placement::{CpuSet, Priority, Tid, affinity, set_affinity};
 
+use self::shares::Shares;
+use crate::ledger::MOST_AWAY;
 use crate::locked::lock;
+use crate::object::CallingIdentity;
 use crate::stats;
 
-/// Threads that serve at one time, unless the application says otherwise.
+/// Threads that serve one user at one time, unless the application says otherwise.
 const DEFAULT_MAX: usize = 16;
 /// How long a thread without work stays.
 const LINGER: Duration = Duration::from_secs(10);
@@ -41,7 +47,9 @@ pub(crate) struct Worker {
     priority: Mutex<Priority>,
     // The same, packed, for whoever only wants to compare.
     packed: AtomicU32,
-    task: Mutex<Option<Task>>,
+    // For whom it works: set before its task is handed over.
+    user: AtomicU32,
+    task: Mutex<Option<Work>>,
     bell: Condvar,
 }
 
@@ -52,6 +60,7 @@ impl Worker {
             tid: Tid::current(),
             priority: Mutex::new(priority),
             packed: AtomicU32::new(priority.pack()),
+            user: AtomicU32::new(0),
             task: Mutex::default(),
             bell: Condvar::new(),
         }
@@ -118,8 +127,12 @@ impl Worker {
     }
 }
 
-/// Threads beyond the limit for those that wait for somebody outside.
-const MOST_AWAY: usize = 256;
+/// A task, and on behalf of which user.
+struct Work {
+    user: u32,
+    priority: Option<Priority>,
+    task: Task,
+}
 
 #[derive(Default)]
 struct State {
@@ -130,18 +143,47 @@ struct State {
     idle: Vec<Arc<Worker>>,
     busy: Vec<Arc<Worker>>,
     attached: Vec<(Arc<Worker>, Arc<dyn Recall>)>,
-    pending: Vec<(Option<Priority>, Task)>,
+    pending: Vec<Work>,
+    shares: Shares,
 }
 
 impl State {
+    /// Threads for all users together. One alone may have `max`.
+    fn all(&self) -> usize {
+        // Who asks for one thread wants no two at a time, whoever calls.
+        if self.max == 1 { 1 } else { 2 * self.max }
+    }
+
     fn limit(&self) -> usize {
-        self.max + self.away.min(MOST_AWAY)
+        self.all() + self.away.min(MOST_AWAY)
+    }
+
+    /// The most urgent task that waits, of those whose user may have a thread. Its thread is counted.
+    fn take_pending(&mut self) -> Option<Work> {
+        let (shares, all) = (&self.shares, self.all());
+        let work = take_most_urgent(&mut self.pending, |user| shares.may_begin(user, all))?;
+        self.shares.wait_no_more(work.user);
+        self.shares.begin(work.user);
+        self.tell_pending();
+        Some(work)
+    }
+
+    fn keep_pending(&mut self, work: Work) {
+        self.shares.wait(work.user);
+        self.pending.push(work);
+        self.tell_pending();
+    }
+
+    /// For [`has_pending`]: after each change of what waits, or of who may have a thread.
+    fn tell_pending(&self) {
+        POOL.pending.store(self.shares.mask(self.all()), Ordering::SeqCst);
     }
 }
 
 struct Pool {
     state: Mutex<State>,
-    pending: AtomicUsize,
+    // Which threads could take up what waits: see `Shares::mask`.
+    pending: AtomicU64,
     base: Priority,
     cpus: Option<CpuSet>,
 }
@@ -152,7 +194,7 @@ static POOL: LazyLock<Pool> = LazyLock::new(|| {
     let leader = Tid::new(std::process::id().cast_signed());
     Pool {
         state: Mutex::new(State { max: DEFAULT_MAX, ..State::default() }),
-        pending: AtomicUsize::new(0),
+        pending: AtomicU64::new(0),
         base: leader.and_then(|tid| Priority::of(tid).ok()).unwrap_or(Priority::other(0)),
         cpus: leader.and_then(|tid| affinity(tid).ok()),
     }
@@ -163,9 +205,12 @@ pub(crate) fn base() -> Priority {
     POOL.base
 }
 
-/// Limits the threads. Those that are too many end after their work.
+/// Limits the threads that serve one user; all users together have twice as many. Those that are too many
+/// end after their work.
 pub(crate) fn set_max(threads: usize) {
-    lock(&POOL.state).max = threads.max(1);
+    let mut state = lock(&POOL.state);
+    state.max = threads.max(1);
+    state.tell_pending();
 }
 
 /// Threads of the pool, now.
@@ -173,46 +218,69 @@ pub(crate) fn threads() -> usize {
     lock(&POOL.state).threads
 }
 
-/// True if work waits for a thread: whoever could come back should.
+/// True if work waits that the calling thread could take up: it should come back.
+///
+/// In one order with what the thread said before, that it waits: see [`Recall`].
 #[inline]
 pub(crate) fn has_pending() -> bool {
-    POOL.pending.load(Ordering::Relaxed) != 0
+    shares::concerns_this_thread(POOL.pending.load(Ordering::SeqCst))
 }
 
-/// Runs `job` on a thread of the pool.
+/// Runs `job` on a thread of the pool, on behalf of the user that the calling thread works for: of this
+/// process's own if it is none of the pool's.
 pub(crate) fn run(job: Box<dyn FnOnce() + Send>) {
-    submit(None, Box::new(move |_| job()));
+    run_for(shares::user().unwrap_or_else(|| CallingIdentity::own().uid), job);
+}
+
+/// Runs `job` on a thread of the pool, on behalf of a user.
+pub(crate) fn run_for(user: u32, job: Box<dyn FnOnce() + Send>) {
+    submit(user, None, Box::new(move |_| job()));
 }
 
 /// Runs a task on a thread of the pool, at `priority` from the start where one is given.
 ///
-/// If all are at work, the task waits, and each of them is raised to its priority: whichever is
-/// ready first will take it up.
-pub(crate) fn submit(priority: Option<Priority>, task: Task) {
+/// If all are at work, or as many as the user may have, the task waits, and each of those that could take
+/// it up is raised to its priority: whichever is ready first will do so.
+pub(crate) fn submit(user: u32, priority: Option<Priority>, task: Task) {
     let mut state = lock(&POOL.state);
-    if let Some(worker) = state.idle.pop() {
-        state.busy.push(Arc::clone(&worker));
-        drop(state);
-        if let Some(priority) = priority {
-            // It is idle, so at the least urgent; and it may still be on its way to sleep.
-            worker.raise(priority);
+    let work = Work { user, priority, task };
+    let may_begin = state.shares.may_begin(user, state.all());
+    if may_begin {
+        if let Some(worker) = state.idle.pop() {
+            state.shares.begin(user);
+            state.tell_pending();
+            worker.user.store(user, Ordering::Relaxed);
+            state.busy.push(Arc::clone(&worker));
+            drop(state);
+            if let Some(priority) = priority {
+                // It is idle, so at the least urgent; and it may still be on its way to sleep.
+                worker.raise(priority);
+            }
+            *lock(&worker.task) = Some(work);
+            worker.bell.notify_one();
+            return;
         }
-        *lock(&worker.task) = Some(task);
-        worker.bell.notify_one();
-        return;
+        if state.threads < state.limit() {
+            state.threads += 1;
+            state.shares.begin(user);
+            state.tell_pending();
+            drop(state);
+            spawn(work);
+            return;
+        }
     }
-    if state.threads < state.limit() {
-        state.threads += 1;
-        drop(state);
-        spawn(priority, task);
-        return;
-    }
-    state.pending.push((priority, task));
     // Before any place is asked whether its thread may come: see `Recall`.
-    POOL.pending.fetch_add(1, Ordering::SeqCst);
+    state.keep_pending(work);
+    call_back(&state, user, priority, may_begin);
+}
+
+/// Asks a thread that waits at some place to come back for a task; without one, raises those at work.
+/// `any`: whether it has to be one of that user's.
+fn call_back(state: &State, user: u32, priority: Option<Priority>, any: bool) {
+    let helps = |worker: &Arc<Worker>| any || worker.user.load(Ordering::Relaxed) == user;
     // Raised first: it may have to get the CPU from something else to come back at all.
     let recall = |(worker, place): &(Arc<Worker>, Arc<dyn Recall>)| {
-        place.may_recall() && {
+        helps(worker) && place.may_recall() && {
             if priority.is_some_and(|priority| worker.raise(priority)) {
                 stats::RAISED.add();
             }
@@ -223,7 +291,7 @@ pub(crate) fn submit(priority: Option<Priority>, task: Task) {
         return;
     }
     if let Some(priority) = priority {
-        for worker in &state.busy {
+        for worker in state.busy.iter().filter(|worker| helps(worker)) {
             if worker.raise(priority) {
                 stats::RAISED.add();
             }
@@ -236,27 +304,44 @@ pub(crate) fn submit(priority: Option<Priority>, task: Task) {
 pub(crate) fn stand_in() -> StandIn {
     let mut state = lock(&POOL.state);
     state.away += 1;
+    // While it waits it is not one of those that its user has at work.
+    let user = shares::user();
+    if let Some(user) = user {
+        state.shares.end(user);
+        state.tell_pending();
+    }
     if state.threads < state.limit()
-        && let Some((priority, task)) = take_most_urgent(&mut state.pending)
+        && let Some(work) = state.take_pending()
     {
-        POOL.pending.fetch_sub(1, Ordering::Relaxed);
         state.threads += 1;
         drop(state);
-        spawn(priority, task);
+        spawn(work);
     }
-    StandIn(())
+    StandIn { user }
 }
 
 /// See [`stand_in`].
-pub(crate) struct StandIn(());
+pub(crate) struct StandIn {
+    user: Option<u32>,
+}
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        lock(&POOL.state).away -= 1;
+        let mut state = lock(&POOL.state);
+        state.away -= 1;
+        if let Some(user) = self.user {
+            state.shares.begin(user);
+            state.tell_pending();
+        }
     }
 }
 
-fn spawn(priority: Option<Priority>, task: Task) {
+/// Starts a thread, which is counted already, with its first task.
+fn spawn(work: Work) {
+    let user = work.user;
+    // Both have it: without a thread it is kept.
+    let work = Arc::new(Mutex::new(Some(work)));
+    let first = Arc::clone(&work);
     let body = move || {
         let worker = Arc::new(Worker::new());
         if let Some(cpus) = &POOL.cpus {
@@ -264,35 +349,57 @@ fn spawn(priority: Option<Priority>, task: Task) {
             // A refusal leaves it where its parent was: slower, not wrong.
             let _ = set_affinity(worker.tid, cpus);
         }
+        worker.user.store(user, Ordering::Relaxed);
         lock(&POOL.state).busy.push(Arc::clone(&worker));
-        worker.become_priority(priority.unwrap_or(POOL.base));
-        task(&worker);
-        work(&worker);
+        let mut next_work = lock(&first).take();
+        if let Some(work) = &next_work {
+            worker.become_priority(work.priority.unwrap_or(POOL.base));
+        }
+        while let Some(work) = next_work {
+            shares::work_for(Some(work.user));
+            // A thread that is lost would be missed by all users.
+            let _ = catch_unwind(AssertUnwindSafe(|| (work.task)(&worker)));
+            shares::work_for(None);
+            next_work = next(&worker, work.user);
+        }
     };
-    if let Err(error) = std::thread::Builder::new().name("handoff".into()).spawn(body) {
-        lock(&POOL.state).threads -= 1;
+    if let Err(error) = start_thread(body) {
+        let mut state = lock(&POOL.state);
+        state.threads -= 1;
+        state.shares.end(user);
+        if let Some(work) = lock(&work).take() {
+            let priority = work.priority;
+            state.keep_pending(work);
+            call_back(&state, user, priority, true);
+        }
+        drop(state);
         stats::say_once(&stats::NO_THREAD, || {
-            format!("cannot start a thread to serve a call, which is lost: {error}")
+            format!("cannot start a thread to serve a call, which waits for another one: {error}")
         });
     }
 }
 
-fn work(worker: &Arc<Worker>) {
-    while let Some(task) = next(worker) {
-        task(worker);
+fn start_thread(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    #[cfg(test)]
+    if tests::NO_THREADS.get() {
+        return Err(std::io::ErrorKind::OutOfMemory.into());
     }
+    std::thread::Builder::new().name("handoff".into()).spawn(body).map(drop)
 }
 
-/// The most urgent task that waits; after a while without any, `None`.
-fn next(worker: &Arc<Worker>) -> Option<Task> {
+/// What to do next, after a task of `user`'s: the most urgent task that waits; after a while without
+/// any, `None`.
+fn next(worker: &Arc<Worker>, user: u32) -> Option<Work> {
     let mut state = lock(&POOL.state);
     let is_this = |other: &Arc<Worker>| Arc::ptr_eq(other, worker);
-    if let Some((priority, task)) = take_most_urgent(&mut state.pending) {
-        POOL.pending.fetch_sub(1, Ordering::Relaxed);
+    state.shares.end(user);
+    if let Some(work) = state.take_pending() {
+        worker.user.store(work.user, Ordering::Relaxed);
         drop(state);
-        worker.become_priority(priority.unwrap_or(POOL.base));
-        return Some(task);
+        worker.become_priority(work.priority.unwrap_or(POOL.base));
+        return Some(work);
     }
+    state.tell_pending();
     state.busy.retain(|other| !is_this(other));
     if state.threads > state.limit() {
         state.threads -= 1;
@@ -304,8 +411,8 @@ fn next(worker: &Arc<Worker>) -> Option<Task> {
     drop(state);
     let mut slot = lock(&worker.task);
     loop {
-        if let Some(task) = slot.take() {
-            return Some(task);
+        if let Some(work) = slot.take() {
+            return Some(work);
         }
         let (again, timeout) = worker.bell.wait_timeout(slot, LINGER).unwrap_or_else(PoisonError::into_inner);
         slot = again;
@@ -324,13 +431,13 @@ fn next(worker: &Arc<Worker>) -> Option<Task> {
     }
 }
 
-fn take_most_urgent(pending: &mut Vec<(Option<Priority>, Task)>) -> Option<(Option<Priority>, Task)> {
+fn take_most_urgent(pending: &mut Vec<Work>, may_begin: impl Fn(u32) -> bool) -> Option<Work> {
     let base = POOL.base;
     let mut best: Option<(usize, Priority)> = None;
-    for (at, (priority, _)) in pending.iter().enumerate() {
-        let priority = priority.unwrap_or(base);
+    for (at, work) in pending.iter().enumerate() {
+        let priority = work.priority.unwrap_or(base);
         // The first of equals: whoever waits longest.
-        if best.is_none_or(|(_, most)| priority.more_urgent_than(most)) {
+        if best.is_none_or(|(_, most)| priority.more_urgent_than(most)) && may_begin(work.user) {
             best = Some((at, priority));
         }
     }
@@ -362,7 +469,13 @@ impl Drop for Attached {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::sync::mpsc;
+
+    thread_local! {
+        /// Whether this thread can start no other.
+        pub(super) static NO_THREADS: Cell<bool> = const { Cell::new(false) };
+    }
 
     #[test]
     fn jobs_run_and_the_most_urgent_goes_first() {
@@ -375,15 +488,13 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
 
-        let nothing = || Box::new(|_: &Arc<Worker>| ()) as Task;
-        let mut pending = vec![
-            (None, nothing()),
-            (Some(Priority::fifo(3)), nothing()),
-            (Some(Priority::fifo(9)), nothing()),
-            (Some(Priority::fifo(9)), nothing()),
-        ];
-        let order: Vec<_> = std::iter::from_fn(|| take_most_urgent(&mut pending)).map(|(p, _)| p).collect();
+        let work = |user, priority| Work { user, priority, task: Box::new(|_| ()) };
         let fifo = |n| Some(Priority::fifo(n));
+        let mut pending =
+            vec![work(1, None), work(1, fifo(3)), work(1, fifo(9)), work(2, fifo(99)), work(1, fifo(9))];
+        let order: Vec<_> = std::iter::from_fn(|| take_most_urgent(&mut pending, |user| user == 1))
+            .map(|work| work.priority)
+            .collect();
         assert_eq!(order, [fifo(9), fifo(9), fifo(3), None]);
     }
 
@@ -408,5 +519,54 @@ mod tests {
             receive.recv_timeout(std::time::Duration::from_secs(60)).expect("served meanwhile");
         }
         drop(closed);
+    }
+
+    #[test]
+    fn a_user_that_keeps_all_its_threads_leaves_some_to_others() {
+        let gate = Arc::new(std::sync::RwLock::new(()));
+        let closed = gate.write().unwrap();
+        for _ in 0..200 {
+            let gate = Arc::clone(&gate);
+            run_for(70_001, Box::new(move || drop(gate.read())));
+        }
+        for user in [70_002, 70_003] {
+            let (send, receive) = mpsc::channel();
+            run_for(user, Box::new(move || send.send(()).unwrap()));
+            receive.recv_timeout(Duration::from_secs(60)).expect("served beside");
+        }
+        drop(closed);
+    }
+
+    #[test]
+    fn a_task_that_panics_leaves_its_thread() {
+        for _ in 0..4 * DEFAULT_MAX {
+            run_for(70_004, Box::new(|| panic!("as asked")));
+        }
+        let (send, receive) = mpsc::channel();
+        run_for(70_004, Box::new(move || send.send(()).unwrap()));
+        receive.recv_timeout(Duration::from_secs(60)).expect("served afterwards");
+    }
+
+    #[test]
+    fn a_task_without_a_thread_waits_for_one() {
+        let (send, receive) = mpsc::channel();
+        let submit = move || {
+            NO_THREADS.set(true);
+            for n in 0..50 {
+                let send = send.clone();
+                run_for(70_005, Box::new(move || send.send(n).unwrap()));
+            }
+            NO_THREADS.set(false);
+        };
+        submit();
+        // Whoever has a thread takes them up.
+        run_for(70_006, Box::new(|| ()));
+        let mut seen: Vec<i32> = Vec::new();
+        while seen.len() < 50 {
+            seen.push(receive.recv_timeout(Duration::from_secs(60)).expect("kept"));
+            run_for(70_006, Box::new(|| ()));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..50).collect::<Vec<_>>());
     }
 }

@@ -26,7 +26,8 @@ pub struct Options {
     pub engine: EngineKind,
     /// The manager's socket on the `shm` engine; [`default_socket`] if `None`.
     pub socket: Option<PathBuf>,
-    /// Threads that serve calls at one time; the engine's default if `None`.
+    /// Threads that serve one user's calls at one time, all users' together twice as many unless it is 1; the engine's
+    /// default if `None`.
     pub max_threads: Option<usize>,
     /// On the `binder` engine, whose driver and manager: each domain has its own. Other engines carry
     /// all domains, and a service's registration says which one is its.
@@ -268,7 +269,8 @@ impl Runtime {
         Notice::Foreground(is_foreground).tell()
     }
 
-    /// Limits the threads that serve calls at one time. The pool is one for the process.
+    /// Limits the threads that serve one user's calls at one time; see [`Options::max_threads`]. The pool is one for the
+    /// process.
     pub fn set_max_threads(&self, threads: usize) {
         self.inner.engine.0.set_max_threads(threads);
     }

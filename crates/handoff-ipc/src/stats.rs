@@ -23,6 +23,8 @@ impl Counter {
 pub(crate) static PRIORITY_CHANGES: Counter = Counter::new();
 pub(crate) static RAISED: Counter = Counter::new();
 pub(crate) static INHERIT_DENIED: Counter = Counter::new();
+/// What peers asked for beyond their share.
+pub(crate) static REFUSED: Counter = Counter::new();
 pub(crate) static SERVED_ONEWAY: Counter = Counter::new();
 
 pub(crate) static ONEWAY_SPAM: Counter = Counter::new();

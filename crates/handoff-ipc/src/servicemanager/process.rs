@@ -42,6 +42,7 @@ impl Parcelable for ProcessReport {
                 stats.links,
                 stats.oneway_spam,
                 stats.unknown_returns,
+                stats.refused,
             ]
             .iter()
             .try_for_each(|count| to.write(count))
@@ -68,6 +69,7 @@ impl Parcelable for ProcessReport {
                     // Of processes that were built before these were counted.
                     oneway_spam: if from.remaining() > 0 { from.read()? } else { 0 },
                     unknown_returns: if from.remaining() > 0 { from.read()? } else { 0 },
+                    refused: if from.remaining() > 0 { from.read()? } else { 0 },
                 },
             })
         })

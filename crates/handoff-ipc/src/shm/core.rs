@@ -8,9 +8,11 @@ mod handshake;
 mod handshake_tests;
 mod introductions;
 mod poller;
+#[cfg(all(test, not(loom)))]
+mod poller_tests;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -22,6 +24,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use self::introductions::Introductions;
 use super::link::Link;
 use super::wire::Token;
+use crate::disposal::PeerFd;
 use crate::local::LocalNode;
 use crate::object::CallingIdentity;
 use crate::{Error, Result};
@@ -31,7 +34,7 @@ use crate::{Error, Result};
 enum Peer {
     /// A process that has not sent its `Hello` yet: it connected, or it is to be introduced.
     Newcomer {
-        socket: Arc<OwnedFd>,
+        socket: Arc<PeerFd>,
         since: Instant,
         introduction: Option<Token>,
     },
@@ -56,6 +59,8 @@ struct Peers {
     retired: Tallies,
     by_key: HashMap<u64, Peer>,
     introductions: Introductions,
+    // Not watched until then.
+    paused: Vec<(u64, Instant)>,
     root: Option<Arc<LocalNode>>,
 }
 
@@ -63,15 +68,16 @@ struct Peers {
 pub(crate) struct Core {
     endpoint: Token,
     epoll: OwnedFd,
-    stop_bell: OwnedFd,
+    bell: OwnedFd,
     stopping: AtomicBool,
     next_key: AtomicU64,
     peers: Mutex<Peers>,
     // A link was added.
     linked: Condvar,
+    reserve: Mutex<Option<OwnedFd>>,
 }
 
-const STOP: u64 = 0;
+const BELL: u64 = 0;
 
 fn random() -> Result<Token> {
     let mut token = [0; 16];
@@ -80,23 +86,39 @@ fn random() -> Result<Token> {
     if count == token.len() { Ok(token) } else { Err(Error::Protocol("too few random numbers".into())) }
 }
 
+/// A descriptor to be closed when there is no other left.
+fn new_reserve() -> Result<OwnedFd> {
+    eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| Error::io("cannot keep a descriptor in reserve", error))
+}
+
+impl Peer {
+    fn socket(&self) -> BorrowedFd<'_> {
+        match self {
+            Peer::Newcomer { socket, .. } => socket.as_fd(),
+            Peer::Link(link) => link.socket(),
+            Peer::Listener(socket) => socket.as_fd(),
+        }
+    }
+}
+
 impl Core {
     /// Makes the process known to nobody yet, and starts its poller.
     pub(crate) fn start() -> Result<Arc<Self>> {
         let what = "cannot set up the engine";
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| Error::io(what, error))?;
-        let stop_bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::io(what, error))?;
-        epoll::add(&epoll, &stop_bell, EventData::new_u64(STOP), EventFlags::IN)
+        epoll::add(&epoll, &bell, EventData::new_u64(BELL), EventFlags::IN)
             .map_err(|error| Error::io(what, error))?;
         let core = Arc::new(Core {
             endpoint: random()?,
             epoll,
-            stop_bell,
+            bell,
             stopping: AtomicBool::new(false),
-            next_key: AtomicU64::new(STOP + 1),
+            next_key: AtomicU64::new(BELL + 1),
             peers: Mutex::default(),
             linked: Condvar::new(),
+            reserve: Mutex::new(Some(new_reserve()?)),
         });
         let poller = Arc::clone(&core);
         std::thread::Builder::new()
@@ -109,8 +131,13 @@ impl Core {
     /// Ends the poller and every link. Calls in progress fail with [`Error::Dead`].
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Has the poller look what there is to do, and for how long it may sleep.
+    fn wake(&self) {
         // Fails only when it is rung already.
-        let _ = rustix::io::write(&self.stop_bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
     fn peers(&self) -> MutexGuard<'_, Peers> {
@@ -137,10 +164,10 @@ impl Core {
         (sum, links)
     }
 
-    /// Has a connection watched as a link to `peer`, which calls itself `endpoint`.
+    /// Has a connection, which is charged to `peer`, watched as a link. The peer calls itself `endpoint`.
     fn add_link(
         self: &Arc<Self>,
-        socket: OwnedFd,
+        socket: PeerFd,
         peer: CallingIdentity,
         endpoint: Token,
     ) -> Result<Arc<Link>> {
@@ -161,11 +188,7 @@ impl Core {
     fn watch(&self, peer: Peer) -> Result<u64> {
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
         let mut peers = self.peers();
-        let socket = match &peer {
-            Peer::Newcomer { socket, .. } | Peer::Listener(socket) => socket.as_fd(),
-            Peer::Link(link) => link.socket(),
-        };
-        epoll::add(&self.epoll, socket, EventData::new_u64(key), EventFlags::IN)
+        epoll::add(&self.epoll, peer.socket(), EventData::new_u64(key), EventFlags::IN)
             .map_err(|error| Error::io("cannot watch a connection", error))?;
         peers.by_key.insert(key, peer);
         Ok(key)
@@ -193,7 +216,7 @@ mod tests {
         let core = Core::start().unwrap();
         let (mine, theirs) = socket::pair().unwrap();
         sockopt::set_socket_send_buffer_size(&mine, 1).unwrap();
-        let link = core.add_link(mine, CallingIdentity::own(), [1; 16]).unwrap();
+        let link = core.add_link(PeerFd::new(mine, 0), CallingIdentity::own(), [1; 16]).unwrap();
         (core, link, theirs)
     }
 

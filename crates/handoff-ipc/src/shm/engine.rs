@@ -107,6 +107,7 @@ impl Engine for ShmEngine {
             inherit_denied: stats::INHERIT_DENIED.get(),
             threads: pool::threads() as u64,
             links: links as u64,
+            refused: stats::REFUSED.get(),
             ..EngineStats::default()
         }
     }

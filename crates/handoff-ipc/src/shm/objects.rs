@@ -7,6 +7,8 @@ use std::sync::Arc;
 use super::link::Link;
 use super::remote::RemoteNode;
 use super::slot::{Entry, MAX_OBJECTS};
+use crate::disposal::PeerFd;
+use crate::ledger::{self, Resource};
 use crate::object::{Binder, Reference};
 use crate::parcel::{Bring, Incoming, Kind, Object, no_object, wrong_kind};
 use crate::{Error, Result};
@@ -40,7 +42,7 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
                 Entry { kind: FD, ..entry }
             }
             Object::Binder(Binder(Reference::Local(node))) => {
-                Entry { kind: OF_SENDER, value: link.export(&node), ..entry }
+                Entry { kind: OF_SENDER, value: link.export(&node)?, ..entry }
             }
             Object::Binder(Binder(Reference::Remote(remote))) => {
                 let Some(remote) = remote.as_any().downcast_ref::<RemoteNode>() else {
@@ -54,7 +56,9 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
                 } else {
                     let endpoint = remote.link.peer_endpoint();
                     let _waits = remote.link.await_introduction()?;
+                    let charge = ledger::charge(link.peer(), Resource::Introductions, 1)?;
                     let (fd, token) = remote.link.introduce(remote.node)?;
+                    link.core()?.add_referral(token, &remote.link, charge);
                     fds.push(fd);
                     Entry { kind: OF_THIRD, endpoint, token, ..entry }
                 }
@@ -81,7 +85,7 @@ pub(crate) fn of_receiver(link: &Arc<Link>, objects: &[(u32, Object)]) -> Vec<Bi
 pub(crate) struct Arrived<'a> {
     link: &'a Arc<Link>,
     // The entry and its descriptor; `None` once read.
-    objects: Vec<Option<(Entry, Option<OwnedFd>)>>,
+    objects: Vec<Option<(Entry, Option<PeerFd>)>>,
 }
 
 /// Keeps objects of this process that a parcel refers to, until each is let go with
@@ -101,7 +105,7 @@ pub(crate) fn fds_of(entries: &[Entry]) -> usize {
 
 impl<'a> Arrived<'a> {
     /// `fds` are those of the entries that need one, in order.
-    pub(crate) fn new(link: &'a Arc<Link>, entries: Vec<Entry>, mut fds: VecDeque<OwnedFd>) -> Self {
+    pub(crate) fn new(link: &'a Arc<Link>, entries: Vec<Entry>, mut fds: VecDeque<PeerFd>) -> Self {
         let objects = entries
             .into_iter()
             .map(|entry| {
@@ -112,8 +116,8 @@ impl<'a> Arrived<'a> {
         Arrived { link, objects }
     }
 
-    fn take(&mut self, at: usize) -> Result<(Entry, Option<OwnedFd>)> {
-        let here = |object: &&mut Option<(Entry, Option<OwnedFd>)>| {
+    fn take(&mut self, at: usize) -> Result<(Entry, Option<PeerFd>)> {
+        let here = |object: &&mut Option<(Entry, Option<PeerFd>)>| {
             object.as_ref().is_some_and(|(entry, _)| entry.offset as usize == at)
         };
         self.objects.iter_mut().find(here).and_then(Option::take).ok_or_else(|| no_object(at))
@@ -140,7 +144,7 @@ impl Incoming for Arrived<'_> {
 
     fn take_fd(&mut self, at: usize) -> Result<OwnedFd> {
         match self.take(at)? {
-            (Entry { kind: FD, .. }, Some(fd)) => Ok(fd),
+            (Entry { kind: FD, .. }, Some(fd)) => fd.take().ok_or(Error::Dead),
             _ => Err(wrong_kind(at, "a file descriptor", "something else")),
         }
     }

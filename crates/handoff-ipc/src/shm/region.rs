@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
 };
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::{Error, Result};
 
@@ -168,6 +168,14 @@ impl Region {
         let start = NonNull::new(start.cast())
             .ok_or_else(|| Error::Protocol("the kernel mapped a region at 0".into()))?;
         Ok(Region { start, len })
+    }
+
+    /// Gives the memory of some bytes back to the kernel, in whole pages: they are zero from then on.
+    pub(crate) fn free(&self, from: usize, len: usize) {
+        debug_assert!(from.is_multiple_of(4096) && from + len <= self.len);
+        // SAFETY: inside the mapping, which stays; what the bytes become is what a peer could write there.
+        // Refused, they stay as they are.
+        let _ = unsafe { madvise(self.start().add(from).cast(), len, Advice::LinuxRemove) };
     }
 
     pub(crate) fn start(&self) -> *mut u8 {

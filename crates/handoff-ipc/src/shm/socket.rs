@@ -13,6 +13,7 @@ use rustix::net::{
 };
 
 use super::wire::{MAX_FDS, MESSAGE_SIZE, Message};
+use crate::disposal::PeerFd;
 use crate::object::CallingIdentity;
 use crate::{Error, Result};
 
@@ -20,7 +21,9 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) message: Message,
-    pub(crate) fds: Vec<OwnedFd>,
+    pub(crate) fds: Vec<PeerFd>,
+    /// Descriptors came along that this process had no room for (`MSG_CTRUNC`).
+    pub(crate) truncated: bool,
     /// Who sent it, where the socket was asked to say so ([`pass_credentials`]).
     pub(crate) sender: Option<CallingIdentity>,
 }
@@ -128,12 +131,19 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
         }
     };
     let (fds, sender) = take_control(&header);
+    let truncated = header.msg_flags & libc::MSG_CTRUNC != 0;
+    // Each before anything can return: whatever it is, closing it may take long.
+    let uid = sender.map_or(NOBODY, |sender| sender.uid);
+    let fds = fds.into_iter().map(|fd| PeerFd::new(fd, uid)).collect();
     if len == 0 {
         return Ok(Receive::Closed);
     }
     let message = Message::decode(&bytes[..len])?;
-    Ok(Receive::Message(Received { message, fds, sender }))
+    Ok(Receive::Message(Received { message, fds, truncated, sender }))
 }
+
+/// Whose descriptors without a stamp are (the kernel's overflow uid).
+const NOBODY: u32 = 65_534;
 
 /// The descriptors and the sender that came with a message.
 fn take_control(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<CallingIdentity>) {

@@ -21,7 +21,7 @@ pub(crate) type Token = [u8; 16];
 pub(crate) enum Refusal {
     /// The peer was given no such object.
     Unknown,
-    /// Its share of what may be on its way is used up.
+    /// The process, or its user, has its share of what this process holds for others.
     TooMany,
     /// This process has no descriptor or memory left for it.
     NoRoom,
@@ -46,7 +46,7 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Error::PermissionDenied(match refusal {
             Refusal::Unknown => "the peer was not given this object".into(),
-            Refusal::TooMany => "too many introductions of this process wait to be taken up".into(),
+            Refusal::TooMany => "the peer holds as much for this process, or its user, as it may".into(),
             Refusal::NoRoom => "the peer has no descriptors or memory left for it".into(),
             Refusal::NotYours => "the connection was handed on by another process".into(),
         })
@@ -83,6 +83,8 @@ pub(crate) enum Message {
     Redeemed { request: u32, node: u64 },
     /// The introduction that you asked for is over: taken up, given up, or too old.
     IntroductionOver { token: Token },
+    /// I have no room for the slot that you opened: nobody serves what you put there.
+    SlotRefused { slot: u32, refusal: Refusal },
     /// I gave up so many references to your object.
     Release { node: u64, count: u32 },
     /// My queue of oneway calls; its region comes along.
@@ -116,6 +118,7 @@ impl Message {
             Known { endpoint, nonce } => (15, 0, 0, endpoint, nonce),
             Refused { request, refusal } => (16, request, refusal.code(), none, none),
             IntroductionOver { token } => (17, 0, 0, token, none),
+            SlotRefused { slot, refusal } => (18, slot, refusal.code(), none, none),
         };
         let mut bytes = [0; MESSAGE_SIZE];
         bytes[..4].copy_from_slice(&u32::to_le_bytes(kind));
@@ -157,6 +160,7 @@ impl Message {
             15 => Known { endpoint: first, nonce: second },
             16 => Refused { request: a, refusal: Refusal::from_code(b)? },
             17 => IntroductionOver { token: first },
+            18 => SlotRefused { slot: a, refusal: Refusal::from_code(b)? },
             other => return Err(Error::Protocol(format!("a control message of unknown kind {other}"))),
         };
         Ok(message)
@@ -169,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_message() -> impl Strategy<Value = Message> {
-        (1u32..18, any::<u32>(), any::<u64>(), any::<Token>(), any::<Token>()).prop_map(
+        (1u32..19, any::<u32>(), any::<u64>(), any::<Token>(), any::<Token>()).prop_map(
             |(kind, a, b, t, u)| match kind {
                 1 => Message::Hello { endpoint: t, token: u },
                 2 => Message::Welcome { endpoint: t, node: b },
@@ -187,7 +191,8 @@ mod tests {
                 14 => Message::Done { slot: a },
                 15 => Message::Known { endpoint: t, nonce: u },
                 16 => Message::Refused { request: a, refusal: Refusal::ALL[b as usize % 4] },
-                _ => Message::IntroductionOver { token: t },
+                17 => Message::IntroductionOver { token: t },
+                _ => Message::SlotRefused { slot: a, refusal: Refusal::ALL[b as usize % 4] },
             },
         )
     }

@@ -222,7 +222,7 @@ fn descriptors_are_closed(root: &Binder) {
         |_| Ok(()),
     )
     .unwrap();
-    assert_eq!(open_fds(), before);
+    eventually("they are closed", || open_fds() == before);
 }
 
 #[test]

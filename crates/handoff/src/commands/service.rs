@@ -314,6 +314,7 @@ struct Stats {
     inherit_denied: u64,
     threads: u64,
     links: u64,
+    refused: u64,
 }
 
 impl Stats {
@@ -334,6 +335,7 @@ impl Stats {
             inherit_denied: stats.inherit_denied,
             threads: stats.threads,
             links: stats.links,
+            refused: stats.refused,
         }
     }
 }
@@ -357,6 +359,7 @@ impl fmt::Display for Stats {
             (self.inherit_denied, "priorities that it may not take over"),
             (self.threads, "threads that serve, now"),
             (self.links, "processes connected, now"),
+            (self.refused, "requests of peers beyond their share of what it holds for others"),
         ] {
             write!(f, "\n{count:>12}  {what}")?;
         }

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Core, Peer};
+use crate::disposal::PeerFd;
+use crate::ledger::{self, Resource};
 use crate::local::LocalNode;
 use crate::object::{Binder, CallingIdentity, Reference};
 use crate::shm::link::{Link, PATIENCE};
@@ -36,8 +38,11 @@ impl Core {
     pub(crate) fn connect(self: &Arc<Self>, socket: OwnedFd) -> Result<Binder> {
         socket::pass_credentials(socket.as_fd())?;
         let hello = Message::Hello { endpoint: self.endpoint, token: NO_TOKEN };
-        send_first(socket.as_fd(), &hello, &[])?;
-        self.await_answer(socket, None)
+        match send_first(socket.as_fd(), &hello, &[]) {
+            // It may have been refused before: the answer says why.
+            Ok(()) | Err(Error::Dead) => self.await_answer(socket, None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes up an introduction to `endpoint` that came in a parcel.
@@ -48,7 +53,7 @@ impl Core {
         self: &Arc<Self>,
         endpoint: Token,
         token: Token,
-        introduction: OwnedFd,
+        introduction: PeerFd,
     ) -> Result<Binder> {
         if endpoint == self.endpoint {
             let node = self.claim(&token).ok_or(Error::UnknownObject(0))?;
@@ -71,6 +76,8 @@ impl Core {
         let is_expected = |endpoint| introduced.is_none_or(|expected| expected == endpoint);
         match message {
             Message::Welcome { endpoint, node } if is_expected(endpoint) => {
+                let charge = ledger::charge(peer, Resource::Descriptors, 1)?;
+                let socket = PeerFd::new(socket, peer.uid).charged(charge);
                 let link = self.add_link(socket, peer, endpoint)?;
                 match node {
                     0 => Err(Error::NoSuchService("the peer offers nothing".into())),
@@ -119,7 +126,7 @@ impl Core {
     pub(super) fn hear_newcomer(
         self: &Arc<Self>,
         key: u64,
-        socket: Arc<OwnedFd>,
+        socket: Arc<PeerFd>,
         introduction: Option<Token>,
     ) {
         let heard = socket::receive(socket.as_fd());
@@ -151,8 +158,8 @@ impl Core {
     }
 
     /// `Hello` of a process that connected to a listener.
-    fn answer_connected(self: &Arc<Self>, socket: OwnedFd, hello: Received) {
-        let Received { message, sender, fds } = hello;
+    fn answer_connected(self: &Arc<Self>, socket: PeerFd, hello: Received) {
+        let Received { message, sender, fds, .. } = hello;
         let (Ok(maker), Some(node)) = (socket::peer(socket.as_fd()), self.peers().root.clone()) else {
             return;
         };
@@ -169,7 +176,7 @@ impl Core {
 
     /// `Hello` of a process that was introduced to `node`. It brings the connection to be used.
     fn answer_introduced(self: &Arc<Self>, expected: Token, node: Arc<LocalNode>, hello: Received) {
-        let Received { message, sender, mut fds } = hello;
+        let Received { message, sender, mut fds, .. } = hello;
         let (Message::Hello { endpoint, token }, Some(sender), Some(socket), true) =
             (message, sender, fds.pop(), fds.is_empty())
         else {
@@ -192,19 +199,25 @@ impl Core {
                     .map(|nonce| Message::Known { endpoint: self.endpoint, nonce });
                 drop(known.and_then(|known| socket::send(socket.as_fd(), &known, &[])));
             }
-            None => self.welcome(socket, maker, endpoint, &node),
+            None => match ledger::charge(maker, Resource::Descriptors, 1) {
+                Ok(charge) => self.welcome(socket.charged(charge), maker, endpoint, &node),
+                Err(_) => refuse(socket.as_fd(), Refusal::TooMany),
+            },
         }
     }
 
     fn welcome(
         self: &Arc<Self>,
-        socket: OwnedFd,
+        socket: PeerFd,
         peer: CallingIdentity,
         endpoint: Token,
         node: &Arc<LocalNode>,
     ) {
         if let Ok(link) = self.add_link(socket, peer, endpoint) {
-            let welcome = Message::Welcome { endpoint: self.endpoint, node: link.export(node) };
+            let welcome = match link.export(node) {
+                Ok(node) => Message::Welcome { endpoint: self.endpoint, node },
+                Err(_) => Message::Refused { request: 0, refusal: Refusal::TooMany },
+            };
             // If it is gone already, the poller will see that next.
             drop(link.send(welcome, Vec::new()));
         }
@@ -212,7 +225,7 @@ impl Core {
 }
 
 /// Best effort: the socket is closed next, which says as much.
-fn refuse(socket: BorrowedFd<'_>, refusal: Refusal) {
+pub(super) fn refuse(socket: BorrowedFd<'_>, refusal: Refusal) {
     drop(socket::send(socket, &Message::Refused { request: 0, refusal }, &[]));
 }
 
@@ -228,7 +241,12 @@ pub(super) fn receive_within(socket: BorrowedFd<'_>, patience: Duration) -> Resu
     loop {
         match socket::receive(socket)? {
             Receive::Message(received) => return Ok(received),
-            Receive::Closed => return Err(Error::Dead),
+            // A peer that closes without having read all resets the connection: that is told before
+            // its last words are.
+            Receive::Closed => match socket::receive(socket)? {
+                Receive::Message(received) => return Ok(received),
+                _ => return Err(Error::Dead),
+            },
             Receive::Empty => {}
         }
         let left = end.saturating_duration_since(Instant::now());

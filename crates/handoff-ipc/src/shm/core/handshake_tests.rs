@@ -12,9 +12,9 @@ use crate::parcel::{Reader, Writer};
 use crate::shm::socket::{self, Received};
 use crate::shm::wire::{MESSAGE_SIZE, Message, Refusal};
 
-const ASKER: Token = [7; 16];
-const OTHER: Token = [8; 16];
-const LONG: Duration = Duration::from_secs(30);
+pub(super) const ASKER: Token = [7; 16];
+pub(super) const OTHER: Token = [8; 16];
+pub(super) const LONG: Duration = Duration::from_secs(30);
 
 struct Nothing;
 
@@ -28,7 +28,7 @@ impl Service for Nothing {
     }
 }
 
-fn node() -> Arc<LocalNode> {
+pub(super) fn node() -> Arc<LocalNode> {
     match Binder::new(Nothing) {
         Binder(Reference::Local(node)) => node,
         Binder(Reference::Remote(_)) => unreachable!("it was just made here"),
@@ -36,16 +36,20 @@ fn node() -> Arc<LocalNode> {
 }
 
 /// A link to somebody who asks for introductions, and what that peer reads.
-fn asker(core: &Arc<Core>, endpoint: Token) -> (Arc<Link>, OwnedFd) {
-    let (mine, theirs) = socket::pair().unwrap();
-    (core.add_link(mine, CallingIdentity::own(), endpoint).unwrap(), theirs)
+pub(super) fn asker(core: &Arc<Core>, endpoint: Token) -> (Arc<Link>, OwnedFd) {
+    peer(core, endpoint, CallingIdentity::own())
 }
 
-fn next(socket: &OwnedFd) -> Message {
+pub(super) fn peer(core: &Arc<Core>, endpoint: Token, who: CallingIdentity) -> (Arc<Link>, OwnedFd) {
+    let (mine, theirs) = socket::pair().unwrap();
+    (core.add_link(PeerFd::new(mine, who.uid), who, endpoint).unwrap(), theirs)
+}
+
+pub(super) fn next(socket: &OwnedFd) -> Message {
     receive_within(socket.as_fd(), LONG).unwrap().message
 }
 
-fn send(socket: &OwnedFd, message: Message, fds: &[&OwnedFd]) {
+pub(super) fn send(socket: &OwnedFd, message: Message, fds: &[&OwnedFd]) {
     let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
     assert!(socket::send(socket.as_fd(), &message, &fds).unwrap());
 }
@@ -114,7 +118,7 @@ fn an_end_that_another_process_made_is_refused() {
         .spawn()
         .unwrap();
     let Received { mut fds, .. } = receive_within(out.as_fd(), LONG).unwrap();
-    let (end, mine) = (fds.pop().unwrap(), fds.pop().unwrap());
+    let (end, mine) = (fds.pop().unwrap().take().unwrap(), fds.pop().unwrap().take().unwrap());
     // As a process that stands between two others would: the stamp is this one's, the pair is not.
     send(&introduction, Message::Hello { endpoint: OTHER, token }, &[&end]);
     drop(end);
@@ -170,21 +174,27 @@ fn an_introduction_ends_with_its_connection() {
     core.stop();
 }
 
+pub(super) fn new_socket() -> OwnedFd {
+    let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
+    let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+    rustix::net::socket_with(family, kind, flags, None).unwrap()
+}
+
+pub(super) fn listen(core: &Arc<Core>, folder: &std::path::Path) -> rustix::net::SocketAddrUnix {
+    let address = rustix::net::SocketAddrUnix::new(folder.join("socket")).unwrap();
+    let listener = new_socket();
+    rustix::net::bind(&listener, &address).unwrap();
+    rustix::net::listen(&listener, 64).unwrap();
+    core.listen(listener, node()).unwrap();
+    address
+}
+
 #[test]
 fn a_peer_of_another_version_is_told_which_one_this_is() {
     let folder = tempfile::tempdir().unwrap();
-    let address = rustix::net::SocketAddrUnix::new(folder.path().join("socket")).unwrap();
-    let new = || {
-        let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
-        let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
-        rustix::net::socket_with(family, kind, flags, None).unwrap()
-    };
-    let listener = new();
-    rustix::net::bind(&listener, &address).unwrap();
-    rustix::net::listen(&listener, 8).unwrap();
     let core = Core::start().unwrap();
-    core.listen(listener, node()).unwrap();
-    let socket = new();
+    let address = listen(&core, folder.path());
+    let socket = new_socket();
     rustix::net::connect(&socket, &address).unwrap();
     let mut hello = Message::Hello { endpoint: OTHER, token: [0; 16] }.encode();
     hello[4] = 2;

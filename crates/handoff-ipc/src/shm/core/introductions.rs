@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll;
 
 use super::{Core, Peer, random};
+use crate::disposal::PeerFd;
+use crate::ledger::{self, Charge, Resource};
 use crate::local::LocalNode;
 use crate::shm::link::{Link, PATIENCE};
 use crate::shm::socket;
@@ -17,8 +19,10 @@ use crate::shm::wire::{Message, Refusal, Token};
 
 /// How long an introduction may be on its way.
 const INTRODUCTION: Duration = Duration::from_secs(10);
-/// Introductions that one peer may have on their way.
-const MOST_EACH: usize = 256;
+/// Introductions that one peer may have on their way: more than it lets all its own peers have together.
+const MOST_EACH: usize = 1024;
+/// After this the owner has surely said that an introduction is over, if it ever does.
+const LONGEST: Duration = Duration::from_secs(15);
 
 /// An introduction that was made, and not taken up.
 struct Introduction {
@@ -41,12 +45,21 @@ struct Resumption {
 pub(super) struct Introductions {
     by_token: HashMap<Token, Introduction>,
     by_nonce: HashMap<Token, Resumption>,
+    referrals: HashMap<Token, Referral>,
+}
+
+/// An introduction that this process asked the owner of an object for, in favour of a receiver who is
+/// charged for it.
+struct Referral {
+    owner: u64,
+    since: Instant,
+    _charge: Charge,
 }
 
 impl Introductions {
     /// Whether anything is there that has a time.
     pub(super) fn is_pending(&self) -> bool {
-        !self.by_nonce.is_empty()
+        !self.by_nonce.is_empty() || !self.referrals.is_empty()
     }
 }
 
@@ -66,6 +79,8 @@ impl Core {
                 return Err(Refusal::TooMany);
             }
         }
+        let charge = ledger::charge(asker.peer(), Resource::Descriptors, 1).map_err(|_| Refusal::TooMany)?;
+        let mine = PeerFd::new(mine, asker.peer().uid).charged(charge);
         let newcomer =
             Peer::Newcomer { socket: Arc::new(mine), since: Instant::now(), introduction: Some(token) };
         let key = self.watch(newcomer).map_err(|_| Refusal::NoRoom)?;
@@ -91,6 +106,23 @@ impl Core {
         Some(node)
     }
 
+    /// `owner` made an introduction for a receiver, who is charged until it is over.
+    pub(crate) fn add_referral(&self, token: Token, owner: &Link, charge: Charge) {
+        let referral = Referral { owner: owner.id, since: Instant::now(), _charge: charge };
+        let before = self.peers().introductions.referrals.insert(token, referral);
+        drop(before);
+        self.wake();
+    }
+
+    /// `owner` says that an introduction is over.
+    pub(crate) fn end_referral(&self, token: &Token, owner: &Link) {
+        let mut peers = self.peers();
+        let referrals = &mut peers.introductions.referrals;
+        if referrals.get(token).is_some_and(|referral| referral.owner == owner.id) {
+            referrals.remove(token);
+        }
+    }
+
     /// A number that lets the peer of `link` have `node` there, once.
     pub(super) fn resumable(&self, link: &Arc<Link>, node: Arc<LocalNode>) -> crate::Result<Token> {
         let nonce = random()?;
@@ -108,7 +140,7 @@ impl Core {
     }
 
     /// The newcomer is not watched as one any longer.
-    pub(super) fn forget_newcomer(&self, key: u64, socket: &OwnedFd) {
+    pub(super) fn forget_newcomer(&self, key: u64, socket: &PeerFd) {
         let _ = epoll::delete(&self.epoll, socket);
         let newcomer = self.peers().by_key.remove(&key);
         drop(newcomer);
@@ -127,6 +159,7 @@ impl Core {
                 }
             }
         }
+        peers.introductions.referrals.retain(|_, referral| now.duration_since(referral.since) < LONGEST);
         let nonces = &mut peers.introductions.by_nonce;
         gone.extend(nonces.extract_if(|_, nonce| now.duration_since(nonce.since) >= PATIENCE));
         drop(peers);

@@ -7,16 +7,24 @@ use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
 
 use handoff_placement::{Priority, Tid, can_raise_to};
 
-use super::{Core, Peer, add_tallies};
+use super::handshake::refuse;
+use super::{BELL, Core, Peer, Peers, add_tallies, new_reserve};
 use crate::Error;
+use crate::disposal::{PeerFd, drop_later};
+use crate::ledger::{self, Resource};
+use crate::locked::lock;
 use crate::shm::link::Link;
-use crate::shm::socket::{self, Receive, Received};
+use crate::shm::socket::{self, Receive};
+use crate::shm::wire::Refusal;
 
 /// Messages that one link may have read before the others get their turn.
 const TURN: usize = 64;
+/// How long nobody is accepted when there is no descriptor at all.
+const SHORTAGE: Duration = Duration::from_millis(100);
 /// Turns used up to the full after which the poller is no longer urgent. Honest peers send a message
 /// when a thread of theirs first calls, not with each call.
 const FLOOD: u32 = 1000;
@@ -54,7 +62,12 @@ impl Core {
                 let is_newcomer = |peer: &Peer| matches!(peer, Peer::Newcomer { .. });
                 peers.introductions.is_pending() || peers.by_key.values().any(is_newcomer)
             };
-            let timeout = expires.then_some(Timespec { tv_sec: 1, tv_nsec: 0 });
+            let tick = expires.then_some(Duration::from_secs(1));
+            let timeout = [tick, self.resume()].into_iter().flatten().min().map(|wait| Timespec {
+                tv_sec: wait.as_secs().cast_signed(),
+                // Rounded up: a paused socket is not looked for before its time.
+                tv_nsec: (wait.subsec_nanos().saturating_add(1_000_000)).min(999_999_999).into(),
+            });
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 // Nothing can be watched any longer: nobody may wait for news.
@@ -62,13 +75,18 @@ impl Core {
             }
             for event in &events {
                 let (key, flags) = (event.data.u64(), event.flags);
+                if key == BELL {
+                    // Nothing to read is as good.
+                    let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+                    continue;
+                }
                 let peer = self.peers().by_key.get(&key).cloned();
                 match peer {
                     Some(Peer::Link(link)) => flooded += u32::from(self.serve_link(&link, flags)),
                     Some(Peer::Newcomer { socket, introduction, .. }) => {
                         self.hear_newcomer(key, socket, introduction);
                     }
-                    Some(Peer::Listener(listener)) => self.accept(&listener),
+                    Some(Peer::Listener(listener)) => self.accept(key, &listener),
                     None => {}
                 }
             }
@@ -99,7 +117,7 @@ impl Core {
         for _ in 0..TURN {
             let outcome = match socket::receive(link.socket()) {
                 Ok(Receive::Empty) => return false,
-                Ok(Receive::Message(Received { message, fds, .. })) => link.handle(message, fds),
+                Ok(Receive::Message(received)) => link.handle(received),
                 Ok(Receive::Closed) => Err(Error::Dead),
                 Err(error) => Err(error),
             };
@@ -121,18 +139,93 @@ impl Core {
         drop(peers);
         link.hang_up();
         link.bury();
-        drop(removed);
+        // Its socket may have descriptors in its queue, and slots are unmapped with it.
+        drop_later(link.peer().uid, removed);
     }
 
-    fn accept(&self, listener: &OwnedFd) {
+    /// Takes connections in, each charged to who made it.
+    fn accept(&self, key: u64, listener: &OwnedFd) {
         use rustix::net::{SocketFlags, accept_with};
-        while let Ok(socket) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            if socket::pass_credentials(socket.as_fd()).is_ok() {
-                let newcomer =
-                    Peer::Newcomer { socket: Arc::new(socket), since: Instant::now(), introduction: None };
-                // Out of descriptors or memory: it sees its connection close.
-                drop(self.watch(newcomer));
+        for _ in 0..TURN {
+            match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => self.admit(socket),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    // Else the listener stays readable, and the poller would find it so for ever.
+                    if !self.turn_away(listener) {
+                        self.pause(key, SHORTAGE);
+                    }
+                    return;
+                }
+                Err(_) => return,
             }
         }
+    }
+
+    fn admit(&self, socket: OwnedFd) {
+        let Ok(maker) = socket::peer(socket.as_fd()) else { return };
+        let Ok(charge) = ledger::charge(maker, Resource::Descriptors, 1) else {
+            refuse(socket.as_fd(), Refusal::TooMany);
+            return drop(PeerFd::new(socket, maker.uid));
+        };
+        let socket = PeerFd::new(socket, maker.uid).charged(charge);
+        if socket::pass_credentials(socket.as_fd()).is_ok() {
+            let newcomer =
+                Peer::Newcomer { socket: Arc::new(socket), since: Instant::now(), introduction: None };
+            // Out of memory: it sees its connection close.
+            drop(self.watch(newcomer));
+        }
+    }
+
+    /// No descriptor is left: with the one in reserve the next newcomer is told so. False if that did not
+    /// help.
+    fn turn_away(&self, listener: &OwnedFd) -> bool {
+        use rustix::net::{SocketFlags, accept_with};
+        let mut reserve = lock(&self.reserve);
+        let is_free = reserve.take().is_some();
+        let accepted = if is_free {
+            accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()
+        } else {
+            None
+        };
+        if let Some(socket) = &accepted {
+            refuse(socket.as_fd(), Refusal::NoRoom);
+        }
+        let turned_away = accepted.is_some();
+        // Here, not later: the number is wanted for the reserve. Nothing of a peer's was read from it.
+        drop(accepted);
+        *reserve = new_reserve().ok();
+        turned_away
+    }
+
+    /// Has a socket watched no longer, for a while.
+    fn pause(&self, key: u64, time: Duration) {
+        let mut peers = self.peers();
+        if let Some(peer) = peers.by_key.get(&key) {
+            // Deleted, not only silenced: the end of a connection is reported whatever is asked for.
+            let _ = epoll::delete(&self.epoll, peer.socket());
+            peers.paused.push((key, Instant::now() + time));
+        }
+    }
+
+    /// Has those watched again whose time is over. Gives how long the next one has.
+    fn resume(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let mut peers = self.peers();
+        let Peers { paused, by_key, .. } = &mut *peers;
+        paused.retain(|(key, until)| {
+            if *until > now {
+                return true;
+            }
+            if let Some(peer) = by_key.get(key) {
+                let flags = match peer {
+                    Peer::Link(link) if link.has_backlog() => EventFlags::IN | EventFlags::OUT,
+                    _ => EventFlags::IN,
+                };
+                let _ = epoll::add(&self.epoll, peer.socket(), EventData::new_u64(*key), flags);
+            }
+            false
+        });
+        paused.iter().map(|(_, until)| until.saturating_duration_since(now)).min()
     }
 }

@@ -1,48 +1,59 @@
 //! What a message of the peer does. On the poller's thread.
 
-use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Link;
 use super::questions::Answer;
+use crate::ledger::{self, Resource};
 use crate::locked::lock;
 use crate::shm::oneway;
 use crate::shm::server::ServerSlot;
+use crate::shm::slot::SLOT_SIZE;
+use crate::shm::socket::Received;
 use crate::shm::wire::{Message, Refusal};
 use crate::{Error, Result};
 
 /// Slots that one peer may open.
 const MAX_SLOTS: usize = 1024;
-/// Received descriptors that may wait to be claimed.
-const MAX_WAITING_FDS: usize = 4096;
 
 impl Link {
     /// Takes one message of the peer. An error ends the link.
-    pub(crate) fn handle(self: &Arc<Self>, message: Message, mut fds: Vec<OwnedFd>) -> Result<()> {
+    pub(crate) fn handle(self: &Arc<Self>, received: Received) -> Result<()> {
+        let Received { message, mut fds, truncated, .. } = received;
         match message {
-            Message::Slot { slot } => {
-                let region = fds.pop().ok_or_else(|| Error::Protocol("a slot without memory".into()))?;
-                let new = ServerSlot::accept(slot, region.as_fd())?;
-                let mut slots = lock(&self.server_slots);
-                if slots.len() >= MAX_SLOTS || slots.contains_key(&slot) {
-                    return Err(Error::Protocol(format!("slot {slot} is one too many")));
+            Message::Slot { slot } => match fds.pop() {
+                Some(region) => self.add_slot(slot, region.as_fd())?,
+                None if truncated => self.refuse_slot(slot, Refusal::NoRoom)?,
+                None => return Err(Error::Protocol("a slot without memory".into())),
+            },
+            Message::Call { slot } => {
+                if let Some(slot) = self.slot(slot)? {
+                    slot.rung(self);
                 }
-                slots.insert(slot, Arc::new(new));
-                drop(slots);
-                self.tell();
             }
-            Message::Call { slot } => self.slot(slot)?.rung(self),
-            Message::Raise { slot } => self.slot(slot)?.raise(self),
-            Message::Fds { slot, reply } => {
-                let mut inbox = lock(&self.inbox);
-                let waiting: usize = inbox.values().map(VecDeque::len).sum();
-                if waiting + fds.len() > MAX_WAITING_FDS {
-                    return Err(Error::Protocol("more file descriptors than anybody asked for".into()));
+            Message::Raise { slot } => {
+                if let Some(slot) = self.slot(slot)? {
+                    slot.raise(self);
                 }
-                inbox.entry((slot, reply)).or_default().extend(fds);
-                drop(inbox);
-                self.tell();
+            }
+            Message::Fds { slot, reply } => {
+                let is_open = match (slot, reply) {
+                    (oneway::INBOX, false) => self.oneway_in.get().is_some(),
+                    (_, true) => self.caller_slots.was_opened(slot),
+                    (_, false) => self.slot(slot)?.is_some(),
+                };
+                if is_open {
+                    self.keep_fds(slot, reply, fds, truncated);
+                } else if reply || slot == oneway::INBOX {
+                    return Err(Error::Protocol("file descriptors that nobody asked for".into()));
+                }
+            }
+            Message::SlotRefused { slot, refusal } => {
+                self.caller_slots.refused(slot, refusal);
+                #[cfg(feature = "tokio")]
+                self.outstanding.done(self, slot);
             }
             Message::Introduce { request, node } => {
                 let core = self.core()?;
@@ -53,9 +64,11 @@ impl Link {
                 }
             }
             Message::Redeem { request, token } => {
-                let answer = match self.core()?.redeem(&token, self) {
-                    Some(node) => Message::Redeemed { request, node: self.export(&node) },
-                    None => Message::Refused { request, refusal: Refusal::NotYours },
+                let node = self.core()?.redeem(&token, self).ok_or(Refusal::NotYours);
+                let exported = node.and_then(|node| self.export(&node).map_err(|_| Refusal::TooMany));
+                let answer = match exported {
+                    Ok(node) => Message::Redeemed { request, node },
+                    Err(refusal) => Message::Refused { request, refusal },
                 };
                 self.send(answer, Vec::new())?;
             }
@@ -66,14 +79,20 @@ impl Link {
                 self.answered(request, Ok(Answer { node, token: [0; 16], fd: None }));
             }
             Message::Refused { request, refusal } => self.answered(request, Err(refusal)),
-            Message::IntroductionOver { .. } => {}
+            Message::IntroductionOver { token } => self.core()?.end_referral(&token, self),
             Message::Release { node, count } => match self.oneway_in.get() {
                 Some(receiver) => receiver.give_back(self, node, count)?,
                 None => self.unexport(node, count),
             },
             Message::Ring => {
                 let region = fds.pop().ok_or_else(|| Error::Protocol("a queue without memory".into()))?;
+                let len = crate::shm::oneway::REGION as u64;
+                let charges = [
+                    ledger::charge(self.peer, Resource::Mappings, 1)?,
+                    ledger::charge(self.peer, Resource::Bytes, len)?,
+                ];
                 let receiver = Arc::new(oneway::Receiver::accept(region.as_fd())?);
+                lock(&self.charges).extend(charges);
                 if self.oneway_in.set(receiver).is_err() {
                     return Err(Error::Protocol("a second oneway queue".into()));
                 }
@@ -94,11 +113,42 @@ impl Link {
         Ok(())
     }
 
-    fn slot(&self, id: u32) -> Result<Arc<ServerSlot>> {
-        lock(&self.server_slots)
-            .get(&id)
-            .cloned()
-            .ok_or_else(|| Error::Protocol(format!("slot {id} was never opened")))
+    /// Maps a slot that the peer opened, as far as its share goes.
+    fn add_slot(&self, id: u32, region: BorrowedFd<'_>) -> Result<()> {
+        {
+            let slots = lock(&self.server_slots);
+            if slots.len() >= MAX_SLOTS || slots.contains_key(&id) {
+                return Err(Error::Protocol(format!("slot {id} is one too many")));
+            }
+        }
+        let share = ledger::charge(self.peer, Resource::Mappings, 1)
+            .and_then(|mapping| Ok([mapping, ledger::charge(self.peer, Resource::Bytes, SLOT_SIZE as u64)?]));
+        let Ok(charges) = share else { return self.refuse_slot(id, Refusal::TooMany) };
+        let new = match ServerSlot::accept(id, region) {
+            Ok(new) => Arc::new(new),
+            // This process has no memory: no fault of the peer's.
+            Err(Error::Io { .. }) => return self.refuse_slot(id, Refusal::NoRoom),
+            Err(error) => return Err(error),
+        };
+        lock(&self.charges).extend(charges);
+        self.announced.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+        lock(&self.server_slots).insert(id, new);
+        self.tell();
+        Ok(())
+    }
+
+    fn refuse_slot(&self, slot: u32, refusal: Refusal) -> Result<()> {
+        self.announced.fetch_max(slot.saturating_add(1), Ordering::Relaxed);
+        self.send(Message::SlotRefused { slot, refusal }, Vec::new())
+    }
+
+    /// The peer's slot; `None` if it was refused, which the peer may not know yet.
+    fn slot(&self, id: u32) -> Result<Option<Arc<ServerSlot>>> {
+        let slot = lock(&self.server_slots).get(&id).cloned();
+        if slot.is_none() && id >= self.announced.load(Ordering::Relaxed) {
+            return Err(Error::Protocol(format!("slot {id} was never opened")));
+        }
+        Ok(slot)
     }
 
     /// The slot that a nested call came in; its announcement may still be on the way.

@@ -1,28 +1,37 @@
 //! Objects on a link: those that the peer may call, and proxies for those of the peer.
 
+use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::Link;
+use crate::ledger::{self, Charge, Resource};
 use crate::local::LocalNode;
 use crate::locked::lock;
 use crate::shm::remote::RemoteNode;
 use crate::shm::wire::Message;
+use crate::{Result, pool};
 
 /// An object that the peer may call.
 pub(super) struct Export {
     node: Arc<LocalNode>,
     // How many references the peer was given and has not given up.
     count: u64,
+    _charge: Charge,
 }
 
 impl Link {
     /// Gives the peer one more reference to an object of this process.
-    pub(crate) fn export(&self, node: &Arc<LocalNode>) -> u64 {
+    pub(crate) fn export(&self, node: &Arc<LocalNode>) -> Result<u64> {
         let mut exports = lock(&self.exports);
-        let export = exports.entry(node.id()).or_insert_with(|| Export { node: Arc::clone(node), count: 0 });
-        export.count += 1;
-        node.id()
+        match exports.entry(node.id()) {
+            Entry::Occupied(mut known) => known.get_mut().count += 1,
+            Entry::Vacant(new) => {
+                let charge = ledger::charge(self.peer, Resource::Exports, 1)?;
+                new.insert(Export { node: Arc::clone(node), count: 1, _charge: charge });
+            }
+        }
+        Ok(node.id())
     }
 
     /// The object of this process that the peer calls `id`, if it was ever given to it.
@@ -50,8 +59,10 @@ impl Link {
             let gone = exports.remove(&id);
             drop(exports);
             self.exports_version.fetch_add(1, Ordering::AcqRel);
-            // The service's own `drop` may do anything: never under a lock.
-            drop(gone);
+            // The service's own `drop` may do anything: never under a lock, nor on the poller's thread.
+            if let Some(last) = gone.and_then(|export| Arc::into_inner(export.node)) {
+                pool::run_for(self.peer.uid, Box::new(move || drop(last)));
+            }
         }
     }
 

@@ -1,30 +1,65 @@
 //! What came from the peer and a thread waits for: descriptors of parcels, and any other news.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
 use std::time::Instant;
 
 use super::{Link, PATIENCE};
+use crate::disposal::PeerFd;
+use crate::ledger::{self, Resource};
 use crate::locked::lock;
+use crate::shm::wire::Refusal;
 use crate::{Error, Result};
 
+/// Descriptors of parcels that came ahead of them, for one slot and one way.
+#[derive(Default)]
+pub(super) struct Parcels {
+    fds: VecDeque<PeerFd>,
+    // Some could not be kept, so nobody knows which ones these are.
+    lost: Option<Refusal>,
+}
+
 impl Link {
+    /// Keeps descriptors until the parcel is read. Those beyond the peer's share are lost, as are all of
+    /// a message that the kernel could not deliver as a whole.
+    pub(super) fn keep_fds(&self, slot: u32, reply: bool, fds: Vec<PeerFd>, truncated: bool) {
+        let mut inbox = lock(&self.inbox);
+        let parcels = inbox.entry((slot, reply)).or_default();
+        if truncated {
+            parcels.lost = Some(Refusal::NoRoom);
+        }
+        for fd in fds {
+            match ledger::charge(self.peer, Resource::Descriptors, 1) {
+                Ok(charge) if parcels.lost.is_none() => parcels.fds.push_back(fd.charged(charge)),
+                Ok(_) => {}
+                Err(_) => parcels.lost = Some(Refusal::TooMany),
+            }
+        }
+        drop(inbox);
+        self.tell();
+    }
+
     /// The descriptors that came for a slot: they were sent before its exchange.
-    pub(crate) fn take_fds(&self, slot: u32, reply: bool, count: usize) -> Result<VecDeque<OwnedFd>> {
+    pub(crate) fn take_fds(&self, slot: u32, reply: bool, count: usize) -> Result<VecDeque<PeerFd>> {
         if count == 0 {
             return Ok(VecDeque::new());
         }
         self.await_news("the file descriptors of a parcel", || {
             let mut inbox = lock(&self.inbox);
-            let waiting = inbox.get_mut(&(slot, reply)).filter(|waiting| waiting.len() >= count)?;
-            Some(waiting.drain(..count).collect())
-        })
+            let parcels = inbox.get_mut(&(slot, reply))?;
+            if let Some(refusal) = parcels.lost {
+                inbox.remove(&(slot, reply));
+                return Some(Err(refusal.into()));
+            }
+            let came = parcels.fds.len() >= count;
+            came.then(|| Ok(parcels.fds.drain(..count).collect()))
+        })?
     }
 
     /// Drops descriptors of a parcel that nobody wants any longer.
     pub(crate) fn drop_fds(&self, slot: u32, reply: bool) {
-        drop(lock(&self.inbox).remove(&(slot, reply)));
+        let dropped = lock(&self.inbox).remove(&(slot, reply));
+        drop(dropped);
     }
 
     pub(super) fn tell(&self) {

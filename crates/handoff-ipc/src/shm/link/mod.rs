@@ -21,6 +21,7 @@ use std::time::Duration;
 use rustix::net::{Shutdown, shutdown};
 
 use self::exports::Export;
+use self::inbox::Parcels;
 use self::questions::Answers;
 use super::client::CallerSlots;
 use super::core::{Core, Tallies};
@@ -30,6 +31,8 @@ use super::outstanding::Outstanding;
 use super::remote::RemoteNode;
 use super::server::ServerSlot;
 use super::wire::{Message, Token};
+use crate::disposal::{PeerFd, drop_later};
+use crate::ledger::Charge;
 use crate::locked::lock;
 use crate::object::CallingIdentity;
 use crate::{Error, Result, pool};
@@ -41,7 +44,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Link {
     pub(crate) id: u64,
     core: Weak<Core>,
-    socket: OwnedFd,
+    socket: PeerFd,
     peer: CallingIdentity,
     // What the peer calls itself: a hint, and no proof of who it is.
     peer_endpoint: Token,
@@ -56,7 +59,11 @@ pub(crate) struct Link {
     #[cfg(feature = "tokio")]
     pub(crate) outstanding: Outstanding,
     server_slots: Mutex<HashMap<u32, Arc<ServerSlot>>>,
-    inbox: Mutex<HashMap<(u32, bool), VecDeque<OwnedFd>>>,
+    // What the slots and the ring of the peer take; see the ledger.
+    charges: Mutex<Vec<Charge>>,
+    // Slots of the peer up to here were announced, and perhaps refused.
+    announced: AtomicU32,
+    inbox: Mutex<HashMap<(u32, bool), Parcels>>,
     answers: Mutex<Answers>,
     // Something came that a thread may be waiting for: a descriptor, an answer, a slot, the end.
     news: Condvar,
@@ -72,7 +79,7 @@ impl Link {
     pub(crate) fn new(
         core: &Arc<Core>,
         id: u64,
-        socket: OwnedFd,
+        socket: PeerFd,
         peer: CallingIdentity,
         peer_endpoint: Token,
     ) -> Self {
@@ -91,6 +98,8 @@ impl Link {
             #[cfg(feature = "tokio")]
             outstanding: Outstanding::default(),
             server_slots: Mutex::default(),
+            charges: Mutex::default(),
+            announced: AtomicU32::new(0),
             inbox: Mutex::default(),
             answers: Mutex::default(),
             news: Condvar::new(),
@@ -139,8 +148,12 @@ impl Link {
         self.outstanding.bury();
         let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
         slots.iter().for_each(|slot| slot.bury());
+        let charges = std::mem::take(&mut *lock(&self.charges));
+        // Unmapped elsewhere, and counted until then.
+        drop_later(self.peer.uid, (slots, charges));
         drop(lock(&self.oneway_out).take());
-        lock(&self.backlog).clear();
+        let backlog = std::mem::take(&mut *lock(&self.backlog));
+        drop_later(self.peer.uid, backlog);
         // After this nobody waits for the peer, in the ring of its oneway calls neither.
         self.tell();
         if let Some(receiver) = self.oneway_in.get() {
@@ -151,11 +164,11 @@ impl Link {
         self.exports_version.fetch_add(1, Ordering::AcqRel);
         let recipients = std::mem::take(&mut *lock(&self.recipients));
         for died in recipients.into_values() {
-            pool::run(died);
+            pool::run_for(self.peer.uid, died);
         }
         // Services that only this peer held: their `drop` is application code, not the poller's.
         if !exports.is_empty() {
-            pool::run(Box::new(move || drop(exports)));
+            pool::run_for(self.peer.uid, Box::new(move || drop(exports)));
         }
     }
 

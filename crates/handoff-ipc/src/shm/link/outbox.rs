@@ -40,6 +40,10 @@ impl Link {
         Ok(())
     }
 
+    pub(crate) fn has_backlog(&self) -> bool {
+        !lock(&self.backlog).is_empty()
+    }
+
     /// Sends what is kept. `all_out` runs when nothing is left, before anything more can be kept.
     pub(crate) fn flush(&self, all_out: impl FnOnce()) {
         let mut backlog = lock(&self.backlog);

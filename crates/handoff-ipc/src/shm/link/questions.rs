@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use super::Link;
+use crate::disposal::PeerFd;
+use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
 use crate::shm::wire::{Message, Refusal, Token};
 use crate::{Error, Result, pool};
@@ -15,6 +17,7 @@ const MOST_INTRODUCTIONS: u32 = 32;
 /// See [`Link::await_introduction`].
 pub(crate) struct Introduction<'a> {
     link: &'a Link,
+    _charge: Charge,
     _away: pool::StandIn,
 }
 
@@ -33,7 +36,7 @@ pub(super) struct Answers {
 pub(super) struct Answer {
     pub(super) node: u64,
     pub(super) token: Token,
-    pub(super) fd: Option<OwnedFd>,
+    pub(super) fd: Option<PeerFd>,
 }
 
 impl Link {
@@ -64,7 +67,8 @@ impl Link {
     /// Before a thread waits for an introduction that the peer has a part in: the pool has another
     /// thread meanwhile, and a peer can hold up so many and no more.
     pub(crate) fn await_introduction(&self) -> Result<Introduction<'_>> {
-        let introduction = Introduction { link: self, _away: pool::stand_in() };
+        let charge = ledger::charge(self.peer, Resource::Threads, 1)?;
+        let introduction = Introduction { link: self, _charge: charge, _away: pool::stand_in() };
         if self.introductions.fetch_add(1, Ordering::Relaxed) >= MOST_INTRODUCTIONS {
             return Err(Error::Protocol(format!(
                 "the peer leaves {MOST_INTRODUCTIONS} introductions to third processes without an answer"
@@ -76,7 +80,7 @@ impl Link {
     /// Asks the peer for a connection to `node` that a third process can use.
     pub(crate) fn introduce(&self, node: u64) -> Result<(OwnedFd, Token)> {
         let answer = self.ask(|request| Message::Introduce { request, node })?;
-        match answer.fd {
+        match answer.fd.and_then(PeerFd::take) {
             Some(fd) if answer.node == node => Ok((fd, answer.token)),
             _ => Err(Error::UnknownObject(node)),
         }

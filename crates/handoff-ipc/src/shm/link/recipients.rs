@@ -19,7 +19,7 @@ impl Link {
         // Under the lock that the burial takes: it runs once, whoever of the two comes first.
         if self.is_dead() {
             drop(recipients);
-            pool::run(died);
+            pool::run_for(self.peer.uid, died);
             return Ok(DeathRegistration::new(|| ()));
         }
         recipients.insert(id, died);

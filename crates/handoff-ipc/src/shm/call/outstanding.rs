@@ -15,15 +15,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::caller_slot::CallerSlot;
 use super::client;
-use super::link::Link;
-use super::place;
-use super::remote::RemoteNode;
-use super::slot::{Area, Header, Meta, STAGE};
-use super::sync;
-use super::wire::Message;
+use super::request::Request;
 use super::word::{self, Posted, Reply};
 use crate::engine::{OutCall, ReadFn, Remote, WriteFn};
 use crate::locked::lock;
+use crate::shm::link::Link;
+use crate::shm::remote::RemoteNode;
+use crate::shm::sync;
+use crate::shm::wire::Message;
 use crate::{Error, Result};
 
 /// Calls that may be outstanding on one link; further ones wait for their turn. A peer takes twice as
@@ -181,27 +180,10 @@ impl Outgoing {
         let shared = self.shared()?;
         let mut claimed = shared.claim()?;
         let slot = claimed.parts().0;
-        let mut stage = STAGE;
-        // SAFETY: the slot is this call's alone and no request is under way in it, so it is this side's
-        // turn, and nothing that was read from it is borrowed any longer.
-        let mut writer = unsafe { slot.writer(Area::A, &mut stage) };
-        write(&mut writer)?;
-        let len = writer.len() as u32;
-        let mut flags = 0;
-        if writer.has_objects() {
-            client::send_objects(&self.link, &shared, slot, writer.take_objects())?;
-            flags |= Meta::OBJECTS;
-        }
-        if let Some((end, _)) = deadline {
-            let left = end.saturating_duration_since(Instant::now());
-            slot.set_deadline(place::monotonic_ns().saturating_add(left.as_nanos() as u64));
-            flags |= Meta::DEADLINE;
-        }
-        writer.unstage();
-        let (priority, tid) = client::me();
-        let flags = flags | slot.lead(Area::A, &writer);
-        let meta = Meta::new(flags, handoff_placement::fast::current_cpu());
-        slot.write_request(&Header { code, len, meta, node, priority, tid });
+        let left = deadline.map(|(end, _)| end.saturating_duration_since(Instant::now()));
+        let request = Request { code, node, caller: client::me(), deadline: left };
+        // SAFETY: the slot is this call's alone, and no request is under way in it.
+        unsafe { request.put(&self.link, &shared, slot, write, || 0)? };
         self.posted = true;
         match word::post_away(slot.word()) {
             Posted::Seen => {}

@@ -11,15 +11,15 @@
 //! A call with up to 32 bytes each way so moves a single cache line to the server and back.
 #![allow(unsafe_code)]
 
-use super::region::Region;
-use super::sync::{AtomicU32, Ordering};
 use crate::Result;
 use crate::parcel::{SharedBytes, Spill, Writer};
+use crate::shm::region::Region;
+use crate::shm::sync::{AtomicU32, Ordering};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Bytes of a slot's region. Sparse: an idle slot holds one page.
-const SLOT_SIZE: usize = 4 << 20;
+pub(crate) const SLOT_SIZE: usize = 4 << 20;
 /// Where the payload of the first area begins.
 const AREA_A: usize = 32;
 /// Where the second area begins.
@@ -36,6 +36,9 @@ const PAGE: usize = 4096;
 
 /// Largest payload of one direction, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = AREA_B - PAGE - TABLE - 8192;
+
+/// From so many bytes on, the memory of a reply in the second area is given back when the slot is idle.
+pub(crate) const LARGE_REPLY: u32 = 64 << 10;
 
 /// Objects that one parcel may carry.
 pub(crate) const MAX_OBJECTS: usize = 1024;
@@ -296,6 +299,32 @@ impl Slot {
     pub(crate) fn deadline(&self) -> u64 {
         let at = |offset| u64::from(self.u32_at(offset).load(Ordering::Relaxed));
         at(CALLER_PAGE) | at(CALLER_PAGE + 4) << 32
+    }
+
+    /// The caller says that it has read a large reply, or the server that another one comes.
+    pub(crate) fn set_reply_read(&self, is_read: bool) {
+        self.u32_at(CALLER_PAGE + 8).store(is_read.into(), Ordering::Release);
+    }
+
+    pub(crate) fn is_reply_read(&self) -> bool {
+        self.u32_at(CALLER_PAGE + 8).load(Ordering::Acquire) == 1
+    }
+
+    /// Gives the memory of a large reply back to the kernel.
+    pub(crate) fn free_reply(&self) {
+        self.region.free(AREA_B, Area::B.table() - AREA_B);
+    }
+
+    /// Pages of the second area's payload that hold memory.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn pages_of_reply(&self) -> usize {
+        let len = Area::B.table() - AREA_B;
+        let mut pages = vec![0_u8; len / PAGE];
+        // SAFETY: inside the mapping; the kernel fills one byte a page in.
+        let found =
+            unsafe { libc::mincore(self.region.start().add(AREA_B).cast(), len, pages.as_mut_ptr().cast()) };
+        assert_eq!(found, 0);
+        pages.iter().filter(|page| **page & 1 != 0).count()
     }
 
     /// What the attending thread tells its caller: its priority, and its only CPU or `NO_CPU`.

@@ -8,7 +8,7 @@
 //! keeps the compiler from moving its two accesses past each other. Where the kernel has no such
 //! call, both sides run an ordinary fence.
 
-use super::sync::{AtomicBool, Ordering, fence};
+use crate::shm::sync::{AtomicBool, Ordering, fence};
 
 /// Who is in, and whether anybody may still enter.
 #[derive(Debug)]

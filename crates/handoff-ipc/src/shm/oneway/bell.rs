@@ -12,7 +12,7 @@
 //! The word lies in memory that the peer may scribble on. A wrong value costs the peer's own calls
 //! a wake-up, and nobody else anything.
 
-use super::sync::{AtomicU32, Ordering, fence};
+use crate::shm::sync::{AtomicU32, Ordering, fence};
 
 /// Nobody looks: ring.
 const UNATTENDED: u32 = 0;
@@ -198,8 +198,8 @@ mod tests {
 /// `Receiver::attend` does, with a count in place of records.
 #[cfg(all(test, loom))]
 mod loom_model {
-    use super::super::sync;
     use super::*;
+    use crate::shm::sync;
     use loom::sync::Arc;
     use loom::thread;
 

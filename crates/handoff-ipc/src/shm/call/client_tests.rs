@@ -1,9 +1,9 @@
 //! What a peer can write to the word of a call, and what the other side does about it.
 
-use super::super::pair::{Pair, await_that};
 use super::*;
 use crate::object::{Call, Code};
 use crate::parcel::Writer;
+use crate::shm::pair::{Pair, await_that};
 use crate::{CallOptions, Service};
 use std::sync::atomic::AtomicBool;
 
@@ -18,7 +18,16 @@ impl Service for Scribbler {
         "test.IScribbler"
     }
 
-    fn on_transact(&self, _: &Call<'_>, code: Code, data: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        code: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        if code == 3 {
+            return reply.write_shared(data.read_bytes()?);
+        }
         if code == 2 {
             let value = data.read_i32()? as u32;
             serving::with_word(|word| {
@@ -69,7 +78,7 @@ fn scribble_between_calls(value: u32) {
             word.store(value, Ordering::Release);
             sync::wake(word);
             // A thread that stays at the slot sees it; a while later there is none.
-            drop(pair.link().send(super::super::wire::Message::Call { slot: 0 }, Vec::new()));
+            drop(pair.link().send(crate::shm::wire::Message::Call { slot: 0 }, Vec::new()));
         }
         std::thread::sleep(Duration::from_millis(20));
         pair.link().is_dead()
@@ -86,4 +95,27 @@ fn a_caller_that_writes_what_no_protocol_has_ends_the_link() {
 #[test]
 fn a_caller_that_says_that_nobody_attends_ends_the_link() {
     scribble_between_calls(word::FREE);
+}
+
+#[test]
+fn the_memory_of_a_large_reply_goes_once_it_was_read_and_the_slot_is_idle() {
+    let pair = Pair::serve(Scribbler::default());
+    let bytes: Vec<u8> = (0..1 << 20).map(|at| (at % 251) as u8).collect();
+    let echo = |reads: &mut dyn FnMut()| {
+        let read = |r: &mut Reader<'_>| {
+            reads();
+            Ok(r.read_bytes()?.to_vec())
+        };
+        assert!(pair.object.call(3, |w| w.write_bytes(&bytes), read).unwrap() == bytes);
+    };
+    let pages = || {
+        let slot = lock(&pair.link().caller_slots.all).first().cloned().unwrap();
+        let mut claimed = slot.claim().unwrap();
+        claimed.parts().0.pages_of_reply()
+    };
+    // As long as it is being read, it stays, also when the thread has gone from the slot.
+    echo(&mut || std::thread::sleep(Duration::from_secs(3)));
+    echo(&mut || ());
+    await_that("the memory is given back", || pages() == 0);
+    echo(&mut || ());
 }

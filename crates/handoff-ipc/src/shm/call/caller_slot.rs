@@ -3,13 +3,15 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::follow::Follow;
 use super::gate::{Closed, Gate};
-use super::link::Link;
 use super::slot::Slot;
-use super::{client, sync, word};
+use super::{client, word};
+use crate::shm::link::Link;
+use crate::shm::sync;
+use crate::shm::wire::Refusal;
 use crate::stats::Tally;
 use crate::{Error, Result};
 
@@ -29,6 +31,7 @@ pub(crate) struct CallerSlot {
     memory: Mutex<()>,
     // Invariant: touched only by the thread that is in the slot.
     follow: UnsafeCell<Follow>,
+    refusal: OnceLock<Refusal>,
     calls: Tally,
     slept: Tally,
     beside: Tally,
@@ -51,6 +54,7 @@ impl CallerSlot {
             slot: UnsafeCell::new(Some(slot)),
             memory: Mutex::new(()),
             follow: UnsafeCell::new(Follow::new()),
+            refusal: OnceLock::new(),
             calls: Tally::default(),
             slept: Tally::default(),
             beside: Tally::default(),
@@ -135,6 +139,21 @@ impl CallerSlot {
             }
         }
         drop(guard);
+    }
+
+    /// The peer has no room for it: as if the peer were gone, for this slot.
+    pub(crate) fn refuse(&self, refusal: Refusal) {
+        let _ = self.refusal.set(refusal);
+        self.bury();
+    }
+
+    /// What a call in a dead slot failed of.
+    #[cold]
+    pub(crate) fn why_dead(&self, error: Error) -> Error {
+        match (error, self.refusal.get()) {
+            (Error::Dead, Some(refusal)) => (*refusal).into(),
+            (error, _) => error,
+        }
     }
 
     #[cold]

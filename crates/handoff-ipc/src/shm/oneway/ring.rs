@@ -13,16 +13,18 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use super::region::Region;
-use super::slot::{Entry, MAX_OBJECTS};
-use super::sync::{AtomicU32, Ordering};
 use crate::parcel::{SharedBytes, Writer};
+use crate::shm::call::slot::{Entry, MAX_OBJECTS};
+use crate::shm::region::Region;
+use crate::shm::sync::{AtomicU32, Ordering};
 use crate::{Error, Result};
 
 /// Bytes of the ring's data. Half of it is the largest oneway call.
 pub(crate) const DATA: usize = 2 << 20;
 /// The words at its start have a page of their own.
 const HEAD: usize = 4096;
+/// Bytes of the whole region.
+pub(crate) const REGION: usize = HEAD + DATA;
 
 const TAKEN: usize = 0;
 const WRITTEN: usize = 64;
@@ -85,13 +87,13 @@ pub(crate) struct Ring {
 impl Ring {
     /// The sending end, and the descriptor for the peer.
     pub(crate) fn create() -> Result<(Self, OwnedFd)> {
-        let (region, file) = Region::create("handoff-oneway", HEAD + DATA)?;
+        let (region, file) = Region::create("handoff-oneway", REGION)?;
         Ok((Ring { region }, file))
     }
 
     /// The receiving end of a ring that a peer made.
     pub(crate) fn accept(region: BorrowedFd<'_>) -> Result<Self> {
-        Ok(Ring { region: Region::accept_sealed(region, HEAD + DATA)? })
+        Ok(Ring { region: Region::accept_sealed(region, REGION)? })
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {

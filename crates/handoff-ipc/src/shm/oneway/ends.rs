@@ -17,27 +17,29 @@ use handoff_placement::{Policy, Priority};
 
 use super::backlog::{Admitted, Backlog};
 use super::bell::{self, Rang};
-use super::follow::{self, SPIN_LIMIT};
-use super::link::Link;
-use super::objects::{self, Arrived};
 use super::patience::{Crowded, Patience};
-use super::remote::RemoteNode;
 use super::ring::{DATA, Found, RECORD, Record, Ring, size_of_record};
-use super::slot::{Entry, MAX_OBJECTS};
-use super::spurious::SpuriousWakes;
-use super::sync;
-use super::wire::Message;
-use super::{client, place};
+use crate::disposal::PeerFd;
 use crate::engine::{EngineKind, OutCall, WriteFn};
 use crate::local::LocalNode;
 use crate::locked::lock;
 use crate::object::Call;
 use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::pool::{self, Recall, Worker};
+use crate::shm::call::client;
+use crate::shm::call::follow::{self, SPIN_LIMIT};
+use crate::shm::call::slot::{Entry, MAX_OBJECTS};
+use crate::shm::link::Link;
+use crate::shm::objects::{self, Arrived};
+use crate::shm::place;
+use crate::shm::remote::RemoteNode;
+use crate::shm::spurious::SpuriousWakes;
+use crate::shm::sync;
+use crate::shm::wire::Message;
 use crate::{Error, Result, dispatch, stats};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.
-const INBOX: u32 = u32::MAX;
+pub(crate) const INBOX: u32 = u32::MAX;
 /// References given back that may wait for calls before them: more are a peer's attempt to fill memory.
 const MOST_GIVEN_BACK: usize = 1 << 16;
 /// So many calls to one object in a row let a thread expect the next to go there, too.
@@ -248,7 +250,7 @@ struct Taken {
     record: Record,
     payload: Vec<u8>,
     entries: Vec<Entry>,
-    fds: VecDeque<std::os::fd::OwnedFd>,
+    fds: VecDeque<PeerFd>,
 }
 
 impl Receiver {
@@ -316,8 +318,8 @@ impl Receiver {
 
     /// A thread is wanted.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
-        let (receiver, link) = (Arc::clone(self), Arc::clone(link));
-        pool::submit(None, Box::new(move |worker| receiver.attend(&link, worker)));
+        let (user, receiver, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, None, Box::new(move |worker| receiver.attend(&link, worker)));
     }
 
     /// Takes out what there is, waits a while for more, serves.
@@ -559,5 +561,5 @@ fn run_elsewhere((_, node): (u64, Arc<LocalNode>)) {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "oneway_tests.rs"]
+#[path = "ends_tests.rs"]
 mod tests;

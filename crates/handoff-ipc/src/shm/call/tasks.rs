@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::link::Link;
 use super::super::slot::{Area, Meta, STAGE};
 use super::{AWAY, RUNG, ServerSlot};
 use crate::asynchronous::Reply;
 use crate::local::LocalNode;
 use crate::parcel::Reader;
+use crate::shm::link::Link;
 use crate::{Domain, Error, Result, dispatch};
 
 /// If a request for a service that is served by tasks stands in the slot: begins one. On the poller's
@@ -86,14 +86,7 @@ impl Turn {
         // arguments were read: nothing borrows them.
         let mut reply = unsafe { slot.writer(Area::A, &mut stage) };
         let outcome = dispatch::write_outcome(outcome, &mut reply);
-        let len = reply.len() as u32;
-        let outcome = outcome
-            .and_then(|()| self.slot.send_objects(&self.link, Area::A, self.domain, reply.take_objects()));
-        reply.unstage();
-        match outcome {
-            Ok(flags) => slot.write_reply(0, len, Meta(flags | slot.lead(Area::A, &reply))),
-            Err(error) => slot.write_reply(error.to_status_t(), 0, Meta(0)),
-        }
+        self.slot.put_reply(&self.link, Area::A, self.domain, reply, outcome);
         self.slot.finish(&self.link, false, false);
         if self.slot.presence.swap(AWAY, Ordering::AcqRel) == RUNG {
             self.slot.rung(&self.link);

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use super::spurious::SpuriousWakes;
-use super::sync::{self, AtomicU32};
 use super::word::{self, Reply, Request};
+use crate::shm::spurious::SpuriousWakes;
+use crate::shm::sync::{self, AtomicU32};
 
 /// Nested calls of one call that are taken up after its deadline, for other threads to serve.
 const MOST_LATE: u32 = 4;
@@ -116,8 +116,8 @@ pub(crate) fn for_request(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::sync::Ordering;
     use super::*;
+    use crate::shm::sync::Ordering;
     use std::cell::Cell;
     use std::convert::Infallible;
 

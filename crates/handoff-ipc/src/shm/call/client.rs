@@ -1,28 +1,29 @@
 //! The caller's side of a synchronous call.
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use handoff_placement::fast::current_cpu;
 use handoff_placement::{Priority, Tid};
 
 use super::caller_slot::CallerSlot;
 use super::follow::{self, Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
-use super::link::Link;
-use super::objects::{self, Arrived};
-use super::phases::{Point, pass};
-use super::remote::RemoteNode;
-use super::slot::{Area, Header, Meta, NO_CPU, STAGE, Slot};
-use super::sync;
+use super::request::Request;
+use super::slot::{Area, LARGE_REPLY, Meta, NO_CPU, Slot};
 use super::wait::{self, ReplyWait};
 use super::word::{self, Posted, Reply};
-use super::{place, server, serving};
+use super::{server, serving};
 use crate::engine::{OutCall, ReadFn, WriteFn};
 use crate::locked::lock;
 use crate::parcel::Reader;
+use crate::shm::link::Link;
+use crate::shm::objects::{self, Arrived};
+use crate::shm::phases::{Point, pass};
+use crate::shm::place;
+use crate::shm::remote::RemoteNode;
+use crate::shm::sync;
+use crate::shm::wire::Refusal;
 use crate::{Error, Result, pool};
 
 /// Longest sleep without another look at whether the peer still lives. The end of a peer wakes its
@@ -115,12 +116,28 @@ impl CallerSlots {
             new.bury();
             return Err(Error::Dead);
         }
-        link.send(super::wire::Message::Slot { slot: id }, vec![file])?;
+        link.send(crate::shm::wire::Message::Slot { slot: id }, vec![file])?;
         Ok(new)
     }
 
     pub(crate) fn put(&self, slot: Arc<CallerSlot>) {
         lock(&self.free).push(slot);
+    }
+
+    /// Whether this process opened a slot of that number.
+    pub(crate) fn was_opened(&self, id: u32) -> bool {
+        id < self.next.load(Ordering::Relaxed)
+    }
+
+    /// The peer has no room for a slot: whoever calls in it is told why.
+    pub(crate) fn refused(&self, id: u32, refusal: Refusal) {
+        lock(&self.free).retain(|slot| slot.id() != id);
+        let mut all = lock(&self.all);
+        let slot = all.iter().position(|slot| slot.id() == id).map(|at| all.swap_remove(at));
+        drop(all);
+        if let Some(slot) = slot {
+            slot.refuse(refusal);
+        }
     }
 
     pub(crate) fn bury(&self) {
@@ -213,45 +230,36 @@ pub(crate) fn transact(
     let held = Held::take(link, class)?;
     // `take` gave one, and only `drop` takes it out.
     let Some(shared) = &held.slot else { return Err(Error::Dead) };
-    let mut claimed = shared.claim()?;
+    let mut claimed = shared.claim().map_err(|error| shared.why_dead(error))?;
     let (slot, follow) = claimed.parts();
 
-    let mut stage = STAGE;
-    // SAFETY: the slot is claimed and no call is under way in it, so it is this side's turn, and
-    // nothing that was read from it is borrowed any longer.
-    let mut writer = unsafe { slot.writer(Area::A, &mut stage) };
-    write(&mut writer)?;
-    let len = writer.len() as u32;
-    let mut flags = 0;
-    if writer.has_objects() {
-        send_objects(link, shared, slot, writer.take_objects())?;
-        flags |= Meta::OBJECTS;
-    }
-    let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
-    if let Some((_, wait)) = deadline {
-        slot.set_deadline(place::monotonic_ns().saturating_add(wait.as_nanos() as u64));
-        flags |= Meta::DEADLINE;
-    }
-    if outer.is_none() && follow.at_trial() {
-        look_around(slot, follow);
-    }
-    let mode = if outer.is_some() { Mode::Block } else { follow.mode() };
-    flags |= match mode {
-        Mode::Spin if !follow.server_looks() => 0,
-        Mode::Spin if follow.yields => Meta::SPIN | Meta::YIELD,
-        Mode::Spin => Meta::SPIN,
-        Mode::Beside => Meta::BESIDE,
-        Mode::Block => 0,
+    let request =
+        Request { code: call.code, node: remote.node, caller: (priority, tid), deadline: call.deadline };
+    let (mut mode, mut began) = (Mode::Block, None);
+    let waits = || {
+        if outer.is_none() {
+            if follow.at_trial() {
+                look_around(slot, follow);
+            }
+            mode = follow.mode();
+        }
+        began = (outer.is_none() && follow.wants_time()).then(Instant::now);
+        match mode {
+            Mode::Spin if !follow.server_looks() => 0,
+            Mode::Spin if follow.yields => Meta::SPIN | Meta::YIELD,
+            Mode::Spin => Meta::SPIN,
+            Mode::Beside => Meta::BESIDE,
+            Mode::Block => 0,
+        }
     };
-    let began = (outer.is_none() && follow.wants_time()).then(Instant::now);
-    writer.unstage();
-    let meta = Meta::new(flags | slot.lead(Area::A, &writer), current_cpu());
-    slot.write_request(&Header { code: call.code, len, meta, node: remote.node, priority, tid });
+    // SAFETY: the slot is claimed and no call is under way in it.
+    unsafe { request.put(link, shared, slot, write, waits)? };
+    let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
     let posted = word::post_request(slot.word(), mode == Mode::Block);
     pass(Point::Posted);
     // The burial sets the flag first and then exchanges the word: one of the two is seen.
     if shared.is_dead() {
-        return Err(Error::Dead);
+        return Err(shared.why_dead(Error::Dead));
     }
     let waiting = Waiting { link, shared, slot, priority, deadline, yields: follow.yields };
     let mode = match (posted, &outer) {
@@ -261,7 +269,7 @@ pub(crate) fn transact(
         (Posted::Ring, None) => waiting.ring(mode)?,
     };
     pass(Point::Woken);
-    let slept = waiting.for_reply(mode)?;
+    let slept = waiting.for_reply(mode).map_err(|error| shared.why_dead(error))?;
     pass(Point::Returned);
     if mode == Mode::Spin {
         follow.found_asleep(posted == Posted::Wake);
@@ -271,20 +279,6 @@ pub(crate) fn transact(
     }
     shared.count(slept, mode == Mode::Beside);
     take_reply(link, shared, slot, call.code, read)
-}
-
-#[cold]
-pub(crate) fn send_objects(
-    link: &Arc<Link>,
-    shared: &CallerSlot,
-    slot: &Slot,
-    objects: Vec<(u32, crate::parcel::Object)>,
-) -> Result<()> {
-    let (entries, fds): (_, Vec<OwnedFd>) = objects::encode(link, objects)?;
-    slot.write_entries(Area::A, &entries);
-    // What was left of an earlier call that was given up.
-    link.drop_fds(shared.id(), true);
-    link.send_fds(shared.id(), false, fds)
 }
 
 /// Before a trial: which ways of waiting make sense, given where both sides may run.
@@ -331,14 +325,14 @@ impl Waiting<'_> {
         };
         if mine.more_urgent_than(its) {
             // A link that just broke is noticed while waiting.
-            drop(self.link.send(super::wire::Message::Raise { slot: self.shared.id() }, Vec::new()));
+            drop(self.link.send(crate::shm::wire::Message::Raise { slot: self.shared.id() }, Vec::new()));
         }
     }
 
     /// No thread looks at the slot.
     #[cold]
     fn ring(&self, mode: Mode) -> Result<Mode> {
-        self.link.send(super::wire::Message::Call { slot: self.shared.id() }, Vec::new())?;
+        self.link.send(crate::shm::wire::Message::Call { slot: self.shared.id() }, Vec::new())?;
         // Two wake-ups away: looking does not pay.
         Ok(if mode == Mode::Beside { mode } else { Mode::Block })
     }
@@ -485,6 +479,7 @@ pub(crate) fn take_reply(
     let payload = slot
         .payload(area, meta, len)
         .ok_or_else(|| Error::Protocol(format!("a reply of {len} bytes, more than a slot holds")))?;
+    let _large = (area == Area::B && len >= LARGE_REPLY).then_some(LargeReply(slot));
     if !meta.has(Meta::OBJECTS) {
         return read(&mut Reader::new(payload));
     }
@@ -494,6 +489,15 @@ pub(crate) fn take_reply(
     let fds = link.take_fds(shared.id(), true, objects::fds_of(&entries))?;
     let mut arrived = Arrived::new(link, entries, fds);
     read(&mut Reader::with_objects(payload, &mut arrived))
+}
+
+/// A large reply that is being read: then its memory may go.
+struct LargeReply<'a>(&'a Slot);
+
+impl Drop for LargeReply<'_> {
+    fn drop(&mut self) {
+        self.0.set_reply_read(true);
+    }
 }
 
 /// Gives back what a reply brought that nobody will read. `arrived`: its descriptors are here already.

@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
 
-use super::link::Link;
 use super::slot::Slot;
-use super::sync::AtomicU32;
+use crate::shm::link::Link;
+use crate::shm::sync::AtomicU32;
 use crate::{Error, Result};
 
 /// Calls that a thread serves inside of calls that it waits for, at the most.

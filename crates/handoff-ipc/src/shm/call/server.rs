@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use handoff_placement::Priority;
 
 use super::follow::{self, SPIN_LIMIT};
-use super::link::Link;
-use super::objects::{self, Arrived};
-use super::phases::{Point, pass};
-use super::place::{self, Place};
 use super::serving;
-use super::slot::{Area, Entry, Header, Meta, NO_CPU, STAGE, Slot};
-use super::sync;
+use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE, Slot};
 use super::wait::{self, RequestWait};
-use super::wire::Message;
 use super::word::{self, Owed, Request};
 use crate::claim::Claim;
 use crate::engine::EngineKind;
 use crate::local::LocalNode;
 use crate::locked::lock;
 use crate::object::{Binder, Call, Reference};
-use crate::parcel::{Object, Reader, SharedBytes};
+use crate::parcel::{Object, Reader, SharedBytes, Writer};
 use crate::pool::{self, Recall, Worker};
+use crate::shm::link::Link;
+use crate::shm::objects::{self, Arrived};
+use crate::shm::phases::{Point, pass};
+use crate::shm::place::{self, Place};
+use crate::shm::sync;
+use crate::shm::wire::Message;
 use crate::stats::Tally;
 use crate::{Domain, Error, Result, dispatch};
 
@@ -55,6 +55,8 @@ pub(crate) struct ServerSlot {
     // the latest, or after a while.
     returned: std::sync::Mutex<Vec<Binder>>,
     has_returned: AtomicBool,
+    // A large reply was written, and its memory not given back since. Only the thread at the slot looks.
+    holds_large: AtomicBool,
     // Who attends, for a raise from outside.
     worker: std::sync::Mutex<Weak<Worker>>,
 }
@@ -88,6 +90,7 @@ impl ServerSlot {
             served: Tally::default(),
             returned: std::sync::Mutex::default(),
             has_returned: AtomicBool::new(false),
+            holds_large: AtomicBool::new(false),
             worker: std::sync::Mutex::default(),
         })
     }
@@ -110,8 +113,8 @@ impl ServerSlot {
             return;
         }
         let priority = self.wanted_priority(link);
-        let (slot, link) = (Arc::clone(self), Arc::clone(link));
-        pool::submit(priority, Box::new(move |worker| attend(&slot, &link, worker)));
+        let (user, slot, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, priority, Box::new(move |worker| attend(&slot, &link, worker)));
     }
 
     /// The caller is more urgent than the thread at the slot. On the poller's thread.
@@ -290,6 +293,7 @@ impl ServerSlot {
             RequestWait::Wanted => self.leave(),
             RequestWait::Idle => {
                 self.keep(Vec::new());
+                self.free_large();
                 self.leave()
             }
             RequestWait::Broken => {
@@ -300,6 +304,16 @@ impl ServerSlot {
         };
         self.waiting.store(false, Ordering::Relaxed);
         next
+    }
+
+    /// Gives the memory of large replies back, once the caller has read the last one. It is this process that
+    /// the kernel charges for it, and a slot lives as long as the link.
+    #[cold]
+    fn free_large(&self) {
+        if self.holds_large.load(Ordering::Relaxed) && self.slot.is_reply_read() {
+            self.holds_large.store(false, Ordering::Relaxed);
+            self.slot.free_reply();
+        }
     }
 
     /// Leaves the slot, unless a request came first.
@@ -352,23 +366,42 @@ impl ServerSlot {
                 }
             })
         });
-        let flags = if small { 0 } else { Meta::AREA_B };
+        let domain = called.and_then(|node| node.domain());
+        self.put_reply(link, area, domain, reply, outcome);
+    }
+
+    /// Completes a reply, which the exchange of the word then hands over. `domain` is that of the service.
+    #[inline]
+    fn put_reply(
+        &self,
+        link: &Arc<Link>,
+        area: Area,
+        domain: Option<Domain>,
+        mut reply: Writer<'_>,
+        outcome: Result<()>,
+    ) {
         let len = reply.len() as u32;
         let outcome = outcome.and_then(|()| {
             if !reply.has_objects() {
-                return Ok(flags);
+                return Ok(0);
             }
-            let domain = called.and_then(|node| node.domain());
-            Ok(flags | self.send_objects(link, area, domain, reply.take_objects())?)
+            self.send_objects(link, area, domain, reply.take_objects())
         });
         reply.unstage();
         match outcome {
-            Ok(flags) => self.slot.write_reply(0, len, Meta(flags | self.slot.lead(area, &reply))),
+            Ok(flags) => {
+                let in_b = if area == Area::B { Meta::AREA_B } else { 0 };
+                if area == Area::B && len >= LARGE_REPLY {
+                    self.slot.set_reply_read(false);
+                    self.holds_large.store(true, Ordering::Relaxed);
+                }
+                self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.lead(area, &reply)));
+            }
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }
     }
 
-    /// Puts a reply's objects beside it; gives the flag that tells of them. `domain` is that of the service.
+    /// Puts a reply's objects beside it; gives the flag that tells of them.
     #[cold]
     fn send_objects(
         &self,
@@ -377,9 +410,6 @@ impl ServerSlot {
         domain: Option<Domain>,
         objects: Vec<(u32, Object)>,
     ) -> Result<u32> {
-        if objects.is_empty() {
-            return Ok(0);
-        }
         if let Some(domain) = domain {
             for (_, object) in &objects {
                 if let Object::Binder(Binder(Reference::Local(node))) = object {
