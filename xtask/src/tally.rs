@@ -145,9 +145,9 @@ impl Tally {
 /// The lines of a test's output that say what happened: no frames of a backtrace, and nothing of the test harness.
 fn telling(output: &str) -> Vec<&str> {
     let is_frame = |line: &str| {
-        let line = line.trim_start();
-        let number = line.split_once(": ").is_some_and(|(number, _)| number.parse::<u16>().is_ok());
-        number || line.starts_with("at /rustc/") || line.starts_with("at ./")
+        let text = line.trim_start();
+        let number = text.split_once(": ").is_some_and(|(number, _)| number.parse::<u16>().is_ok());
+        text.len() < line.len() && (number || text.starts_with("at /rustc/") || text.starts_with("at ./"))
     };
     const HARNESS: [&str; 6] = [
         "stack backtrace:",
@@ -280,7 +280,7 @@ mod tests {
                 "a",
                 true,
                 1,
-                "panicked:\n1 is not 2\nstack backtrace:\n   0: rust_begin\n      at ./x.rs",
+                "panicked:\n34: 1 is not 2\nstack backtrace:\n   0: rust_begin\n      at ./x.rs",
                 &long,
             ),
             case("b", false, 1, "panicked:\nstuck\nstack backtrace:", ""),
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(tally.to_string(), "2 passed, 1 failed, 0 skipped");
         let details = tally.details();
         assert!(details.starts_with("passed only when tried again: b: try 2: panicked: stuck\nfailed: a\n"));
-        assert!(details.ends_with("line 499\n    panicked:\n    1 is not 2\n"), "{details}");
+        assert!(details.ends_with("line 499\n    panicked:\n    34: 1 is not 2\n"), "{details}");
         assert!(details.lines().count() < 90, "{details}");
     }
 

@@ -41,17 +41,20 @@ enum Claim {
     Failure,
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 7] = [
     ("handoff", handoff),
     ("handoff --source", handoff_with_source),
     ("patch", |case, tree| run_patch(case, tree, "-F2")),
     ("patch -F3", |case, tree| run_patch(case, tree, "-F3")),
+    ("git apply", git_apply),
     ("git am -3", git_am),
     ("wiggle", wiggle),
 ];
 
 fn main() {
-    let cases = corpus::cases();
+    let mut cases = corpus::cases();
+    let folder = tempfile::tempdir().expect("a folder for the cases that are made");
+    cases.extend(corpus::made(folder.path()));
     println!("| case | {} |", TOOLS.map(|(name, _)| name).join(" | "));
     println!("|---|{}", "---|".repeat(TOOLS.len()));
     let mut totals = [[0usize; 4]; TOOLS.len()];
@@ -127,24 +130,29 @@ fn run_handoff(case: &Case, tree: &Path, options: Options) -> Option<Claim> {
     Some(match report.hunks().map(|hunk| hunk.outcome).max() {
         Some(Outcome::Conflict) => Claim::Failure,
         Some(Outcome::Fuzzy) => Claim::Doubt,
+        _ if report.is_doubtful() => Claim::Doubt,
         _ => Claim::Success,
     })
 }
 
-/// `patch` says "with fuzz" and carries on: that is no doubt that stops anyone.
+/// `patch` says "with fuzz" where lines around the change differ.
 fn run_patch(case: &Case, tree: &Path, fuzz: &str) -> Option<Claim> {
     let file = tree.with_extension("patch");
     fs::write(&file, &case.patch).ok()?;
-    let status = Command::new("patch")
+    let output = Command::new("patch")
         .current_dir(tree)
-        .args(["-p1", "-N", "-s", "--no-backup-if-mismatch", fuzz, "-i"])
+        .env("LC_ALL", "C")
+        .args(["-p1", "-N", "--no-backup-if-mismatch", fuzz, "-i"])
         .arg(&file)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+        .output();
     let _ = fs::remove_file(&file);
-    Some(claim(status.ok()?.success()))
+    let output = output.ok()?;
+    let fuzzy = String::from_utf8_lossy(&output.stdout).contains(" with fuzz ");
+    Some(match claim(output.status.success()) {
+        Claim::Success if fuzzy => Claim::Doubt,
+        claim => claim,
+    })
 }
 
 fn claim(success: bool) -> Claim {
@@ -161,6 +169,15 @@ fn git(tree: &Path, arguments: &[&str]) -> Option<bool> {
         .stderr(Stdio::null())
         .status();
     status.ok().map(|status| status.success())
+}
+
+fn git_apply(case: &Case, tree: &Path) -> Option<Claim> {
+    let file = tree.with_extension("patch");
+    fs::write(&file, &case.patch).ok()?;
+    let path = file.to_str()?;
+    let success = git(tree, &["apply", path]);
+    let _ = fs::remove_file(&file);
+    Some(claim(success?))
 }
 
 /// With the blobs of both versions at hand, which is the best that git can get.

@@ -105,6 +105,9 @@ mod tests {
         folder(&shared, 0o1777);
         let there = chosen(None, &home, &shared).expect("the other");
         assert_eq!(there.parent(), Some(shared.as_path()));
+        folder(&home, 0o755);
+        folder(&home.join(".cache"), 0o777);
+        assert_eq!(chosen(None, &home, &shared), Some(there), "nor what is on the way");
         folder(&shared, 0o777);
         assert_eq!(chosen(None, &home, &shared), None, "without the sticky bit others can replace it");
     }

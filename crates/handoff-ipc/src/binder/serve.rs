@@ -127,7 +127,7 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
         }
         let claim = if data.flags & lend::TF_CLAIM == 0 { None } else { Some(lend::read(request)?) };
         let sender = data.sender_pid.max(0).unsigned_abs();
-        let lent = claim.filter(|_| process.lends()).and_then(|claim| claim.verified(sender));
+        let lent = claim.filter(|_| process.lends()).and_then(|claim| claim.verified(sender, None));
         let work_source =
             if is_user_code(data.code) { token::check(request, node.token(token::name))? } else { None };
         let security_context = context.and_then(|at| process.driver.delivered_text(at));

@@ -1,14 +1,14 @@
 //! The tree that is ported to: reads it, collects changes in memory, writes them whole or not at all.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::PortError;
-use super::source::Source;
-use crate::patch::PatchPath;
+use super::scope::{Language, ScopeKind, Scopes};
+use crate::patch::{PatchPath, text};
 
 /// A source tree with changes that are not written yet.
 pub(super) struct Tree {
@@ -17,8 +17,8 @@ pub(super) struct Tree {
     pending: BTreeMap<PatchPath, Option<Pending>>,
     /// Paths by the last component, made when a file is missed for the first time.
     names: Option<HashMap<String, Vec<PatchPath>>>,
-    /// Parsed files that were searched for a definition.
-    parsed: HashMap<PatchPath, Source>,
+    /// The names that files define, of those that were searched for a definition.
+    defined: HashMap<PatchPath, HashSet<String>>,
 }
 
 #[derive(Clone)]
@@ -33,7 +33,7 @@ impl Tree {
             if path.is_dir() { Ok(path) } else { Err(io::Error::from(io::ErrorKind::NotADirectory)) }
         });
         let root = canonical.map_err(|error| PortError::Tree { path: root.to_owned(), error })?;
-        Ok(Self { root, pending: BTreeMap::new(), names: None, parsed: HashMap::new() })
+        Ok(Self { root, pending: BTreeMap::new(), names: None, defined: HashMap::new() })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -78,12 +78,12 @@ impl Tree {
 
     pub(super) fn set(&mut self, path: &PatchPath, bytes: Vec<u8>, mode: Option<u32>) {
         let mode = mode.or_else(|| self.pending.get(path).and_then(|p| p.as_ref()).and_then(|p| p.mode));
-        self.parsed.remove(path);
+        self.defined.remove(path);
         self.pending.insert(path.clone(), Some(Pending { bytes, mode }));
     }
 
     pub(super) fn remove(&mut self, path: &PatchPath) {
-        self.parsed.remove(path);
+        self.defined.remove(path);
         self.pending.insert(path.clone(), None);
     }
 
@@ -127,20 +127,12 @@ impl Tree {
             .filter(|path| path != like)
             .collect();
         files.sort();
-        let needle = name.rsplit(' ').next().unwrap_or(name).as_bytes().to_vec();
         files.retain(|path| {
-            if !self.parsed.contains_key(path) {
+            if !self.defined.contains_key(path) {
                 let Ok(Some(bytes)) = self.read(path) else { return false };
-                if !bytes.windows(needle.len()).any(|window| window == needle) {
-                    return false;
-                }
-                self.parsed.insert(path.clone(), Source::new(&bytes, path.as_str()));
+                self.defined.insert(path.clone(), definitions_in(&bytes, path));
             }
-            self.parsed[path]
-                .scopes
-                .all
-                .iter()
-                .any(|scope| scope.name == name && scope.kind != super::scope::ScopeKind::Statement)
+            self.defined[path].contains(name)
         });
         files
     }
@@ -185,6 +177,19 @@ impl Tree {
     pub(super) fn changed(&self) -> impl Iterator<Item = &PatchPath> {
         self.pending.keys()
     }
+}
+
+/// The names of the definitions in a file.
+fn definitions_in(bytes: &[u8], path: &PatchPath) -> HashSet<String> {
+    let content = text::decode(bytes);
+    let lines: Vec<&str> = content.split('\n').collect();
+    let scopes = Scopes::of_file(&lines, Language::of(path.as_str()));
+    scopes
+        .all
+        .into_iter()
+        .filter(|scope| scope.kind != ScopeKind::Statement)
+        .map(|scope| scope.name)
+        .collect()
 }
 
 /// All files of a tree by their last component; symbolic links and git's folder are left out.

@@ -155,6 +155,9 @@ fn a_link_that_goes_down_is_noticed_and_the_session_goes_on_when_it_is_up() {
     assert_eq!((out.as_str(), done.expect("it is connected again")), ("round 2\n", 0));
 }
 
+/// After which a machine gives a lock up: several times as long as a holder on a busy machine may be silent.
+const SILENCE: Duration = Duration::from_secs(10);
+
 #[test]
 fn the_lock_of_a_holder_that_is_cut_off_is_given_up_and_that_of_one_that_is_heard_is_kept() {
     require!(require_root());
@@ -170,17 +173,22 @@ fn the_lock_of_a_holder_that_is_cut_off_is_given_up_and_that_of_one_that_is_hear
     let place = Place { wrapper: &wrapper, address: net.there(), settings: "" };
     let sshd = Sshd::start_in(place, &sshd, folder.path());
     let address: Address = "ssh://device".parse().expect("an address");
-    let ways = Ways { ssh_config: Some(sshd.config()), lock_silence: Some(Duration::from_secs(5)) };
+    let ways = Ways { ssh_config: Some(sshd.config()), lock_silence: Some(SILENCE) };
     let open = || Session::open_by(&address, ways.clone()).expect("opened");
     let _holder = open().lock().expect("free");
-    std::thread::sleep(Duration::from_secs(8));
+    std::thread::sleep(SILENCE + SILENCE / 2);
     let error = open().lock().expect_err("its holder is heard");
     assert!(matches!(error, TargetError::Locked { .. }), "{error}");
     // Nothing says goodbye: a machine that waits for it would keep the lock for hours.
     net.down();
-    std::thread::sleep(Duration::from_secs(12));
+    std::thread::sleep(2 * SILENCE);
     net.up();
-    drop(open().lock().expect("the machine has given the lock up"));
+    // A busy machine gives it up later.
+    let given_up = (0..60).any(|_| {
+        std::thread::sleep(Duration::from_secs(1));
+        open().lock().is_ok()
+    });
+    assert!(given_up, "the machine keeps the lock of a holder that it does not hear");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_transaction_passes_fifteen_points() {
         let (report, _) = json(&mut guest, "phases -n 5 --payload 4000");
         let transactions = report["transactions"].as_array().expect("transactions");
         // A thread that was moved, or an interrupt between two events, may cost one; not most.
-        assert!(transactions.len() >= 80, "{} of 100: {}", transactions.len(), report["left_out"]);
+        assert!(transactions.len() > 50, "{} of 100: {}", transactions.len(), report["left_out"]);
         for row in transactions {
             let points: Vec<u64> = row.as_array().expect("a row").iter().filter_map(Value::as_u64).collect();
             assert!(points.len() == 15 && points[0] == 0 && points.is_sorted(), "{points:?}");

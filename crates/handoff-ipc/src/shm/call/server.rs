@@ -142,7 +142,7 @@ impl ServerSlot {
 
 /// The priority that a caller claims, if its thread really has it.
 fn verified(link: &Link, header: &Header) -> Option<Priority> {
-    Claim { priority: header.priority, tid: header.tid }.verified(link.peer().pid)
+    Claim { priority: header.priority, tid: header.tid }.verified(link.peer().pid, link.peer_started())
 }
 
 /// What a thread remembers between two requests in one slot.

@@ -31,6 +31,7 @@ use super::outstanding::Outstanding;
 use super::remote::RemoteNode;
 use super::server::ServerSlot;
 use super::wire::{Message, Token};
+use crate::claim;
 use crate::disposal::{PeerFd, drop_later};
 use crate::ledger::Charge;
 use crate::locked::lock;
@@ -46,6 +47,8 @@ pub(crate) struct Link {
     core: Weak<Core>,
     socket: PeerFd,
     peer: CallingIdentity,
+    // When the peer started: numbers of processes are used again while another may hold its socket.
+    peer_started: u64,
     // What the peer calls itself: a hint, and no proof of who it is.
     peer_endpoint: Token,
     dead: AtomicBool,
@@ -88,6 +91,8 @@ impl Link {
             core: Arc::downgrade(core),
             socket,
             peer,
+            // One that is gone already never matches.
+            peer_started: claim::start_of(peer.pid).unwrap_or(u64::MAX),
             peer_endpoint,
             dead: AtomicBool::new(false),
             introductions: AtomicU32::new(0),
@@ -122,6 +127,11 @@ impl Link {
 
     pub(crate) fn peer(&self) -> CallingIdentity {
         self.peer
+    }
+
+    /// When the peer started, for claims of its threads.
+    pub(crate) fn peer_started(&self) -> Option<u64> {
+        Some(self.peer_started)
     }
 
     pub(crate) fn peer_endpoint(&self) -> Token {

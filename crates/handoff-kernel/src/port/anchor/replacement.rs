@@ -94,6 +94,10 @@ impl Anchors<'_> {
         let range = group.at..group.at + group.removed;
         let gone = group.added.is_empty()
             && range.clone().all(|index| {
+                // Where the definition is not here, nothing says that the lines ever were.
+                if matches!(self.wanted.expected[index].label, Label::Missing(_)) {
+                    return false;
+                }
                 let line = &self.wanted.expected[index].line;
                 line.is_bare() || self.map[index].is_none() && self.source.count(line) == 0
             });

@@ -1,6 +1,8 @@
 //! The port corpus: in `port-corpus/`, one folder a case, with the file before (`a`) and after
 //! (`b`) the change, the tree to port it to, and what that tree should become (`want`).
 
+mod drift;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +21,23 @@ pub(crate) struct Case {
 }
 
 /// All cases, by name.
+#[allow(dead_code, reason = "not every user of the corpus looks at them")]
 pub(crate) fn cases() -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/port-corpus");
     let mut folders: Vec<PathBuf> = fs::read_dir(&root)
         .expect("the corpus is part of the source")
+        .map(|entry| entry.expect("its folders can be read").path())
+        .collect();
+    folders.sort();
+    folders.into_iter().map(case).collect()
+}
+
+/// The cases of `drift.rs`, written below `root`, by name.
+#[allow(dead_code, reason = "not every user of the corpus looks at them")]
+pub(crate) fn made(root: &Path) -> Vec<Case> {
+    drift::write_all(root);
+    let mut folders: Vec<PathBuf> = fs::read_dir(root)
+        .expect("it was just written")
         .map(|entry| entry.expect("its folders can be read").path())
         .collect();
     folders.sort();
