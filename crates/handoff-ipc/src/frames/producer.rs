@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{ABOUT, About, Bits, DESCRIPTOR, LOOK, MOST, NEWS, SUBSCRIBE, UNSUBSCRIBE, bit};
 use crate::engine::DeathRegistration;
 use crate::locked::lock;
-use crate::object::{Binder, Call, Code, Service};
+use crate::object::{Binder, Call, CallingIdentity, Code, Service};
 use crate::parcel::{Reader, Writer};
 use crate::queue::EventFlag;
 use crate::{Error, Result, SharedMemory};
@@ -23,7 +23,8 @@ pub struct FrameOptions {
     pub size: usize,
     /// Frames that one consumer may hold at a time; it misses further ones.
     pub max_held: usize,
-    /// Consumers at a time.
+    /// Consumers of one user at a time. One process may have three quarters of them, and at least two; all users
+    /// together may have twice as many, each half of what the others leave.
     pub max_consumers: usize,
     /// Takes a frame from a consumer that holds it for longer, when the pool has no other left: what the consumer
     /// reads there may then be a later frame. `None`: never.
@@ -33,7 +34,7 @@ pub struct FrameOptions {
 }
 
 impl FrameOptions {
-    /// So many buffers of `size` bytes, of which a consumer may hold all but two, for up to 16 consumers.
+    /// So many buffers of `size` bytes, of which a consumer may hold all but two, for up to 16 consumers of a user.
     pub fn new(count: usize, size: usize) -> Self {
         FrameOptions {
             count,
@@ -73,6 +74,7 @@ struct State {
 
 struct Consumer {
     token: Binder,
+    who: CallingIdentity,
     bits: Bits,
     held: u32,
     since: [Option<Instant>; MOST],
@@ -233,16 +235,17 @@ impl Inner {
         Ok(reached)
     }
 
-    fn subscribe(self: &Arc<Self>, token: Binder, reply: &mut Writer<'_>) -> Result<()> {
+    fn subscribe(
+        self: &Arc<Self>,
+        who: CallingIdentity,
+        token: Binder,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
         let page = SharedMemory::new(4096)?;
         let bits = Bits::over(page.try_clone()?)?;
         let mut state = lock(&self.state);
-        if state.consumers.len() >= self.options.max_consumers {
-            return Err(Error::PermissionDenied(format!(
-                "the pool has {} consumers, and takes no more",
-                self.options.max_consumers
-            )));
-        }
+        let consumers = state.consumers.iter().map(|consumer| consumer.who);
+        check_share(self.options.max_consumers, consumers, who)?;
         if state.consumers.iter().any(|consumer| consumer.token == token) {
             return Err(Error::PermissionDenied("this consumer has subscribed already".into()));
         }
@@ -256,7 +259,7 @@ impl Inner {
                 }
             })?)
         };
-        let consumer = Consumer { token, bits, held: 0, since: [None; MOST], missed: 0, _death: death };
+        let consumer = Consumer { token, who, bits, held: 0, since: [None; MOST], missed: 0, _death: death };
         state.consumers.push(consumer);
         drop(state);
         reply.write(&(self.options.count as i32))?;
@@ -283,6 +286,31 @@ impl Inner {
     }
 }
 
+/// Whether one more consumer of `who` is within its process's and its user's share.
+fn check_share(
+    max: usize,
+    consumers: impl Iterator<Item = CallingIdentity>,
+    who: CallingIdentity,
+) -> Result<()> {
+    let (mut all, mut user, mut process) = (0, 0, 0);
+    for consumer in consumers {
+        all += 1;
+        if consumer.uid == who.uid {
+            user += 1;
+            process += usize::from(consumer.pid == who.pid);
+        }
+    }
+    let of_user = (2 * max).saturating_sub(all - user) / 2;
+    let of_process = (max / 4 * 3).max(2).min(max);
+    if user >= of_user || process >= of_process {
+        return Err(Error::PermissionDenied(format!(
+            "the pool has {process} consumers of process {} and {user} of user {}, and takes no more of them",
+            who.pid, who.uid
+        )));
+    }
+    Ok(())
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         for consumer in &lock(&self.state).consumers {
@@ -302,14 +330,14 @@ impl Service for PoolService {
 
     fn on_transact(
         &self,
-        _: &Call<'_>,
+        call: &Call<'_>,
         code: Code,
         data: &mut Reader<'_>,
         reply: &mut Writer<'_>,
     ) -> Result<()> {
         let pool = self.0.upgrade().ok_or(Error::Dead)?;
         match code {
-            SUBSCRIBE => pool.subscribe(data.read()?, reply),
+            SUBSCRIBE => pool.subscribe(call.identity(), data.read()?, reply),
             UNSUBSCRIBE => {
                 pool.forget(&data.read()?);
                 Ok(())
@@ -362,5 +390,29 @@ impl Drop for FrameSlot<'_> {
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Inner")
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_process_and_no_user_takes_all_places_of_consumers() {
+        let mut consumers: Vec<CallingIdentity> = Vec::new();
+        let mut subscribe = |uid: u32, pid: u32| {
+            let who = CallingIdentity { pid, uid, gid: 0 };
+            let fits = check_share(16, consumers.iter().copied(), who).is_ok();
+            if fits {
+                consumers.push(who);
+            }
+            fits
+        };
+        let mut taken = |uid: u32, pid: u32| (0..100).filter(|_| subscribe(uid, pid)).count();
+        assert_eq!([taken(1, 1), taken(1, 2), taken(1, 3)], [12, 4, 0]);
+        assert_eq!([taken(2, 4), taken(3, 5)], [8, 4], "others find places");
+        let one = CallingIdentity { pid: 1, uid: 1, gid: 0 };
+        assert!(check_share(1, std::iter::empty(), one).is_ok());
+        assert!(check_share(1, std::iter::once(one), one).is_err());
     }
 }

@@ -17,6 +17,14 @@ use crate::{Error, ExceptionCode, Result, Status};
 
 /// Names that may be registered in all, by whomever.
 const MAX_NAMES: usize = 1 << 16;
+/// Watches that all users together may have.
+const MAX_WATCHES: usize = 1 << 16;
+
+/// What one user may have of `all` while the others have so many: half of what they leave, so that the
+/// next user finds some.
+fn share(all: usize, of_others: usize) -> usize {
+    all.saturating_sub(of_others) / 2
+}
 /// Longest name of an interface that is kept.
 const MAX_INTERFACE: usize = 255;
 
@@ -176,6 +184,7 @@ impl Registry {
             _ => {}
         }
         let held = state.names_of.get(&who.uid).copied().unwrap_or(0);
+        let limit = limit.min(share(MAX_NAMES, state.entries.len() - held));
         let replaces = state.entries.get(name).map(|old| old.owner.uid);
         let is_full = state.entries.len() >= MAX_NAMES && replaces.is_none();
         if is_full || held >= limit && replaces != Some(who.uid) {
@@ -339,6 +348,7 @@ impl Registry {
             return Ok(());
         }
         let held = state.watches_of.get(&who.uid).copied().unwrap_or(0);
+        let limit = limit.min(share(MAX_WATCHES, state.watches_of.values().sum::<usize>() - held));
         if held >= limit {
             drop(state);
             return exception(
@@ -418,5 +428,20 @@ impl Registry {
         let users: std::collections::HashSet<_> =
             state.names_of.keys().chain(state.watches_of.keys()).collect();
         (state.entries.len(), state.watches_of.values().sum(), users.len())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_users_leave_names_for_the_next() {
+        let mut others = 0;
+        for _ in 0..64 {
+            others += share(MAX_NAMES, others).min(512);
+        }
+        assert!(others < MAX_NAMES && share(MAX_NAMES, others) >= 512);
+        assert_eq!(share(10, 20), 0);
     }
 }

@@ -3,6 +3,7 @@
 //! `core/poller.rs` is the thread that reads the control sockets, `core/handshake.rs` how a connection
 //! becomes a link, and `core/introductions.rs` how two processes meet that a third one brings together.
 
+mod budget;
 mod handshake;
 #[cfg(all(test, not(loom)))]
 mod handshake_tests;

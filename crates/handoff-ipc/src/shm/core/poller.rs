@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use handoff_placement::{Priority, Tid, can_raise_to};
 
+use super::budget::Budget;
 use super::handshake::refuse;
 use super::{BELL, Core, Peer, Peers, add_tallies, new_reserve};
 use crate::Error;
@@ -22,12 +23,9 @@ use crate::shm::socket::{self, Receive};
 use crate::shm::wire::Refusal;
 
 /// Messages that one link may have read before the others get their turn.
-const TURN: usize = 64;
+const TURN: u64 = 64;
 /// How long nobody is accepted when there is no descriptor at all.
 const SHORTAGE: Duration = Duration::from_millis(100);
-/// Turns used up to the full after which the poller is no longer urgent. Honest peers send a message
-/// when a thread of theirs first calls, not with each call.
-const FLOOD: u32 = 1000;
 /// What the poller runs at, where it may.
 const URGENT: Priority = Priority::fifo(99);
 
@@ -43,15 +41,9 @@ impl Core {
         }
     }
 
-    /// A peer floods its socket: it shall not have a CPU for it before everybody else.
-    fn calm_down(&self) {
-        // Lowering is always allowed.
-        let _ = crate::pool::base().apply(Tid::current());
-    }
-
     pub(super) fn poll(self: Arc<Self>) {
         self.become_urgent();
-        let mut flooded = 0;
+        let mut budget = Budget::new(Instant::now());
         let mut events = Vec::with_capacity(64);
         let mut swept = Instant::now();
         while !self.stopping.load(Ordering::Acquire) {
@@ -82,16 +74,19 @@ impl Core {
                 }
                 let peer = self.peers().by_key.get(&key).cloned();
                 match peer {
-                    Some(Peer::Link(link)) => flooded += u32::from(self.serve_link(&link, flags)),
+                    Some(Peer::Link(link)) => {
+                        let messages = self.serve_link(&link, flags);
+                        let user = link.peer().uid;
+                        if let Some(time) = budget.spend(user, link.id, messages, Instant::now()) {
+                            self.pause(key, time);
+                        }
+                    }
                     Some(Peer::Newcomer { socket, introduction, .. }) => {
                         self.hear_newcomer(key, socket, introduction);
                     }
                     Some(Peer::Listener(listener)) => self.accept(key, &listener),
                     None => {}
                 }
-            }
-            if flooded == FLOOD {
-                self.calm_down();
             }
             if expires && swept.elapsed() > Duration::from_secs(1) {
                 swept = Instant::now();
@@ -105,8 +100,8 @@ impl Core {
         drop(left);
     }
 
-    /// Reads what a link has to say. True if it had more to say than its turn allows.
-    fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) -> bool {
+    /// Takes messages of a link, as many as its turn allows. Gives how many.
+    fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) -> u64 {
         if flags.contains(EventFlags::OUT) {
             link.flush(|| {
                 let id = EventData::new_u64(link.id);
@@ -114,19 +109,19 @@ impl Core {
                 let _ = epoll::modify(&self.epoll, link.socket(), id, EventFlags::IN);
             });
         }
-        for _ in 0..TURN {
+        for count in 0..TURN {
             let outcome = match socket::receive(link.socket()) {
-                Ok(Receive::Empty) => return false,
+                Ok(Receive::Empty) => return count,
                 Ok(Receive::Message(received)) => link.handle(received),
                 Ok(Receive::Closed) => Err(Error::Dead),
                 Err(error) => Err(error),
             };
             if outcome.is_err() {
                 self.bury(link);
-                return false;
+                return count;
             }
         }
-        true
+        TURN
     }
 
     fn bury(&self, link: &Arc<Link>) {
@@ -199,7 +194,7 @@ impl Core {
     }
 
     /// Has a socket watched no longer, for a while.
-    fn pause(&self, key: u64, time: Duration) {
+    pub(super) fn pause(&self, key: u64, time: Duration) {
         let mut peers = self.peers();
         if let Some(peer) = peers.by_key.get(&key) {
             // Deleted, not only silenced: the end of a connection is reported whatever is asked for.
@@ -211,21 +206,28 @@ impl Core {
     /// Has those watched again whose time is over. Gives how long the next one has.
     fn resume(&self) -> Option<Duration> {
         let now = Instant::now();
+        let mut due = Vec::new();
         let mut peers = self.peers();
         let Peers { paused, by_key, .. } = &mut *peers;
         paused.retain(|(key, until)| {
-            if *until > now {
-                return true;
+            let is_due = *until <= now;
+            if is_due {
+                due.extend(by_key.get(key).map(|peer| (*key, peer.clone())));
             }
-            if let Some(peer) = by_key.get(key) {
-                let flags = match peer {
-                    Peer::Link(link) if link.has_backlog() => EventFlags::IN | EventFlags::OUT,
-                    _ => EventFlags::IN,
-                };
-                let _ = epoll::add(&self.epoll, peer.socket(), EventData::new_u64(*key), flags);
-            }
-            false
+            !is_due
         });
-        paused.iter().map(|(_, until)| until.saturating_duration_since(now)).min()
+        let next = paused.iter().map(|(_, until)| until.saturating_duration_since(now)).min();
+        drop(peers);
+        for (key, peer) in due {
+            // Fails only if the link was buried meanwhile.
+            let _ = epoll::add(&self.epoll, peer.socket(), EventData::new_u64(key), EventFlags::IN);
+            // After that: whoever has kept a message before found nothing to modify.
+            if let Peer::Link(link) = &peer
+                && link.has_backlog()
+            {
+                self.want_write(link);
+            }
+        }
+        next
     }
 }

@@ -217,3 +217,22 @@ fn a_ring_is_charged_too() {
     assert!(matches!(receive_within(theirs.as_fd(), LONG), Err(Error::Dead)));
     core.stop();
 }
+
+#[test]
+fn a_paused_link_goes_on_afterwards_and_others_meanwhile() {
+    let core = Core::start().unwrap();
+    let (link, paused) = asker(&core, ASKER);
+    let (_other, other) = asker(&core, OTHER);
+    for _ in 0..20 {
+        core.pause(link.id, Duration::from_millis(20));
+        core.wake();
+        send(&paused, Message::Introduce { request: 1, node: u64::MAX }, &[]);
+        answers(&other, 2);
+        // What this process sends goes out all the same, also what was kept meanwhile.
+        link.send(Message::Post, Vec::new()).unwrap();
+        let (first, second) = (next(&paused), next(&paused));
+        let refused = Message::Refused { request: 1, refusal: Refusal::Unknown };
+        assert!([first, second].contains(&refused) && [first, second].contains(&Message::Post));
+    }
+    core.stop();
+}
