@@ -15,12 +15,11 @@ use crate::regions::{Entry, Request, Slot};
 
 attacks! {
     somebody_elses_endpoint: "bank", BUSY;
+    introductions_that_nobody_takes_up: "bank", Bounds { fds: 800, ..IDLE };
+    third_parties_that_never_answer: "bank", Bounds { threads: 130, maps: 900, fds: 800, ..IDLE };
     introductions_over_odd_sockets: "bank", Bounds { fds: 400, ..BUSY };
     names_without_end: "bank", Bounds { rss: 64, ..BUSY };
     watches_without_end: "bank", Bounds { rss: 64, threads: 48, ..BUSY };
-    ;
-    introductions_that_nobody_takes_up: "bank", Bounds { fds: 800, ..IDLE };
-    third_parties_that_never_answer: "bank", Bounds { threads: 130, maps: 900, fds: 800, ..IDLE };
 }
 
 /// Transactions of the manager.
