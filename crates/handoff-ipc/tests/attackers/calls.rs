@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE};
+use crate::case::BUSY;
 use crate::common::{DEADLINE, ECHO, KEEP, Random, SLEEP_MS};
-use crate::raw::{Connection, Entry, Request, endpoint, kind, message, meta, object};
+use crate::raw::{Connection, endpoint, kind, message, meta, object};
+use crate::regions::{Entry, Request};
 use crate::words::echo;
 
 attacks! {
@@ -16,8 +17,6 @@ attacks! {
     threads_asked_to_other_cpus: "server", BUSY;
     callers_that_always_look: "server", BUSY;
     requests_that_are_given_up: "server", BUSY;
-    ;
-    large_replies_in_many_slots: "server", Bounds { rss: 320, ..IDLE };
 }
 
 /// Calls in a slot until the victim hangs up, again and again.
@@ -127,16 +126,4 @@ fn requests_that_are_given_up(at: &Path) {
             connection.send(message(kind::RAISE, slot.id, 0), &[]);
         }
     });
-}
-
-/// Large requests are answered in memory that the victim fills, in each slot.
-fn large_replies_in_many_slots(at: &Path) {
-    let connection = Connection::to(at).unwrap();
-    let slots: Vec<_> = (0..400).map(|id| connection.slot(id)).collect();
-    for slot in &slots {
-        if !connection.call(slot, &echo(connection.root, 1 << 20)) {
-            break;
-        }
-    }
-    std::mem::forget((connection, slots));
 }

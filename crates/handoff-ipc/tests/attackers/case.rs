@@ -28,26 +28,26 @@ pub struct Bounds {
     pub maps: usize,
     /// Resident memory, MiB.
     pub rss: usize,
+    /// Messages in a second that are taken from the attacker.
+    pub rate: u64,
 }
 
 /// Of an attacker that does nothing any longer.
-pub const IDLE: Bounds = Bounds { cpu: 0.25, threads: 24, fds: 64, maps: 160, rss: 32 };
+pub const IDLE: Bounds = Bounds { cpu: 0.25, threads: 24, fds: 64, maps: 160, rss: 32, rate: u64::MAX };
 /// Of one that goes on: its victim works for it as it would for an honest client.
 pub const BUSY: Bounds = Bounds { cpu: 1.5, ..IDLE };
+
+/// Of one that takes its share of descriptors: three eighths of what the victim may give to peers.
+pub const SHARE: Bounds = Bounds { fds: 400, ..BUSY };
 
 /// An attack by its name.
 pub type Attack = (&'static str, fn(&std::path::Path));
 
-/// A table of attacks, and a test for each; those behind a lone semicolon have none.
+/// A table of attacks, and a test for each.
 macro_rules! attacks {
-    (
-        $($name:ident: $victim:literal, $bounds:expr;)*
-        $(; $($other:ident: $other_victim:literal, $other_bounds:expr;)*)?
-    ) => {
+    ($($name:ident: $victim:literal, $bounds:expr;)*) => {
         /// The attacks of this module, by name.
-        pub const ALL: &[$crate::case::Attack] =
-            &[$((stringify!($name), $name),)* $($((stringify!($other), $other),)*)?];
-        $($(const _: (&str, $crate::case::Bounds) = ($other_victim, $other_bounds);)*)?
+        pub const ALL: &[$crate::case::Attack] = &[$((stringify!($name), $name),)*];
 
         mod holds {
             #[allow(unused_imports)]
@@ -119,7 +119,6 @@ pub fn run(name: &str, victim: &str, bounds: &Bounds) {
     most = server.usage().map_or(most, |now| most.max(now));
     let share = (most.cpu.saturating_sub(from.cpu)).as_secs_f64() / since.elapsed().as_secs_f64();
     let during = honest.window();
-    let lasted = began.elapsed();
     let ended = server.has_ended();
 
     let more = |now: usize, before: usize| now.saturating_sub(before);
@@ -131,6 +130,7 @@ pub fn run(name: &str, victim: &str, bounds: &Bounds) {
     ];
     attacker.say("what did you do");
     let did = attacker.hear("did").unwrap_or_default();
+    let lasted = began.elapsed();
     println!("attack {name}, {:.1} s, {did}:", lasted.as_secs_f64());
     for (kind, before, during) in [("kept", &before[0], &during[0]), ("new", &before[1], &during[1])] {
         println!(
@@ -154,6 +154,11 @@ pub fn run(name: &str, victim: &str, bounds: &Bounds) {
     assert!(share <= bounds.cpu, "{name}: the victim used {share:.2} of a CPU, {:.2} allowed", bounds.cpu);
     for (what, used, most) in used {
         assert!(used <= most, "{name}: the victim has {used} more {what}, {most} allowed");
+    }
+    if bounds.rate < u64::MAX {
+        let messages: u64 = did.split(' ').nth(2).and_then(|count| count.parse().ok()).unwrap_or(0);
+        let most = (bounds.rate as f64 * (lasted.as_secs_f64() + 0.2)) as u64;
+        assert!(messages <= most, "{name}: {messages} messages were taken, {most} allowed");
     }
     if strict {
         in_time(name, &before, &during);

@@ -4,23 +4,20 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE};
-use crate::common::MAKE_FD;
+use crate::case::{BUSY, Bounds, SHARE};
 use crate::process;
-use crate::raw::{Connection, Message, Request, VERSION, dial, endpoint, kind, message, meta, send_bytes};
+use crate::raw::{Connection, Message, VERSION, dial, endpoint, kind, message, meta, send_bytes};
 use crate::words::{call_me_back, echo};
 
 attacks! {
+    flood_of_several_links: "root server", Bounds { rate: 200_000, ..BUSY };
     raises_without_end: "server", BUSY;
-    peer_that_does_not_read: "server", Bounds { fds: 900, rss: 64, ..BUSY };
+    connections_that_never_greet: "server", SHARE;
+    greetings_whose_answer_is_not_read: "server", SHARE;
+    links_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
+    peer_that_does_not_read: "server", Bounds { rss: 64, ..BUSY };
     killed_in_the_middle_again_and_again: "server", BUSY;
     one_link_in_many_processes: "server", BUSY;
-    ;
-    flood_of_several_links: "root server", Bounds { cpu: 0.75, ..IDLE };
-    connections_without_end: "server", BUSY;
-    connections_that_never_greet: "server", Bounds { fds: 900, ..IDLE };
-    greetings_whose_answer_is_not_read: "server", Bounds { fds: 900, ..IDLE };
-    links_without_end: "server", Bounds { fds: 900, rss: 64, ..IDLE };
 }
 
 /// Several links say something at once, all the time.
@@ -62,24 +59,6 @@ fn raises_without_end(at: &Path) {
     });
 }
 
-fn connections_without_end(at: &Path) {
-    for _ in 0..2 {
-        let at = at.to_owned();
-        std::thread::spawn(move || {
-            for round in 0u32.. {
-                let socket = dial(&at);
-                if let Ok(socket) = socket
-                    && round.is_multiple_of(2)
-                {
-                    let hello = Message { first: endpoint(), ..message(kind::HELLO, VERSION, 0) };
-                    send_bytes(&socket, &hello.bytes(), &[]);
-                }
-                std::thread::sleep(Duration::from_micros(200));
-            }
-        });
-    }
-}
-
 /// As many connections as the victim has descriptors, and nothing is said on them.
 fn connections_that_never_greet(at: &Path) {
     hold_many(at, |_| ());
@@ -101,7 +80,9 @@ fn hold_many(at: &Path, greet: fn(&std::os::fd::OwnedFd)) {
         greet(&socket);
         Some(socket)
     };
-    let mut held: Vec<_> = (0..1100).filter_map(|_| connect(at)).collect();
+    // A few at a time: who connects without end is another attack.
+    let pause = || std::thread::sleep(Duration::from_micros(300));
+    let mut held: Vec<_> = (0..1100).filter_map(|_| connect(at).inspect(|_| pause())).collect();
     let at = at.to_owned();
     std::thread::spawn(move || {
         loop {
@@ -112,7 +93,7 @@ fn hold_many(at: &Path, greet: fn(&std::os::fd::OwnedFd)) {
                 unsafe { libc::poll(&raw mut watched, 1, 0) };
                 watched.revents & libc::POLLHUP == 0
             });
-            held.extend((held.len()..1100).map_while(|_| connect(&at)));
+            held.extend((held.len()..1100).take(20).map_while(|_| connect(&at)));
         }
     });
 }
@@ -142,7 +123,7 @@ fn links_without_end(at: &Path) {
     std::mem::forget(links);
 }
 
-/// Has the victim send descriptors, which pile up where they are not read.
+/// Asks one thing after another, and reads no answer.
 fn peer_that_does_not_read(at: &Path) {
     for _ in 0..3 {
         let at = at.to_owned();
@@ -152,17 +133,13 @@ fn peer_that_does_not_read(at: &Path) {
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
-                let slots: Vec<_> = (0..4).map(|id| connection.slot(id)).collect();
+                let mut request = 0;
                 while connection.is_open() {
-                    for slot in &slots {
-                        let make = Request::new(connection.root, MAKE_FD).with(&[], |w| {
-                            w.write_string16("x")?;
-                            w.write_i32(20)
-                        });
-                        connection.request(slot, &make);
-                        slot.is_free_within(Duration::from_millis(100));
+                    request += 1;
+                    let question = Message { first: endpoint(), ..message(kind::REDEEM, request, 0) };
+                    if !send_bytes(&connection.socket, &question.bytes(), &[]) {
+                        std::thread::sleep(Duration::from_millis(1));
                     }
-                    std::thread::sleep(Duration::from_millis(5));
                 }
             }
         });

@@ -10,9 +10,8 @@ use handoff_ipc::shm::ShmEngine;
 use crate::case::{BUSY, Bounds};
 
 attacks! {
-    frames_that_are_not_given_back: "camera", Bounds { fds: 200, ..BUSY };
-    ;
     all_subscriptions_of_a_camera: "camera", Bounds { fds: 200, ..BUSY };
+    frames_that_are_not_given_back: "camera", Bounds { fds: 200, ..BUSY };
 }
 
 /// Takes every place that there is, and those that become free.

@@ -1,6 +1,7 @@
 //! An honest client: ten calls a second on a connection that it keeps, and ten on a new one each time.
 
 use std::io::BufRead as _;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, CallOptions, Result, Runtime};
 
 use crate::bank;
-use crate::common::ECHO;
+use crate::common::{ECHO, MAKE_FD};
 use crate::process::{self, Helper, Users};
 
 /// How long a call may take: a limit on behaviour, not on speed.
@@ -42,7 +43,16 @@ fn echo(root: &Binder) -> Result<()> {
     let answer =
         root.call_with(options, ECHO, |w| w.write_bytes(b"honest"), |r| Ok(r.read_bytes()?.to_vec()))?;
     assert_eq!(answer, b"honest");
-    Ok(())
+    // A descriptor back, too.
+    root.call_with(
+        options,
+        MAKE_FD,
+        |w| {
+            w.write_string16("honest")?;
+            w.write_i32(1)
+        },
+        |r| r.read::<OwnedFd>().map(drop),
+    )
 }
 
 fn over_a_new_connection(socket: &Path) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Attackers: processes of another user that speak the control protocol themselves and stay connected while honest
 //! clients call.
 //!
-//! `raw.rs` is the protocol as bytes, `case.rs` runs an attack and judges what it did to the others, `victim.rs` and
+//! `raw.rs` and `regions.rs` are the protocol as bytes, `case.rs` runs an attack and judges what it did to the others, `victim.rs` and
 //! `honest.rs` are those others; the attacks stand in the other modules, by what they attack. Each states its
 //! bounds and prints them beside what was measured. With `HANDOFF_ATTACK_STRICT=1`, on a machine that does nothing
 //! else, the honest calls' times are judged as well.
@@ -21,6 +21,7 @@ mod messages;
 mod names;
 mod process;
 mod raw;
+mod regions;
 mod rings;
 mod shares;
 mod usage;

@@ -7,16 +7,16 @@ use std::time::Duration;
 use crate::case::{BUSY, Bounds};
 use crate::common::Random;
 use crate::raw::{
-    Connection, MESSAGE, Message, RING, SLOT, VERSION, any_file, dial, endpoint, kind, memfd, message,
-    receive, send_bytes,
+    Connection, MESSAGE, Message, VERSION, any_file, dial, endpoint, kind, message, receive, send_bytes,
 };
+use crate::regions::{RING, SLOT, memfd};
 use crate::words::echo;
 
 attacks! {
     messages_of_unknown_kinds: "server", BUSY;
     messages_that_are_cut: "server", BUSY;
     greetings_that_are_wrong: "server", BUSY;
-    answers_that_nobody_asked_for: "server", BUSY;
+    answers_that_nobody_asked_for: "server", Bounds { fds: 200, ..BUSY };
     random_messages: "server", BUSY;
     slot_numbers_used_again: "server", BUSY;
     regions_that_are_none: "server", BUSY;
@@ -91,7 +91,9 @@ fn answers_that_nobody_asked_for(at: &Path) {
             for kind in (7..=10).chain(14..=30) {
                 for request in 0..50 {
                     let answer = Message { first: endpoint(), ..message(kind, request, connection.root) };
-                    connection.send(answer, &[any_file().as_raw_fd()]);
+                    let file = any_file();
+                    let fds = [file.as_raw_fd()];
+                    connection.send(answer, if request % 25 == 0 { &fds } else { &[] });
                 }
                 if !connection.is_open() {
                     connection = match Connection::to(&at) {
@@ -136,7 +138,7 @@ fn slot_numbers_used_again(at: &Path) {
 /// Memory that is not what a slot or a ring is made of.
 fn regions_that_are_none(at: &Path) {
     let open = |path: &str| -> OwnedFd { std::fs::File::open(path).unwrap().into() };
-    let size = crate::raw::SEALS;
+    let size = crate::regions::SEALS;
     let regions = vec![
         memfd(SLOT, 0, 0),
         memfd(SLOT, 0, libc::F_SEAL_SHRINK),
@@ -182,11 +184,11 @@ fn descriptors_where_none_belong(at: &Path) {
     let file = any_file();
     again_and_again(at, move |connection, round| {
         let slot = connection.slot(0);
-        let many = vec![file.as_raw_fd(); 60];
+        let some = [file.as_raw_fd(); 4];
         let kind = [kind::CALL, kind::RAISE, kind::RELEASE, kind::INTRODUCE][round as usize % 4];
         connection.call(&slot, &echo(connection.root, 8));
         for _ in 0..10 {
-            connection.send(message(kind, 0, 1), &many);
+            connection.send(message(kind, 0, 1), &some);
         }
     });
 }

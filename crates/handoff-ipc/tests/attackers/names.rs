@@ -9,18 +9,17 @@ use std::time::Duration;
 use crate::bank::PAY;
 use crate::case::{BUSY, Bounds, IDLE};
 use crate::raw::{
-    Connection, DONE, Entry, Request, Slot, WAIT, any_file, dial, endpoint, introduced, kind, message,
-    object, pair, word,
+    Connection, DONE, WAIT, any_file, dial, endpoint, introduced, kind, message, object, pair, word,
 };
+use crate::regions::{Entry, Request, Slot};
 
 attacks! {
     somebody_elses_endpoint: "bank", BUSY;
-    introductions_over_odd_sockets: "bank", Bounds { threads: 160, fds: 900, ..BUSY };
+    introductions_that_nobody_takes_up: "bank", Bounds { fds: 800, ..IDLE };
+    third_parties_that_never_answer: "bank", Bounds { threads: 130, maps: 900, fds: 800, ..IDLE };
+    introductions_over_odd_sockets: "bank", Bounds { fds: 400, ..BUSY };
     names_without_end: "bank", Bounds { rss: 64, ..BUSY };
     watches_without_end: "bank", Bounds { rss: 64, threads: 48, ..BUSY };
-    ;
-    introductions_that_nobody_takes_up: "bank", Bounds { fds: 1300, rss: 64, ..IDLE };
-    third_parties_that_never_answer: "bank", Bounds { threads: 160, fds: 900, ..IDLE };
 }
 
 /// Transactions of the manager.
@@ -87,7 +86,7 @@ fn pretend(link: &Connection) {
             }
             kind::SLOT => {
                 let Some(file) = fds.pop() else { continue };
-                let slot = crate::raw::slot_of_victim(asked.a, file);
+                let slot = crate::regions::slot_of_victim(asked.a, file);
                 std::thread::sleep(Duration::from_millis(20));
                 if slot.word().load(Ordering::Acquire) & 0xf == word::REQUEST {
                     DONE.leaked();

@@ -4,21 +4,21 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE};
+use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::common::{RECORD, Random, SLEEP_MS};
-use crate::raw::{Connection, Entry, Request, Ring, kind, message, object};
+use crate::raw::{Connection, kind, message, object};
+use crate::regions::{Entry, Request, Ring};
 
 attacks! {
     ring_written_behind: "server", IDLE;
     ring_written_far_ahead: "server", IDLE;
     records_that_lie: "server", BUSY;
+    records_whose_descriptors_never_come: "server", IDLE;
     ring_scribbled_over: "server", BUSY;
     ring_full_of_slow_calls: "server", BUSY;
     oneway_calls_without_end: "server", Bounds { rss: 64, ..BUSY };
-    ;
-    records_whose_descriptors_never_come: "server", IDLE;
-    references_given_back_without_end: "server", Bounds { rss: 64, ..BUSY };
-    calls_of_links_that_end: "server", Bounds { fds: 900, maps: 600, ..BUSY };
+    references_given_back_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
+    calls_of_links_that_end: "server", Bounds { maps: 600, ..SHARE };
 }
 
 fn record(node: u64, value: i32) -> Request {
@@ -178,9 +178,9 @@ fn references_given_back_without_end(at: &Path) {
     std::thread::spawn(move || {
         let (mut connection, mut ring) = (connection, ring);
         loop {
-            let slow = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(50));
+            let slow = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(2));
             let mut end = 0;
-            while end < 32 << 10 {
+            while end < 4 << 10 {
                 end += ring.record(end, &slow, None);
             }
             ring.set_written(end);
@@ -206,7 +206,10 @@ fn calls_of_links_that_end(at: &Path) {
     let at = at.to_owned();
     std::thread::spawn(move || {
         loop {
-            let Some(connection) = Connection::to(&at) else { continue };
+            let Some(connection) = Connection::to(&at) else {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
             let ring = connection.ring();
             let slow = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(20));
             ring.set_written(ring.record(0, &slow, None));
@@ -214,6 +217,8 @@ fn calls_of_links_that_end(at: &Path) {
             while connection.is_open() && ring.taken() == 0 {
                 std::thread::sleep(Duration::from_micros(200));
             }
+            // Who connects without end is another attack.
+            std::thread::sleep(Duration::from_millis(1));
         }
     });
 }

@@ -6,24 +6,23 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE};
+use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::common::{ECHO, SELF, SLEEP_MS};
 use crate::process;
-use crate::raw::{Connection, Entry, Request, any_file, kind, message, object};
+use crate::raw::{Connection, any_file, kind, message, object};
+use crate::regions::{Entry, Request};
 use crate::victim::SESSION;
 use crate::words::{call_me_back, echo};
 
 attacks! {
-    objects_without_end: "server", Bounds { rss: 64, ..BUSY };
-    a_thousand_objects_in_a_parcel: "server", Bounds { rss: 64, ..BUSY };
-    ;
-    descriptors_for_slots_that_are_not_there: "server", Bounds { fds: 600, ..IDLE };
-    descriptors_that_nobody_takes: "server", Bounds { fds: 900, ..IDLE };
+    descriptors_for_slots_that_are_not_there: "server", IDLE;
+    descriptors_that_nobody_takes: "server", SHARE;
     close_that_blocks: "server", IDLE;
     close_that_blocks_at_the_end_of_a_link: "server", IDLE;
-    own_end_sent_to_the_victim: "server", IDLE;
-    slots_over_many_links: "server", Bounds { maps: 40_000, fds: 900, rss: 64, ..BUSY };
+    slots_over_many_links: "server", Bounds { maps: 22_000, rss: 64, ..SHARE };
     sessions_whose_end_takes_long: "server", IDLE;
+    objects_without_end: "server", Bounds { rss: 64, ..BUSY };
+    a_thousand_objects_in_a_parcel: "server", Bounds { rss: 64, ..BUSY };
     callers_that_take_all_threads: "server", Bounds { threads: 64, ..IDLE };
     call_backs_that_are_never_answered: "server", Bounds { threads: 64, fds: 200, ..IDLE };
     calls_whose_descriptors_never_come: "server", Bounds { threads: 64, ..IDLE };
@@ -100,21 +99,9 @@ fn close_that_blocks_at_the_end_of_a_link(at: &Path) {
     std::mem::forget(Connection::to(at));
 }
 
-/// The victim is sent the attacker's own end of the link: while it keeps that, the link never ends.
-fn own_end_sent_to_the_victim(at: &Path) {
-    for round in 0..8 {
-        let Some(connection) = Connection::to(at) else { break };
-        let slot = connection.slot(0);
-        connection.call(&slot, &echo(connection.root, 8));
-        let kind = if round % 2 == 0 { kind::FDS } else { kind::RAISE };
-        connection.send(message(kind, 0, 0), &[connection.socket.as_raw_fd()]);
-        std::mem::forget((connection, slot));
-    }
-}
-
 /// Links are free, and each may have many slots.
 fn slots_over_many_links(at: &Path) {
-    let memory = crate::raw::Memory::new(crate::raw::SLOT, 0);
+    let memory = crate::regions::Memory::new(crate::regions::SLOT, 0);
     let mut slots = 0;
     for _ in 0..83 {
         let Some(connection) = Connection::to(at) else { break };

@@ -8,19 +8,17 @@ use std::time::Duration;
 use crate::case::{BUSY, Bounds, IDLE};
 use crate::common::{CALL_BACK, ECHO, Random};
 use crate::process;
-use crate::raw::{
-    Connection, Entry, Memory, Request, SLOT, Slot, WAIT, kind, meta, object, slot_of_victim, word,
-};
+use crate::raw::{Connection, WAIT, kind, meta, object, word};
+use crate::regions::{Entry, Memory, Request, SLOT, Slot, slot_of_victim};
 
 attacks! {
+    nested_calls_without_end: "server", Bounds { threads: 40, ..IDLE };
     nested_calls_one_after_another: "server", BUSY;
+    words_put_back: "server", Bounds { maps: 240, ..IDLE };
+    callee_that_keeps_its_caller_awake: "server", IDLE;
     callee_that_scribbles_while_it_is_waited_for: "server", BUSY;
     slot_scribbled_over_while_it_is_read: "server", BUSY;
     one_slot_in_two_processes: "server", BUSY;
-    ;
-    nested_calls_without_end: "server", Bounds { threads: 40, ..IDLE };
-    words_put_back: "server", IDLE;
-    callee_that_keeps_its_caller_awake: "server", IDLE;
 }
 
 /// An object that the victim may call: any number will do.
@@ -215,16 +213,16 @@ const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
 /// The role that sets two huge pages aside until its parent ends, however it does.
 pub fn huge_pages() {
-    let before = std::fs::read_to_string(HUGE_PAGES).unwrap();
-    let more = before.trim().parse::<u64>().unwrap() + 2;
-    std::fs::write(HUGE_PAGES, more.to_string()).unwrap();
-    let has = std::fs::read_to_string(HUGE_PAGES).unwrap().trim().parse::<u64>().unwrap();
-    process::tell(if has >= more { "pages yes" } else { "pages no" });
+    let number = || std::fs::read_to_string(HUGE_PAGES).unwrap().trim().parse::<u64>().unwrap();
+    let before = number();
+    std::fs::write(HUGE_PAGES, (before + 2).to_string()).unwrap();
+    let taken = number().saturating_sub(before);
+    process::tell(if taken == 2 { "pages yes" } else { "pages no" });
     // Not ended by what ends the whole group.
     // SAFETY: a signal is ignored from now on.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
     drop(std::io::Read::read_to_end(&mut std::io::stdin(), &mut Vec::new()));
-    drop(std::fs::write(HUGE_PAGES, before));
+    drop(std::fs::write(HUGE_PAGES, number().saturating_sub(taken).to_string()));
     std::process::exit(0);
 }
 
