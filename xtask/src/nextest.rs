@@ -37,9 +37,6 @@ pub(crate) fn run(program: &Path, profile: &str, arguments: &[String]) -> Comman
     if !arguments.is_empty() {
         command.arg("--ignore-default-filter"); // What is named is meant.
     }
-    // Programs of an administrator, such as sshd, where an ordinary search path does not lead.
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     command
 }
 

@@ -96,6 +96,8 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
 
     for Step { name, mut command, report } in steps(options)? {
         command.env("HANDOFF_SKIP_LOG", &skipped.0).env("HANDOFF_AGAIN_LOG", &again.0);
+        // The same for every step: what is built by the programs that it finds would be built again.
+        command.env("PATH", search_path());
         if options.deny_skips {
             command.env("HANDOFF_DENY_SKIPS", "1");
         }
@@ -127,6 +129,14 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
     tally.read_skips(&skipped.0, |program| missing.allows(program))?;
     tally.read_again(&again.0)?;
     Ok(tally)
+}
+
+/// The search path, with the folders of an administrator's programs, such as sshd.
+fn search_path() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let lacking =
+        ["/usr/sbin", "/sbin"].into_iter().filter(|folder| !path.split(':').any(|known| known == *folder));
+    lacking.fold(path.clone(), |path, folder| format!("{path}:{folder}"))
 }
 
 /// The commands that run what was asked for.
