@@ -23,6 +23,8 @@ impl Link {
             match socket::send(self.socket(), &message, &borrowed) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
+                // The peer did nothing wrong: this call fails, the link stays.
+                Err(error) if is_shortage(&error) && !fds.is_empty() => return Err(error),
                 Err(error) => {
                     self.hang_up();
                     return Err(error);
@@ -70,4 +72,12 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// True if the kernel has no room for descriptors on their way (`ETOOMANYREFS`: this user's other receivers do not
+/// read theirs) or no memory for them.
+fn is_shortage(error: &Error) -> bool {
+    let Error::Io { source, .. } = error else { return false };
+    let short = [libc::ETOOMANYREFS, libc::ENOBUFS, libc::ENOMEM];
+    source.raw_os_error().is_some_and(|number| short.contains(&number))
 }
