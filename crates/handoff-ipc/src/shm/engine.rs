@@ -3,12 +3,14 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
 use super::core::Core;
+use super::link::PATIENCE;
 use super::{client, follow};
 use crate::engine::{Engine, EngineKind, EngineStats};
 use crate::object::{Binder, Reference};
@@ -46,6 +48,20 @@ fn new_socket() -> Result<OwnedFd> {
         .map_err(|error| Error::io("cannot make a socket", error))
 }
 
+/// Connects; tries again while the listener has more connections to accept than it may keep (`EAGAIN`, unix(7)):
+/// others may have filled its queue, and it empties that in an instant.
+fn connect_within(socket: &OwnedFd, address: &SocketAddrUnix, wait: Duration) -> rustix::io::Result<()> {
+    let end = Instant::now() + wait;
+    let mut pause = Duration::from_micros(100);
+    loop {
+        match connect(socket, address) {
+            Err(rustix::io::Errno::AGAIN) if Instant::now() < end => std::thread::sleep(pause),
+            done => return done,
+        }
+        pause = (2 * pause).min(Duration::from_millis(10));
+    }
+}
+
 impl Engine for ShmEngine {
     fn kind(&self) -> EngineKind {
         EngineKind::Shm
@@ -53,7 +69,7 @@ impl Engine for ShmEngine {
 
     fn context_object(&self) -> Result<Binder> {
         let socket = new_socket()?;
-        connect(&socket, &self.address()?).map_err(|error| {
+        connect_within(&socket, &self.address()?, PATIENCE).map_err(|error| {
             let what = format!("no service manager answers at {}", self.manager.display());
             Error::io(what, error)
         })?;

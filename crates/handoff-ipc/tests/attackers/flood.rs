@@ -10,8 +10,9 @@ use crate::raw::{Connection, Message, VERSION, dial, endpoint, kind, message, me
 use crate::words::{call_me_back, echo};
 
 attacks! {
-    flood_of_several_links: "root server", Bounds { rate: 200_000, ..BUSY };
+    flood_of_several_links: "root server", Bounds { rate: 400_000, ..BUSY };
     raises_without_end: "server", BUSY;
+    connections_without_end: "server", SHARE;
     connections_that_never_greet: "server", SHARE;
     greetings_whose_answer_is_not_read: "server", SHARE;
     links_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
@@ -57,6 +58,25 @@ fn raises_without_end(at: &Path) {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
+}
+
+/// Connections as fast as they can be made, half of them with a greeting, and each closed at once.
+fn connections_without_end(at: &Path) {
+    for _ in 0..2 {
+        let at = at.to_owned();
+        std::thread::spawn(move || {
+            for round in 0u32.. {
+                let socket = dial(&at);
+                if let Ok(socket) = socket
+                    && round.is_multiple_of(2)
+                {
+                    let hello = Message { first: endpoint(), ..message(kind::HELLO, VERSION, 0) };
+                    send_bytes(&socket, &hello.bytes(), &[]);
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+    }
 }
 
 /// As many connections as the victim has descriptors, and nothing is said on them.

@@ -168,7 +168,9 @@ fn a_kill_at_any_moment_loses_no_finished_round_and_restore_puts_everything_back
         .and_then(|text| text.parse().ok())
         .unwrap_or_else(|| repeats(40, 20));
     let (mut restored, mut rounds_seen) = (0, 0);
-    for kill in 0..kills {
+    let mut kill = 0;
+    // On until one of them hit a run while its setting was changed.
+    while kill < kills || restored == 0 && kill < 5 * kills {
         let mut child = lab.start(&files[usize::from(kill % 2 == 1)], &[]);
         let rounds = || -> u64 { lab.history().iter().filter_map(|run| run["rounds"].as_u64()).sum() };
         if kill % 5 == 4 {
@@ -186,6 +188,7 @@ fn a_kill_at_any_moment_loses_no_finished_round_and_restore_puts_everything_back
         let now = rounds();
         assert!(now >= rounds_seen, "kill {kill} lost rounds: {rounds_seen} to {now}");
         rounds_seen = now;
+        kill += 1;
     }
     assert!(restored > 0, "no kill hit a run with a setting: the test does not test");
     assert!(rounds_seen > 0, "no run came to a whole round: the test does not test");

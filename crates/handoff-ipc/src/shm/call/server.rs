@@ -280,7 +280,11 @@ impl ServerSlot {
         let wanted = || self.recalled.load(Ordering::SeqCst) || pool::has_pending() || self.is_dead();
         let next = match wait::for_request(self.slot.word(), wanted, left) {
             RequestWait::Found => Next::Serve,
-            RequestWait::Wanted => self.leave(),
+            RequestWait::Wanted => {
+                // It may be long until a thread is here again.
+                self.free_large();
+                self.leave()
+            }
             RequestWait::Idle => {
                 self.keep(Vec::new());
                 self.free_large();
