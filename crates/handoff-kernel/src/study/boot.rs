@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StudyError;
 use super::file::{Machine, ProofPlan};
-use crate::guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
+use handoff_guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
 use crate::prove::{Probe, Proof, prove};
 
 /// Where handoff stands in the guest.

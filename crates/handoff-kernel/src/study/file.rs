@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StudyError;
 use crate::build::KernelArch;
-use crate::guest::{Acceleration, Smp};
+use handoff_guest::{Acceleration, Smp};
 use crate::prove::Probe;
 
 /// A study: a feature's patches, a tree to bring them to, and how to see what they do.

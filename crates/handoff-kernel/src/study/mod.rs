@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use crate::build::BuildError;
 use crate::document::{self, Block};
-use crate::guest::{GuestError, Stopper};
+use handoff_guest::{GuestError, Stopper};
 use crate::patch::InputError;
 use crate::port::PortError;
 use crate::prove::ProveError;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use handoff_kernel::build::{Base, BuildError, Built, KernelArch, KernelBuild, guest_fragment};
-use handoff_kernel::guest::Stopper;
+use handoff_guest::Stopper;
 use handoff_testkit::{require, require_tool};
 
 use crate::tiny::{Tree, tools};
