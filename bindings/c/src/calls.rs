@@ -232,7 +232,7 @@ pub unsafe extern "C" fn handoff_call_oneway(
         let nothing = Parcel::new();
         // SAFETY: the caller's promise.
         let request = if request.is_null() { &nothing } else { unsafe { parcel(request) }? };
-        object.0.oneway_parcel(code, request)?;
+        object.0.oneway_parcel(CallOptions::default(), code, request)?;
         Ok(0)
     })
 }

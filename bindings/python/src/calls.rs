@@ -338,7 +338,8 @@ impl Remote {
     #[pyo3(signature = (code, request=None))]
     fn call_oneway(&self, py: Python<'_>, code: u32, request: Option<PyParcel>) -> PyResult<()> {
         let request = request.unwrap_or_default().0;
-        py.detach(|| self.binder.oneway_parcel(code, &request)).map_err(|error| raised(py, error))
+        py.detach(|| self.binder.oneway_parcel(CallOptions::default(), code, &request))
+            .map_err(|error| raised(py, error))
     }
 
     fn descriptor(&self, py: Python<'_>) -> PyResult<String> {

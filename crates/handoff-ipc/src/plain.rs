@@ -17,8 +17,8 @@ impl Binder {
     ///
     /// # Errors
     /// As [`Binder::oneway`].
-    pub fn oneway_parcel(&self, code: Code, request: &Parcel) -> Result<()> {
-        self.oneway(code, |to| request.send(to))
+    pub fn oneway_parcel(&self, options: CallOptions, code: Code, request: &Parcel) -> Result<()> {
+        self.oneway_with(options, code, |to| request.send(to))
     }
 }
 

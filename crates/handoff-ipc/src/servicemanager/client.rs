@@ -96,6 +96,14 @@ impl ServiceManager {
         P::from_binder(self.get(name)?)
     }
 
+    /// [`ServiceManager::wait_for`], with the object's interface checked and wrapped.
+    ///
+    /// # Errors
+    /// As [`ServiceManager::wait_for`] and [`Proxy::from_binder`].
+    pub fn wait_for_proxy<P: Proxy>(&self, name: &str, timeout: Duration) -> Result<P> {
+        P::from_binder(self.wait_for(name, timeout)?)
+    }
+
     /// The object that is registered under a name, if there is one.
     ///
     /// # Errors
