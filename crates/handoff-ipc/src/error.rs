@@ -71,6 +71,18 @@ pub enum Error {
     /// No service is registered under this name.
     #[error("no service is registered as {0:?}")]
     NoSuchService(String),
+    /// A living process has registered this name.
+    #[error(
+        "the name {name:?} is taken by process {pid} of user {uid}: stop that process, or ask for the name with `replace`"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The process that has it; 0 where it is not visible to the manager.
+        pid: u32,
+        /// That process's effective user.
+        uid: u32,
+    },
     /// The oneway queue towards this peer is full: it does not keep up.
     #[error("the peer's oneway queue is full{0}; slow down or retry")]
     OnewayFull(Waiting),
@@ -127,6 +139,7 @@ impl Error {
             Error::Protocol(_) => -71,
             Error::TooDeep => -40, // -ELOOP, which Android has no use for
             Error::PermissionDenied(_) => -1,
+            Error::NameTaken { .. } => -17,   // ALREADY_EXISTS
             Error::OnewayFull(_) => -11,      // WOULD_BLOCK
             Error::Unsupported { .. } => -38, // INVALID_OPERATION
             Error::Status(_) => -0x8000_0000, // UNKNOWN_ERROR

@@ -366,6 +366,11 @@ impl Binder {
         self.transact(OutCall::of(PING), |_| Ok(()), |_| Ok(()))
     }
 
+    /// [`Binder::ping`], for so long at the most.
+    pub(crate) fn ping_within(&self, deadline: Duration) -> Result<()> {
+        self.transact(OutCall::new(PING, CallOptions::within(deadline)), |_| Ok(()), |_| Ok(()))
+    }
+
     /// The name of the object's interface.
     ///
     /// # Errors
