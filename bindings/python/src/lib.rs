@@ -155,6 +155,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Placed>()?;
     module.add("DeadObjectError", module.py().get_type::<calls::DeadObjectError>())?;
     module.add("DeadlineError", module.py().get_type::<calls::DeadlineError>())?;
+    module.add("WrongInterfaceError", module.py().get_type::<calls::WrongInterfaceError>())?;
+    module.add("NameTakenError", module.py().get_type::<calls::NameTakenError>())?;
     module.add("NoServiceError", module.py().get_type::<calls::NoServiceError>())?;
     module.add_class::<calls::PyParcel>()?;
     module.add_class::<calls::Caller>()?;
