@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use handoff_kernel::guest::{
+use handoff_guest::{
     Acceleration, Arch, Builder, Guest, GuestCommand, GuestError, IncidentKind, Kernel, Stopper,
 };
 use handoff_testkit::{require, require_guest, require_guest_of};

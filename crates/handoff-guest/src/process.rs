@@ -15,7 +15,7 @@ use super::GuestError;
 
 /// A running child; killed and waited for when dropped.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     killer: Killer,
     ended: Arc<Ended>,
     output: Mutex<(Option<ChildStdout>, Option<ChildStderr>)>,
@@ -24,7 +24,7 @@ pub(crate) struct Process {
 
 /// Kills a child and those it has started, from any thread; does nothing once it has ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Killer {
+pub struct Killer {
     pidfd: Arc<OwnedFd>,
     pid: Pid,
 }
@@ -44,7 +44,7 @@ struct Started {
 
 impl Process {
     /// Starts the child in a process group of its own: Ctrl-C at a terminal is for us to act on.
-    pub(crate) fn spawn(mut command: Command) -> Result<Self, GuestError> {
+    pub fn spawn(mut command: Command) -> Result<Self, GuestError> {
         let program = command.get_program().to_owned();
         command.process_group(0);
         let parent = rustix::process::getpid();
@@ -85,22 +85,22 @@ impl Process {
     }
 
     /// The child's standard output, if it is a pipe and was not taken before.
-    pub(crate) fn stdout(&self) -> Option<ChildStdout> {
+    pub fn stdout(&self) -> Option<ChildStdout> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).0.take()
     }
 
     /// The child's standard error, if it is a pipe and was not taken before.
-    pub(crate) fn stderr(&self) -> Option<ChildStderr> {
+    pub fn stderr(&self) -> Option<ChildStderr> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).1.take()
     }
 
     /// How the child ended, if it has.
-    pub(crate) fn status(&self) -> Option<ExitStatus> {
+    pub fn status(&self) -> Option<ExitStatus> {
         *self.ended.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the child's end, for a while.
-    pub(crate) fn wait(&self, limit: Duration) -> Option<ExitStatus> {
+    pub fn wait(&self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;
         let mut status = self.ended.status.lock().unwrap_or_else(PoisonError::into_inner);
         while status.is_none() {
@@ -115,18 +115,19 @@ impl Process {
     }
 
     /// Kills the child and those it has started.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.killer.kill();
     }
 
     /// A handle that kills the child.
-    pub(crate) fn killer(&self) -> Killer {
+    pub fn killer(&self) -> Killer {
         self.killer.clone()
     }
 }
 
 impl Killer {
-    pub(crate) fn kill(&self) {
+    /// Kills the child and its process group; nothing happens once the child was waited for.
+    pub fn kill(&self) {
         // The only failure is that it has ended, which is what is wanted. While it has not, its
         // id is that of its group and of no other.
         if pidfd_send_signal(&*self.pidfd, Signal::KILL).is_ok() {

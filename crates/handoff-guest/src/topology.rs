@@ -133,7 +133,7 @@ fn highest_handle(node: &Node) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::fdt::tests::tree;
+    use crate::fdt::tests::tree;
     use proptest::prelude::*;
 
     #[test]

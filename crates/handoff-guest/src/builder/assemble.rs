@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use super::{Builder, Kernel, Prepared};
-use crate::guest::accel::{Decision, Probe};
-use crate::guest::cache::Cache;
-use crate::guest::initramfs;
-use crate::guest::machine::{Machine, find_qemu};
-use crate::guest::modules::{Source, TRANSPORT, WELCOME};
-use crate::guest::package::{self, KernelPackage};
-use crate::guest::topology::check_capacities;
-use crate::guest::{Acceleration, Arch, GuestError, Smp};
+use crate::accel::{Decision, Probe};
+use crate::cache::Cache;
+use crate::initramfs;
+use crate::machine::{Machine, find_qemu};
+use crate::modules::{Source, TRANSPORT, WELCOME};
+use crate::package::{self, KernelPackage};
+use crate::topology::check_capacities;
+use crate::{Acceleration, Arch, GuestError, Smp};
 
 /// The Linux kernel's limit for names in a Unix socket's address, without room for ours (bytes).
 const LONGEST_AREA: usize = 90;
@@ -168,7 +168,7 @@ fn area() -> Result<tempfile::TempDir, GuestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::Guest;
+    use crate::Guest;
 
     fn refused(builder: &Builder, part: &str) {
         let error = builder.checked_smp().expect_err("refused").to_string();

@@ -6,9 +6,9 @@
 //! packages are fetched into a cache and never installed.
 //!
 //! ```no_run
-//! use handoff_kernel::guest::{Guest, GuestCommand};
+//! use handoff_guest::{Guest, GuestCommand};
 //!
-//! # fn main() -> Result<(), handoff_kernel::guest::GuestError> {
+//! # fn main() -> Result<(), handoff_guest::GuestError> {
 //! let mut guest = Guest::builder().smp("2".parse()?).module("sch_tbf").boot()?;
 //! let output = guest.run(&GuestCommand::shell("ls /dev/binder && uname -r"))?;
 //! assert!(output.success());
@@ -37,7 +37,7 @@ mod link;
 mod machine;
 mod modules;
 mod package;
-pub(crate) mod process;
+pub mod process;
 mod protocol;
 mod topology;
 mod transfer;
@@ -53,8 +53,8 @@ pub use error::GuestError;
 pub use topology::Smp;
 pub use transfer::Fetched;
 
-pub(crate) use apt::{last_lines, on_path};
-pub(crate) use package::fetch_package;
+pub use apt::{last_lines, on_path};
+pub use package::fetch_package;
 
 use std::io::{Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -475,3 +475,8 @@ mod tests {
         assert_ne!(nonce(), nonce());
     }
 }
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -72,7 +72,8 @@ impl Stopper {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).asked
     }
 
-    pub(crate) fn arm(&self, killer: Killer) {
+    /// From now on [`stop`](Self::stop) kills this child; it is killed at once if `stop` was called before.
+    pub fn arm(&self, killer: Killer) {
         let mut stop = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if stop.asked {
             killer.kill();

@@ -187,7 +187,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Whether a program is on the search path.
-pub(crate) fn on_path(tool: &str) -> bool {
+pub fn on_path(tool: &str) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| {
@@ -199,7 +199,7 @@ pub(crate) fn on_path(tool: &str) -> bool {
 }
 
 /// The end of a program's complaints, as one line.
-pub(crate) fn last_lines(stderr: &[u8]) -> String {
+pub fn last_lines(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let tail = lines[lines.len().saturating_sub(4)..].join("; ");

@@ -182,7 +182,7 @@ impl KernelPackage {
 }
 
 /// Gives the file of a package, from the cache or else from the package manager.
-pub(crate) fn fetch_package(
+pub fn fetch_package(
     cache: Option<&Path>,
     arch: Arch,
     package: &str,
