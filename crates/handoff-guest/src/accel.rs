@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::cache::{Cache, write_whole};
 use super::process::Process;
 use super::{Arch, GuestError};
@@ -21,7 +23,8 @@ const KVM: &str = "/dev/kvm";
 const PASSED: &str = "handoff-guest: probe passed";
 
 /// How QEMU is to run the guest's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Acceleration {
     /// With KVM if that works here, else by translation.
     #[default]

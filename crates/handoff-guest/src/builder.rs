@@ -8,14 +8,18 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::boot::{self, Plan};
 use super::initramfs::Extra;
 use super::link::ConsoleWatcher;
 use super::machine::Wiring;
+use super::spec::KernelForm;
 use super::{Acceleration, Arch, Guest, GuestError, Smp, Stopper};
 
 /// Which kernel a guest boots.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "KernelForm", into = "KernelForm")]
 #[non_exhaustive]
 pub enum Kernel {
     /// The distribution's newest.

@@ -39,6 +39,7 @@ mod modules;
 mod package;
 pub mod process;
 mod protocol;
+mod spec;
 mod topology;
 mod transfer;
 
@@ -50,6 +51,7 @@ pub use cache::CACHE_DIR;
 pub use command::{GuestCommand, GuestOutput, Stream};
 pub use console::{ConsoleLog, Incident, IncidentKind};
 pub use error::GuestError;
+pub use spec::GuestSpec;
 pub use topology::Smp;
 pub use transfer::Fetched;
 

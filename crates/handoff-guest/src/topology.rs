@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::GuestError;
 use super::fdt::{Node, Tree};
 
@@ -12,7 +14,8 @@ const FULL_CAPACITY: u32 = 1024;
 const MOST_CPUS: u32 = 64;
 
 /// The CPUs of a guest, as QEMU's `-smp` option describes them: `4` or `4,sockets=2,cores=2`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Smp {
     cpus: u32,
     grouping: Vec<(String, u32)>,
@@ -61,6 +64,27 @@ impl FromStr for Smp {
             }
         }
         Ok(smp)
+    }
+}
+
+/// Two CPUs, all of one kind.
+impl Default for Smp {
+    fn default() -> Self {
+        Self { cpus: 2, grouping: Vec::new() }
+    }
+}
+
+impl TryFrom<String> for Smp {
+    type Error = GuestError;
+
+    fn try_from(text: String) -> Result<Self, GuestError> {
+        text.parse()
+    }
+}
+
+impl From<Smp> for String {
+    fn from(smp: Smp) -> Self {
+        smp.to_string()
     }
 }
 

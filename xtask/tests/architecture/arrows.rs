@@ -14,7 +14,10 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("handoff-ipc", &["handoff-placement"]),
     ("handoff-trace", &["handoff-placement"]),
     ("handoff-workloads", &["handoff-aidl", "handoff-ipc", "handoff-placement", "handoff-trace"]),
-    ("handoff-lab", &["handoff-workloads", "handoff-ipc", "handoff-placement", "handoff-trace"]),
+    (
+        "handoff-lab",
+        &["handoff-guest", "handoff-workloads", "handoff-ipc", "handoff-placement", "handoff-trace"],
+    ),
     ("handoff-guest", &[]),
     ("handoff-kernel", &["handoff-guest"]),
     ("handoff-targets", &["handoff-guest"]),

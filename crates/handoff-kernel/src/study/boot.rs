@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::StudyError;
 use super::file::{Machine, ProofPlan};
 use crate::prove::{Probe, Proof, prove};
-use handoff_guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
+use handoff_guest::{Builder, Guest, GuestCommand, GuestSpec, Kernel, Stopper};
 
 /// Where handoff stands in the guest.
 pub const PROGRAM: &str = "/bin/handoff";
@@ -56,20 +56,18 @@ impl Boot {
     }
 
     /// The guest, before it is booted; all that its kernel says goes to `console`.
-    ///
-    /// # Errors
-    ///
-    /// If the description of the guest is no good.
-    pub fn builder(
-        &self,
-        stopper: &Stopper,
-        console: impl FnMut(&str) + Send + 'static,
-    ) -> Result<Builder, GuestError> {
-        let mut builder = Guest::builder()
-            .kernel(Kernel::Image { image: self.image.clone(), modules: self.machine.modules.clone() })
-            .smp(self.machine.cpus.parse()?)
-            .memory_mib(self.machine.memory_mib)
-            .acceleration(self.machine.acceleration.parse().map_err(GuestError::Options)?)
+    #[must_use]
+    pub fn builder(&self, stopper: &Stopper, console: impl FnMut(&str) + Send + 'static) -> Builder {
+        let spec = GuestSpec {
+            kernel: Kernel::Image { image: self.image.clone(), modules: self.machine.modules.clone() },
+            smp: self.machine.smp.clone(),
+            memory_mib: self.machine.memory_mib,
+            accel: self.machine.accel,
+            append: self.machine.append.clone(),
+            ..GuestSpec::default()
+        };
+        let mut builder = spec
+            .builder()
             .program(&self.handoff, PROGRAM)
             .verbose_console(true)
             .on_console(console)
@@ -78,7 +76,7 @@ impl Boot {
             let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
             builder = builder.program(program, format!("/bin/{name}"));
         }
-        Ok(self.machine.append.iter().fold(builder, |builder, words| builder.append(words)))
+        builder
     }
 
     /// Boots, and runs the setup script.
@@ -91,7 +89,7 @@ impl Boot {
         stopper: &Stopper,
         console: impl FnMut(&str) + Send + 'static,
     ) -> Result<Guest, StudyError> {
-        let mut guest = self.builder(stopper, console)?.boot()?;
+        let mut guest = self.builder(stopper, console).boot()?;
         if let Some(script) = &self.machine.setup {
             let output =
                 guest.run(&GuestCommand::shell(script).timeout(Duration::from_secs(self.limit_seconds)))?;

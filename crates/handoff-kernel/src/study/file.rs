@@ -99,11 +99,13 @@ impl Default for Build {
 #[serde(deny_unknown_fields, default)]
 pub struct Machine {
     /// CPUs, such as `4,sockets=2,cores=2`.
-    pub cpus: String,
+    #[serde(alias = "cpus")]
+    pub smp: Smp,
     /// Memory in MiB.
     pub memory_mib: u32,
     /// `auto`, `kvm` or `tcg`.
-    pub acceleration: String,
+    #[serde(alias = "acceleration")]
+    pub accel: Acceleration,
     /// Words for the kernel's command line.
     pub append: Vec<String>,
     /// The folder below which the kernels' modules are, if what a guest needs is not built in.
@@ -117,9 +119,9 @@ pub struct Machine {
 impl Default for Machine {
     fn default() -> Self {
         Self {
-            cpus: "2".to_owned(),
+            smp: Smp::default(),
             memory_mib: 1024,
-            acceleration: "auto".to_owned(),
+            accel: Acceleration::default(),
             append: Vec::new(),
             modules: None,
             programs: Vec::new(),
@@ -216,11 +218,6 @@ impl Study {
         if let Some(arch) = &self.build.arch {
             arch.parse::<KernelArch>().map_err(|error| format!("[build] arch: {error}"))?;
         }
-        self.guest.cpus.parse::<Smp>().map_err(|error| format!("[guest] cpus: {error}"))?;
-        self.guest
-            .acceleration
-            .parse::<Acceleration>()
-            .map_err(|error| format!("[guest] acceleration: {error}"))?;
         if self.proof.load.is_empty() {
             return Err("[proof] `load` is empty: name a command".to_owned());
         }
@@ -273,8 +270,8 @@ with = ["function:wake_wide, >= 100"]
             (">= 100", "often", "no expectation"),
             ("with = [\"function:wake_wide, >= 100\"]", "with = []", "no probe"),
             ("load = [\"workload\", \"hackbench\"]", "load = []", "`load` is empty"),
-            ("[proof]", "[guest]\ncpus = \"none\"\n[proof]", "[guest] cpus"),
-            ("[proof]", "[guest]\nacceleration = \"warp\"\n[proof]", "[guest] acceleration"),
+            ("[proof]", "[guest]\nsmp = \"none\"\n[proof]", "does not describe CPUs"),
+            ("[proof]", "[guest]\naccel = \"warp\"\n[proof]", "`warp`"),
             ("[proof]", "[build]\narch = \"vax\"\n[proof]", "[build] arch"),
             ("[proof]", "[quiet]\nshare = 2.0\n[proof]", "[quiet]"),
         ] {

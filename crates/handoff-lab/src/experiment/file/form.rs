@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use handoff_guest::{Acceleration, Kernel, Smp};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::experiment::guest::{Accel, Boot};
+use crate::experiment::guest::Boot;
 use crate::experiment::proof::Expect;
 use crate::stats::judge::Direction;
 
@@ -41,57 +42,16 @@ pub(super) struct SweepForm {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GuestForm {
-    pub(super) kernel: Option<Spanned<KernelForm>>,
+    pub(super) kernel: Option<Spanned<Kernel>>,
     pub(super) smp: Option<Smp>,
     pub(super) memory_mib: Option<Spanned<u32>>,
-    pub(super) accel: Option<Accel>,
+    pub(super) accel: Option<Acceleration>,
     pub(super) icount: Option<bool>,
     #[serde(default)]
     pub(super) modules: Vec<String>,
     #[serde(default)]
     pub(super) append: Vec<Spanned<String>>,
     pub(super) boot: Option<Boot>,
-}
-
-/// `"distribution"`, `"rt"` or `{ package = NAME }` or `{ image = FILE, modules = FOLDER }`.
-#[derive(Deserialize, Clone)]
-#[serde(untagged)]
-pub(super) enum KernelForm {
-    Word(String),
-    Named(KernelNamed),
-}
-
-#[derive(Deserialize, Clone)]
-#[serde(deny_unknown_fields)]
-pub(super) struct KernelNamed {
-    pub(super) package: Option<String>,
-    pub(super) image: Option<PathBuf>,
-    pub(super) modules: Option<PathBuf>,
-}
-
-/// CPUs as QEMU takes them.
-#[derive(Deserialize, Clone)]
-#[serde(try_from = "String")]
-pub(super) struct Smp(pub(super) String);
-
-impl TryFrom<String> for Smp {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let mut parts = text.split(',');
-        let number = |text: &str| text.parse::<u16>().is_ok_and(|count| count > 0);
-        let cpus = parts.next().is_some_and(number);
-        let group = |part: &str| {
-            part.split_once('=').is_some_and(|(name, count)| {
-                ["sockets", "dies", "clusters", "cores", "threads"].contains(&name) && number(count)
-            })
-        };
-        if cpus && parts.all(group) {
-            Ok(Self(text))
-        } else {
-            Err(format!("{text:?} is no number of CPUs such as \"4\" or \"4,sockets=2,cores=2\""))
-        }
-    }
 }
 
 /// Each arm may have a command of its own.

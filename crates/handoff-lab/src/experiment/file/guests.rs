@@ -1,11 +1,12 @@
 //! The checks of `[guest]`.
 
+use handoff_guest::{GuestSpec, Kernel};
 use toml::Spanned;
 
 use super::FileError;
-use super::form::{ArmForm, GuestForm, KernelForm};
+use super::form::{ArmForm, GuestForm};
 use super::reader::Reader;
-use crate::experiment::guest::{Boot, GuestKernel, GuestPlan, Guests};
+use crate::experiment::guest::{Boot, Guests};
 
 impl Reader<'_> {
     /// The guests of both arms: what `[guest]` says, with what an arm says of its own on top.
@@ -27,7 +28,7 @@ impl Reader<'_> {
                 return Err(self.error(program.span(), message));
             }
         }
-        let mut plans = [GuestPlan::default(), GuestPlan::default()];
+        let mut plans = [GuestSpec::default(), GuestSpec::default()];
         for (plan, own) in plans.iter_mut().zip(own) {
             self.lay_over(plan, common)?;
             if let Some(own) = own {
@@ -53,13 +54,13 @@ impl Reader<'_> {
         Ok(Some(Guests { arms: plans, boot }))
     }
 
-    fn lay_over(&self, plan: &mut GuestPlan, form: &Spanned<GuestForm>) -> Result<(), FileError> {
+    fn lay_over(&self, plan: &mut GuestSpec, form: &Spanned<GuestForm>) -> Result<(), FileError> {
         let guest = form.get_ref();
         if let Some(kernel) = &guest.kernel {
             plan.kernel = self.kernel(kernel)?;
         }
         if let Some(smp) = &guest.smp {
-            plan.smp.clone_from(&smp.0);
+            plan.smp.clone_from(smp);
         }
         if let Some(memory) = &guest.memory_mib {
             if !(128..=1 << 20).contains(memory.get_ref()) {
@@ -80,26 +81,15 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn kernel(&self, form: &Spanned<KernelForm>) -> Result<GuestKernel, FileError> {
-        let wrong = |message: &str| self.error(form.span(), message);
-        match form.get_ref() {
-            KernelForm::Word(word) if word == "distribution" => Ok(GuestKernel::Distribution),
-            KernelForm::Word(word) if word == "rt" => Ok(GuestKernel::RealTime),
-            KernelForm::Named(named) => match (&named.package, &named.image) {
-                (Some(package), None) if named.modules.is_none() => Ok(GuestKernel::Package(package.clone())),
-                (None, Some(image)) if image.is_file() => {
-                    let folder = named.modules.as_ref().filter(|folder| !folder.is_dir());
-                    if let Some(folder) = folder {
-                        return Err(wrong(&format!("there is no folder {}", folder.display())));
-                    }
-                    Ok(GuestKernel::Image { image: image.clone(), modules: named.modules.clone() })
-                }
-                (None, Some(image)) => Err(wrong(&format!("there is no file {}", image.display()))),
-                _ => Err(wrong("a kernel has a `package`, or an `image` with `modules`")),
-            },
-            KernelForm::Word(word) => Err(wrong(&format!(
-                "{word:?} is none of \"distribution\", \"rt\", {{ package = NAME }} and {{ image = FILE }}"
-            ))),
+    fn kernel(&self, kernel: &Spanned<Kernel>) -> Result<Kernel, FileError> {
+        if let Kernel::Image { image, modules } = kernel.get_ref() {
+            if !image.is_file() {
+                return Err(self.error(kernel.span(), &format!("there is no file {}", image.display())));
+            }
+            if let Some(folder) = modules.as_ref().filter(|folder| !folder.is_dir()) {
+                return Err(self.error(kernel.span(), &format!("there is no folder {}", folder.display())));
+            }
         }
+        Ok(kernel.get_ref().clone())
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use handoff_guest::{Acceleration, Arch, Builder, Guest, GuestError, Kernel, Smp};
+use handoff_guest::{Acceleration, Arch, Builder, GuestError, GuestSpec, Kernel, Smp};
 
 /// Which kernel on which machine.
 #[derive(Debug, clap::Args)]
@@ -89,11 +89,8 @@ pub(crate) struct Hardware {
 impl Machine {
     /// The guest that the options describe.
     pub(crate) fn builder(&self) -> Builder {
-        let builder = self.hardware.builder().kernel(self.choice.kernel());
-        match self.choice.arch {
-            Some(arch) => builder.arch(arch),
-            None => builder,
-        }
+        let spec = GuestSpec { arch: self.choice.arch, kernel: self.choice.kernel(), ..self.hardware.spec() };
+        self.hardware.with_host_side(spec.builder())
     }
 
     /// The architecture of the guest.
@@ -116,27 +113,40 @@ impl Choice {
 impl Hardware {
     /// A guest on this machine, with the distribution's kernel.
     pub(crate) fn builder(&self) -> Builder {
-        let mut builder = Guest::builder()
-            .memory_mib(self.memory)
-            .acceleration(self.accel)
-            .cpu_capacities(self.cpu_capacity.clone())
-            .counted_instructions(self.icount)
-            .boot_limit(Duration::from_secs(self.boot_timeout));
-        if let Some(smp) = &self.smp {
-            builder = builder.smp(smp.clone());
+        self.with_host_side(self.spec().builder())
+    }
+
+    fn spec(&self) -> GuestSpec {
+        GuestSpec {
+            smp: self.smp(),
+            memory_mib: self.memory,
+            cpu_capacity: self.cpu_capacity.clone(),
+            accel: self.accel,
+            icount: self.icount,
+            modules: self.module.clone(),
+            append: self.append.clone(),
+            qemu_args: self.qemu_arg.clone(),
+            ..GuestSpec::default()
         }
+    }
+
+    /// As many CPUs as there are capacities, if only those are given.
+    fn smp(&self) -> Smp {
+        let of_capacities =
+            || u32::try_from(self.cpu_capacity.len()).ok().and_then(|cpus| Smp::new(cpus).ok());
+        self.smp.clone().or_else(of_capacities).unwrap_or_default()
+    }
+
+    /// What is of this machine and not of the guest: where files are, and how long a boot may take.
+    fn with_host_side(&self, builder: Builder) -> Builder {
+        let mut builder = builder.boot_limit(Duration::from_secs(self.boot_timeout));
         if let Some(busybox) = &self.busybox {
             builder = builder.busybox(busybox);
         }
         if let Some(cache) = &self.cache {
             builder = builder.cache_dir(cache);
         }
-        for module in &self.module {
-            let (name, parameters) = module.split_once(':').unwrap_or((module, ""));
-            builder = builder.module_with(name, parameters);
-        }
-        let builder = self.append.iter().fold(builder, |builder, words| builder.append(words));
-        self.qemu_arg.iter().fold(builder, |builder, argument| builder.qemu_arg(argument))
+        builder
     }
 }
 

@@ -321,7 +321,7 @@ fn page(experiment: &Experiment, plan: &Plan<'_>) -> String {
             text += &format!("    {line}\n");
         }
         if let Some(guests) = &experiment.guests {
-            text += &format!("    in a guest with {}\n", guests.arms[index].describe());
+            text += &format!("    in a guest with {}\n", guests.arms[index]);
         }
     }
     text += &format!("\nmetric   {} (margin {}%)\n", plan.metric, experiment.metric.margin * 100.0);

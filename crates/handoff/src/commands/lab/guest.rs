@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use handoff_guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
+use handoff_guest::{Guest, GuestCommand, GuestError, Stopper};
 use handoff_lab::doctor::{Pulse, Root};
 use handoff_lab::experiment::ArmId;
-use handoff_lab::experiment::guest::{Boot, GuestKernel, GuestPlan, Guests};
+use handoff_lab::experiment::guest::{Boot, Guests};
 use handoff_lab::experiment::remote::Answer;
 use handoff_lab::experiment::target::{Order, Replicate, Target, TargetError, wait_for_quiet};
 use handoff_lab::stats::judge::Caveat;
@@ -45,30 +45,6 @@ impl<'a> InGuest<'a> {
         Self { guests, program, running: None, emulated: false, stopper, tell }
     }
 
-    fn builder(&self, plan: &GuestPlan) -> Result<Builder, TargetError> {
-        let kernel = match &plan.kernel {
-            GuestKernel::Distribution => Kernel::Distribution,
-            GuestKernel::RealTime => Kernel::RealTime,
-            GuestKernel::Package(name) => Kernel::Package(name.clone()),
-            GuestKernel::Image { image, modules } => {
-                Kernel::Image { image: image.clone(), modules: modules.clone() }
-            }
-        };
-        let mut builder = Guest::builder()
-            .kernel(kernel)
-            .smp(plan.smp.parse().map_err(elsewhere)?)
-            .memory_mib(plan.memory_mib)
-            .acceleration(plan.accel.word().parse().map_err(elsewhere)?)
-            .counted_instructions(plan.icount)
-            .program(&self.program, PROGRAM)
-            .stopper(&self.stopper);
-        for module in &plan.modules {
-            let (name, parameters) = module.split_once(':').unwrap_or((module, ""));
-            builder = builder.module_with(name, parameters);
-        }
-        Ok(plan.append.iter().fold(builder, |builder, words| builder.append(words)))
-    }
-
     /// Gives an order to the guest of an arm; the answer, and what happened meanwhile to guest and host.
     fn ask(
         &mut self,
@@ -99,9 +75,10 @@ impl<'a> InGuest<'a> {
             other => {
                 // One guest at a time: two would disturb each other.
                 drop(other);
-                let plan = &self.guests.arms[arm];
-                (self.tell)(&format!("booting {}", plan.describe()));
-                self.builder(plan)?.boot().map_err(failed)?
+                let spec = &self.guests.arms[arm];
+                (self.tell)(&format!("booting {spec}"));
+                let builder = spec.builder().program(&self.program, PROGRAM).stopper(&self.stopper);
+                builder.boot().map_err(failed)?
             }
         };
         self.emulated |= !guest.facts().kvm;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use handoff_guest::Stopper;
+use handoff_guest::{GuestSpec, Stopper};
 use handoff_lab::experiment::file::{Experiment, Where};
-use handoff_lab::experiment::guest::{Boot, GuestPlan, Guests};
+use handoff_lab::experiment::guest::{Boot, Guests};
 use handoff_lab::experiment::journal::restore;
 use handoff_lab::experiment::target::{Here, Target};
 use handoff_targets::Address;
@@ -54,7 +54,7 @@ impl Place {
 
     /// The guest that is booted for `--target guest`.
     pub(super) fn guests(&self) -> Option<Guests> {
-        let arms = [GuestPlan::default(), GuestPlan::default()];
+        let arms = [GuestSpec::default(), GuestSpec::default()];
         (self.target == Some(Address::Guest)).then_some(Guests { arms, boot: Boot::Once })
     }
 
