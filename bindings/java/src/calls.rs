@@ -12,7 +12,7 @@ use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, PlainService, Runtime, Status};
+use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, InterfaceId, PlainService, Runtime, Status};
 use jni::errors::ThrowRuntimeExAndDefault;
 use jni::objects::{JByteArray, JClass, JObject, JString, JValue};
 use jni::refs::Global;
@@ -29,6 +29,8 @@ const EXCEPTION: i32 = 3;
 const NO_SERVICE: i32 = 4;
 const UNKNOWN_TRANSACTION: i32 = 5;
 const OTHER: i32 = 6;
+const WRONG_INTERFACE: i32 = 7;
+const NAME_TAKEN: i32 = 8;
 
 /// What a number of Java's stands for.
 #[derive(Clone)]
@@ -93,6 +95,8 @@ fn packed(outcome: Result<Vec<u8>, Error>) -> Vec<u8> {
                 Error::DeadlineExpired(_) => DEADLINE,
                 Error::NoSuchService(_) => NO_SERVICE,
                 Error::UnknownTransaction { .. } => UNKNOWN_TRANSACTION,
+                Error::WrongInterface { .. } => WRONG_INTERFACE,
+                Error::NameTaken { .. } => NAME_TAKEN,
                 _ => OTHER,
             };
             (kind, error.to_string().into_bytes())
@@ -182,6 +186,7 @@ pub extern "system" fn Java_dev_handoff_Connection_serve<'local>(
     name: JString<'local>,
     descriptor: JString<'local>,
     dispatcher: JObject<'local>,
+    replace: jboolean,
 ) -> JByteArray<'local> {
     env.with_env(|env| {
         let (name, descriptor) = (name.to_string(), descriptor.to_string());
@@ -191,10 +196,11 @@ pub extern "system" fn Java_dev_handoff_Connection_serve<'local>(
             let numbers = [caller.pid, caller.uid, caller.gid].map(u32::cast_signed);
             let answer = dispatch(&machine, &dispatcher, numbers, call.is_oneway(), code, request.as_bytes());
             // The virtual machine is on its way out, or out of memory.
-            unpacked(&answer.map_err(|_| Error::Dead)?)
+            unpacked(&answer.map_err(|_| Error::Runtime(Box::new(Error::Dead)))?)
         });
         let added = runtime(connection).and_then(|runtime| {
-            runtime.services().add(&name, Binder::new(service), ServiceOptions::default())
+            let options = ServiceOptions { replace, ..ServiceOptions::default() };
+            runtime.services().add(&name, Binder::new(service), options)
         });
         give(env, added.map(|()| Vec::new()))
     })
@@ -266,6 +272,23 @@ pub extern "system" fn Java_dev_handoff_Connection_descriptor<'local>(
     env.with_env(|env| {
         let descriptor = object(called).and_then(|object| object.descriptor());
         give(env, descriptor.map(String::into_bytes))
+    })
+    .resolve::<ThrowRuntimeExAndDefault>()
+}
+
+/// Fails unless the object has this interface.
+// SAFETY: the name is this class's and method's; no other library has it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_handoff_Connection_checkInterface<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    called: jlong,
+    descriptor: JString<'local>,
+) -> JByteArray<'local> {
+    env.with_env(|env| {
+        let meant = InterfaceId::interned(&descriptor.to_string());
+        let checked = object(called).and_then(|object| object.check_interface(meant));
+        give(env, checked.map(|()| Vec::new()))
     })
     .resolve::<ThrowRuntimeExAndDefault>()
 }

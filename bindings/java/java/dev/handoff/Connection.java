@@ -39,11 +39,36 @@ public final class Connection implements AutoCloseable {
         return new RemoteObject(Outcome.number(find(number, Objects.requireNonNull(name), milliseconds)));
     }
 
-    /** Registers a service. Threads of the library call the handler, several at once. */
+    /**
+     * {@link #find(String, long)}, with the object's interface checked.
+     *
+     * @throws WrongInterfaceException if it has another one
+     */
+    public RemoteObject find(String name, String descriptor, long milliseconds) {
+        RemoteObject found = find(name, milliseconds);
+        try {
+            found.checkInterface(descriptor);
+        } catch (HandoffException wrong) {
+            found.close();
+            throw wrong;
+        }
+        return found;
+    }
+
+    /**
+     * Registers a service. Threads of the library call the handler, several at once.
+     *
+     * @throws NameTakenException if another process has the name
+     */
     public void serve(String name, String descriptor, Handler handler) {
+        serve(name, descriptor, handler, false);
+    }
+
+    /** {@link #serve}, which takes the name: who has it gets it back when this process ends. */
+    public void serve(String name, String descriptor, Handler handler, boolean replace) {
         Objects.requireNonNull(name);
         Objects.requireNonNull(descriptor);
-        Outcome.open(serve(number, name, descriptor, new Dispatcher(Objects.requireNonNull(handler))));
+        Outcome.open(serve(number, name, descriptor, new Dispatcher(Objects.requireNonNull(handler)), replace));
     }
 
     @Override
@@ -76,6 +101,10 @@ public final class Connection implements AutoCloseable {
                 return Outcome.unknownTransaction();
             } catch (BadParcelException bad) {
                 return Outcome.refused(ServiceException.BAD_PARCELABLE, 0, bad.getMessage());
+            } catch (DeadObjectException died) {
+                // The service itself is alive: its caller must not take this for its death.
+                String why = "a process that this service depends on has died";
+                return Outcome.refused(ServiceException.ILLEGAL_STATE, 0, why);
             } catch (Throwable thrown) {
                 report(thrown);
                 return Outcome.refused(ServiceException.ILLEGAL_STATE, 0, thrown.toString());
@@ -87,11 +116,13 @@ public final class Connection implements AutoCloseable {
 
     private static native byte[] find(long connection, String name, long milliseconds);
 
-    private static native byte[] serve(long connection, String name, String descriptor, Object dispatcher);
+    private static native byte[] serve(long connection, String name, String descriptor, Object dispatcher, boolean replace);
 
     static native byte[] call(long object, int code, byte[] request, long milliseconds, boolean isOneway);
 
     static native byte[] descriptor(long object);
+
+    static native byte[] checkInterface(long object, String descriptor);
 
     static native boolean alive(long object);
 

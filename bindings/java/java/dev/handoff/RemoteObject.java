@@ -32,6 +32,15 @@ public final class RemoteObject implements AutoCloseable {
         return new String(Outcome.open(Connection.descriptor(number)), StandardCharsets.UTF_8);
     }
 
+    /**
+     * Checks that the object has this interface, or one that extends it.
+     *
+     * @throws WrongInterfaceException which names both, if it has another one
+     */
+    public void checkInterface(String descriptor) {
+        Outcome.open(Connection.checkInterface(number, Objects.requireNonNull(descriptor)));
+    }
+
     /** False once the object's process is known to be gone, or the reference was closed. */
     public boolean isAlive() {
         return Connection.alive(number);
