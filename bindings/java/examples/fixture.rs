@@ -1,7 +1,7 @@
 //! What the tests in Java call: serves `test.rust` and `test.mortal`, says at which socket, and ends with its standard
 //! input. `mvn package` builds and starts it.
 
-#[allow(dead_code)] // The tests in Rust use the rest.
+#[allow(dead_code, unused_imports)] // The tests in Rust use the rest.
 #[path = "../../tests/service.rs"]
 mod service;
 

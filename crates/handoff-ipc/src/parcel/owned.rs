@@ -74,6 +74,11 @@ impl Parcel {
         &self.bytes
     }
 
+    /// Whether references to objects or file descriptors are in it.
+    pub fn has_objects(&self) -> bool {
+        !self.objects.is_empty()
+    }
+
     /// The data. Objects are let go.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

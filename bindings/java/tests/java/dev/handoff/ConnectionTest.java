@@ -7,16 +7,21 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.BufferedReader;
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -192,6 +197,77 @@ class ConnectionTest {
                 assertEquals(2, found.call(1, new Parcel()).readInt());
             }
         }
+    }
+
+    @Test
+    void objectsAndFileDescriptorsTravel() throws Exception {
+        // Reads a letter, tells the receipt what was in it, and gives both back.
+        connection.serve("test.postbox", "test.IPostbox", (caller, code, request, reply) -> {
+            reply.writeInt(code);
+            int letter = request.readFileDescriptor();
+            try (RemoteObject receipt = request.readObject()) {
+                Parcel news = new Parcel();
+                news.writeString(Files.readString(Path.of("/proc/self/fd/" + letter)));
+                receipt.callOneway(1, news);
+                reply.writeObject(null);
+                try (RemoteObject other = Connection.offer("test.IOther", (c, n, q, r) -> r.writeInt(17))) {
+                    reply.writeObject(other);
+                }
+                reply.writeFileDescriptor(letter);
+                reply.writeString("the end");
+            } catch (IOException failed) {
+                throw new ServiceException(ServiceException.ILLEGAL_STATE, failed.toString());
+            }
+            assertEquals(0, request.remaining());
+        });
+        CompletableFuture<String> heard = new CompletableFuture<>();
+        Path letter = Files.createTempFile("letter", null);
+        Files.writeString(letter, "dear reader");
+        try (Connection other = connect();
+                RemoteObject postbox = other.find("test.postbox", "test.IPostbox", 0);
+                RemoteObject receipt = Connection.offer("test.IReceipt", (caller, code, request, reply) -> {
+                    heard.complete(request.readString() + caller.isOneway());
+                })) {
+            assertEquals("test.IReceipt", receipt.getDescriptor());
+            assertTrue(receipt.isSame(receipt) && !receipt.isSame(postbox));
+            // A number of the process for the file: one comes back from the library's own copy.
+            assertThrows(HandoffException.class, () -> new Parcel().writeFileDescriptor(-1));
+            assertThrows(BadParcelException.class, () -> new Parcel().readObject());
+            try (Parcel first = new Parcel(); FileInputStream file = new FileInputStream(letter.toFile())) {
+                first.writeFileDescriptor(number(letter));
+                first.writeObject(receipt);
+                try (Parcel reply = postbox.call(9, first)) {
+                    assertEquals(9, reply.readInt());
+                    assertThrows(HandoffException.class, reply::readFileDescriptor);
+                    assertEquals(null, reply.readObject());
+                    try (RemoteObject offered = reply.readObject()) {
+                        assertEquals("test.IOther", offered.getDescriptor());
+                        assertEquals(17, offered.call(1, new Parcel()).readInt());
+                    }
+                    int copy = reply.readFileDescriptor();
+                    assertEquals("dear reader", Files.readString(Path.of("/proc/self/fd/" + copy)));
+                    assertEquals("the end", reply.readString());
+                    assertEquals(0, reply.remaining());
+                    assertThrows(BadParcelException.class, reply::readInt);
+                }
+                assertEquals("dear readertrue", heard.get(60, TimeUnit.SECONDS));
+                assertTrue(file.available() > 0);
+            }
+        } finally {
+            Files.delete(letter);
+        }
+    }
+
+    /** The number of an open file of this process. */
+    private static int number(Path file) throws IOException {
+        try (Stream<Path> open = Files.list(Path.of("/proc/self/fd"))) {
+            for (Path one : (Iterable<Path>) open::iterator) {
+                if (Files.exists(one) && Files.isSameFile(one, file)) {
+                    return Integer.parseInt(one.getFileName().toString());
+                }
+            }
+        }
+        throw new IOException("not open");
     }
 
     @Test
