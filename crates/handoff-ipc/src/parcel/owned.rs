@@ -88,7 +88,7 @@ impl Parcel {
     ///
     /// # Errors
     /// If an object that came along cannot be had.
-    pub(crate) fn receive(from: &mut Reader<'_>) -> Result<Self> {
+    pub fn receive(from: &mut Reader<'_>) -> Result<Self> {
         let (bytes, objects) = from.rest()?;
         let objects = objects.into_iter().map(|(at, object)| Ok((at, Held::of(object)?)));
         Ok(Parcel { bytes, objects: objects.collect::<Result<_>>()?, ..Parcel::default() })
