@@ -4,7 +4,7 @@
 //! in, a count or a status out, and the reason of a failure in words from [`handoff_last_error`]. Nothing unwinds into C.
 #![allow(unsafe_code)]
 
-use handoff_placement::policy::client;
+use handoff_placement::notice;
 use handoff_placement::{
     AffinityGuard, Allowed, CpuSet, Pin, Priority, PriorityGuard, Scope, Selector, Tid, Topology, fast,
     set_affinity,
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn handoff_get_priority(thread: i32, buffer: *mut c_char, 
 pub extern "C" fn handoff_foreground(pid: i32, foreground: c_int) -> c_int {
     answer(|| {
         let pid = Tid::new(pid).ok_or("0 or less is not a process")?;
-        client::foreground(&client::default_folder(), pid, foreground != 0)?;
+        notice::foreground(&notice::default_folder(), pid, foreground != 0)?;
         Ok(0)
     })
 }

@@ -3,7 +3,7 @@
 //! A thin shell over `handoff-placement` and, in `calls.rs` and `tasks.rs`, over `handoff-ipc`. What the functions do, and their types, is written where a
 //! Python programmer looks: `python/handoff/__init__.py` and `_native.pyi`.
 
-use handoff_placement::policy::client;
+use handoff_placement::notice;
 use handoff_placement::{
     AffinityGuard, Allowed, CpuId, CpuSet, Pin, Priority, PriorityGuard, Scope, Selector, Tid, Topology,
     fast, set_affinity,
@@ -104,7 +104,7 @@ fn set_priority(priority: &str, thread: Option<i32>) -> PyResult<()> {
 #[pyo3(signature = (pid, foreground=true))]
 fn set_foreground(py: Python<'_>, pid: i32, foreground: bool) -> PyResult<String> {
     let pid = tid(Some(pid))?;
-    py.detach(|| client::foreground(&client::default_folder(), pid, foreground)).map_err(failed)
+    py.detach(|| notice::foreground(&notice::default_folder(), pid, foreground)).map_err(failed)
 }
 
 /// A `with` block on some CPUs, at some priority.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use handoff_placement::policy::client::Notice;
+use handoff_placement::notice::Notice;
 
 use super::code;
 use super::connection::{Connection, is_absence};
