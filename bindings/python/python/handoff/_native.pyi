@@ -10,6 +10,8 @@ __all__ = [
     "placed",
     "DeadObjectError",
     "DeadlineError",
+    "WrongInterfaceError",
+    "NameTakenError",
     "NoServiceError",
     "Parcel",
     "FileDescriptor",
