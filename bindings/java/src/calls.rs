@@ -1,18 +1,21 @@
 //! Calls and services: the native half of `dev.handoff.Connection`.
 //!
 //! What Java holds are numbers of a table, so that one that was closed is refused and nothing worse. Outcomes
-//! travel as bytes: a kind, then the data or what went wrong. `Outcome.java` is the other side of it.
+//! travel as bytes: a kind, then the data or what went wrong. `Outcome.java` is the other side of it. Parcels that Java
+//! has put together come as their bytes with a table of what belongs between them; those that go to Java stay here
+//! where they have objects, and Java asks for them one by one.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
+use std::os::fd::{BorrowedFd, IntoRawFd as _, OwnedFd};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use handoff_ipc::engine::DeathRegistration;
-use handoff_ipc::parcel::Parcel;
+use handoff_ipc::parcel::{Parcel, Reader};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, PlainService, Runtime, Status};
+use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, InterfaceId, PlainService, Runtime, Status};
 use jni::errors::ThrowRuntimeExAndDefault;
 use jni::objects::{JByteArray, JClass, JObject, JString, JValue};
 use jni::refs::Global;
@@ -29,12 +32,18 @@ const EXCEPTION: i32 = 3;
 const NO_SERVICE: i32 = 4;
 const UNKNOWN_TRANSACTION: i32 = 5;
 const OTHER: i32 = 6;
+const WRONG_INTERFACE: i32 = 7;
+const NAME_TAKEN: i32 = 8;
 
 /// What a number of Java's stands for.
 #[derive(Clone)]
 enum Held {
     Runtime(Runtime),
     Object(Binder),
+    // What Java has put into a parcel, until that is closed or has been sent as a reply.
+    File(Arc<OwnedFd>),
+    // One with objects, until Java has closed it.
+    Parcel(Arc<Parcel>),
     // Kept until it is closed.
     Death(#[allow(dead_code)] Arc<Mutex<DeathRegistration>>),
 }
@@ -47,12 +56,94 @@ struct Table {
 
 static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
 
-fn put(held: Held) -> Vec<u8> {
+fn number(held: Held) -> jlong {
     let mut table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     table.next += 1;
     let number = table.next;
     table.held.insert(number, held);
-    number.to_le_bytes().to_vec()
+    number
+}
+
+fn put(held: Held) -> Vec<u8> {
+    number(held).to_le_bytes().to_vec()
+}
+
+/// Lets go what a number stands for.
+fn release(number: jlong) {
+    let gone = TABLE.lock().unwrap_or_else(PoisonError::into_inner).held.remove(&number);
+    // After the lock: it may wait for the manager.
+    drop(gone);
+}
+
+/// The number of a parcel that has objects; 0 of one that Java needs the bytes of only.
+fn kept(parcel: &Parcel) -> jlong {
+    if parcel.has_objects() { number(Held::Parcel(Arc::new(parcel.clone()))) } else { 0 }
+}
+
+/// Kinds of what stands between the bytes of a parcel of Java's, as `Parcel.java` has them.
+const OBJECT: i32 = 1;
+const FILE: i32 = 2;
+
+/// A parcel that Java has put together: how many objects, where each belongs and what it is, then the bytes.
+fn parcel(bytes: &[u8]) -> Result<Parcel, Error> {
+    let malformed = || Error::BadParcel { at: 0, what: "not a parcel of this library's".into() };
+    let (count, mut rest) = bytes.split_first_chunk().ok_or_else(malformed)?;
+    let count = usize::try_from(i32::from_le_bytes(*count)).map_err(|_| malformed())?;
+    let mut places = Vec::new();
+    for _ in 0..count {
+        let (at, more) = rest.split_first_chunk().ok_or_else(malformed)?;
+        let (kind, more) = more.split_first_chunk().ok_or_else(malformed)?;
+        let (number, more) = more.split_first_chunk().ok_or_else(malformed)?;
+        let at = usize::try_from(i32::from_le_bytes(*at)).map_err(|_| malformed())?;
+        places.push((at, i32::from_le_bytes(*kind), jlong::from_le_bytes(*number)));
+        rest = more;
+    }
+    let (mut parcel, mut from) = (Parcel::new(), 0);
+    for (at, kind, number) in places {
+        let before = rest.get(from..at).ok_or_else(malformed)?;
+        parcel.write(|to| to.write_raw(before))?;
+        from = at;
+        match (kind, number) {
+            (OBJECT, 0) => parcel.write(|to| to.write_binder(None))?,
+            (OBJECT, number) => {
+                let object = object(number)?;
+                parcel.write(|to| to.write_binder(Some(&object)))?;
+            }
+            (FILE, number) => {
+                let Some(Held::File(file)) = get(number) else { return Err(closed()) };
+                parcel.write(|to| {
+                    to.write(&1)?; // not null
+                    to.write(&0)?; // without a status channel
+                    to.write_fd(&*file)
+                })?;
+            }
+            _ => return Err(malformed()),
+        }
+    }
+    let end = rest.get(from..).ok_or_else(malformed)?;
+    parcel.write(|to| to.write_raw(end))?;
+    Ok(parcel)
+}
+
+/// The numbers in the table of such a parcel.
+fn numbers_in(bytes: &[u8]) -> Vec<jlong> {
+    let Some((count, table)) = bytes.split_first_chunk() else { return Vec::new() };
+    let entries =
+        table.as_chunks::<16>().0.iter().take(usize::try_from(i32::from_le_bytes(*count)).unwrap_or(0));
+    let number = |entry: &[u8; 16]| entry.last_chunk().map(|number| jlong::from_le_bytes(*number));
+    entries.filter_map(number).collect()
+}
+
+/// A descriptor of its own for a number of Java's.
+fn duplicate(fd: jint) -> Result<OwnedFd, Error> {
+    if fd < 0 {
+        let what = format!("{fd} is no file descriptor");
+        return Err(Error::io(what, std::io::Error::from(std::io::ErrorKind::InvalidInput)));
+    }
+    // SAFETY: not negative; that it is open and stays so until this returns is Java's part, and where it is not, the
+    // duplication fails.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    borrowed.try_clone_to_owned().map_err(|error| Error::io("cannot duplicate a file descriptor", error))
 }
 
 fn get(number: jlong) -> Option<Held> {
@@ -93,6 +184,8 @@ fn packed(outcome: Result<Vec<u8>, Error>) -> Vec<u8> {
                 Error::DeadlineExpired(_) => DEADLINE,
                 Error::NoSuchService(_) => NO_SERVICE,
                 Error::UnknownTransaction { .. } => UNKNOWN_TRANSACTION,
+                Error::WrongInterface { .. } => WRONG_INTERFACE,
+                Error::NameTaken { .. } => NAME_TAKEN,
                 _ => OTHER,
             };
             (kind, error.to_string().into_bytes())
@@ -109,7 +202,12 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Parcel>, Error> {
         bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(i32::from_le_bytes)
     };
     match word(0) {
-        Some(OK) => Ok(Some(Parcel::from_bytes(bytes[4..].to_vec()))),
+        Some(OK) => {
+            let reply = parcel(&bytes[4..]).map(Some);
+            // The handler's parcel is not sent again.
+            numbers_in(&bytes[4..]).into_iter().for_each(release);
+            reply
+        }
         Some(UNKNOWN_TRANSACTION) => Ok(None),
         Some(EXCEPTION) => {
             let (exception, specific) = (word(4).unwrap_or(0), word(8).unwrap_or(0));
@@ -172,30 +270,46 @@ pub extern "system" fn Java_dev_handoff_Connection_find<'local>(
     .resolve::<ThrowRuntimeExAndDefault>()
 }
 
-/// Registers a service, whose calls go to the handler's `dispatch`.
+/// An object whose calls go to the handler's `dispatch`.
 // SAFETY: the name is this class's and method's; no other library has it.
 #[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_serve<'local>(
+pub extern "system" fn Java_dev_handoff_Connection_offer<'local>(
     mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
-    connection: jlong,
-    name: JString<'local>,
     descriptor: JString<'local>,
     dispatcher: JObject<'local>,
 ) -> JByteArray<'local> {
     env.with_env(|env| {
-        let (name, descriptor) = (name.to_string(), descriptor.to_string());
+        let descriptor = descriptor.to_string();
         let (machine, dispatcher) = (env.get_java_vm()?, env.new_global_ref(&dispatcher)?);
         let service = PlainService::new(descriptor, move |call, code, request| {
             let caller = call.identity();
             let numbers = [caller.pid, caller.uid, caller.gid].map(u32::cast_signed);
-            let answer = dispatch(&machine, &dispatcher, numbers, call.is_oneway(), code, request.as_bytes());
+            let answer = dispatch(&machine, &dispatcher, numbers, call.is_oneway(), code, &request);
             // The virtual machine is on its way out, or out of memory.
-            unpacked(&answer.map_err(|_| Error::Dead)?)
+            unpacked(&answer.map_err(|_| Error::Runtime(Box::new(Error::Dead)))?)
         });
-        let added = runtime(connection).and_then(|runtime| {
-            runtime.services().add(&name, Binder::new(service), ServiceOptions::default())
-        });
+        give(env, Ok(put(Held::Object(Binder::new(service)))))
+    })
+    .resolve::<ThrowRuntimeExAndDefault>()
+}
+
+/// Registers an object under a name.
+// SAFETY: the name is this class's and method's; no other library has it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_handoff_Connection_register<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    connection: jlong,
+    name: JString<'local>,
+    registered: jlong,
+    replace: jboolean,
+) -> JByteArray<'local> {
+    env.with_env(|env| {
+        let name = name.to_string();
+        let options = ServiceOptions { replace, ..ServiceOptions::default() };
+        let added = runtime(connection)
+            .and_then(|runtime| runtime.services().add(&name, object(registered)?, options));
         give(env, added.map(|()| Vec::new()))
     })
     .resolve::<ThrowRuntimeExAndDefault>()
@@ -209,10 +323,11 @@ fn dispatch(
     caller: [jint; 3],
     is_oneway: jboolean,
     code: u32,
-    request: &[u8],
+    request: &Parcel,
 ) -> jni::errors::Result<Vec<u8>> {
-    machine.attach_current_thread_for_scope(|env| {
-        let request = env.byte_array_from_slice(request)?;
+    let number = kept(request);
+    let answered = machine.attach_current_thread_for_scope(|env| {
+        let request = env.byte_array_from_slice(request.as_bytes())?;
         let arguments = [
             JValue::Int(caller[0]),
             JValue::Int(caller[1]),
@@ -220,12 +335,16 @@ fn dispatch(
             JValue::Bool(is_oneway),
             JValue::Int(code.cast_signed()),
             JValue::Object(&request),
+            JValue::Long(number),
         ];
         let answer =
-            env.call_method(dispatcher, jni_str!("dispatch"), jni_sig!("(IIIZI[B)[B"), &arguments)?;
+            env.call_method(dispatcher, jni_str!("dispatch"), jni_sig!("(IIIZI[BJ)[B"), &arguments)?;
         let answer = env.cast_local::<JByteArray>(answer.l()?)?;
         env.convert_byte_array(&answer)
-    })
+    });
+    // What the handler has not taken out goes.
+    release(number);
+    answered
 }
 
 /// Calls a transaction; a oneway one is queued.
@@ -241,14 +360,16 @@ pub extern "system" fn Java_dev_handoff_Connection_call<'local>(
     is_oneway: jboolean,
 ) -> JByteArray<'local> {
     env.with_env(|env| {
-        let request = Parcel::from_bytes(env.convert_byte_array(&request)?);
+        let request = env.convert_byte_array(&request)?;
         let code = code.cast_unsigned();
         let outcome = object(called).and_then(|object| {
+            let request = parcel(&request)?;
             if is_oneway {
                 return object.oneway_parcel(CallOptions::default(), code, &request).map(|()| Vec::new());
             }
             let options = CallOptions { deadline: wait(milliseconds), ..CallOptions::default() };
-            object.call_parcel(options, code, &request).map(Parcel::into_bytes)
+            let reply = object.call_parcel(options, code, &request)?;
+            Ok([&kept(&reply).to_le_bytes(), reply.as_bytes()].concat())
         });
         give(env, outcome)
     })
@@ -266,6 +387,116 @@ pub extern "system" fn Java_dev_handoff_Connection_descriptor<'local>(
     env.with_env(|env| {
         let descriptor = object(called).and_then(|object| object.descriptor());
         give(env, descriptor.map(String::into_bytes))
+    })
+    .resolve::<ThrowRuntimeExAndDefault>()
+}
+
+/// Takes a reference out of a parcel that was kept, from byte `at`: its number, 0 for none, and where the next value
+/// stands.
+// SAFETY: the name is this class's and method's; no other library has it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_handoff_Connection_takeObject<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    parcel: jlong,
+    at: jint,
+) -> JByteArray<'local> {
+    env.with_env(|env| {
+        let found = taken(parcel, at, |from| from.read_binder());
+        let found =
+            found.map(|(object, next)| (object.map_or(0, |object| number(Held::Object(object))), next));
+        give(env, found.map(|(number, next)| [&number.to_le_bytes()[..], &next.to_le_bytes()].concat()))
+    })
+    .resolve::<ThrowRuntimeExAndDefault>()
+}
+
+/// The same for a file descriptor, which is Java's to close.
+// SAFETY: the name is this class's and method's; no other library has it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_handoff_Connection_takeFile<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    parcel: jlong,
+    at: jint,
+) -> JByteArray<'local> {
+    env.with_env(|env| {
+        let found = taken(parcel, at, |from| from.read::<OwnedFd>());
+        let found = found.map(|(file, next)| (jlong::from(file.into_raw_fd()), next));
+        give(env, found.map(|(number, next)| [&number.to_le_bytes()[..], &next.to_le_bytes()].concat()))
+    })
+    .resolve::<ThrowRuntimeExAndDefault>()
+}
+
+/// What stands at a place of a parcel that was kept, and the place behind it.
+fn taken<T>(
+    parcel: jlong,
+    at: jint,
+    read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>,
+) -> Result<(T, i32), Error> {
+    let Some(Held::Parcel(parcel)) = get(parcel) else { return Err(closed()) };
+    let size = parcel.as_bytes().len();
+    let before = usize::try_from(at).ok().filter(|at| *at <= size);
+    let before = before.ok_or_else(|| Error::BadParcel { at: size, what: "nothing stands here".into() })?;
+    let mut copy = Parcel::clone(&parcel);
+    let found = copy.read(|from| {
+        from.read_raw(before)?;
+        read(from)
+    })?;
+    Ok((found, (size - copy.remaining()) as i32))
+}
+
+/// A reference of its own for a parcel that is put together.
+// SAFETY: the name is this class's and method's; no other library has it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_handoff_Connection_holdObject<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    held: jlong,
+) -> JByteArray<'local> {
+    env.with_env(|env| give(env, object(held).map(|object| put(Held::Object(object)))))
+        .resolve::<ThrowRuntimeExAndDefault>()
+}
+
+/// The same for a file descriptor.
+// SAFETY: the name is this class's and method's; no other library has it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_handoff_Connection_holdFile<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    fd: jint,
+) -> JByteArray<'local> {
+    env.with_env(|env| give(env, duplicate(fd).map(|file| put(Held::File(Arc::new(file))))))
+        .resolve::<ThrowRuntimeExAndDefault>()
+}
+
+/// Whether two references are to one object.
+// SAFETY: the name is this class's and method's; no other library has it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_handoff_Connection_same<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    one: jlong,
+    other: jlong,
+) -> jboolean {
+    env.with_env(|_| -> Result<_, Failure> {
+        Ok(matches!((object(one), object(other)), (Ok(one), Ok(other)) if one == other))
+    })
+    .resolve::<ThrowRuntimeExAndDefault>()
+}
+
+/// Fails unless the object has this interface.
+// SAFETY: the name is this class's and method's; no other library has it.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_dev_handoff_Connection_checkInterface<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    called: jlong,
+    descriptor: JString<'local>,
+) -> JByteArray<'local> {
+    env.with_env(|env| {
+        let meant = InterfaceId::interned(&descriptor.to_string());
+        let checked = object(called).and_then(|object| object.check_interface(meant));
+        give(env, checked.map(|()| Vec::new()))
     })
     .resolve::<ThrowRuntimeExAndDefault>()
 }
@@ -315,9 +546,7 @@ pub extern "system" fn Java_dev_handoff_Connection_release<'local>(
     number: jlong,
 ) {
     env.with_env(|_| -> Result<_, Failure> {
-        let gone = TABLE.lock().unwrap_or_else(PoisonError::into_inner).held.remove(&number);
-        // After the lock: it may wait for the manager.
-        drop(gone);
+        release(number);
         Ok(())
     })
     .resolve::<ThrowRuntimeExAndDefault>()

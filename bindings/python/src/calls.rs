@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::file::FileDescriptor;
-use crate::{HandoffError, failed};
+use crate::{HandoffError, failed, tasks};
 
 create_exception!(_native, DeadObjectError, HandoffError, "The process that serves the object has died.");
 create_exception!(_native, DeadlineError, HandoffError, "The reply did not come within the call's deadline.");
@@ -28,7 +28,7 @@ create_exception!(_native, NameTakenError, HandoffError, "Another process has re
 create_exception!(_native, NoServiceError, HandoffError, "No service is registered under this name.");
 
 /// The exception that Python gets for an error of the runtime.
-fn raised(py: Python<'_>, error: Error) -> PyErr {
+pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
     match &error {
         Error::Dead => DeadObjectError::new_err(error.to_string()),
         Error::DeadlineExpired(_) => DeadlineError::new_err(error.to_string()),
@@ -53,7 +53,7 @@ fn wait(seconds: f64) -> PyResult<Duration> {
 /// The values of a call or a reply.
 #[pyclass(name = "Parcel", from_py_object)]
 #[derive(Clone, Default)]
-pub(crate) struct PyParcel(Parcel);
+pub(crate) struct PyParcel(pub(crate) Parcel);
 
 #[pymethods]
 impl PyParcel {
@@ -374,6 +374,17 @@ impl Remote {
         // Others may run meanwhile; among them a handler that this call is waiting for.
         let reply = py.detach(|| self.binder.call_parcel(options, code, &request));
         reply.map(PyParcel).map_err(|error| raised(py, error))
+    }
+
+    #[pyo3(signature = (code, request=None, timeout=None))]
+    fn call_async(
+        &self,
+        py: Python<'_>,
+        code: u32,
+        request: Option<PyParcel>,
+        timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        tasks::call(py, &self.binder, self.options(timeout)?, code, request.unwrap_or_default().0)
     }
 
     #[pyo3(signature = (code, request=None))]

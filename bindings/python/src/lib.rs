@@ -1,6 +1,6 @@
 //! Handoff for Python: the compiled half of the package `handoff`.
 //!
-//! A thin shell over `handoff-placement` and, in `calls.rs`, over `handoff-ipc`. What the functions do, and their types, is written where a
+//! A thin shell over `handoff-placement` and, in `calls.rs` and `tasks.rs`, over `handoff-ipc`. What the functions do, and their types, is written where a
 //! Python programmer looks: `python/handoff/__init__.py` and `_native.pyi`.
 
 use handoff_placement::notice;
@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 
 mod calls;
 mod file;
+mod tasks;
 
 create_exception!(_native, HandoffError, PyOSError, "What could not be had, with the reason.");
 

@@ -70,7 +70,8 @@ fn environment(python: &Path) -> Result<PathBuf, String> {
 fn interfaces(site: &Path) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/interfaces/aidl");
     let compilation = handoff_aidl::compile(&handoff_aidl::Options::default(), &[folder]);
-    let options = PythonOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()) };
+    let options =
+        PythonOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()), asynchronous: true };
     let module = handoff_aidl::generate_python(&compilation, &options)
         .unwrap_or_else(|wrong| panic!("{}", wrong.render(&compilation.sources, false)));
     fs::write(site.join("interfaces.py"), module).unwrap();
@@ -82,7 +83,10 @@ fn corpus_modules(folder: &Path) -> Vec<PathBuf> {
     for (number, (path, _)) in corpus::corpus().iter().enumerate() {
         let compilation = handoff_aidl::compile(&corpus::options(), &[path.into()]);
         // What Python cannot say is an error, which the compiler's own tests look at.
-        if let Ok(module) = handoff_aidl::generate_python(&compilation, &PythonOptions::default()) {
+        if let Ok(module) = handoff_aidl::generate_python(
+            &compilation,
+            &PythonOptions { asynchronous: true, ..Default::default() },
+        ) {
             modules.push(folder.join(format!("corpus_{number}.py")));
             fs::write(&modules[modules.len() - 1], module).unwrap();
         }
@@ -103,7 +107,7 @@ fn interfaces_work(tests: &Path, tool: &dyn Fn(&str) -> Command, program: &dyn F
         .args(["-q", "-p", "no:cacheprovider"])
         .arg(tests.join("test_interfaces.py"))
         .env(SOCKET_VARIABLE, socket));
-    assert!(said.contains("24 passed"), "{said}");
+    assert!(said.contains("25 passed"), "{said}");
     assert_eq!(*sums.sums.lock().unwrap(), [3000, 3000]);
 
     let mut serving = program(&tests.join("everything.py"));

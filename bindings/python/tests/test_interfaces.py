@@ -1,9 +1,11 @@
 """Generated interfaces: the same calls to a service in Rust and to one in Python."""
 
+import asyncio
 import gc
 import os
 import queue
 import tempfile
+import threading
 import time
 import weakref
 
@@ -14,9 +16,11 @@ import interfaces
 from everything import Benchmark, Everything
 from handoff import aidl
 from interfaces import (
+    BenchmarkAsyncProxy,
     BenchmarkProxy,
     CallbackStub,
     Color,
+    EverythingAsyncProxy,
     EverythingProxy,
     IEverything,
     Mode,
@@ -256,3 +260,43 @@ def test_exceptions_have_names_and_a_dead_dependency_is_no_death(runtime):
     text = "^IllegalState exception: a process that this service depends on has died$"
     with pytest.raises(handoff.ServiceError, match=text):
         failing.write_message(SampleMessage(0))
+
+
+def test_asyncio_calls_without_threads(runtime):
+    class Gate(Benchmark):
+        def __init__(self):
+            super().__init__()
+            self.open = threading.Event()
+
+        def write_message(self, message):
+            assert self.open.wait(60)
+            super().write_message(message)
+
+    async def main():
+        everything = await EverythingAsyncProxy.find(runtime, "rust.everything", timeout=60)
+        sums = await asyncio.gather(*(everything.add(n, 1) for n in range(200)))
+        assert sums == list(range(1, 201))
+        assert await everything.within(60).echo(full()) == full()
+        with pytest.raises(handoff.ServiceError, match="as asked"):
+            await everything.fail(3)
+        wrong = BenchmarkAsyncProxy(everything.binder())
+        with pytest.raises(handoff.WrongInterfaceError, match=both(wrong.DESCRIPTOR, everything.DESCRIPTOR)):
+            await wrong.write_message(SampleMessage(1, b"x"))
+        # A call that is given up, and one whose time is over, while others go on.
+        gate = Gate()
+        gate.register(runtime, "test.gate")
+        with handoff.connect() as other:
+            held = await BenchmarkAsyncProxy.find(other, "test.gate", timeout=60)
+            waiting = asyncio.ensure_future(held.write_message(SampleMessage(1, b"x")))
+            with pytest.raises(handoff.DeadlineError):
+                await held.within(0.05).write_message(SampleMessage(1, b"x"))
+            assert not waiting.done()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            gate.open.set()
+            await held.write_message(SampleMessage(1, b"\x05"))
+            assert gate.sums[-1] == 5
+            await held.write_message_oneway(SampleMessage(1, b"\x06"))
+
+    asyncio.run(main())

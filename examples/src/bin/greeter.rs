@@ -114,8 +114,7 @@ fn serve() -> Result<()> {
 fn greet(names: &[&str]) -> Result<()> {
     let runtime = Runtime::connect(&Options::default())
         .context("no service manager answers: start one with `handoff servicemanager`")?;
-    let service = runtime.services().wait_for(NAME, Duration::from_secs(5))?;
-    let greeter = GreeterProxy::from_binder(service)?;
+    let greeter: GreeterProxy = runtime.services().wait_for_proxy(NAME, Duration::from_secs(5))?;
     for name in names {
         println!("{}", greeter.hello(name)?);
     }

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Literal, Optional, Protocol, Union, final
@@ -10,6 +10,8 @@ __all__ = [
     "placed",
     "DeadObjectError",
     "DeadlineError",
+    "WrongInterfaceError",
+    "NameTakenError",
     "NoServiceError",
     "Parcel",
     "FileDescriptor",
@@ -210,6 +212,11 @@ class Remote:
     def call(self, code: int, request: Optional[Parcel] = None, timeout: Optional[float] = None) -> Parcel:
         """Calls a transaction and waits for its reply, so many seconds at the most."""
 
+    def call_async(
+        self, code: int, request: Optional[Parcel] = None, timeout: Optional[float] = None
+    ) -> Awaitable[Parcel]:
+        """`call` from a task of asyncio: no thread waits. Cancelled, the call is given up."""
+
     def call_oneway(self, code: int, request: Optional[Parcel] = None) -> None:
         """Queues a call whose result nobody waits for."""
 
@@ -242,7 +249,7 @@ class DeathWatch:
 def offer(
     descriptor: str,
     handler: Callable[[Caller, int, Parcel], Optional[Parcel]],
-    bases: Sequence[str] = (),
+    bases: Sequence[str] = ...,
 ) -> Remote:
     """An object of this process, for others to call; the handler is as that of `Runtime.serve`. `bases` are the
     descriptors of the interfaces that its own extends."""

@@ -17,6 +17,7 @@ length.
 from __future__ import annotations
 
 import abc
+import asyncio
 import contextvars
 import struct
 import threading
@@ -30,6 +31,7 @@ from . import Caller, ExceptionCode, FileDescriptor, HandoffError, Parcel, Remot
 T = TypeVar("T")
 E = TypeVar("E", bound="Enum")
 P = TypeVar("P", bound="Proxy")
+A = TypeVar("A", bound="AsyncProxy")
 
 _VERSION, _HASH = 0xFFFFFF, 0xFFFFFE
 _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("handoff caller")
@@ -455,6 +457,40 @@ class Proxy(Interface):
 
     def _call(self, code: int, request: Parcel) -> Parcel:
         return self._remote.call(code, request, self._timeout)
+
+    def _call_oneway(self, code: int, request: Parcel) -> None:
+        self._remote.call_oneway(code, request)
+
+
+class AsyncProxy:
+    """Calls an object of another process from tasks of asyncio; no thread waits."""
+
+    DESCRIPTOR: ClassVar[str]
+
+    def __init__(self, remote: Remote, timeout: Optional[float] = None) -> None:
+        self._remote, self._timeout = remote.expecting(self.DESCRIPTOR), timeout
+
+    @classmethod
+    async def find(cls: type[A], runtime: Runtime, name: str, timeout: float = 0.0) -> A:
+        """As `Proxy.find`, on a thread of the loop's executor."""
+
+        def find() -> Remote:
+            found = runtime.find(name, timeout)
+            found.check_interface(cls.DESCRIPTOR)
+            return found
+
+        return cls(await asyncio.get_running_loop().run_in_executor(None, find))
+
+    def binder(self) -> Remote:
+        """The object itself."""
+        return self._remote
+
+    def within(self: A, seconds: float) -> A:
+        """The same object, whose calls fail when they take longer."""
+        return type(self)(self._remote, seconds)
+
+    async def _call(self, code: int, request: Parcel) -> Parcel:
+        return await self._remote.call_async(code, request, self._timeout)
 
     def _call_oneway(self, code: int, request: Parcel) -> None:
         self._remote.call_oneway(code, request)

@@ -46,7 +46,10 @@ impl Generator<'_> {
         }
         let shadowed: Vec<String> = methods.iter().map(|(_, method)| method_name(&method.name)).collect();
         self.abstract_class(def, interface, &shadowed, code);
-        self.proxy(def, &methods, &shadowed, code);
+        self.proxy(def, &methods, &shadowed, false, code);
+        if self.options.asynchronous {
+            self.proxy(def, &methods, &shadowed, true, code);
+        }
         self.stub(def, &methods, code);
         let (name, proxy) = (self.name(def.id), self.with(def, "Proxy"));
         // Writing to a string cannot fail.
@@ -101,12 +104,34 @@ impl Generator<'_> {
         format!("{signature}) -> {result}:")
     }
 
-    fn proxy(&self, def: &Def, methods: &[(u32, &Method)], shadowed: &[String], code: &mut String) {
-        let (name, proxy) = (self.name(def.id), self.with(def, "Proxy"));
-        let _ = write!(code, "\n\nclass {proxy}(_aidl.Proxy, {name}):\n");
-        let _ = writeln!(code, "    \"\"\"Calls the `{name}` of another object.\"\"\"");
+    fn proxy(
+        &self,
+        def: &Def,
+        methods: &[(u32, &Method)],
+        shadowed: &[String],
+        asynchronous: bool,
+        code: &mut String,
+    ) {
+        let name = self.name(def.id);
+        let (keyword, waits) = if asynchronous { ("async ", "await ") } else { ("", "") };
+        // Writing to a string cannot fail.
+        let _ = if asynchronous {
+            let proxy = self.with(def, "AsyncProxy");
+            write!(
+                code,
+                "\n\nclass {proxy}(_aidl.AsyncProxy):\n    \"\"\"Calls the `{name}` of another object from tasks of \
+                 asyncio.\"\"\"\n\n    DESCRIPTOR = {name}.DESCRIPTOR\n"
+            )
+        } else {
+            let proxy = self.with(def, "Proxy");
+            write!(
+                code,
+                "\n\nclass {proxy}(_aidl.Proxy, {name}):\n    \"\"\"Calls the `{name}` of another object.\"\"\"\n"
+            )
+        };
         for (number, method) in methods {
-            let _ = write!(code, "\n{}\n", self.signature(method, shadowed));
+            let signature = self.signature(method, shadowed);
+            let _ = write!(code, "\n    {keyword}{}\n", signature.trim_start());
             let _ = writeln!(code, "        _request = _handoff.Parcel()");
             for parameter in &method.parameters {
                 let codec = match (parameter.direction, is_array(parameter)) {
@@ -131,13 +156,16 @@ impl Generator<'_> {
             let reads: Vec<String> =
                 returned(method).map(|ty| format!("{}.read(_reply)", self.codec(ty))).collect();
             let _ = match reads.as_slice() {
-                [] => writeln!(code, "        self._call({number}, _request)"),
+                [] => writeln!(code, "        {waits}self._call({number}, _request)"),
                 [one] => {
-                    writeln!(code, "        _reply = self._call({number}, _request)\n        return {one}")
+                    writeln!(
+                        code,
+                        "        _reply = {waits}self._call({number}, _request)\n        return {one}"
+                    )
                 }
                 several => writeln!(
                     code,
-                    "        _reply = self._call({number}, _request)\n        return (\n            {},\n        )",
+                    "        _reply = {waits}self._call({number}, _request)\n        return (\n            {},\n        )",
                     several.join(",\n            ")
                 ),
             };

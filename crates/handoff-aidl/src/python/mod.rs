@@ -20,6 +20,8 @@ pub struct PythonOptions {
     pub version: Option<u32>,
     /// What `getInterfaceHash` answers.
     pub hash: Option<String>,
+    /// Proxies for tasks of asyncio beside the blocking ones.
+    pub asynchronous: bool,
 }
 
 /// Makes a module of Python of everything that was compiled. Types that are nested in others have names such as
@@ -97,6 +99,9 @@ impl Generator<'_> {
             let mut classes = vec![name.clone()];
             if matches!(def.kind, DefKind::Interface(_)) {
                 classes = vec![name.clone(), self.with(def, "Proxy"), self.with(def, "Stub")];
+                if self.options.asynchronous {
+                    classes.push(self.with(def, "AsyncProxy"));
+                }
             }
             for class in classes {
                 if let Some(other) = taken.insert(class.clone(), def.span) {

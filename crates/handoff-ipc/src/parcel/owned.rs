@@ -74,6 +74,11 @@ impl Parcel {
         &self.bytes
     }
 
+    /// Whether references to objects or file descriptors are in it.
+    pub fn has_objects(&self) -> bool {
+        !self.objects.is_empty()
+    }
+
     /// The data. Objects are let go.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -83,7 +88,7 @@ impl Parcel {
     ///
     /// # Errors
     /// If an object that came along cannot be had.
-    pub(crate) fn receive(from: &mut Reader<'_>) -> Result<Self> {
+    pub fn receive(from: &mut Reader<'_>) -> Result<Self> {
         let (bytes, objects) = from.rest()?;
         let objects = objects.into_iter().map(|(at, object)| Ok((at, Held::of(object)?)));
         Ok(Parcel { bytes, objects: objects.collect::<Result<_>>()?, ..Parcel::default() })

@@ -56,7 +56,7 @@ enum What {
         /// A Rust type for a type of the files, such as a parcelable without fields; for Rust only.
         #[arg(long = "map", value_name = "NAME=RUST_PATH", value_parser = mapping)]
         types: Vec<(String, String)>,
-        /// Futures beside the blocking calls and services, for handoff-ipc's feature tokio; for Rust only.
+        /// Futures beside the blocking calls: for Rust with handoff-ipc's feature tokio, for Python with asyncio.
         #[arg(long = "async")]
         asynchronous: bool,
         /// What services answer to getInterfaceVersion.
@@ -149,9 +149,6 @@ impl Options {
                 if *lang != To::Rust && !types.is_empty() {
                     bail!("--map names types of Rust, and the code is to be another language's");
                 }
-                if *lang != To::Rust && *asynchronous {
-                    bail!("--async is for Rust: calls of other languages block");
-                }
                 let (version, hash, asynchronous) = (*version, hash.clone(), *asynchronous);
                 self.build(output, files, out.as_deref(), |compilation| match lang {
                     To::Rust => {
@@ -161,9 +158,10 @@ impl Options {
                             &RustOptions { types, version, hash, asynchronous },
                         )
                     }
-                    To::Python => {
-                        handoff_aidl::generate_python(compilation, &PythonOptions { version, hash })
-                    }
+                    To::Python => handoff_aidl::generate_python(
+                        compilation,
+                        &PythonOptions { version, hash, asynchronous },
+                    ),
                 })
             }
             What::Check { files } => {

@@ -39,11 +39,50 @@ public final class Connection implements AutoCloseable {
         return new RemoteObject(Outcome.number(find(number, Objects.requireNonNull(name), milliseconds)));
     }
 
-    /** Registers a service. Threads of the library call the handler, several at once. */
+    /**
+     * {@link #find(String, long)}, with the object's interface checked.
+     *
+     * @throws WrongInterfaceException if it has another one
+     */
+    public RemoteObject find(String name, String descriptor, long milliseconds) {
+        RemoteObject found = find(name, milliseconds);
+        try {
+            found.checkInterface(descriptor);
+        } catch (HandoffException wrong) {
+            found.close();
+            throw wrong;
+        }
+        return found;
+    }
+
+    /**
+     * Registers a service. Threads of the library call the handler, several at once.
+     *
+     * @throws NameTakenException if another process has the name
+     */
     public void serve(String name, String descriptor, Handler handler) {
-        Objects.requireNonNull(name);
-        Objects.requireNonNull(descriptor);
-        Outcome.open(serve(number, name, descriptor, new Dispatcher(Objects.requireNonNull(handler))));
+        serve(name, descriptor, handler, false);
+    }
+
+    /** {@link #serve}, which takes the name: who has it gets it back when this process ends. */
+    public void serve(String name, String descriptor, Handler handler, boolean replace) {
+        try (RemoteObject object = offer(descriptor, handler)) {
+            register(name, object, replace);
+        }
+    }
+
+    /**
+     * An object of this process, for others to call: it can be registered, or sent in a parcel as a callback. It lives
+     * as long as this reference, or others to it.
+     */
+    public static RemoteObject offer(String descriptor, Handler handler) {
+        Dispatcher dispatcher = new Dispatcher(Objects.requireNonNull(handler));
+        return new RemoteObject(Outcome.number(offer(Objects.requireNonNull(descriptor), dispatcher)));
+    }
+
+    /** Registers an object under a name; {@code replace} takes it from a process that has it. */
+    public void register(String name, RemoteObject object, boolean replace) {
+        Outcome.open(register(number, Objects.requireNonNull(name), object.number(), replace));
     }
 
     @Override
@@ -65,10 +104,10 @@ public final class Connection implements AutoCloseable {
             this.handler = handler;
         }
 
-        byte[] dispatch(int pid, int uid, int gid, boolean isOneway, int code, byte[] request) {
+        byte[] dispatch(int pid, int uid, int gid, boolean isOneway, int code, byte[] request, long kept) {
             Parcel reply = new Parcel();
             try {
-                handler.serve(new Caller(pid, uid, gid, isOneway), code, new Parcel(request, request.length), reply);
+                handler.serve(new Caller(pid, uid, gid, isOneway), code, new Parcel(request, 0, kept), reply);
                 return Outcome.reply(reply);
             } catch (ServiceException refused) {
                 return Outcome.refused(refused.getException(), refused.getSpecific(), refused.getMessage());
@@ -76,6 +115,10 @@ public final class Connection implements AutoCloseable {
                 return Outcome.unknownTransaction();
             } catch (BadParcelException bad) {
                 return Outcome.refused(ServiceException.BAD_PARCELABLE, 0, bad.getMessage());
+            } catch (DeadObjectException died) {
+                // The service itself is alive: its caller must not take this for its death.
+                String why = "a process that this service depends on has died";
+                return Outcome.refused(ServiceException.ILLEGAL_STATE, 0, why);
             } catch (Throwable thrown) {
                 report(thrown);
                 return Outcome.refused(ServiceException.ILLEGAL_STATE, 0, thrown.toString());
@@ -87,11 +130,25 @@ public final class Connection implements AutoCloseable {
 
     private static native byte[] find(long connection, String name, long milliseconds);
 
-    private static native byte[] serve(long connection, String name, String descriptor, Object dispatcher);
+    private static native byte[] offer(String descriptor, Object dispatcher);
+
+    private static native byte[] register(long connection, String name, long object, boolean replace);
+
+    static native byte[] holdObject(long object);
+
+    static native byte[] holdFile(int fd);
+
+    static native byte[] takeObject(long parcel, int at);
+
+    static native byte[] takeFile(long parcel, int at);
+
+    static native boolean same(long one, long other);
 
     static native byte[] call(long object, int code, byte[] request, long milliseconds, boolean isOneway);
 
     static native byte[] descriptor(long object);
+
+    static native byte[] checkInterface(long object, String descriptor);
 
     static native boolean alive(long object);
 

@@ -13,6 +13,9 @@ final class Outcome {
     private static final int EXCEPTION = 3;
     private static final int NO_SERVICE = 4;
     private static final int UNKNOWN_TRANSACTION = 5;
+    // 6 is any other.
+    private static final int WRONG_INTERFACE = 7;
+    private static final int NAME_TAKEN = 8;
 
     private Outcome() {}
 
@@ -33,6 +36,10 @@ final class Outcome {
                 throw new NoServiceException(text(outcome, 4));
             case UNKNOWN_TRANSACTION:
                 throw new UnknownTransactionException(text(outcome, 4));
+            case WRONG_INTERFACE:
+                throw new WrongInterfaceException(text(outcome, 4));
+            case NAME_TAKEN:
+                throw new NameTakenException(text(outcome, 4));
             default:
                 throw new HandoffException(text(outcome, 4));
         }

@@ -2,29 +2,62 @@ package dev.handoff;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Objects;
 
 /**
- * Plain data of a call or a reply, in the layout of Android's parcels. Values are read in the order in which
- * they were written. Not for several threads at once.
+ * The data of a call or a reply, in the layout of Android's parcels. Values are read in the order in which they were
+ * written. One that carries objects or file descriptors is closed, so that they are let go; one without them needs no
+ * closing. What a handler is given and gives is closed for it. Not for several threads at once.
  */
-public final class Parcel {
+public final class Parcel implements AutoCloseable {
+    private static final int OBJECT = 1;
+    private static final int FILE = 2;
+    /** Bytes of a reference to no object. */
+    private static final int NO_OBJECT = 28;
+
     private ByteBuffer data;
     private int written;
+    // What stands between the bytes: where, of what kind, its number.
+    private final List<long[]> between = new ArrayList<>();
+    // The number of the library's own parcel, which has the objects that came; 0 if none did.
+    private long kept;
 
     /** With nothing in it. */
     public Parcel() {
-        this(new byte[64], 0);
+        data = ByteBuffer.wrap(new byte[64]).order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    Parcel(byte[] bytes, int length) {
-        data = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-        written = length;
+    /** What came: the bytes from some place on. */
+    Parcel(byte[] bytes, int from, long kept) {
+        data = ByteBuffer.wrap(bytes, from, bytes.length - from).slice().order(ByteOrder.LITTLE_ENDIAN);
+        written = bytes.length - from;
+        this.kept = kept;
     }
 
+    /** As the library takes it: how many objects, where each stands, the bytes. */
     byte[] toBytes() {
-        return Arrays.copyOf(data.array(), written);
+        ByteBuffer bytes = ByteBuffer.allocate(4 + 16 * between.size() + written).order(ByteOrder.LITTLE_ENDIAN);
+        bytes.putInt(between.size());
+        for (long[] one : between) {
+            bytes.putInt((int) one[0]).putInt((int) one[1]).putLong(one[2]);
+        }
+        return bytes.put(data.array(), data.arrayOffset(), written).array();
+    }
+
+    /** Lets go the objects that were written, and those that came and were not read. */
+    @Override
+    public void close() {
+        if (kept != 0) {
+            Connection.release(kept);
+            kept = 0;
+        }
+        for (long[] one : between) {
+            Connection.release(one[2]);
+        }
+        between.clear();
     }
 
     /** Bytes that were not read yet. */
@@ -38,7 +71,8 @@ public final class Parcel {
         int needed = Math.addExact(at, padded);
         if (needed > data.capacity()) {
             int position = data.position();
-            byte[] larger = Arrays.copyOf(data.array(), Math.max(needed, data.capacity() * 2));
+            byte[] larger = new byte[Math.max(needed, data.capacity() * 2)];
+            System.arraycopy(data.array(), data.arrayOffset(), larger, 0, written);
             data = ByteBuffer.wrap(larger).order(ByteOrder.LITTLE_ENDIAN);
             data.position(position);
         }
@@ -87,7 +121,49 @@ public final class Parcel {
     public void writeByteArray(byte[] value) {
         writeInt(value.length);
         int at = grow(value.length);
-        System.arraycopy(value, 0, data.array(), at, value.length);
+        System.arraycopy(value, 0, data.array(), data.arrayOffset() + at, value.length);
+    }
+
+    /** Adds a reference; null is one to no object. The parcel has one of its own until it is closed. */
+    public void writeObject(RemoteObject object) {
+        long held = object == null ? 0 : Outcome.number(Connection.holdObject(object.number()));
+        between.add(new long[] {written, OBJECT, held});
+    }
+
+    /**
+     * Adds a {@code ParcelFileDescriptor} by its number, which stays the caller's to close. The parcel has a copy until it
+     * is closed.
+     */
+    public void writeFileDescriptor(int fd) {
+        between.add(new long[] {written, FILE, Outcome.number(Connection.holdFile(fd))});
+    }
+
+    /** A reference that is the caller's to close; null is one to no object. */
+    public RemoteObject readObject() {
+        if (kept == 0) {
+            int at = take(NO_OBJECT);
+            if (data.getLong(at + 8) != 0) {
+                throw new BadParcelException("no object came with this parcel");
+            }
+            return null;
+        }
+        long number = taken(Connection.takeObject(kept, data.position()));
+        return number == 0 ? null : new RemoteObject(number);
+    }
+
+    /** A file descriptor by its number, which is the caller's to close. */
+    public int readFileDescriptor() {
+        if (kept == 0) {
+            throw new BadParcelException("no file descriptor came with this parcel");
+        }
+        return (int) taken(Connection.takeFile(kept, data.position()));
+    }
+
+    private long taken(byte[] outcome) {
+        ByteBuffer bytes = ByteBuffer.wrap(Outcome.open(outcome)).order(ByteOrder.LITTLE_ENDIAN);
+        long number = bytes.getLong();
+        data.position(bytes.getInt());
+        return number;
     }
 
     public boolean readBoolean() {
@@ -122,6 +198,7 @@ public final class Parcel {
     public byte[] readByteArray() {
         int length = readInt();
         int at = take(length);
-        return Arrays.copyOfRange(data.array(), at, at + length);
+        int from = data.arrayOffset() + at;
+        return Arrays.copyOfRange(data.array(), from, from + length);
     }
 }

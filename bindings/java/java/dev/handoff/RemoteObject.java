@@ -1,14 +1,25 @@
 package dev.handoff;
 
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Objects;
 
-/** A reference to an object of another process. Closed, it is given back. */
+/** A reference to an object, of another process mostly. Closed, it is given back. */
 public final class RemoteObject implements AutoCloseable {
     private final long number;
 
     RemoteObject(long number) {
         this.number = number;
+    }
+
+    long number() {
+        return number;
+    }
+
+    /** Whether both are references to one object. */
+    public boolean isSame(RemoteObject other) {
+        return Connection.same(number, other.number);
     }
 
     /** Calls a transaction and waits for its reply. */
@@ -19,7 +30,7 @@ public final class RemoteObject implements AutoCloseable {
     /** {@link #call}, waiting so many milliseconds at the most; 0 for ever. */
     public Parcel call(int code, Parcel request, long milliseconds) {
         byte[] reply = Outcome.open(Connection.call(number, code, request.toBytes(), milliseconds, false));
-        return new Parcel(reply, reply.length);
+        return new Parcel(reply, 8, ByteBuffer.wrap(reply).order(ByteOrder.LITTLE_ENDIAN).getLong());
     }
 
     /** Queues a call whose result nobody waits for. */
@@ -30,6 +41,15 @@ public final class RemoteObject implements AutoCloseable {
     /** The name of the object's interface. */
     public String getDescriptor() {
         return new String(Outcome.open(Connection.descriptor(number)), StandardCharsets.UTF_8);
+    }
+
+    /**
+     * Checks that the object has this interface, or one that extends it.
+     *
+     * @throws WrongInterfaceException which names both, if it has another one
+     */
+    public void checkInterface(String descriptor) {
+        Outcome.open(Connection.checkInterface(number, Objects.requireNonNull(descriptor)));
     }
 
     /** False once the object's process is known to be gone, or the reference was closed. */

@@ -33,6 +33,35 @@ public final class ServiceException extends HandoffException {
         return new ServiceException(SERVICE_SPECIFIC, number, message);
     }
 
+    /** Which exception, by name: {@code IllegalArgument}. */
+    public String getName() {
+        switch (exception) {
+            case SECURITY:
+                return "Security";
+            case BAD_PARCELABLE:
+                return "BadParcelable";
+            case ILLEGAL_ARGUMENT:
+                return "IllegalArgument";
+            case NULL_POINTER:
+                return "NullPointer";
+            case ILLEGAL_STATE:
+                return "IllegalState";
+            case UNSUPPORTED_OPERATION:
+                return "UnsupportedOperation";
+            case SERVICE_SPECIFIC:
+                return "ServiceSpecific";
+            default:
+                return Integer.toString(exception);
+        }
+    }
+
+    /** As in every language: {@code IllegalArgument exception: the message}. */
+    @Override
+    public String toString() {
+        return (exception == SERVICE_SPECIFIC ? "service-specific error " + specific : getName() + " exception")
+            + ": " + getMessage();
+    }
+
     /** Which exception. */
     public int getException() {
         return exception;
