@@ -49,6 +49,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     check("lints", &mut |last| {
         kept(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]), last)
     });
+    // What `cargo run` builds: the tests have every feature.
+    check("lean build", &mut |last| {
+        kept(cargo().args(["clippy", "--package", "handoff", "--", "-D", "warnings"]), last)
+    });
     check("documentation", &mut |last| {
         kept(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"), last)
     });

@@ -34,10 +34,16 @@ pub(crate) fn run(program: &Path, profile: &str, arguments: &[String]) -> Comman
     let mut command = Command::new(program);
     command.current_dir(root());
     command.args(["nextest", "run", "--profile", profile, "--no-fail-fast", "--no-tests", "pass"]);
+    command.args(["--test-threads", &threads().to_string()]);
     if !arguments.is_empty() {
         command.arg("--ignore-default-filter"); // What is named is meant.
     }
     command
+}
+
+/// How many tests run at once: most wait for another process most of the time, so twice as many as there are CPUs.
+fn threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Passes names of tests on, and the options of test programs that nextest has as its own.

@@ -28,6 +28,19 @@ pub mod stats;
 pub mod store;
 pub mod suite;
 
+/// A feature that this build was made without: what is asked for is not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this build has no {what}: it was made without the feature `{feature}`; \
+     `cargo install --path crates/handoff --features full` builds a handoff that has everything"
+)]
+pub struct NotBuilt {
+    /// What is missing.
+    pub what: &'static str,
+    /// The feature that brings it.
+    pub feature: &'static str,
+}
+
 /// The examples of the crate's README, compiled and run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::facts::{Facts, digest};
+use super::reader;
 
 /// Changes when [`Facts`] or what is blanked do: old entries are then not used.
 const VERSION: u32 = 1;
@@ -40,7 +41,7 @@ impl Cache {
                     let missing = &missing;
                     scope.spawn(move || {
                         let mine = missing.iter().skip(worker).step_by(workers);
-                        mine.map(|&index| (index, Facts::of(&texts[index].1))).collect::<Vec<_>>()
+                        mine.map(|&index| (index, reader::read(&texts[index].1))).collect::<Vec<_>>()
                     })
                 })
                 .collect();

@@ -13,6 +13,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "c-sources")]
 mod blank;
 mod cache;
 mod document;
@@ -22,7 +23,17 @@ mod history;
 mod interface;
 mod key;
 mod maintainers;
+#[cfg(feature = "c-sources")]
+mod reader;
 mod svg;
+
+/// Stands for the parser in a build without it: [`analyse`] has returned before.
+#[cfg(not(feature = "c-sources"))]
+mod reader {
+    pub(super) fn read(_: &[u8]) -> super::Facts {
+        super::Facts::default()
+    }
+}
 
 pub use facts::{Facts, Function};
 pub use graph::{Edge, Graph, Mark, Vertex};
@@ -133,8 +144,12 @@ pub struct Analysis {
 ///
 /// # Errors
 ///
-/// [`PortError`] if the tree cannot be read. Hunks that do not fit are counted, not an error.
+/// [`PortError`] if the tree cannot be read, or in a build without the feature `c-sources`. Hunks that do not fit
+/// are counted, not an error.
 pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analysis, PortError> {
+    if cfg!(not(feature = "c-sources")) {
+        return Err(PortError::NotBuilt);
+    }
     let mut look = preview(series, tree)?;
     let mut present = false;
     if look.report.counts.applied + look.report.counts.moved == 0 && look.report.counts.present > 0 {

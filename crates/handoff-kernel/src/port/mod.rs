@@ -73,6 +73,12 @@ impl Default for Options {
 /// Why porting was given up before anything was written.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
+    /// Analysing takes a parser of C, which this build was made without.
+    #[error(
+        "this build has no parser of C: it was made without the feature `c-sources`; \
+         `cargo install --path crates/handoff --features full` builds a handoff that has everything"
+    )]
+    NotBuilt,
     /// No tree.
     #[error("{} is no source tree: {error}", path.display())]
     Tree {

@@ -8,6 +8,7 @@
 
 mod database;
 mod imports;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod series;
 mod sqlite;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use self::database::{Database, Fault, Form, Value};
+#[cfg(feature = "postgres")]
 use self::postgres::Postgres;
 use self::sqlite::Sqlite;
 use crate::experiment::result::{ExperimentResult, Header, RoundRecord};
@@ -54,6 +56,9 @@ pub enum StoreError {
         /// The newest known.
         known: usize,
     },
+    /// This build has no stores of that kind.
+    #[error(transparent)]
+    NotBuilt(#[from] crate::NotBuilt),
     /// No such run.
     #[error("there is no run {0} in the store; `handoff lab history` lists them")]
     NoRun(String),
@@ -178,11 +183,21 @@ impl Store {
         if !["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme)) {
             return Self::open(Path::new(address));
         }
+        Self::on_server(address)
+    }
+
+    #[cfg(feature = "postgres")]
+    fn on_server(address: &str) -> Result<Self, StoreError> {
         let place = Postgres::place(address);
         match Postgres::connect(address) {
             Ok(database) => Self::on(place, Box::new(database)),
             Err(source) => Err(StoreError::Sql { place, source }),
         }
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn on_server(_address: &str) -> Result<Self, StoreError> {
+        Err(StoreError::NotBuilt(crate::NotBuilt { what: "stores in PostgreSQL", feature: "postgres" }))
     }
 
     fn on(place: String, mut database: Box<dyn Database>) -> Result<Self, StoreError> {
