@@ -281,7 +281,12 @@ pub(super) fn compatible(label: &Label, source: &Source, row: usize) -> Option<f
         (Label::Top, None) => Some(1.0),
         (Label::Top, Some(scope)) => {
             let scope = &source.scopes.all[scope];
-            (scope.kind == ScopeKind::Statement).then_some(0.9)
+            match scope.kind {
+                ScopeKind::Statement => Some(0.9),
+                // The first line of an entry, of which the hunk has no more.
+                ScopeKind::Entry if scope.start == row => Some(1.0),
+                _ => None,
+            }
         }
     }
 }

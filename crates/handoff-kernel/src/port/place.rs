@@ -8,11 +8,16 @@ use super::align::{Alignment, Label, align, compatible};
 use super::anchor::Anchors;
 use super::heading;
 use super::outcome::{Edit, Enclosing, How, Outcome, Placement, Region};
-use super::scope::ScopeKind;
+use super::scope::{Language, ScopeKind};
 use super::source::Source;
 use super::structure::is_inside;
 use super::wanted::Wanted;
 use super::words::Line;
+
+/// A place so many lines from where the patch has it is taken before its twins,
+const NEAR: usize = 8;
+/// ... if they are so many times further away.
+const FAR: usize = 12;
 
 /// Below this a hunk is a conflict.
 pub(super) const ENOUGH: f64 = 0.5;
@@ -58,7 +63,9 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec
     let both: Vec<usize> = inside.iter().copied().filter(|at| same_heading.contains(at)).collect();
     let mut chosen = match (&both[..], &same_heading[..], &inside[..]) {
         ([_, ..], _, _) => both,
-        ([], [_], []) => same_heading,
+        ([], [_, ..], []) => same_heading,
+        // Where a file is no C, its headings are any line: text that stands there once says more.
+        ([], [], []) if source.language != Language::C && exact.len() == 1 => exact.to_vec(),
         _ => inside,
     };
     // What stood at the end of its file is looked for there first.
@@ -80,16 +87,27 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
     };
     let mut placement = aligned(wanted, source, &alignment);
     if placement.outcome == Outcome::Conflict
+        && let Some(at_end) = at_end(wanted, source)
+    {
+        return at_end;
+    }
+    if placement.outcome == Outcome::Conflict
         && let &[at] = elsewhere
     {
         let other = enclosing_name(source, at + wanted.groups[0].at);
         match unnamed(wanted) {
-            // The definition has another name here, but nothing else is different.
-            true if strength(wanted, source) >= 1.2 => {
+            // The definition has another name here, but nothing else is different; or the one of that name is here,
+            // but its lines have moved into another one, word for word.
+            named
+                if strength(wanted, source) >= 1.2 && (named || gone_from_its_definition(wanted, source)) =>
+            {
                 placement = whole(wanted, source, at);
                 placement.outcome = Outcome::Fuzzy;
-                placement.confidence = 0.75;
+                placement.confidence = if named { 0.75 } else { 0.6 };
                 placement.differences.push(match (wanted.scope(), other) {
+                    (Some(scope), Some(other)) if !named => {
+                        format!("its lines are not in `{}` here, they stand in `{other}`", scope.name)
+                    }
                     (Some(scope), Some(other)) => {
                         format!("`{}` is not here; its lines stand in `{other}`", scope.name)
                     }
@@ -114,6 +132,43 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
         }
     }
     placement
+}
+
+/// True if hardly any of the lines that say something stand in the definition that the hunk names.
+fn gone_from_its_definition(wanted: &Wanted, source: &Source) -> bool {
+    let (mut there, mut all) = (0.0, 0.0);
+    for line in &wanted.expected {
+        let Label::Known(scopes) = &line.label else { continue };
+        let rows =
+            scopes.iter().map(|&scope| &source.scopes.all[scope]).flat_map(|scope| scope.start..=scope.end);
+        all += line.line.weight();
+        if rows.into_iter().any(|row| source.lines[row].similarity(&line.line) >= super::align::ALIKE) {
+            there += line.line.weight();
+        }
+    }
+    all > 0.0 && there < 0.5 * all
+}
+
+/// Whole entries that were added at the end of a file go there where its last line is the same.
+fn at_end(wanted: &Wanted, source: &Source) -> Option<Placement> {
+    let [group] = &wanted.groups[..] else { return None };
+    let appended = group.removed == 0 && group.at == wanted.expected.len();
+    let starts = group.added.iter().find(|line| !line.trim().is_empty())?;
+    let last = source.lines.iter().rposition(|line| !line.is_blank())?;
+    let expected = wanted.expected.iter().rev().find(|line| !line.line.is_blank())?;
+    if !appended || starts.starts_with([' ', '\t']) || source.text[last] != expected.text {
+        return None;
+    }
+    let mut placement = whole(wanted, source, 0);
+    placement.edits = vec![Edit { line: source.text.len() + 1, removed: 0, added: group.added.clone() }];
+    placement.outcome = Outcome::Fuzzy;
+    placement.how = How::Alignment;
+    placement.confidence = 0.6;
+    placement.enclosing = None;
+    placement
+        .differences
+        .push("only the last line of the file is as expected; it was added behind it".to_owned());
+    Some(placement)
 }
 
 /// Where the expected lines stand word for word.
@@ -171,12 +226,14 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
             by_distance.sort_by_key(|at| at.abs_diff(near));
             let places = by_distance.iter().map(|at| (at + 1).to_string()).collect::<Vec<_>>().join(", ");
             let at = by_distance[0];
-            if at == near {
+            let (nearest, second) = (at.abs_diff(near), by_distance[1].abs_diff(near));
+            if at == near || nearest <= NEAR && second >= FAR * nearest.max(NEAR) {
                 let mut placement = whole(wanted, source, at);
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.6;
+                let taken = if at == near { "the line" } else { "the one next to the line" };
                 placement.differences.push(format!(
-                    "the same lines stand at lines {places}; the line that the patch names was taken"
+                    "the same lines stand at lines {places}; {taken} that the patch names was taken"
                 ));
                 return Some(placement);
             }
@@ -280,25 +337,54 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     let mut support = f64::MAX;
     let mut differences = anchors.differences();
     let near = anchors.near();
+    // What the hunk itself removes does not stay: it may be added anew at another place.
+    let going: Vec<usize> = wanted
+        .groups
+        .iter()
+        .flat_map(|group| group.at..group.at + group.removed)
+        .filter_map(|index| alignment.map[index].map(|(row, _)| row))
+        .collect();
+    let exact = alignment.map.iter().flatten().filter(|(_, alike)| *alike >= 1.0);
+    let kept: Vec<usize> = exact.map(|(row, _)| *row).filter(|&row| !source.lines[row].is_bare()).collect();
     for group in 0..wanted.groups.len() {
         match anchors.spot(group) {
             Ok(mut spot) => {
                 confidence = confidence.min(spot.confidence);
                 support = support.min(spot.support);
-                if stands_beside(&spot.edit, source) {
-                    differences.push(format!(
-                        "what is added stands here already: `{}`",
-                        spot.edit.added.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
-                    ));
-                    spot.edit.added.clear();
-                    confidence = confidence.min(0.7);
-                } else if wanted.groups[group].removed == 0 && splits(wanted, group, &spot.edit, source) {
-                    let needs = "the added lines would stand inside a declaration, a call or a comment here";
-                    let mut placement = Placement::conflict(needs);
-                    placement.differences = differences;
-                    placement.near = near;
-                    placement.region = anchors.region();
-                    return placement;
+                match stands_beside(&spot.edit, source, &going, &kept) {
+                    Some(Beside::Apart) => {
+                        let needs =
+                            "what is added stands a few lines away already: look whether it is to be moved";
+                        let mut placement = Placement::conflict(needs);
+                        placement.differences = differences;
+                        placement.near = near;
+                        placement.region = anchors.region();
+                        return placement;
+                    }
+                    Some(Beside::Adjacent) => {
+                        differences.push(format!(
+                            "what is added stands here already: `{}`",
+                            spot.edit.added.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+                        ));
+                        spot.edit.added.clear();
+                        confidence = confidence.min(0.7);
+                    }
+                    None if wanted.groups[group].removed == 0
+                        && splits(wanted, group, &spot.edit, source) =>
+                    {
+                        let Some(line) = start_of_comment(wanted, group, &spot.edit, source) else {
+                            let needs =
+                                "the added lines would stand inside a declaration, a call or a comment here";
+                            let mut placement = Placement::conflict(needs);
+                            placement.differences = differences;
+                            placement.near = near;
+                            placement.region = anchors.region();
+                            return placement;
+                        };
+                        spot.edit.line = line;
+                        confidence = confidence.min(0.65);
+                    }
+                    None => {}
                 }
                 differences.extend(spot.notes);
                 if spot.edit.removed > 0 || !spot.edit.added.is_empty() {
@@ -320,8 +406,18 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     let fit = alignment.score / alignment.perfect.max(0.01);
     let rival = alignment.runner_up / alignment.score.max(0.01);
     let named = !unnamed(wanted);
+    // A line that is removed and stands in the file once, word for word, needs nothing around it.
+    let is_own = |group: &super::wanted::Group| {
+        group.removed > 0
+            && (group.at..group.at + group.removed).all(|index| {
+                let line = &wanted.expected[index].line;
+                alignment.map[index].is_some_and(|(_, alike)| alike >= 1.0) && source.count(line) == 1
+            })
+    };
+    let own = support >= 0.6 && wanted.groups.iter().all(is_own);
     // Lines that say a lot hold a change even where the rest of the hunk is not here.
     let needed = match (named, support >= 0.6) {
+        _ if own => -0.5,
         (true, true) => -0.2,
         (true, false) => 0.1,
         (false, true) => 0.25,
@@ -333,7 +429,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         Some(missing(wanted, source, fit))
     } else if rival > if named { 0.93 } else { 0.8 } {
         Some("another place fits as well: choose one".to_owned())
-    } else if !named && (alignment.score < 0.6 || anchors.exact_share() < 0.25) {
+    } else if !named && !own && (alignment.score < 0.6 || anchors.exact_share() < 0.25) {
         Some(missing(wanted, source, fit))
     } else if confidence < ENOUGH {
         Some("the lines around the change are too different".to_owned())
@@ -406,29 +502,50 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     }
 }
 
-/// True if the lines that are added stand right above or below already, and say what they are.
+/// Where lines that are to be added stand already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// Above or below their place, where the hunk keeps no line in between.
+    Adjacent,
+    /// Beyond a line that the hunk keeps: they may be those that another hunk moves.
+    Apart,
+}
+
+/// Whether the lines that are added stand above or below already, and say what they are.
 ///
 /// A single line has to stand beside its place; several may have up to a few lines in between.
-fn stands_beside(edit: &Edit, source: &Source) -> bool {
+fn stands_beside(edit: &Edit, source: &Source, going: &[usize], kept: &[usize]) -> Option<Beside> {
     const REACH: usize = 12;
     let added: Vec<Line> =
         edit.added.iter().map(|line| Line::new(line)).filter(|line| !line.is_blank()).collect();
     if edit.removed > 0 || added.iter().map(Line::says).sum::<f64>() < 0.5 {
-        return false;
+        return None;
     }
-    let blank = |row: &usize| source.lines[*row].is_blank();
+    let blank = |row: &usize| source.lines[*row].is_blank() || going.contains(row);
     let at = (edit.line - 1).min(source.lines.len());
     let reach = if added.len() < 3 { 0 } else { REACH };
     let above: Vec<usize> =
         (0..at).rev().filter(|row| !blank(row)).take(added.len() + reach).collect::<Vec<_>>();
     let below = (at..source.lines.len()).filter(|row| !blank(row)).take(added.len() + reach);
+    let middle = above.len();
     let rows: Vec<usize> = above.into_iter().rev().chain(below).collect();
     let scope = |row: usize| source.scopes.of_line[row];
     let same = |run: &[usize]| {
         run.iter().zip(&added).all(|(&row, line)| source.lines[row].key == line.key)
             && run.iter().all(|&row| scope(row) == scope(run[0]))
     };
-    rows.windows(added.len()).any(same)
+    let found: Vec<usize> = (0..(rows.len() + 1).saturating_sub(added.len()))
+        .filter(|&start| same(&rows[start..start + added.len()]))
+        .collect();
+    let touches = |start: &usize| {
+        let end = start + added.len();
+        let between = if *start > middle { &rows[middle..*start] } else { &rows[end.min(middle)..middle] };
+        !between.iter().any(|row| kept.contains(row))
+    };
+    match found.iter().any(touches) {
+        true => Some(Beside::Adjacent),
+        false => (!found.is_empty()).then_some(Beside::Apart),
+    }
 }
 
 /// True if an insertion would stand in the middle of something here, but does not where it was made.
@@ -436,6 +553,20 @@ fn splits(wanted: &Wanted, group: usize, edit: &Edit, source: &Source) -> bool {
     let expected: Vec<&str> = wanted.expected.iter().map(|line| line.text.as_str()).collect();
     is_inside(&source.text, edit.line - 1, source.language)
         && !is_inside(&expected, wanted.groups[group].at, source.language)
+}
+
+/// The first line (from 1) of the comment in whose middle an insertion would stand, if the hunk has the insertion in
+/// front of a comment.
+fn start_of_comment(wanted: &Wanted, group: usize, edit: &Edit, source: &Source) -> Option<usize> {
+    const REACH: usize = 12;
+    let opens = |text: &str| text.trim_start().starts_with("/*") && !text.contains("*/");
+    let at = wanted.groups[group].at;
+    wanted.expected.get(at).filter(|line| opens(&line.text))?;
+    let row = edit.line - 1;
+    let start = (row.saturating_sub(REACH)..row)
+        .rev()
+        .find(|&line| !source.text[line].trim_start().starts_with('*'))?;
+    opens(&source.text[start]).then_some(start + 1)
 }
 
 fn missing(wanted: &Wanted, source: &Source, fit: f64) -> String {

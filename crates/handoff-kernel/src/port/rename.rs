@@ -15,6 +15,7 @@ impl Renames {
     /// Compares each expected line with the line that it was found to be.
     pub(super) fn new(wanted: &Wanted, source: &Source, map: &[Option<(usize, f64)>]) -> Self {
         let mut seen: BTreeMap<String, Option<String>> = BTreeMap::new();
+        let mut witnesses: BTreeMap<String, usize> = BTreeMap::new();
         // Another function may well use the old name.
         let home =
             wanted.groups.first().and_then(|group| wanted.scopes.of_line.get(group.at).copied().flatten());
@@ -35,6 +36,7 @@ impl Renames {
                 if !is_identifier(was) || is_keyword(was) || is_keyword(is) {
                     continue;
                 }
+                *witnesses.entry(was.to_string()).or_default() += 1;
                 let other = (was != is && is_identifier(is)).then(|| is.to_string());
                 let entry = seen.entry(was.to_string()).or_insert_with(|| other.clone());
                 if *entry != other {
@@ -43,7 +45,19 @@ impl Renames {
                 }
             }
         }
-        let pairs = seen.into_iter().filter_map(|(was, is)| Some((was, is?))).collect();
+        // One of many flags beside another one is no new name of it.
+        let is_constant = |name: &str| !name.bytes().any(|b| b.is_ascii_lowercase());
+        let is_called = |name: &str| {
+            wanted
+                .expected
+                .iter()
+                .any(|line| line.line.words.windows(2).any(|pair| &*pair[0] == name && &*pair[1] == "("))
+        };
+        let told = |was: &str| {
+            !is_constant(was) && !is_called(was) || witnesses.get(was).is_some_and(|&lines| lines > 1)
+        };
+        let pairs =
+            seen.into_iter().filter_map(|(was, is)| Some((was, is?))).filter(|(was, _)| told(was)).collect();
         Self { pairs }
     }
 
@@ -58,7 +72,9 @@ impl Renames {
         };
         let mut notes = Vec::new();
         for (was, is) in &self.pairs {
-            if has(was) || !has(is) {
+            // What the added lines call by the other name already is not the same thing.
+            let both = added.iter().any(|line| split(line).any(|word| word == is));
+            if has(was) || !has(is) || both {
                 continue;
             }
             let mut changed = false;

@@ -91,7 +91,8 @@ impl Scopes {
             let mut scopes = indented(lines);
             let named = entry_name(heading);
             // Lines in front of the first entry belong to the one that the heading names.
-            let lead = scopes.all.first().map_or(lines.len(), |scope| scope.start);
+            let in_first_column = |line: &&S| line.as_ref().starts_with(|c: char| !c.is_whitespace());
+            let lead = lines.iter().position(|line| in_first_column(&line)).unwrap_or(lines.len());
             if lead > 0 && !named.is_empty() {
                 for index in scopes.of_line.iter_mut().flatten() {
                     *index += 1;

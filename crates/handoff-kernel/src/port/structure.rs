@@ -141,9 +141,33 @@ pub(super) fn unbalanced(
         .collect()
 }
 
-/// True if a patch closes as many conditionals of the file as it opens.
+/// True if a patch closes as many conditionals of the file as it opens, and none before it opened one: a part of a
+/// patch may well close in front what another part opens.
 pub(super) fn keeps_conditions(file: &FilePatch) -> bool {
-    file.hunks.iter().map(|hunk| of_hunk(hunk).conditions).sum::<i64>() == 0
+    let lines = || file.hunks.iter().flat_map(|hunk| &hunk.lines);
+    let moves = lines().any(|line| line.op == Op::Remove && directive(&line.text) == Some(Directive::End));
+    let added = lines().filter(|line| line.op == Op::Add);
+    let mut depth = 0i64;
+    let in_order = added.map(|line| opened(&line.text)).all(|opened| {
+        depth += opened;
+        depth >= 0
+    });
+    (moves || in_order) && file.hunks.iter().map(|hunk| of_hunk(hunk).conditions).sum::<i64>() == 0
+}
+
+/// How many conditionals a line opens.
+fn opened(line: &str) -> i64 {
+    match directive(line) {
+        Some(Directive::If) => 1,
+        Some(Directive::End) => -1,
+        _ => 0,
+    }
+}
+
+/// How many conditionals and braces lines open, taken together.
+pub(super) fn opens(lines: &[String]) -> i64 {
+    let conditions: i64 = lines.iter().map(|line| opened(line)).sum();
+    conditions + Balance::of(lines.iter().map(String::as_str)).braces
 }
 
 /// How often the conditionals of a file are closed without being open, parted twice, or left open.

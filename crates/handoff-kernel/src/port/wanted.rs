@@ -61,7 +61,7 @@ impl Wanted {
                 {
                     return Label::Known(vec![scope]);
                 }
-                label(scope, source, &by_name, lead && is_cut(&hunk.heading))
+                label(scope, source, &by_name, lead, lead && is_cut(&hunk.heading))
             })
             .collect();
         let undecided = undecided_lead(&before, &hunk.heading);
@@ -161,6 +161,7 @@ fn label(
     scope: &Scope,
     source: &Source,
     by_name: &std::collections::HashMap<&str, Vec<usize>>,
+    lead: bool,
     cut: bool,
 ) -> Label {
     if scope.name.is_empty() {
@@ -170,7 +171,10 @@ fn label(
     let code = |kind| matches!(kind, ScopeKind::Function | ScopeKind::Macro);
     let fits = |index: &usize| {
         let other = source.scopes.all[*index].kind;
-        other == scope.kind || code(other) && code(scope.kind)
+        // A heading is one line: the parentheses of `static ssize_t wdm_write` may stand on the next.
+        other == scope.kind
+            || code(other) && code(scope.kind)
+            || lead && scope.kind == ScopeKind::Statement && code(other)
     };
     let same: Vec<usize> =
         by_name.get(scope.name.as_str()).into_iter().flatten().copied().filter(fits).collect();

@@ -65,6 +65,32 @@ impl Line {
         matches!(&self.words[..], [hash, word, ..] if &**hash == "#" && &**word == "include")
     }
 
+    /// True for two rows of a table that differ in what a row is known by: a string, or a number such as that of
+    /// a device.
+    fn is_another_row(&self, other: &Self) -> bool {
+        let is_row = |line: &Self| {
+            let name = line.words.first().is_some_and(|word| {
+                word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_' || b.is_ascii_digit())
+            });
+            line.words.first().is_some_and(|word| &**word == "{")
+                || name && line.words.last().is_some_and(|word| &**word == ",")
+        };
+        let known_by = |line: &Self| -> Vec<String> {
+            let number = |word: &str| word.len() >= 6 && word.starts_with("0x");
+            let text = line.words.iter().position(|word| &**word == "\"").map(|start| {
+                line.words[start + 1..]
+                    .iter()
+                    .take_while(|word| &***word != "\"")
+                    .map(|word| &**word)
+                    .collect::<Vec<_>>()
+                    .concat()
+            });
+            let numbers = line.words.iter().filter(|word| number(word)).map(ToString::to_string);
+            numbers.chain(text).collect()
+        };
+        is_row(self) && is_row(other) && known_by(self) != known_by(other)
+    }
+
     /// How alike two lines are: 1 for the same words, 0 for nothing in common.
     pub(super) fn similarity(&self, other: &Self) -> f64 {
         if self.key == other.key && self.words == other.words {
@@ -72,6 +98,9 @@ impl Line {
         }
         // Another header is another line, however much of the directive is the same.
         if self.names == 0 || other.names == 0 || self.is_include() || other.is_include() {
+            return 0.0;
+        }
+        if self.is_another_row(other) {
             return 0.0;
         }
         let (common, all) =

@@ -2,8 +2,16 @@
 
 use super::super::outcome::Edit;
 use super::super::scope::ScopeKind;
+use super::super::structure::opens as opens_of;
 use super::super::wanted::Group;
 use super::{Anchors, Spot};
+
+/// On which side of an insertion a line stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Above,
+    Below,
+}
 
 /// An insertion's place and how well it is held.
 struct Held {
@@ -22,10 +30,11 @@ impl Anchors<'_> {
     /// A diff may show the same insertion shifted by lines that repeat; the variant whose
     /// neighbours hold it best is taken.
     pub(super) fn insertion(&self, group: &Group) -> Result<Spot, String> {
+        let side = self.wraps(group);
         let variants: Vec<(Held, Vec<String>)> = self
             .variants(group)
             .into_iter()
-            .filter_map(|(at, added)| Some((self.held(at)?, added)))
+            .filter_map(|(at, added)| Some((self.held(at, side)?, added)))
             .filter(|(held, added)| held.firm || is_whole(added))
             .collect();
         // A shifted variant may hide that other lines stand where lines are added.
@@ -88,8 +97,24 @@ impl Anchors<'_> {
         out
     }
 
-    /// What holds an insertion in front of expected line `at`.
-    fn held(&self, at: usize) -> Option<Held> {
+    /// The side on which lines stand that the hunk puts something around: below what opens a conditional or a brace,
+    /// above what closes it.
+    fn wraps(&self, group: &Group) -> Option<Side> {
+        let opens = opens_of(&group.added);
+        let pure = |other: &&Group| other.removed == 0;
+        let mut others = self.wanted.groups.iter().filter(pure);
+        if opens > 0 {
+            others.any(|other| other.at > group.at && opens_of(&other.added) < 0).then_some(Side::Below)
+        } else if opens < 0 {
+            others.any(|other| other.at < group.at && opens_of(&other.added) > 0).then_some(Side::Above)
+        } else {
+            None
+        }
+    }
+
+    /// What holds an insertion in front of expected line `at`; `side` is the side to which it belongs if other
+    /// lines stand there.
+    fn held(&self, at: usize, side: Option<Side>) -> Option<Held> {
         let count = self.wanted.expected.len();
         let is_blank = |index: &usize| self.wanted.expected[*index].line.is_blank();
         // Blank lines hold nothing, but how many there are says on which side of them lines go.
@@ -115,15 +140,24 @@ impl Anchors<'_> {
                         if blanks_below == 0 && blanks_above > 0 { down } else { behind(up).min(down) };
                     return Some(Held { at: place, firm: true, parted: false, confidence, note: None });
                 }
-                // What was added at the end of a definition belongs to its end.
-                let last = (at + blanks_below..count.min(at + blanks_below + 2))
-                    .any(|index| self.wanted.expected[index].text.starts_with('}'))
+                // What was added at the end of a definition belongs to its end, but in front of a row that ends it.
+                let ends = self.wanted.expected[at..]
+                    .iter()
+                    .find(|line| !line.line.is_blank() && !is_sentinel(&line.text))
+                    .is_some_and(|line| line.text.starts_with('}'))
                     && self
                         .wanted
                         .scopes
                         .at(at.min(count - 1))
                         .is_some_and(|scope| scope.kind != ScopeKind::Function);
-                let take_above = strength(above) >= strength(below) && !last;
+                let sentinel = (up + 1..down)
+                    .filter(|&line| !self.source.lines[line].is_blank())
+                    .all(|line| is_sentinel(&self.source.text[line]));
+                let last = ends && !sentinel;
+                let take_above = match side {
+                    Some(side) => side == Side::Above,
+                    None => sentinel || strength(above) >= strength(below) && !last,
+                };
                 let confidence = if between <= 3 {
                     0.75
                 } else if between <= 12 {
@@ -204,8 +238,12 @@ impl Anchors<'_> {
             return None;
         }
         let between = (above + 1..below).filter(|&line| !self.source.lines[line].is_blank()).count();
+        // Blank lines hold nothing, but on which side of them the lines go is known.
+        let is_blank = |index: &usize| self.wanted.expected[*index].line.is_blank();
+        let blanks = (0..at).rev().take_while(is_blank).count();
+        let place = (above + 1 + blanks).min(below);
         (between == 0).then(|| Held {
-            at: above + 1,
+            at: place,
             firm: false,
             parted: false,
             confidence: 0.7,
@@ -247,6 +285,12 @@ impl Anchors<'_> {
             format!("the added lines belong next to {}, which is not here", lacking.join(" and "))
         }
     }
+}
+
+/// True for a row that ends a table: `{ }`, `{ 0 }`, `NULL`.
+fn is_sentinel(line: &str) -> bool {
+    let words: String = line.split("/*").next().unwrap_or("").split_whitespace().collect();
+    matches!(words.trim_end_matches(','), "{}" | "{0}" | "{NULL}" | "NULL" | "0" | "{{}}" | "{{0}}")
 }
 
 /// True if the lines open the braces that they close, and close those that they open.

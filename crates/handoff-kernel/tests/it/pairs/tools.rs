@@ -1,0 +1,99 @@
+//! What each tool makes of a hunk.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use handoff_kernel::patch::{Limits, parse};
+use handoff_kernel::port::{Options, Outcome, PortReport, port};
+
+use super::Pair;
+
+/// What became of a hunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    Right,
+    /// In the wrong place, with a word of doubt.
+    WrongSaid,
+    /// In the wrong place, as if that were certain.
+    WrongUnsaid,
+    GaveUp,
+}
+
+impl Verdict {
+    fn of(gave_up: bool, right: bool, doubt: bool) -> Self {
+        match (gave_up, right, doubt) {
+            (true, ..) => Self::GaveUp,
+            (_, true, _) => Self::Right,
+            (_, _, true) => Self::WrongSaid,
+            _ => Self::WrongUnsaid,
+        }
+    }
+}
+
+/// The other tools, and how each is run.
+pub(crate) const OTHERS: [(&str, fn(&Pair, &Path) -> Option<Verdict>); 4] = [
+    ("git apply", git_apply),
+    ("patch -F2", |pair, folder| patch(pair, folder, "-F2")),
+    ("patch -F3", |pair, folder| patch(pair, folder, "-F3")),
+    ("wiggle", wiggle),
+];
+
+/// Ports a hunk into the tree at `tree`, which is not written to.
+pub(crate) fn handoff(pair: &Pair, tree: &Path) -> (Verdict, PortReport) {
+    let series = parse(&pair.patch, &Limits::default()).expect("a patch of one hunk");
+    let options = Options { dry_run: true, markers: false, ..Options::default() };
+    let report = port(&series, tree, &options).expect("a tree");
+    let file = &report.patches[0].files[0];
+    let hunk = &file.hunks[0];
+    let into = hunk.onto.as_ref().or(file.onto.as_ref()).unwrap_or(&file.path);
+    let mut lines: Vec<&[u8]> = pair.before.split(|byte| *byte == b'\n').collect();
+    for edit in hunk.edits.iter().rev() {
+        let rows = edit.line - 1..edit.line - 1 + edit.removed;
+        lines.splice(rows, edit.added.iter().map(|line| line.as_bytes()));
+    }
+    let encoded = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
+    let is: Vec<String> = lines.into_iter().map(encoded).collect();
+    let want: Vec<String> = pair.after.split(|byte| *byte == b'\n').map(encoded).collect();
+    let right = *into == pair.path && is == want;
+    let verdict = Verdict::of(hunk.outcome == Outcome::Conflict, right, hunk.outcome == Outcome::Fuzzy);
+    (verdict, report)
+}
+
+/// Writes the file and the patch into a folder.
+fn lay_out(pair: &Pair, folder: &Path) -> Option<()> {
+    let file = folder.join(&pair.path);
+    fs::create_dir_all(file.parent()?).ok()?;
+    fs::write(file, &pair.before).ok()?;
+    fs::write(folder.join("x.patch"), &pair.patch).ok()
+}
+
+fn is_right(pair: &Pair, folder: &Path) -> bool {
+    fs::read(folder.join(&pair.path)).is_ok_and(|is| is == pair.after)
+}
+
+fn run(folder: &Path, program: &str, words: &[&str]) -> Option<Output> {
+    let mut command = Command::new(program);
+    command.current_dir(folder).env("LC_ALL", "C").env("GIT_CEILING_DIRECTORIES", "/").args(words);
+    command.stdin(Stdio::null()).output().ok()
+}
+
+fn git_apply(pair: &Pair, folder: &Path) -> Option<Verdict> {
+    lay_out(pair, folder)?;
+    let output = run(folder, "git", &["apply", "x.patch"])?;
+    Some(Verdict::of(!output.status.success(), is_right(pair, folder), false))
+}
+
+fn patch(pair: &Pair, folder: &Path, fuzz: &str) -> Option<Verdict> {
+    lay_out(pair, folder)?;
+    let words = ["-p1", "-N", "-f", "--no-backup-if-mismatch", "-r", "-", fuzz, "-i", "x.patch"];
+    let output = run(folder, "patch", &words)?;
+    let doubt = String::from_utf8_lossy(&output.stdout).contains(" with fuzz ");
+    Some(Verdict::of(!output.status.success(), is_right(pair, folder), doubt))
+}
+
+fn wiggle(pair: &Pair, folder: &Path) -> Option<Verdict> {
+    lay_out(pair, folder)?;
+    let output = run(folder, "wiggle", &["--merge", "--patch", "--replace", "--strip=1", "x.patch"])?;
+    Some(Verdict::of(!output.status.success(), is_right(pair, folder), false))
+}
