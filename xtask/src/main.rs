@@ -41,7 +41,7 @@ enum Chore {
     Bench(bench::Options),
     /// Count how many hunks of a real repository are placed rightly on an older release
     Recall(recall::Options),
-    /// Send a thousand million messages through a queue between two processes
+    /// Send a thousand million messages through a queue, or kill processes at every instruction
     Soak(soak::Options),
     /// Run the studies of kernel features: build, prove, measure, document
     Study(study::Options),

@@ -9,6 +9,7 @@ use std::sync::{LazyLock, Mutex};
 
 use rustix::process::getrlimit;
 
+use crate::engine::Held;
 use crate::locked::lock;
 use crate::object::CallingIdentity;
 use crate::{Error, Result, stats};
@@ -169,6 +170,20 @@ pub(crate) fn charge(who: CallingIdentity, resource: Resource, amount: u64) -> R
                 resource.name()
             )))
         }
+    }
+}
+
+/// What all peers together hold.
+pub(crate) fn held() -> Held {
+    let ledger = lock(&LEDGER);
+    let of = |resource: Resource| ledger[resource as usize].all;
+    Held {
+        descriptors: of(Resource::Descriptors),
+        mappings: of(Resource::Mappings),
+        bytes: of(Resource::Bytes),
+        exports: of(Resource::Exports),
+        introductions: of(Resource::Introductions),
+        threads: of(Resource::Threads),
     }
 }
 

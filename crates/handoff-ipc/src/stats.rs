@@ -25,6 +25,8 @@ pub(crate) static RAISED: Counter = Counter::new();
 pub(crate) static INHERIT_DENIED: Counter = Counter::new();
 /// What peers asked for beyond their share.
 pub(crate) static REFUSED: Counter = Counter::new();
+/// Control messages that were read.
+pub(crate) static MESSAGES: Counter = Counter::new();
 pub(crate) static SERVED_ONEWAY: Counter = Counter::new();
 
 pub(crate) static ONEWAY_SPAM: Counter = Counter::new();

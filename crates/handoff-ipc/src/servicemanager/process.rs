@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineStats};
+use crate::engine::{Engine, EngineStats, Held};
 use crate::object::{Binder, Call, CallOptions, Code, Proxy, Service};
 use crate::parcel::{Parcelable, Reader, Writer};
 use crate::{Error, Result};
@@ -24,7 +24,7 @@ pub struct ProcessReport {
 
 impl Parcelable for ProcessReport {
     fn write_to(&self, to: &mut Writer<'_>) -> Result<()> {
-        let stats = &self.stats;
+        let (stats, held) = (&self.stats, &self.stats.held);
         to.write_sized(|to| {
             to.write(&self.pid)?;
             to.write(&(self.age.as_nanos() as u64))?;
@@ -43,6 +43,13 @@ impl Parcelable for ProcessReport {
                 stats.oneway_spam,
                 stats.unknown_returns,
                 stats.refused,
+                stats.messages,
+                held.descriptors,
+                held.mappings,
+                held.bytes,
+                held.exports,
+                held.introductions,
+                held.threads,
             ]
             .iter()
             .try_for_each(|count| to.write(count))
@@ -66,14 +73,27 @@ impl Parcelable for ProcessReport {
                     inherit_denied: from.read()?,
                     threads: from.read()?,
                     links: from.read()?,
-                    // Of processes that were built before these were counted.
-                    oneway_spam: if from.remaining() > 0 { from.read()? } else { 0 },
-                    unknown_returns: if from.remaining() > 0 { from.read()? } else { 0 },
-                    refused: if from.remaining() > 0 { from.read()? } else { 0 },
+                    oneway_spam: read_newer(from)?,
+                    unknown_returns: read_newer(from)?,
+                    refused: read_newer(from)?,
+                    messages: read_newer(from)?,
+                    held: Held {
+                        descriptors: read_newer(from)?,
+                        mappings: read_newer(from)?,
+                        bytes: read_newer(from)?,
+                        exports: read_newer(from)?,
+                        introductions: read_newer(from)?,
+                        threads: read_newer(from)?,
+                    },
                 },
             })
         })
     }
+}
+
+/// A count that processes of older builds do not send.
+fn read_newer(from: &mut Reader<'_>) -> Result<u64> {
+    if from.remaining() > 0 { from.read() } else { Ok(0) }
 }
 
 /// Proxy of a process's own object.

@@ -14,7 +14,7 @@ use super::link::PATIENCE;
 use super::{client, follow};
 use crate::engine::{Engine, EngineKind, EngineStats};
 use crate::object::{Binder, Reference};
-use crate::{Error, Result, pool, stats};
+use crate::{Error, Result, ledger, pool, stats};
 
 /// The shared-memory engine of this process.
 pub struct ShmEngine {
@@ -124,6 +124,8 @@ impl Engine for ShmEngine {
             threads: pool::threads() as u64,
             links: links as u64,
             refused: stats::REFUSED.get(),
+            messages: stats::MESSAGES.get(),
+            held: ledger::held(),
             ..EngineStats::default()
         }
     }

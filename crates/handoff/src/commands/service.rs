@@ -315,6 +315,7 @@ struct Stats {
     threads: u64,
     links: u64,
     refused: u64,
+    messages: u64,
 }
 
 impl Stats {
@@ -336,6 +337,7 @@ impl Stats {
             threads: stats.threads,
             links: stats.links,
             refused: stats.refused,
+            messages: stats.messages,
         }
     }
 }
@@ -360,6 +362,7 @@ impl fmt::Display for Stats {
             (self.threads, "threads that serve, now"),
             (self.links, "processes connected, now"),
             (self.refused, "requests of peers beyond their share of what it holds for others"),
+            (self.messages, "control messages read"),
         ] {
             write!(f, "\n{count:>12}  {what}")?;
         }

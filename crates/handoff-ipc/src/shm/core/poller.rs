@@ -14,13 +14,13 @@ use handoff_placement::{Priority, Tid, can_raise_to};
 use super::budget::Budget;
 use super::handshake::refuse;
 use super::{BELL, Core, Peer, Peers, add_tallies, new_reserve};
-use crate::Error;
 use crate::disposal::{PeerFd, drop_later};
 use crate::ledger::{self, Resource};
 use crate::locked::lock;
 use crate::shm::link::Link;
 use crate::shm::socket::{self, Receive};
 use crate::shm::wire::Refusal;
+use crate::{Error, stats};
 
 /// Messages that one link may have read before the others get their turn.
 const TURN: u64 = 64;
@@ -112,7 +112,10 @@ impl Core {
         for count in 0..TURN {
             let outcome = match socket::receive(link.socket()) {
                 Ok(Receive::Empty) => return count,
-                Ok(Receive::Message(received)) => link.handle(received),
+                Ok(Receive::Message(received)) => {
+                    stats::MESSAGES.add();
+                    link.handle(received)
+                }
                 Ok(Receive::Closed) => Err(Error::Dead),
                 Err(error) => Err(error),
             };

@@ -1,0 +1,30 @@
+//! Sequences of hostile actions against a living engine, beside honest clients that must be served.
+//!
+//! The files are those of `tests/sequences`, which plays the sequences that were kept.
+#![no_main]
+#![allow(dead_code)]
+
+#[path = "../../tests/sequences/actions.rs"]
+mod actions;
+#[path = "../../tests/attackers/raw.rs"]
+mod raw;
+#[path = "../../tests/attackers/regions.rs"]
+mod regions;
+#[path = "../../tests/sequences/world.rs"]
+mod world;
+
+use std::cell::RefCell;
+
+use libfuzzer_sys::fuzz_target;
+
+thread_local! {
+    static WORLD: RefCell<world::World> = RefCell::new({
+        let folder = std::env::temp_dir().join(format!("handoff-fuzz-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for a socket");
+        world::World::new(&folder)
+    });
+}
+
+fuzz_target!(|sequence: &[u8]| {
+    WORLD.with_borrow_mut(|world| actions::run(world, sequence));
+});

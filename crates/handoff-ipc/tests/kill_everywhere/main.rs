@@ -1,0 +1,138 @@
+//! A process is killed at each instruction boundary of what it does with another one, and the other one is looked at.
+//!
+//! `tracer.rs` steps and kills, `paths.rs` says what both do, `sweep.rs` goes through the boundaries and judges the
+//! survivor: its call comes back, the end is told once, nothing is left, the next call works. In the tests it is a
+//! few boundaries of each path, spread over all of it; `cargo xtask soak kill-everywhere` goes through all.
+// `ptrace` and `fork` are system calls; a module of a test cannot be reached from elsewhere.
+#![allow(unsafe_code, unreachable_pub)]
+// The steps of another architecture have other registers.
+#![cfg(target_arch = "x86_64")]
+
+#[path = "../it/common/mod.rs"]
+mod common;
+mod desk;
+mod paths;
+mod records;
+mod sweep;
+mod symbols;
+mod tracer;
+mod victim;
+
+use std::path::PathBuf;
+
+use handoff_testkit::repeats;
+
+use crate::paths::Path;
+use crate::records::{Fault, HEAD, Records};
+use crate::sweep::Sweep;
+
+/// The folder in which records are kept.
+const FOLDER: &str = "HANDOFF_KILL_RECORDS";
+
+#[test]
+#[ignore = "a process of another test"]
+fn role_main() {
+    let Some((role, socket)) = common::role() else { return };
+    match role.as_str() {
+        "victims" => victim::fork_on_demand(),
+        "third" => {
+            let _engine = common::serve(&socket, desk::Desk::default());
+            common::ready_and_wait();
+        }
+        other => panic!("no such role: {other}"),
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// The CPU that victims are stepped on.
+fn cpu(number: Option<u64>) -> Option<usize> {
+    let cpus = handoff_placement::affinity(handoff_placement::Tid::current()).unwrap();
+    let chosen = number.map_or(0, |number| number as usize) % cpus.len();
+    cpus.iter().nth(chosen).map(|cpu| cpu as usize)
+}
+
+#[test]
+fn a_process_may_be_killed_at_any_instruction() {
+    let kills: u64 = repeats(16, 8);
+    let mut faults = Vec::new();
+    println!("{HEAD}");
+    for path in Path::all() {
+        let mut sweep = Sweep::new(path, 2, cpu(None));
+        // Spread over the path, at other places for each.
+        let every = (sweep.boundaries.len() as u64 / kills).max(1);
+        let mut seen = Vec::new();
+        sweep.run(path.name.len() as u64 % every, every, |kill| seen.push(kill));
+        println!("{}", records::row(path.name, sweep.boundaries.len(), &seen));
+        assert!(seen.iter().any(|kill| kill.reached), "{}: nobody was killed", path.name);
+        faults
+            .extend(seen.into_iter().filter(|kill| kill.fault != Fault::None).map(|kill| (path.name, kill)));
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// `cargo xtask soak kill-everywhere`: one of the processes that share the paths.
+#[test]
+#[ignore = "takes hours; `cargo xtask soak kill-everywhere` runs it"]
+fn all_boundaries() {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder for what is found"));
+    let every = number("HANDOFF_KILL_EVERY").unwrap_or(1);
+    let turns = number("HANDOFF_KILL_TURNS").unwrap_or(16) as u32;
+    let wanted = std::env::var("HANDOFF_KILL_PATHS").unwrap_or_default();
+    let wanted: Vec<&str> = wanted.split(',').filter(|name| !name.is_empty()).collect();
+    for path in Path::all().filter(|path| wanted.is_empty() || wanted.contains(&path.name)) {
+        // Whoever makes this file has the path.
+        let claim = folder.join(format!("{}.claimed", path.name));
+        if folder.join(format!("{}.complete", path.name)).exists()
+            || std::fs::File::create_new(claim).is_err()
+        {
+            continue;
+        }
+        // First: its descriptor is none that a victim leaves.
+        let mut records = Records::open(&folder, path.name);
+        let mut sweep = Sweep::new(path, turns, cpu(number("HANDOFF_KILL_SHARD")));
+        println!("{}: {} boundaries, from {} on", path.name, sweep.boundaries.len(), records.next);
+        let mut faults = 0;
+        let mut told = std::time::Instant::now();
+        sweep.run(records.next, every, |kill| {
+            records.add(&kill);
+            if kill.fault != Fault::None {
+                faults += 1;
+                println!("{}: boundary {}, in {}: {}", path.name, kill.number, kill.place, kill.what);
+                assert!(faults < 5, "{}: enough", path.name);
+            }
+            if told.elapsed().as_secs() >= 20 {
+                told = std::time::Instant::now();
+                println!("{}: {}", path.name, kill.number);
+            }
+        });
+        std::fs::write(folder.join(format!("{}.complete", path.name)), sweep.boundaries.len().to_string())
+            .unwrap();
+    }
+}
+
+/// The table of what is recorded; fails if there was a fault, or a path is not complete.
+#[test]
+#[ignore = "`cargo xtask soak kill-everywhere` runs it"]
+fn table() {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder with what was found"));
+    let (mut all, mut faults, mut missing) = (0, 0, Vec::new());
+    println!("{HEAD}");
+    for path in Path::all() {
+        let kills = records::read(&folder, path.name);
+        let complete = std::fs::read_to_string(folder.join(format!("{}.complete", path.name)));
+        let boundaries = complete.as_ref().map_or(0, |text| text.parse().unwrap());
+        if complete.is_err() {
+            missing.push(path.name);
+        }
+        all += kills.len();
+        faults += kills.iter().filter(|kill| kill.fault != Fault::None).count();
+        if !kills.is_empty() {
+            println!("{}", records::row(path.name, boundaries, &kills));
+        }
+    }
+    println!("\n{all} kills, {faults} faults; not complete: {}", missing.join(", "));
+    assert_eq!(faults, 0);
+}

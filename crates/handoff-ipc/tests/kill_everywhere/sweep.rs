@@ -1,0 +1,241 @@
+//! Kills a victim at one boundary after the other, and looks at the survivor each time.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use handoff_ipc::engine::{Engine as _, Held};
+use handoff_ipc::shm::ShmEngine;
+use handoff_ipc::{Binder, Error, Result};
+
+use crate::common::{echo, mappings, open_fds};
+use crate::paths::{Path, Survivor};
+use crate::records::{Fault, Kill};
+use crate::symbols::Symbols;
+use crate::tracer::{self, Boundary, Ended};
+use crate::victim::Nursery;
+
+/// What is not back after this hangs, or leaks: a limit on behaviour, not on speed.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Runs in which nobody is killed before the path is over. The first says which boundaries it has, all what the
+/// survivor holds.
+const WARM_UP: u32 = 3;
+/// Where no instruction is.
+const NEVER: Boundary = Boundary { at: 8, turn: 1 };
+
+/// What a survivor holds that a dead peer could have left behind.
+#[derive(Debug, Clone, Copy)]
+struct Holdings {
+    links: u64,
+    held: Held,
+    descriptors: usize,
+    mappings: usize,
+    third_descriptors: i32,
+}
+
+impl Holdings {
+    /// No more than before.
+    fn is_within(&self, before: &Holdings) -> bool {
+        self.links <= before.links
+            && self.held.is_within(&before.held)
+            && self.descriptors <= before.descriptors
+            && self.mappings <= before.mappings
+            && self.third_descriptors <= before.third_descriptors
+    }
+}
+
+/// The test of one path.
+pub struct Sweep<'a> {
+    path: &'a Path,
+    survivor: Survivor,
+    nursery: Nursery,
+    turns: u32,
+    cpu: Option<usize>,
+    symbols: Symbols,
+    /// An honest client, which calls after each kill.
+    honest: (ShmEngine, Binder),
+    before: Holdings,
+    threads: u64,
+    /// The path's, in their order.
+    pub boundaries: Vec<Boundary>,
+}
+
+impl<'a> Sweep<'a> {
+    pub fn new(path: &'a Path, turns: u32, cpu: Option<usize>) -> Self {
+        let survivor = Survivor::start();
+        let nursery = Nursery::start(cpu);
+        let symbols = Symbols::of_this_program(&nursery.maps());
+        let engine = ShmEngine::new(survivor.engine.manager_socket()).unwrap();
+        let root = engine.context_object().unwrap();
+        echo(&root, b"warm").unwrap();
+        let before = holdings(&survivor);
+        let threads = survivor.engine.stats().threads;
+        let mut sweep = Sweep {
+            path,
+            survivor,
+            nursery,
+            turns,
+            cpu,
+            symbols,
+            honest: (engine, root),
+            before,
+            threads,
+            boundaries: Vec::new(),
+        };
+        for run in 0..WARM_UP {
+            // What is made once and stays is no leak; a leak goes on.
+            let free = Holdings { descriptors: usize::MAX, mappings: usize::MAX, ..sweep.before };
+            sweep.before = free;
+            let kill = sweep.kill_at(0, (run > 0).then_some(NEVER));
+            assert_eq!(kill.fault, Fault::None, "{}: {}", path.name, kill.what);
+            let now = holdings(&sweep.survivor);
+            sweep.before.descriptors = now.descriptors;
+            sweep.before.mappings = now.mappings;
+        }
+        sweep
+    }
+
+    /// Kills at each `every`th boundary from `first` on, and tells of each.
+    pub fn run(&mut self, first: u64, every: u64, mut tell: impl FnMut(Kill)) {
+        let chosen = (0u64..).zip(self.boundaries.clone()).skip(first as usize).step_by(every as usize);
+        for (number, boundary) in chosen {
+            tell(self.kill_at(number, Some(boundary)));
+        }
+        let threads = self.survivor.engine.stats().threads;
+        assert!(threads <= self.threads + 32, "{}: {threads} threads serve", self.path.name);
+    }
+
+    /// One run of a victim; without a boundary the path's are recorded.
+    fn kill_at(&mut self, number: u64, boundary: Option<Boundary>) -> Kill {
+        let desk = self.survivor.desk.clone();
+        desk.notices.store(0, Ordering::SeqCst);
+        let folder = self.survivor.folder.dir.path().to_owned();
+        // The last victim's.
+        drop(std::fs::remove_file(folder.join("victim.sock")));
+        let pid = self.nursery.fork(self.path.name, &folder);
+        let op = (self.path.survivor)(&self.survivor);
+        let (start, started) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let operation = std::thread::spawn(move || {
+            // Nobody starts it if the victim ended by itself.
+            if started.recv().is_ok() {
+                let outcome = op();
+                drop(tell.send((outcome, Instant::now())));
+            }
+        });
+        let done = self.nursery.done();
+        let (nursery, turns, cpu) = (&mut self.nursery, self.turns, self.cpu);
+        let traced = std::thread::scope(|scope| {
+            let operation = &operation;
+            let tracer = scope.spawn(move || {
+                let begin = || {
+                    start.send(()).unwrap();
+                    nursery.go();
+                };
+                let is_over = || done.load(Ordering::SeqCst) && operation.is_finished();
+                match boundary {
+                    None => {
+                        pin(cpu);
+                        tracer::record(pid, turns, begin, is_over)
+                    }
+                    Some(boundary) => match tracer::run(pid, boundary, begin, is_over) {
+                        Ended::Killed(when) => Ok((vec![boundary], when)),
+                        Ended::PathOver(when) => Ok((Vec::new(), when)),
+                        other => Err(other),
+                    },
+                }
+            });
+            tracer.join().unwrap()
+        });
+        let (boundaries, when) =
+            traced.unwrap_or_else(|ended| panic!("{}: {ended} at boundary {number}", self.path.name));
+        let reached = !boundaries.is_empty();
+        if boundary.is_none() {
+            self.boundaries = boundaries;
+        }
+        let (fault, what, recovery) = match self.judge(when, &told) {
+            Ok(recovery) => (Fault::None, String::new(), recovery),
+            Err((fault, what)) => (fault, what, when.elapsed()),
+        };
+        let place = boundary.map_or(String::new(), |boundary| self.symbols.name(boundary.at));
+        Kill { number, reached, recovery, place, fault, what }
+    }
+
+    /// The survivor after the end of its peer: how long it took to be as before, or what is wrong with it.
+    fn judge(
+        &self,
+        when: Instant,
+        told: &mpsc::Receiver<(Result<()>, Instant)>,
+    ) -> Result<Duration, (Fault, String)> {
+        let desk = &self.survivor.desk;
+        let (outcome, op_ended) = told
+            .recv_timeout(LIMIT)
+            .map_err(|_| (Fault::Hung, "the survivor's call does not come back".to_owned()))?;
+        if let Err(error) = &outcome
+            && !is_clear(error)
+        {
+            return Err((Fault::Unclear, format!("the survivor's error is: {error}")));
+        }
+        let notices = || desk.notices.load(Ordering::SeqCst);
+        if self.path.told {
+            wait_for(|| notices() > 0).ok_or((Fault::Hung, "the end is not told".to_owned()))?;
+        }
+        let noticed = Instant::now();
+        desk.clear();
+        let mut now = holdings(&self.survivor);
+        let back = wait_for(|| {
+            now = holdings(&self.survivor);
+            now.is_within(&self.before)
+        });
+        back.ok_or_else(|| (Fault::Leaked, format!("it holds {now:?}, and held {:?}", self.before)))?;
+        wait_for(|| self.survivor.names_are_gone())
+            .ok_or((Fault::Leaked, "the victim's name is still registered".to_owned()))?;
+        if notices() != u32::from(self.path.told) {
+            return Err((Fault::Told, format!("its end was told {} times", notices())));
+        }
+        match echo(&self.honest.1, b"still here") {
+            Ok(answer) if answer == b"still here" => {}
+            other => return Err((Fault::Hung, format!("the next call has {other:?}"))),
+        }
+        let recovered = if self.path.told { noticed.max(op_ended) } else { Instant::now() };
+        Ok(recovered.saturating_duration_since(when))
+    }
+}
+
+/// What a caller may be told of a peer's end. Texts come from a third process.
+fn is_clear(error: &Error) -> bool {
+    match error {
+        Error::Dead | Error::Io { .. } => true,
+        Error::Protocol(text) => *text == Error::Dead.to_string(),
+        _ => false,
+    }
+}
+
+fn holdings(survivor: &Survivor) -> Holdings {
+    let stats = survivor.engine.stats();
+    Holdings {
+        links: stats.links,
+        held: stats.held,
+        third_descriptors: survivor.third_descriptors(),
+        descriptors: open_fds(),
+        mappings: mappings(),
+    }
+}
+
+fn wait_for(mut holds: impl FnMut() -> bool) -> Option<()> {
+    let end = Instant::now() + LIMIT;
+    while !holds() {
+        if Instant::now() > end {
+            return None;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    Some(())
+}
+
+fn pin(cpu: Option<usize>) {
+    if let Some(cpu) = cpu {
+        let cpus = handoff_placement::CpuSet::of(cpu as _);
+        handoff_placement::set_affinity(handoff_placement::Tid::current(), &cpus).unwrap();
+    }
+}

@@ -1,0 +1,212 @@
+//! A living engine with honest clients, and what must hold after each sequence of hostile actions.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use handoff_ipc::engine::{Engine as _, EngineStats};
+use handoff_ipc::frames::{FrameConsumer, FrameOptions, FramePool};
+use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::shm::ShmEngine;
+use handoff_ipc::{Binder, Call, CallOptions, Code, Error, Result, Service};
+
+use crate::regions::{SEALS, memfd};
+
+pub const ECHO: Code = 1;
+/// Takes an object and keeps it in place of the last one.
+pub const KEEP: Code = 2;
+/// Takes an object and calls it.
+pub const CALL_BACK: Code = 3;
+/// Takes a descriptor.
+pub const TAKE_FD: Code = 4;
+/// Gives a descriptor.
+pub const GIVE_FD: Code = 5;
+/// Gives a new object.
+pub const NEW: Code = 6;
+/// Gives the pool of frames.
+pub const FRAMES: Code = 7;
+/// The first that has no meaning.
+pub const UNKNOWN: Code = 8;
+
+/// A limit on behaviour, not on speed.
+const LIMIT: Duration = Duration::from_secs(20);
+/// How long the service waits for the peer that it calls.
+const BACK: Duration = Duration::from_millis(5);
+
+type Kept = Arc<Mutex<Option<Binder>>>;
+
+/// What is attacked.
+struct Target {
+    kept: Kept,
+    frames: Binder,
+    file: OwnedFd,
+}
+
+impl Service for Target {
+    fn descriptor(&self) -> &str {
+        "test.ITarget"
+    }
+
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        code: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        match code {
+            ECHO => reply.write_shared(data.read_bytes()?),
+            KEEP => {
+                let kept = data.read()?;
+                let last = std::mem::replace(&mut *self.kept.lock().unwrap(), kept);
+                drop(last);
+                Ok(())
+            }
+            CALL_BACK => {
+                let back: Binder = data.read()?;
+                let answer = back.call_with(
+                    CallOptions::within(BACK),
+                    ECHO,
+                    |w| w.write_bytes(b"back"),
+                    |r| Ok(r.read_bytes()?.to_vec()),
+                );
+                reply.write(&answer.map_or(-1, |answer| answer.len() as i32))
+            }
+            TAKE_FD => data.read::<OwnedFd>().map(drop),
+            GIVE_FD => reply.write(&self.file.try_clone().map_err(|e| Error::io("dup", e))?),
+            NEW => reply.write(&Binder::new(Plain)),
+            FRAMES => reply.write(&self.frames),
+            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+        }
+    }
+}
+
+/// An object that knows one call.
+pub struct Plain;
+
+impl Service for Plain {
+    fn descriptor(&self) -> &str {
+        "test.IPlain"
+    }
+
+    fn on_transact(
+        &self,
+        _: &Call<'_>,
+        _: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        reply.write_shared(data.read_bytes()?)
+    }
+}
+
+/// The engine, its frames, and those who use both honestly.
+pub struct World {
+    pub socket: PathBuf,
+    engine: ShmEngine,
+    kept: Kept,
+    pool: FramePool,
+    honest: (ShmEngine, Binder),
+    camera: FrameConsumer,
+    before: EngineStats,
+    calls: u64,
+}
+
+impl World {
+    pub fn new(folder: &Path) -> Self {
+        let socket = folder.join("target.sock");
+        let engine = ShmEngine::new(&socket).unwrap();
+        let options =
+            FrameOptions { reclaim_after: Some(Duration::from_millis(1)), ..FrameOptions::new(4, 4096) };
+        let pool = FramePool::new(options).unwrap();
+        let (kept, file) = (Kept::default(), memfd(4096, 0, SEALS));
+        let target = Target { kept: Arc::clone(&kept), frames: pool.binder(), file };
+        engine.become_context_manager(Binder::new(target)).unwrap();
+        let client = ShmEngine::new(&socket).unwrap();
+        let root = client.context_object().unwrap();
+        let frames: Binder = root.call(FRAMES, |_| Ok(()), |r| r.read()).unwrap();
+        let camera = FrameConsumer::subscribe(&frames).unwrap();
+        let before = engine.stats();
+        let mut world =
+            World { socket, engine, kept, pool, honest: (client, root), camera, before, calls: 0 };
+        world.check();
+        world.before = world.engine.stats();
+        world
+    }
+
+    /// An honest call in the midst of it. It may have to wait for a thread, and gets its own answer or none.
+    pub fn call(&mut self) {
+        match self.echo(Duration::from_millis(200)) {
+            Ok(()) | Err(Error::DeadlineExpired(_)) => {}
+            Err(other) => panic!("an honest call has {other:?}"),
+        }
+    }
+
+    fn echo(&mut self, within: Duration) -> Result<()> {
+        self.calls += 1;
+        let sent = self.calls.to_le_bytes().repeat(1 + self.calls as usize % 300);
+        let options = CallOptions::within(within);
+        let root = &self.honest.1;
+        let answer =
+            root.call_with(options, ECHO, |w| w.write_bytes(&sent), |r| Ok(r.read_bytes()?.to_vec()))?;
+        assert!(answer == sent, "an honest client got an answer that is not its own");
+        Ok(())
+    }
+
+    /// After the attackers are gone.
+    pub fn check(&mut self) {
+        drop(self.kept.lock().unwrap().take());
+        self.echo(LIMIT).expect("an honest call, after the attack");
+        let newcomer = ShmEngine::new(&self.socket).unwrap();
+        let object: Result<Binder> =
+            newcomer.context_object().and_then(|root| root.call(NEW, |_| Ok(()), |r| r.read()));
+        drop(object.expect("an honest newcomer"));
+        drop(newcomer);
+        let mut frame = self.pool.acquire(Some(LIMIT)).expect("a buffer for a frame");
+        frame.write_at(0, &self.calls.to_le_bytes()).unwrap();
+        frame.publish(8).unwrap();
+        let frame = self.camera.next(Some(LIMIT)).expect("an honest consumer's frame");
+        assert_eq!(frame.bytes().to_vec(), self.calls.to_le_bytes(), "the frame that was published");
+        drop(frame);
+        let before = self.before;
+        eventually("connections and what is held for peers are as before", || {
+            let now = self.engine.stats();
+            (now.links <= before.links && now.held.is_within(&before.held)).then_some(()).ok_or((
+                now.links,
+                now.held,
+                before.links,
+                before.held,
+            ))
+        });
+        eventually("all threads rest", || match busy() {
+            threads if threads.is_empty() => Ok(()),
+            threads => Err(threads),
+        });
+        let threads = self.engine.stats().threads;
+        assert!(threads <= 64, "{threads} threads");
+    }
+}
+
+/// Other threads of this process that do not sleep.
+fn busy() -> Vec<String> {
+    // SAFETY: it asks for a number.
+    let own = unsafe { libc::gettid() }.to_string();
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(|task| task.ok());
+    let stats = tasks.filter(|task| task.file_name() != *own);
+    let texts = stats.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+    texts.filter(|text| text.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" R"))).collect()
+}
+
+fn eventually<T: std::fmt::Debug>(what: &str, mut holds: impl FnMut() -> std::result::Result<(), T>) {
+    let end = Instant::now() + LIMIT;
+    while let Err(instead) = holds() {
+        if Instant::now() > end {
+            let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fd.ok());
+            let open: Vec<_> =
+                open.filter_map(|fd| Some((fd.file_name(), fd.path().read_link().ok()?))).collect();
+            panic!("never: {what}; {instead:?}; open: {open:?}");
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
