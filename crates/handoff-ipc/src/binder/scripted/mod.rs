@@ -235,6 +235,7 @@ fn talk_first(process: &Arc<Process>, how: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{CallOptions, Error, InterfaceId};
     use proptest::prelude::*;
 
     #[test]
@@ -261,6 +262,50 @@ mod tests {
                 assert_eq!(run(&bytes), Vec::<String>::new(), "{bytes:?}");
             }
         }
+    }
+
+    /// What a script says for a reply with these values.
+    fn reply(values: &[&[u8]]) -> Vec<u8> {
+        // The transaction is complete; a reply of no code, that nothing is wrong with.
+        [&[1, 10, 16, 0, 0, 0, 0, 0, 0][..], &values.concat(), &[0]].concat()
+    }
+
+    /// A text of four letters in such a reply.
+    fn text(letters: &str) -> Vec<u8> {
+        [&[9, 4], letters.as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_call_that_means_another_interface_is_not_sent() {
+        let [own, base] = ["a.IB", "a.IA"].map(text);
+        let chain = reply(&[&[12, 2], &own, &base]);
+        // The object's name is asked for once, all that it is whenever that is not what is meant.
+        let said = [reply(&[&own]), chain.clone(), chain].concat();
+        let file = memfd_create("handoff-scripted", MemfdFlags::CLOEXEC).unwrap();
+        let complaints = Arc::default();
+        let script = Arc::new(Script::new(&said, file, Arc::clone(&complaints)));
+        let process = Process::new(Driver::scripted(Arc::clone(&script)).unwrap(), Domain::Framework);
+        process.is_polled();
+        std::thread::scope(|scope| {
+            let calls = scope.spawn(|| {
+                let remote = Binder::from_remote(process.proxy(1));
+                let call = |meant| {
+                    let options = CallOptions::of(InterfaceId::new(meant));
+                    remote.call_with(options, 1, |_| Ok(()), |_| Ok(()))
+                };
+                let Err(Error::WrongInterface { expected, found }) = call("a.IX") else { panic!("sent") };
+                assert_eq!((expected.as_str(), found.as_str()), ("a.IX", "a.IB"));
+                assert!(!script.is_over());
+                // These are sent, and nobody answers any longer.
+                for meant in ["a.IA", "a.IB"] {
+                    let unanswered = call(meant).unwrap_err();
+                    assert!(!matches!(unanswered, Error::WrongInterface { .. }), "{unanswered}");
+                    assert!(script.is_over());
+                }
+            });
+            calls.join().unwrap();
+        });
+        assert_eq!(*lock(&complaints), Vec::<String>::new());
     }
 
     #[test]
