@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::process::{Last, cargo, find, root, watch};
-use crate::{android, disk, msrv, test};
+use crate::{android, disk, msrv, test, workflows};
 
 /// Do what has to pass before a change is merged: format, lints, documentation, tests.
 #[derive(Debug, Args)]
@@ -62,6 +62,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             kept(cargo().args(["deny", "check", "licenses", "bans", "sources"]), last)
         });
     }
+    let linted = workflows::can_be_linted();
+    if linted {
+        check("workflows", &mut workflows::lint);
+    }
     let kit = android::kit();
     if let Ok(kit) = &kit {
         check("Android", &mut |_| android::check(kit));
@@ -88,6 +92,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if !deny {
         println!("licences       not checked: cargo-deny is not installed (cargo install cargo-deny)");
+    }
+    if !linted {
+        println!(
+            "workflows      not linted: actionlint is not installed (go install github.com/rhysd/actionlint/cmd/actionlint@latest)"
+        );
     }
     if let Err(error) = kit {
         println!("Android        not checked: {error:#}");

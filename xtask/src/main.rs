@@ -10,6 +10,7 @@ mod disk;
 mod dist;
 mod docs;
 mod fuzz;
+mod interrupt;
 mod junit;
 mod msrv;
 mod nextest;
@@ -22,6 +23,7 @@ mod study;
 mod tally;
 mod test;
 mod tools;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -57,6 +59,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let chore = Chore::parse();
+    interrupt::listen();
     let outcome = root::find().map_err(anyhow::Error::msg).and_then(|_| carry_out(&chore));
 
     match outcome {

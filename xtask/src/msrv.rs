@@ -61,17 +61,29 @@ pub(crate) fn run(_: &Options) -> Result<bool> {
 
 /// What has to be checked, with the compiler at hand.
 pub(crate) fn checks() -> Result<Check> {
+    let version = promised()?;
+    let packages = older()?.into_iter().map(|package| package.name).collect();
+    Ok(Check { compiler: compiler(&version)?, packages })
+}
+
+/// The packages that promise to compile with an older Rust than the chores.
+fn older() -> Result<Vec<tools::Package>> {
     let own = env!("CARGO_PKG_RUST_VERSION");
     let mut older = tools::workspace()?;
     older.retain(|package| package.rust_version.as_deref().is_some_and(|version| version != own));
+    Ok(older)
+}
+
+/// The version that they promise.
+pub(crate) fn promised() -> Result<String> {
+    let older = older()?;
     let version = older.first().and_then(|package| package.rust_version.clone());
     let version = version.context("no package promises to compile with an older Rust")?;
     ensure!(
         older.iter().all(|package| package.rust_version.as_ref() == Some(&version)),
         "packages promise different versions of Rust: {older:?}"
     );
-    let packages = older.into_iter().map(|package| package.name).collect();
-    Ok(Check { compiler: compiler(&version)?, packages })
+    Ok(version)
 }
 
 /// Whether the packages compile, with every feature.

@@ -25,6 +25,8 @@ pub(crate) struct Tally {
     skipped: BTreeMap<String, String>,
     /// Tests that failed first and passed then, and why they failed.
     again: BTreeMap<String, String>,
+    /// The step that Ctrl-C ended, if one.
+    interrupted: Option<String>,
     /// How long each test took, where that is known.
     seconds: Vec<(String, f64)>,
 }
@@ -83,6 +85,11 @@ impl Tally {
         }
     }
 
+    /// Ctrl-C ended this step: what it did not come to is no failure, and the whole no success.
+    pub(crate) fn interrupt(&mut self, step: &str) {
+        self.interrupted = Some(step.to_owned());
+    }
+
     fn fail(&mut self, name: &str, output: &str) {
         self.failed.push(Failure { name: name.to_owned(), output: output.to_owned() });
     }
@@ -115,7 +122,7 @@ impl Tally {
 
     /// Whether tests ran and none failed.
     pub(crate) fn is_success(&self) -> bool {
-        self.failed.is_empty() && self.passed > 0
+        self.failed.is_empty() && self.passed > 0 && self.interrupted.is_none()
     }
 
     /// Which tests were skipped, which passed at a later try, and which failed, with the end of what they
@@ -131,7 +138,11 @@ impl Tally {
             let shown: String = shown.iter().map(|line| format!("    {line}\n")).collect();
             format!("failed: {}\n{shown}", failure.name)
         });
-        skipped.chain(again).chain(failed).collect()
+        let interrupted = self.interrupted.iter();
+        let interrupted = interrupted.map(|step| {
+            format!("interrupted during {step}: what came after was not run, and what ran is over\n")
+        });
+        skipped.chain(again).chain(failed).chain(interrupted).collect()
     }
 
     /// The tests that took longest, one a line.
@@ -291,6 +302,16 @@ mod tests {
         assert!(details.starts_with("passed only when tried again: b: try 2: panicked: stuck\nfailed: a\n"));
         assert!(details.ends_with("line 499\n    panicked:\n    34: 1 is not 2\n"), "{details}");
         assert!(details.lines().count() < 90, "{details}");
+    }
+
+    #[test]
+    fn what_was_interrupted_is_no_success_and_says_so() {
+        let mut tally = tally_of("test result: ok. 5 passed; 0 failed; 0 ignored");
+        assert!(tally.is_success());
+        tally.interrupt("cargo nextest");
+        assert!(!tally.is_success());
+        assert_eq!(tally.to_string(), "5 passed, 0 failed, 0 skipped");
+        assert!(tally.details().starts_with("interrupted during cargo nextest:"), "{}", tally.details());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! documentation and the loom models. A test that this machine cannot run is counted as skipped, with the reason
 //! (see `handoff-testkit`), never as passed. The last line is `N passed, N failed, N skipped`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use clap::Args;
 
 use crate::process::{Last, Stream, cargo, root, target_dir, watch};
 use crate::tally::Tally;
-use crate::{disk, nextest, packages, tools};
+use crate::{disk, interrupt, nextest, packages, tools};
 
 /// Run the tests of every crate: unit, integration and documentation; with `--all` also what takes long.
 #[derive(Debug, Default, Args)]
@@ -95,6 +95,9 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
     let mut tally = Tally::default();
 
     for Step { name, mut command, report } in steps(options)? {
+        if interrupt::asked() {
+            break;
+        }
         command.env("HANDOFF_SKIP_LOG", &skipped.0).env("HANDOFF_AGAIN_LOG", &again.0);
         // The same for every step: what is built by the programs that it finds would be built again.
         command.env("PATH", search_path());
@@ -124,7 +127,11 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
         if let Some(report) = report {
             tally.take(nextest::results(&report)?);
         }
-        tally.finish(name, succeeded, failures, &last.text());
+        if interrupt::asked() {
+            tally.interrupt(name);
+        } else {
+            tally.finish(name, succeeded, failures, &last.text());
+        }
     }
     tally.read_skips(&skipped.0, |program| missing.allows(program))?;
     tally.read_again(&again.0)?;
@@ -234,12 +241,43 @@ struct Log(PathBuf);
 impl Log {
     fn new(name: &str) -> Self {
         drop(std::fs::create_dir_all(target_dir()));
+        remove_left_overs(&target_dir(), name);
         Self(root().join(target_dir()).join(format!("{name}-{}.log", std::process::id())))
+    }
+}
+
+/// Removes the logs of that name whose runs were killed: their processes are gone.
+fn remove_left_overs(folder: &Path, name: &str) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let number =
+            file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('-')?.strip_suffix(".log"));
+        let process = number.and_then(|number| number.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            drop(std::fs::remove_file(entry.path()));
+        }
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
         drop(std::fs::remove_file(&self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_of_killed_runs_go_and_those_of_others_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mine = format!("again-{}.log", std::process::id());
+        // No process has that number: the kernel's are below 2^22 (`/proc/sys/kernel/pid_max`, proc(5)).
+        let all = ["again-4194305.log", "skipped-4194305.log", "again-x.log", "again.log", &mine];
+        all.iter().for_each(|name| std::fs::write(folder.path().join(name), "").expect("written"));
+        remove_left_overs(folder.path(), "again");
+        let left: Vec<bool> = all.iter().map(|name| folder.path().join(name).exists()).collect();
+        assert_eq!(left, [false, true, true, true, true]);
     }
 }
