@@ -9,8 +9,8 @@ use std::sync::{LazyLock, Mutex};
 
 use rustix::process::getrlimit;
 
+use crate::identity::CallingIdentity;
 use crate::locked::lock;
-use crate::object::CallingIdentity;
 use crate::{Error, Result, stats};
 
 /// What is counted.

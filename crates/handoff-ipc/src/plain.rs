@@ -1,6 +1,8 @@
 //! Calls and services that work on whole parcels: what programs in other languages make and serve.
 
-use crate::object::{Binder, Call, CallOptions, Code, Service};
+use crate::call::{Call, CallOptions};
+use crate::code::Code;
+use crate::object::{Binder, Service};
 use crate::parcel::{Parcel, Reader, Writer};
 use crate::{Error, Result};
 

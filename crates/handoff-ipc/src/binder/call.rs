@@ -11,8 +11,9 @@ use super::remote::BinderRemote;
 use super::talk::{Buffer, Delivered, Goal, await_outcome};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
-use crate::engine::{OutCall, ReadFn, WriteFn};
+use crate::call::OutCall;
 use crate::locked::lock;
+use crate::object::{ReadFn, WriteFn};
 use crate::parcel::{Object, Reader, SharedBytes};
 use crate::{Error, Result, pool};
 

@@ -13,7 +13,8 @@ use super::process::Process;
 use super::serve::hear_and_answer;
 use super::talk::{flush, say};
 use crate::domain::Domain;
-use crate::engine::{Engine, EngineKind, EngineStats};
+use crate::engine::{Engine, EngineStats};
+use crate::engine_kind::EngineKind;
 use crate::object::{Binder, Reference};
 use crate::{Error, Result, stats};
 

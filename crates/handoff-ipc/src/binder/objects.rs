@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::process::Process;
 use super::remote::BinderRemote;
 use super::uapi::{FLAG_INHERIT_RT, FLAG_SECURITY_CONTEXT, OBJECT_FLAGS, TYPE_BINDER, TYPE_FD, TYPE_HANDLE};
-use crate::local::LocalNode;
+use crate::object::LocalNode;
 use crate::object::{Binder, Reference};
 use crate::parcel::{
     Bring, FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Gathered, Handle, Incoming, Kind, NATIVE_HANDLE, Object,

@@ -13,8 +13,8 @@ use super::talk;
 use super::uapi::BC_REQUEST_FREEZE_NOTIFICATION;
 
 use crate::domain::Domain;
-use crate::local::LocalNode;
 use crate::locked::lock;
+use crate::object::LocalNode;
 use crate::{Error, Result};
 
 /// An object that was sent over the driver.

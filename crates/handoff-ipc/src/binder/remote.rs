@@ -9,9 +9,12 @@ use super::call::{self, Token};
 use super::lend;
 use super::process::{Asked, Process};
 use super::token;
-use crate::dispatch;
-use crate::engine::{DeathRegistration, EngineKind, FreezeNews, OutCall, ReadFn, Remote, WriteFn};
-use crate::object::is_user_code;
+use crate::call::OutCall;
+use crate::code;
+use crate::code::is_user_code;
+use crate::death::DeathRegistration;
+use crate::engine_kind::EngineKind;
+use crate::object::{FreezeNews, ReadFn, Remote, WriteFn};
 use crate::{Error, Result, pool};
 
 type Recipient = Box<dyn FnOnce() + Send>;
@@ -103,7 +106,7 @@ impl BinderRemote {
     #[cold]
     fn ask_interface(&self) -> Result<&[u8]> {
         let mut found = String::new();
-        self.transact(&OutCall::of(dispatch::INTERFACE), &mut |_| Ok(()), &mut |reply| {
+        self.transact(&OutCall::of(code::INTERFACE), &mut |_| Ok(()), &mut |reply| {
             found = reply.read()?;
             Ok(())
         })?;

@@ -12,8 +12,10 @@ use super::returns::{Return, Returns};
 use super::talk::{Buffer, Delivered, READ, await_taken, exchange, flush, say, say_reply};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
-use crate::engine::EngineKind;
-use crate::object::{Call, CallingIdentity, Told, is_user_code};
+use crate::call::{Call, Told};
+use crate::code::is_user_code;
+use crate::engine_kind::EngineKind;
+use crate::identity::CallingIdentity;
 use crate::{Error, Result, dispatch, pool, stats};
 
 /// The group of a caller, which the driver does not tell.

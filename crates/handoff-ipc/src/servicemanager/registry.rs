@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::code;
 use super::policy::{Action, Policy};
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
-use crate::engine::DeathRegistration;
-use crate::object::{Binder, CallingIdentity};
+use crate::death::DeathRegistration;
+use crate::identity::CallingIdentity;
+use crate::object::Binder;
 use crate::{Error, ExceptionCode, Result, Status};
 
 /// Names that may be registered in all, by whomever.

@@ -26,8 +26,8 @@ use self::introductions::Introductions;
 use super::link::Link;
 use super::wire::Token;
 use crate::disposal::PeerFd;
-use crate::local::LocalNode;
-use crate::object::CallingIdentity;
+use crate::identity::CallingIdentity;
+use crate::object::LocalNode;
 use crate::{Error, Result};
 
 /// Whoever stands at the other end of a socket that is watched.

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::link::Link;
 use super::{client, oneway};
 use crate::Result;
-use crate::engine::{DeathRegistration, EngineKind, OutCall, ReadFn, Remote, WriteFn};
+use crate::call::OutCall;
+use crate::death::DeathRegistration;
+use crate::engine_kind::EngineKind;
+use crate::object::{ReadFn, Remote, WriteFn};
 
 /// A proxy: the link, and the number that the peer gave its object.
 pub(crate) struct RemoteNode {

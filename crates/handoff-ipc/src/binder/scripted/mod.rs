@@ -18,11 +18,13 @@ use super::process::Process;
 use super::serve;
 #[cfg(test)]
 use super::talk;
+use crate::call::Call;
+use crate::code::Code;
 use crate::domain::Domain;
 use crate::fuzzing::{KINDS, read_any};
-use crate::local::LocalNode;
 use crate::locked::lock;
-use crate::object::{Binder, Call, Code, Reference, Service};
+use crate::object::LocalNode;
+use crate::object::{Binder, Reference, Service};
 use crate::parcel::{Handle, Reader, Writer};
 use crate::{ExceptionCode, Result, Status};
 

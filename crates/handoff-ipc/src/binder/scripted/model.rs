@@ -17,7 +17,7 @@ use crate::binder::returns::{self, Return, Returns};
 use crate::binder::uapi::{
     TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, TRANSACTION, TYPE_BINDER, TYPE_FD, TYPE_HANDLE, Transaction,
 };
-use crate::dispatch::{DUMP, INTERFACE, PING};
+use crate::code::{DUMP, INTERFACE, PING};
 use crate::locked::lock;
 use crate::parcel::{FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, PTR_OBJECT_SIZE, TYPE_FDA, TYPE_PTR};
 use crate::{Error, Result};

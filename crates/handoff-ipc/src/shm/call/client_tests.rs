@@ -1,7 +1,8 @@
 //! What a peer can write to the word of a call, and what the other side does about it.
 
 use super::*;
-use crate::object::{Call, Code};
+use crate::call::Call;
+use crate::code::Code;
 use crate::parcel::Writer;
 use crate::shm::pair::{Pair, await_that};
 use crate::{CallOptions, Service};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use super::Link;
 use crate::ledger::{self, Charge, Resource};
-use crate::local::LocalNode;
 use crate::locked::lock;
+use crate::object::LocalNode;
 use crate::shm::remote::RemoteNode;
 use crate::shm::wire::Message;
 use crate::{Result, pool};

@@ -33,9 +33,9 @@ use super::server::ServerSlot;
 use super::wire::{Message, Token};
 use crate::claim;
 use crate::disposal::{PeerFd, drop_later};
+use crate::identity::CallingIdentity;
 use crate::ledger::Charge;
 use crate::locked::lock;
-use crate::object::CallingIdentity;
 use crate::{Error, Result, pool};
 
 /// How long the peer may take to answer a control message, or to send what it announced.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Service;
-use crate::object::Code;
+use crate::code::Code;
 use crate::shm::pair::{Pair, await_that};
 use std::sync::atomic::AtomicU64;
 
