@@ -1,16 +1,9 @@
-//! An object of another process on the `shm` engine.
+//! An object of another process, as the `shm` engine names it; `proxy.rs` calls it.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::link::Link;
-use super::{client, oneway};
-use crate::Result;
-use crate::call::OutCall;
-use crate::death::DeathRegistration;
-use crate::engine_kind::EngineKind;
-use crate::object::{ReadFn, Remote, WriteFn};
 
 /// A proxy: the link, and the number that the peer gave its object.
 pub(crate) struct RemoteNode {
@@ -33,28 +26,5 @@ impl RemoteNode {
 impl Drop for RemoteNode {
     fn drop(&mut self) {
         self.link.forget(self.node, *self.references.get_mut());
-    }
-}
-
-impl Remote for RemoteNode {
-    fn engine(&self) -> EngineKind {
-        EngineKind::Shm
-    }
-
-    #[inline]
-    fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
-        if call.oneway { oneway::send(self, call, write) } else { client::transact(self, call, write, read) }
-    }
-
-    fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration> {
-        self.link.link_to_death(died)
-    }
-
-    fn is_alive(&self) -> bool {
-        !self.link.is_dead()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

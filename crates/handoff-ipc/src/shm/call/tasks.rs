@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::super::server_slot::ServerSlot;
 use super::super::slot::{Area, Meta, STAGE};
-use super::ServerSlot;
 use crate::object::LocalNode;
 use crate::object::Reply;
 use crate::parcel::Reader;
