@@ -14,14 +14,10 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprot
 use super::uapi::{
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_FREEZE, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
     BINDER_SET_CONTEXT_MGR, BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS, BINDER_THREAD_EXIT,
-    BINDER_VERSION, BINDER_WRITE_READ, OBJECT_FLAGS, PROTOCOL_VERSION, TYPE_BINDER,
+    BINDER_VERSION, BINDER_WRITE_READ, BUFFER, OBJECT_FLAGS, PROTOCOL_VERSION, TYPE_BINDER,
 };
 use crate::parcel::SharedBytes;
 use crate::{Error, Result};
-
-/// Bytes that parcels on their way to this process may take together: the most that the driver
-/// gives (`SZ_4M` in `binder_alloc.c`). Half of it is for oneway calls at most.
-pub(super) const BUFFER: usize = 4 << 20;
 
 /// A text that the driver delivers is not longer (a security context has tens of bytes).
 const LONGEST_TEXT: usize = 4096;
