@@ -43,7 +43,7 @@ pub(super) struct Driver {
     detects_spam: bool,
     /// Speaks in the kernel's place.
     #[cfg(any(test, feature = "fuzzing"))]
-    script: Option<std::sync::Arc<super::scripted::Script>>,
+    script: Option<std::sync::Arc<super::scripted::model::Script>>,
 }
 
 // SAFETY: the file may be used from any thread, and the mapping is only read.
@@ -80,7 +80,7 @@ impl Driver {
 
     /// A driver that says what a script has it say, out of memory of its own.
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(super) fn scripted(script: std::sync::Arc<super::scripted::Script>) -> Result<Self> {
+    pub(super) fn scripted(script: std::sync::Arc<super::scripted::model::Script>) -> Result<Self> {
         let memory = script.memory().try_clone_to_owned().map_err(|error| Error::io("cannot dup", error))?;
         let mut driver = Self::mapped(memory)?;
         driver.script = Some(script);

@@ -6,7 +6,7 @@
 
 mod delivery;
 mod input;
-mod model;
+pub(crate) mod model;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 
 use self::input::{DESCRIPTOR, Input};
-pub(crate) use self::model::Script;
+use self::model::Script;
 use super::driver::Driver;
 use super::process::Process;
 use super::serve;

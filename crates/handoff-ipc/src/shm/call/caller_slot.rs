@@ -212,6 +212,12 @@ impl CallerSlots {
         new
     }
 
+    /// For tests: the one that was opened first.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn first(&self) -> Option<Arc<CallerSlot>> {
+        lock(&self.all).first().cloned()
+    }
+
     /// Whether this process opened a slot of that number.
     pub(crate) fn was_opened(&self, id: u32) -> bool {
         id < self.next.load(Ordering::Relaxed)
