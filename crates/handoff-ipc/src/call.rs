@@ -7,6 +7,7 @@ use handoff_placement::Priority;
 use crate::code::Code;
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
+use crate::interface::InterfaceId;
 
 /// One transaction, seen by the service.
 #[derive(Debug)]
@@ -78,12 +79,20 @@ pub struct CallOptions {
     /// The user on whose account this is done, if it is not the caller's own: a uid that the `binder`
     /// engine carries, as Android's battery statistics want it.
     pub work_source: Option<u32>,
+    /// The interface that the caller means the object to have: another one is refused with
+    /// [`Error::WrongInterface`] and nothing is sent. Generated proxies state theirs.
+    pub interface: Option<InterfaceId>,
 }
 
 impl CallOptions {
     /// With a deadline.
     pub fn within(deadline: Duration) -> Self {
         CallOptions { deadline: Some(deadline), ..CallOptions::default() }
+    }
+
+    /// Of an interface that the caller means.
+    pub const fn of(interface: InterfaceId) -> Self {
+        CallOptions { deadline: None, clear_buffers: false, work_source: None, interface: Some(interface) }
     }
 }
 
@@ -100,6 +109,8 @@ pub struct OutCall {
     pub clear_buffers: bool,
     /// The user on whose account it is made.
     pub work_source: Option<u32>,
+    /// The interface that the caller means the object to have.
+    pub interface: Option<InterfaceId>,
 }
 
 impl OutCall {
@@ -110,7 +121,7 @@ impl OutCall {
 
     /// [`OutCall::of`], with what the caller asked for.
     pub(crate) fn new(code: Code, options: CallOptions) -> Self {
-        let CallOptions { deadline, clear_buffers, work_source } = options;
-        OutCall { code, oneway: false, deadline, clear_buffers, work_source }
+        let CallOptions { deadline, clear_buffers, work_source, interface } = options;
+        OutCall { code, oneway: false, deadline, clear_buffers, work_source, interface }
     }
 }

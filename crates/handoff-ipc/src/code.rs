@@ -11,6 +11,8 @@ pub(crate) const LAST_CALL: Code = 0x00ff_ffff;
 pub(crate) const PING: Code = u32::from_be_bytes(*b"_PNG");
 /// `IBinder::INTERFACE_TRANSACTION`.
 pub(crate) const INTERFACE: Code = u32::from_be_bytes(*b"_NTF");
+/// The descriptors of an object's interface and of all that this one extends: Handoff's own.
+pub(crate) const INTERFACE_CHAIN: Code = u32::from_be_bytes(*b"_CHN");
 /// `IBinder::DUMP_TRANSACTION`, here with the arguments in the request and text in the reply.
 pub(crate) const DUMP: Code = u32::from_be_bytes(*b"_DMP");
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::call::Call;
-use crate::code::{Code, DUMP, FIRST_CALL, INTERFACE, LAST_CALL, PING};
+use crate::code::{Code, DUMP, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING};
 use crate::identity::CallingIdentity;
 use crate::object::Service;
 #[cfg(feature = "tokio")]
@@ -88,12 +88,19 @@ fn serve_system(
     match code {
         PING => Ok(()),
         INTERFACE => reply.write_string16(service.descriptor()),
+        INTERFACE_CHAIN => write_chain(service.descriptor(), service.base_descriptors(), reply),
         DUMP => {
             let args: Vec<String> = data.read()?;
             reply.write_string16(&service.dump(&args))
         }
         _ => Err(Error::UnknownTransaction { descriptor: service.descriptor().to_owned(), code }),
     }
+}
+
+/// Answers [`INTERFACE_CHAIN`].
+fn write_chain(descriptor: &str, bases: &[&str], reply: &mut Writer<'_>) -> Result<()> {
+    let chain = std::iter::once(descriptor).chain(bases.iter().copied()).map(str::to_owned);
+    reply.write(&chain.collect::<Vec<_>>())
 }
 
 /// Has an asynchronous service read one transaction; what the runtime answers itself is ready at once.
@@ -113,6 +120,12 @@ pub(crate) fn begin(
         INTERFACE => {
             let service = Arc::clone(service);
             Ok(Handling::bare(move |reply| reply.write_string16(service.descriptor())))
+        }
+        INTERFACE_CHAIN => {
+            let service = Arc::clone(service);
+            Ok(Handling::bare(move |reply| {
+                write_chain(service.descriptor(), service.base_descriptors(), reply)
+            }))
         }
         DUMP => {
             let args: Vec<String> = data.read()?;

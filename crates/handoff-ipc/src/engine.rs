@@ -8,7 +8,7 @@ use crate::Result;
 pub use crate::call::OutCall;
 pub use crate::death::DeathRegistration;
 use crate::domain::Domain;
-pub use crate::engine_kind::EngineKind;
+pub use crate::engine_kind::{EngineKind, UnknownEngine};
 use crate::object::Binder;
 pub use crate::object::{FreezeNews, ReadFn, Remote, WriteFn};
 

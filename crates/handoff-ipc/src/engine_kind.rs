@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// Which engine carries a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,13 +33,18 @@ impl fmt::Display for EngineKind {
     }
 }
 
-impl FromStr for EngineKind {
-    type Err = Error;
+/// A word that names no [`EngineKind`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no engine is called {0:?}: local, shm or binder")]
+pub struct UnknownEngine(String);
 
-    fn from_str(text: &str) -> Result<Self> {
+impl FromStr for EngineKind {
+    type Err = UnknownEngine;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEngine> {
         [EngineKind::Local, EngineKind::Shm, EngineKind::Binder]
             .into_iter()
             .find(|kind| kind.name() == text)
-            .ok_or_else(|| Error::Protocol(format!("no engine is called {text:?}: local, shm or binder")))
+            .ok_or_else(|| UnknownEngine(text.to_owned()))
     }
 }

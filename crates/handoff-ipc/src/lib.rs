@@ -47,6 +47,10 @@ pub mod fuzzing;
 #[cfg(not(loom))]
 mod identity;
 #[cfg(not(loom))]
+mod interface;
+#[cfg(not(loom))]
+mod known_interfaces;
+#[cfg(not(loom))]
 mod ledger;
 #[cfg(not(loom))]
 mod lending;
@@ -87,9 +91,11 @@ pub use dispatch::calling_identity;
 #[cfg(not(loom))]
 pub use domain::{Domain, UnknownDomain};
 #[cfg(not(loom))]
-pub use error::{Error, ExceptionCode, Result, Status};
+pub use error::{Error, ExceptionCode, Result, Status, Waiting};
 #[cfg(not(loom))]
 pub use identity::CallingIdentity;
+#[cfg(not(loom))]
+pub use interface::InterfaceId;
 #[cfg(not(loom))]
 pub use memory::SharedMemory;
 #[cfg(all(feature = "tokio", not(loom)))]

@@ -59,6 +59,7 @@ pub(crate) fn call_of(call: &OutCall) -> Call<'static> {
 
 /// A synchronous call, served right here. A deadline is shown to the service; it cannot interrupt.
 pub(crate) fn transact(node: &LocalNode, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
+    node.check_interface(call)?;
     let (mut request, mut answer) = (Buffer::take(), Buffer::take());
     let mut writer = Writer::growing(&mut request.0);
     write(&mut writer)?;
@@ -72,6 +73,7 @@ pub(crate) fn transact(node: &LocalNode, call: &OutCall, write: WriteFn<'_>, rea
 
 /// A oneway call: served on the shared pool, in order.
 pub(crate) fn oneway(node: &Arc<LocalNode>, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
+    node.check_interface(call)?;
     let mut request = Vec::new();
     let mut writer = Writer::growing(&mut request);
     write(&mut writer)?;

@@ -15,9 +15,10 @@ use crate::code::Code;
 use crate::death::DeathRegistration;
 use crate::domain::Domain;
 use crate::engine_kind::EngineKind;
+use crate::interface::{self, Interfaces};
 use crate::parcel::{Reader, Writer};
 use crate::scheduling::Scheduling;
-use crate::{Error, Result};
+use crate::{Error, Result, Waiting};
 
 #[cfg(feature = "tokio")]
 pub(crate) use self::asynchronous::Asynchronous;
@@ -53,6 +54,12 @@ pub use self::asynchronous::{AsyncService, Handling, Reply};
 pub trait Service: Send + Sync + 'static {
     /// Name of the interface, such as `android.os.IServiceManager`.
     fn descriptor(&self) -> &str;
+
+    /// Descriptors of the interfaces that this one extends, nearest first: the object may be used as each of them.
+    /// HIDL's interfaces extend others, AIDL's do not.
+    fn base_descriptors(&self) -> &[&str] {
+        &[]
+    }
 
     /// Serves one transaction. Results go to `reply`. An `Err` of [`Error::Status`] reaches the caller as that
     /// exception. Any other reaches it as an exception with the error's text: [`Error::PermissionDenied`] as
@@ -137,6 +144,11 @@ mod asynchronous {
     pub trait AsyncService: Send + Sync + 'static {
         /// Name of the interface.
         fn descriptor(&self) -> &str;
+
+        /// As [`Service::base_descriptors`].
+        fn base_descriptors(&self) -> &[&str] {
+            &[]
+        }
 
         /// Reads the arguments of one transaction, and gives what answers it. An error is the answer, as of
         /// [`Service::on_transact`].
@@ -321,6 +333,12 @@ pub trait Remote: Send + Sync {
     /// Carries one transaction there, and its reply back.
     fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()>;
 
+    /// An error if the call means an interface that the object does not have; `transact` begins with it.
+    fn check_interface(&self, call: &OutCall) -> Result<()>;
+
+    /// Whether the object's process is known to run as the user of this one.
+    fn is_of_own_user(&self) -> bool;
+
     /// Runs `died` once when the object's process ends.
     fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration>;
 
@@ -344,6 +362,7 @@ pub(crate) struct LocalNode {
     id: u64,
     service: Arc<dyn Service>,
     scheduling: Scheduling,
+    interfaces: Interfaces,
     // The number of a domain once it is registered in one.
     domain: AtomicU8,
     // Its descriptor as text of a parcel: what calls on the driver begin with.
@@ -390,6 +409,7 @@ impl LocalNode {
         LocalNode {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             scheduling: service.scheduling(),
+            interfaces: Interfaces::of(service.descriptor(), service.base_descriptors()),
             service,
             domain: AtomicU8::new(u8::MAX),
             token: OnceLock::new(),
@@ -406,6 +426,23 @@ impl LocalNode {
 
     pub(crate) fn service(&self) -> &Arc<dyn Service> {
         &self.service
+    }
+
+    /// What is stated of it to those whom it is given to.
+    pub(crate) fn interfaces(&self) -> Interfaces {
+        self.interfaces
+    }
+
+    /// An error if the call means an interface that the object does not have.
+    #[inline]
+    pub(crate) fn check_interface(&self, call: &OutCall) -> Result<()> {
+        match call.interface {
+            Some(meant) if !self.interfaces.contains(meant) => {
+                let further = self.service.base_descriptors().contains(&meant.descriptor());
+                if further { Ok(()) } else { Err(interface::wrong(meant, self.service.descriptor())) }
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn scheduling(&self) -> &Scheduling {
@@ -454,7 +491,7 @@ impl LocalNode {
     pub(crate) fn queue_oneway(&self, job: Box<dyn FnOnce() + Send>) -> Result<bool> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.waiting.len() >= ONEWAY_LIMIT {
-            return Err(Error::OnewayFull(queue.waiting.len()));
+            return Err(Error::OnewayFull(Waiting::Calls(queue.waiting.len())));
         }
         Ok(queue.push(job))
     }

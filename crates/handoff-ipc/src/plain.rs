@@ -2,6 +2,7 @@
 
 use crate::call::{Call, CallOptions};
 use crate::code::Code;
+use crate::interface::InterfaceId;
 use crate::object::{Binder, Service};
 use crate::parcel::{Parcel, Reader, Writer};
 use crate::{Error, Result};
@@ -19,8 +20,8 @@ impl Binder {
     ///
     /// # Errors
     /// As [`Binder::oneway`].
-    pub fn oneway_parcel(&self, code: Code, request: &Parcel) -> Result<()> {
-        self.oneway(code, |to| request.send(to))
+    pub fn oneway_parcel(&self, options: CallOptions, code: Code, request: &Parcel) -> Result<()> {
+        self.oneway_with(options, code, |to| request.send(to))
     }
 }
 
@@ -44,6 +45,7 @@ impl Binder {
 /// ```
 pub struct PlainService<F> {
     descriptor: String,
+    bases: Vec<&'static str>,
     serve: F,
 }
 
@@ -53,7 +55,13 @@ where
 {
     /// An interface of this name. `None` says that it has no such transaction.
     pub fn new(descriptor: impl Into<String>, serve: F) -> Self {
-        PlainService { descriptor: descriptor.into(), serve }
+        PlainService { descriptor: descriptor.into(), bases: Vec::new(), serve }
+    }
+
+    /// With the interfaces that this one extends: [`Service::base_descriptors`].
+    #[must_use]
+    pub fn extending(self, bases: impl IntoIterator<Item = InterfaceId>) -> Self {
+        PlainService { bases: bases.into_iter().map(|base| base.descriptor()).collect(), ..self }
     }
 }
 
@@ -63,6 +71,10 @@ where
 {
     fn descriptor(&self) -> &str {
         &self.descriptor
+    }
+
+    fn base_descriptors(&self) -> &[&str] {
+        &self.bases
     }
 
     fn on_transact(

@@ -15,7 +15,7 @@ use crate::call::OutCall;
 use crate::locked::lock;
 use crate::object::{ReadFn, WriteFn};
 use crate::parcel::{Object, Reader, SharedBytes};
-use crate::{Error, Result, pool};
+use crate::{Error, Result, Waiting, pool};
 
 /// What stands in front of a call's arguments.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ pub(super) fn transact(
 fn refused(error: Error, oneway: bool) -> Error {
     match error {
         // The half of the receiver's buffer that is for oneway calls is taken.
-        Error::TooLarge { .. } if oneway => Error::OnewayFull(0),
+        Error::TooLarge { .. } if oneway => Error::OnewayFull(Waiting::Unknown),
         other => other,
     }
 }

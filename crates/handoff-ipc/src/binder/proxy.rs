@@ -11,7 +11,7 @@ use super::remote::{BinderRemote, Recipient, Recipients};
 use super::uapi::BC_REQUEST_FREEZE_NOTIFICATION;
 use super::{lend, serve, token};
 use crate::call::OutCall;
-use crate::code::{self, is_user_code};
+use crate::code::is_user_code;
 use crate::death::DeathRegistration;
 use crate::engine_kind::EngineKind;
 use crate::object::{FreezeNews, ReadFn, Remote, WriteFn};
@@ -54,12 +54,8 @@ impl BinderRemote {
 
     #[cold]
     fn ask_interface(&self) -> Result<&[u8]> {
-        let mut found = String::new();
-        self.transact(&OutCall::of(code::INTERFACE), &mut |_| Ok(()), &mut |reply| {
-            found = reply.read()?;
-            Ok(())
-        })?;
-        Ok(self.token.get_or_init(|| token::of(self.process.domain, &found)))
+        let descriptor = self.interfaces.descriptor(self, None)?;
+        Ok(self.token.get_or_init(|| token::of(self.process.domain, descriptor)))
     }
 
     /// Where a recipient is to be taken back from, once it is in place.
@@ -97,7 +93,16 @@ impl Remote for BinderRemote {
         EngineKind::Binder
     }
 
+    fn check_interface(&self, call: &OutCall) -> Result<()> {
+        self.interfaces.check_call(self, call)
+    }
+
+    fn is_of_own_user(&self) -> bool {
+        false
+    }
+
     fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
+        self.interfaces.check_call(self, call)?;
         let token = if is_user_code(call.code) { Some(self.token()?) } else { None };
         let outcome = call::transact(self, call, token, write, read);
         if matches!(outcome, Err(Error::Dead)) {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::process::{Asked, Process};
+use crate::known_interfaces::KnownInterfaces;
 use crate::object::FreezeNews;
 use crate::pool;
 
@@ -27,6 +28,7 @@ pub(super) struct BinderRemote {
     // What stands in front of each call's arguments.
     pub(super) token: OnceLock<Box<[u8]>>,
     pub(super) takes_claims: OnceLock<bool>,
+    pub(super) interfaces: KnownInterfaces,
     pub(super) dead: AtomicBool,
     pub(super) recipients: Mutex<Recipients>,
     pub(super) next_recipient: AtomicU64,
@@ -42,6 +44,7 @@ impl BinderRemote {
             cookie,
             token: OnceLock::new(),
             takes_claims: OnceLock::new(),
+            interfaces: KnownInterfaces::default(),
             dead: AtomicBool::new(false),
             recipients: Mutex::default(),
             next_recipient: AtomicU64::new(0),

@@ -3,9 +3,9 @@
 //! `core/poller.rs` is the thread that reads the control sockets, `core/handshake.rs` how a connection
 //! becomes a link, and `core/introductions.rs` how two processes meet that a third one brings together.
 
-mod budget;
 #[cfg(all(test, not(loom)))]
-mod connect_tests;
+mod backlog_tests;
+mod budget;
 mod handshake;
 #[cfg(all(test, not(loom)))]
 mod handshake_tests;

@@ -8,6 +8,7 @@ use crate::Result;
 use crate::call::OutCall;
 use crate::death::DeathRegistration;
 use crate::engine_kind::EngineKind;
+use crate::identity::CallingIdentity;
 use crate::object::{ReadFn, Remote, WriteFn};
 
 impl Remote for RemoteNode {
@@ -17,7 +18,16 @@ impl Remote for RemoteNode {
 
     #[inline]
     fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
+        self.interfaces.check_call(self, call)?;
         if call.oneway { oneway::send(self, call, write) } else { client::transact(self, call, write, read) }
+    }
+
+    fn check_interface(&self, call: &OutCall) -> Result<()> {
+        self.interfaces.check_call(self, call)
+    }
+
+    fn is_of_own_user(&self) -> bool {
+        self.link.peer().uid == CallingIdentity::own_cached().uid
     }
 
     fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration> {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::link::Link;
+use crate::interface::Interfaces;
+use crate::known_interfaces::KnownInterfaces;
 
 /// A proxy: the link, and the number that the peer gave its object.
 pub(crate) struct RemoteNode {
@@ -11,11 +13,18 @@ pub(crate) struct RemoteNode {
     pub(crate) node: u64,
     // References that the peer gave this process, all to be given back together.
     references: AtomicU32,
+    pub(super) interfaces: KnownInterfaces,
 }
 
 impl RemoteNode {
     pub(crate) fn new(link: Arc<Link>, node: u64) -> Self {
-        RemoteNode { link, node, references: AtomicU32::new(1) }
+        let interfaces = KnownInterfaces::default();
+        RemoteNode { link, node, references: AtomicU32::new(1), interfaces }
+    }
+
+    /// The peer states these interfaces of its object.
+    pub(crate) fn state_interfaces(&self, stated: Option<Interfaces>) {
+        self.interfaces.state(stated);
     }
 
     pub(crate) fn add_reference(&self) {

@@ -33,6 +33,7 @@ pub(super) struct Answers {
 
 pub(super) struct Answer {
     pub(super) node: u64,
-    pub(super) token: Token,
+    // The token of an introduction, or the interfaces of an object.
+    pub(super) first: Token,
     pub(super) fd: Option<PeerFd>,
 }

@@ -17,7 +17,7 @@ use crate::shm::link::Link;
 use crate::shm::remote::RemoteNode;
 use crate::shm::wire::Message;
 use crate::shm::{objects, sync};
-use crate::{Error, Result};
+use crate::{Error, Result, Waiting};
 
 /// As long as this much is free, a call to an object that is being served may wait in the ring.
 const COMFORT: usize = DATA - DATA / 4;
@@ -50,7 +50,7 @@ impl Sender {
             if free < room + DATA / 2 {
                 // Perhaps it fits into what is left before the end.
                 if free < room || room <= 2 * RECORD {
-                    return Err(Error::OnewayFull(DATA - free));
+                    return Err(Error::OnewayFull(Waiting::Bytes(DATA - free)));
                 }
             } else {
                 // SAFETY: free up to the end, as was just found; the sending end is locked.
@@ -60,7 +60,7 @@ impl Sender {
                 room = DATA;
             }
         }
-        let full = Error::OnewayFull(DATA - free);
+        let full = Error::OnewayFull(Waiting::Bytes(DATA - free));
         let table = MAX_OBJECTS * size_of::<Entry>();
         let space = free.min(room).saturating_sub(RECORD + 32);
         if space == 0 {
@@ -70,7 +70,9 @@ impl Sender {
         // thread holds the lock of the sending end.
         let mut writer = unsafe { self.ring.payload_writer(self.written, space) };
         write(&mut writer).map_err(|error| match error {
-            Error::TooLarge { size, .. } if size <= DATA / 2 - table => Error::OnewayFull(DATA - free),
+            Error::TooLarge { size, .. } if size <= DATA / 2 - table => {
+                Error::OnewayFull(Waiting::Bytes(DATA - free))
+            }
             Error::TooLarge { size, .. } => Error::TooLarge { size, limit: DATA / 2 - table },
             other => other,
         })?;

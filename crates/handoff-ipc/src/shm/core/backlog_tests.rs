@@ -1,4 +1,4 @@
-//! How connections to this process become links, or end.
+//! What a full socket did not take, and when it goes out.
 
 use super::handshake::receive_within;
 use super::*;
