@@ -4,153 +4,19 @@
 //! see `shm/call/outstanding.rs` and `shm/call/tasks.rs`. The kernel's driver ties a transaction to the thread that
 //! makes it and to the thread that serves it, so there each takes a thread of the runtime's blocking pool.
 
-use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::dispatch;
-use crate::engine::{EngineKind, OutCall, Remote};
-use crate::local::{self, LocalNode};
-use crate::object::{Binder, Call, CallOptions, Code, Reference, Scheduling, Service};
+use crate::call::{Call, CallOptions, OutCall};
+use crate::code::Code;
+use crate::engine_kind::EngineKind;
+use crate::object::{AsyncService, Asynchronous, Binder, LocalNode, Reference, Remote, Service};
 use crate::parcel::{Parcel, Reader, SharedBytes, Writer};
+use crate::scheduling::Scheduling;
 use crate::shm::outstanding;
-use crate::{Error, ExceptionCode, Result};
-
-/// A service whose handlers are futures.
-///
-/// A handler reads its arguments at once, from where they arrived, and returns what is left to do. Calls
-/// of different callers, and of one caller that does not wait, run at the same time; oneway calls to one
-/// object run one after the other, as everywhere.
-///
-/// ```
-/// use std::sync::Arc;
-/// use std::time::Duration;
-/// use handoff_ipc::parcel::{Reader, Writer};
-/// use handoff_ipc::{AsyncService, Binder, Call, Code, Error, Handling, Result};
-///
-/// struct Kitchen;
-///
-/// impl AsyncService for Kitchen {
-///     fn descriptor(&self) -> &str { "sample.IKitchen" }
-///     fn on_transact(self: Arc<Self>, _: &Call<'_>, code: Code, data: &mut Reader<'_>) -> Result<Handling> {
-///         match code {
-///             1 => {
-///                 let minutes: i32 = data.read()?;
-///                 Ok(Handling::new(async move {
-///                     tokio::time::sleep(Duration::from_millis(1)).await;
-///                     Ok(move |reply: &mut Writer<'_>| reply.write(&(minutes * 2)))
-///                 }))
-///             }
-///             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
-///         }
-///     }
-/// }
-///
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-/// let kitchen = Binder::new_async(Kitchen);
-/// let done = kitchen.call_async(1, |w| w.write(&21), |r| r.read::<i32>()).await?;
-/// assert_eq!(done, 42);
-/// # Ok::<(), Error>(())
-/// # }).unwrap();
-/// ```
-pub trait AsyncService: Send + Sync + 'static {
-    /// Name of the interface.
-    fn descriptor(&self) -> &str;
-
-    /// As [`Service::base_descriptors`].
-    fn base_descriptors(&self) -> &[&str] {
-        &[]
-    }
-
-    /// Reads the arguments of one transaction, and gives what answers it. An error is the answer, as of
-    /// [`Service::on_transact`].
-    ///
-    /// # Errors
-    /// What the caller is to be told.
-    fn on_transact(self: Arc<Self>, call: &Call<'_>, code: Code, data: &mut Reader<'_>) -> Result<Handling>;
-
-    /// As [`Service::dump`].
-    fn dump(&self, _args: &[String]) -> String {
-        format!("{} has nothing to dump\n", self.descriptor())
-    }
-}
-
-type Written = Box<dyn FnOnce(&mut Writer<'_>) -> Result<()> + Send>;
-
-/// A handler that is under way: a future of the reply.
-pub struct Handling(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>);
-
-impl Handling {
-    /// From a future that ends in what writes the results into the reply.
-    pub fn new<W>(work: impl Future<Output = Result<W>> + Send + 'static) -> Self
-    where
-        W: FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static,
-    {
-        Handling(Box::pin(async move {
-            let write = work.await?;
-            Ok(Reply(Box::new(move |reply: &mut Writer<'_>| {
-                reply.write_i32(ExceptionCode::None as i32)?;
-                write(reply)
-            })))
-        }))
-    }
-
-    /// A reply that needs no waiting.
-    pub fn ready(write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static) -> Self {
-        Handling::new(std::future::ready(Ok(write)))
-    }
-
-    /// A reply of the runtime itself, which has no header.
-    pub(crate) fn bare(write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static) -> Self {
-        Handling(Box::pin(std::future::ready(Ok(Reply(Box::new(write))))))
-    }
-
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply>> {
-        self.0.as_mut().poll(context)
-    }
-}
-
-impl fmt::Debug for Handling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Handling")
-    }
-}
-
-/// What a handler came to, ready to be written.
-pub struct Reply(Written);
-
-impl Reply {
-    pub(crate) fn write(self, reply: &mut Writer<'_>) -> Result<()> {
-        (self.0)(reply)
-    }
-}
-
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reply")
-    }
-}
-
-/// A service and the runtime that its handlers run on.
-#[derive(Clone)]
-pub(crate) struct Asynchronous {
-    service: Arc<dyn AsyncService>,
-    runtime: Handle,
-}
-
-impl Asynchronous {
-    pub(crate) fn service(&self) -> &Arc<dyn AsyncService> {
-        &self.service
-    }
-
-    pub(crate) fn runtime(&self) -> &Handle {
-        &self.runtime
-    }
-}
+use crate::{Error, Result, dispatch, local};
 
 /// How threads call such a service: oneway calls, calls of the driver, blocking ones of this process.
 struct Blocking(Asynchronous);

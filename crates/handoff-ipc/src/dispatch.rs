@@ -5,24 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "tokio")]
 use std::sync::Arc;
 
+use crate::call::Call;
+use crate::code::{Code, DUMP, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING};
+use crate::identity::CallingIdentity;
+use crate::object::Service;
 #[cfg(feature = "tokio")]
-use crate::asynchronous::{AsyncService, Handling, Reply};
-use crate::object::{Call, CallingIdentity, Code, Service};
+use crate::object::{AsyncService, Handling, Reply};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
-
-/// `IBinder::FIRST_CALL_TRANSACTION`.
-pub(crate) const FIRST_CALL: Code = 1;
-/// `IBinder::LAST_CALL_TRANSACTION`.
-pub(crate) const LAST_CALL: Code = 0x00ff_ffff;
-/// `IBinder::PING_TRANSACTION`.
-pub(crate) const PING: Code = u32::from_be_bytes(*b"_PNG");
-/// `IBinder::INTERFACE_TRANSACTION`.
-pub(crate) const INTERFACE: Code = u32::from_be_bytes(*b"_NTF");
-/// The descriptors of an object's interface and of all that this one extends: Handoff's own.
-pub(crate) const INTERFACE_CHAIN: Code = u32::from_be_bytes(*b"_CHN");
-/// `IBinder::DUMP_TRANSACTION`, here with the arguments in the request and text in the reply.
-pub(crate) const DUMP: Code = u32::from_be_bytes(*b"_DMP");
 
 thread_local! {
     static CALLER: Cell<Option<CallingIdentity>> = const { Cell::new(None) };

@@ -9,9 +9,9 @@ use std::sync::{LazyLock, Mutex};
 
 use rustix::process::getrlimit;
 
-use crate::engine::Held;
+use crate::identity::CallingIdentity;
 use crate::locked::lock;
-use crate::object::CallingIdentity;
+use crate::stats::Held;
 use crate::{Error, Result, stats};
 
 /// What is counted.

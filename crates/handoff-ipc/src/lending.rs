@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 use crate::Result;
-use crate::object::{Binder, CallOptions, Code};
+use crate::call::CallOptions;
+use crate::code::Code;
+use crate::object::Binder;
 use crate::parcel::{Reader, Writer};
 
 impl Binder {

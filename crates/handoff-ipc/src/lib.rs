@@ -16,7 +16,15 @@ mod asynchronous;
 #[cfg(not(loom))]
 pub mod binder;
 #[cfg(not(loom))]
+mod call;
+#[cfg(not(loom))]
+mod calling;
+#[cfg(not(loom))]
 mod claim;
+#[cfg(not(loom))]
+mod code;
+#[cfg(not(loom))]
+mod death;
 #[cfg(not(loom))]
 mod dispatch;
 #[cfg(not(loom))]
@@ -25,6 +33,8 @@ mod disposal;
 mod domain;
 #[cfg(not(loom))]
 pub mod engine;
+#[cfg(not(loom))]
+mod engine_kind;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
@@ -35,7 +45,11 @@ pub mod frames;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(not(loom))]
+mod identity;
+#[cfg(not(loom))]
 mod interface;
+#[cfg(not(loom))]
+mod known_interfaces;
 #[cfg(not(loom))]
 mod ledger;
 #[cfg(not(loom))]
@@ -58,14 +72,20 @@ pub mod queue;
 #[cfg(not(loom))]
 pub mod runtime;
 #[cfg(not(loom))]
+mod scheduling;
+#[cfg(not(loom))]
 pub mod servicemanager;
 #[cfg(not(loom))]
 mod stats;
 
 pub mod shm;
 
-#[cfg(all(feature = "tokio", not(loom)))]
-pub use asynchronous::{AsyncService, Handling, Reply};
+#[cfg(not(loom))]
+pub use call::{Call, CallOptions};
+#[cfg(not(loom))]
+pub use calling::Proxy;
+#[cfg(not(loom))]
+pub use code::{Code, is_user_code};
 #[cfg(not(loom))]
 pub use dispatch::calling_identity;
 #[cfg(not(loom))]
@@ -73,17 +93,21 @@ pub use domain::{Domain, UnknownDomain};
 #[cfg(not(loom))]
 pub use error::{Error, ExceptionCode, Result, Status, Waiting};
 #[cfg(not(loom))]
+pub use identity::CallingIdentity;
+#[cfg(not(loom))]
 pub use interface::InterfaceId;
 #[cfg(not(loom))]
 pub use memory::SharedMemory;
+#[cfg(all(feature = "tokio", not(loom)))]
+pub use object::{AsyncService, Handling, Reply};
 #[cfg(not(loom))]
-pub use object::{
-    Binder, Call, CallOptions, CallingIdentity, Code, Proxy, Scheduling, Service, is_user_code,
-};
+pub use object::{Binder, Service};
 #[cfg(not(loom))]
 pub use plain::PlainService;
 #[cfg(not(loom))]
 pub use runtime::Runtime;
+#[cfg(not(loom))]
+pub use scheduling::Scheduling;
 
 /// The examples of the crate's README, compiled and run as tests.
 #[cfg(doctest)]

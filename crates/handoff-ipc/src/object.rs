@@ -1,20 +1,29 @@
-//! Objects: what a service implements, and the reference through which it is called.
+//! Objects: what a service implements, the node that stands for it, and the reference through which it is called.
+//!
+//! A reference can travel in a parcel, and a parcel is what a service reads: these types know each other, and
+//! nothing of how a call is carried. `calling.rs` makes calls through them, `local.rs` and the engines carry those.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use handoff_placement::Priority;
 
-use crate::dispatch::{self, DUMP, FIRST_CALL, INTERFACE, LAST_CALL, PING};
-use crate::engine::{DeathRegistration, EngineKind, OutCall, Remote};
-use crate::interface::InterfaceId;
-use crate::local::{self, LocalNode};
+use crate::call::{Call, OutCall};
+use crate::code::Code;
+use crate::death::DeathRegistration;
+use crate::domain::Domain;
+use crate::engine_kind::EngineKind;
+use crate::interface::{self, Interfaces};
 use crate::parcel::{Reader, Writer};
-use crate::{Error, Result};
+use crate::scheduling::Scheduling;
+use crate::{Error, Result, Waiting};
 
-/// Number of a transaction of an interface: AIDL counts from 1 in the order of declaration.
-pub type Code = u32;
+#[cfg(feature = "tokio")]
+pub(crate) use self::asynchronous::Asynchronous;
+#[cfg(feature = "tokio")]
+pub use self::asynchronous::{AsyncService, Handling, Reply};
 
 /// What a process offers to others: the server's side of an interface.
 ///
@@ -83,151 +92,153 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-/// How the threads that serve an object are scheduled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scheduling {
-    /// The least urgent priority that a call is served at; `None` for the thread's own.
-    pub floor: Option<Priority>,
-    /// A caller that is more urgent lends its policy, priority and nice to the thread.
-    pub inherit: bool,
-    /// The handlers neither start threads nor read their own CPU mask, so that a thread which
-    /// waits beside its caller need not be given its whole mask back around each handler: saves
-    /// two system calls on a blocked call.
-    pub leaf: bool,
-}
+/// Services whose handlers are futures, and what a handler comes to.
+#[cfg(feature = "tokio")]
+mod asynchronous {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
-impl Default for Scheduling {
-    fn default() -> Self {
-        Scheduling { floor: None, inherit: true, leaf: false }
-    }
-}
+    use tokio::runtime::Handle;
 
-impl Scheduling {
-    /// What a call by `caller` is served at, on a thread whose own priority is `base`.
-    pub fn effective(&self, caller: Option<Priority>, base: Priority) -> Priority {
-        let floor = match self.floor {
-            Some(floor) if floor.more_urgent_than(base) => floor,
-            _ => base,
-        };
-        match caller {
-            Some(caller) if self.inherit && caller.more_urgent_than(floor) => caller,
-            _ => floor,
+    use super::*;
+    use crate::ExceptionCode;
+
+    /// A service whose handlers are futures.
+    ///
+    /// A handler reads its arguments at once, from where they arrived, and returns what is left to do. Calls
+    /// of different callers, and of one caller that does not wait, run at the same time; oneway calls to one
+    /// object run one after the other, as everywhere.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use handoff_ipc::parcel::{Reader, Writer};
+    /// use handoff_ipc::{AsyncService, Binder, Call, Code, Error, Handling, Result};
+    ///
+    /// struct Kitchen;
+    ///
+    /// impl AsyncService for Kitchen {
+    ///     fn descriptor(&self) -> &str { "sample.IKitchen" }
+    ///     fn on_transact(self: Arc<Self>, _: &Call<'_>, code: Code, data: &mut Reader<'_>) -> Result<Handling> {
+    ///         match code {
+    ///             1 => {
+    ///                 let minutes: i32 = data.read()?;
+    ///                 Ok(Handling::new(async move {
+    ///                     tokio::time::sleep(Duration::from_millis(1)).await;
+    ///                     Ok(move |reply: &mut Writer<'_>| reply.write(&(minutes * 2)))
+    ///                 }))
+    ///             }
+    ///             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let kitchen = Binder::new_async(Kitchen);
+    /// let done = kitchen.call_async(1, |w| w.write(&21), |r| r.read::<i32>()).await?;
+    /// assert_eq!(done, 42);
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub trait AsyncService: Send + Sync + 'static {
+        /// Name of the interface.
+        fn descriptor(&self) -> &str;
+
+        /// As [`Service::base_descriptors`].
+        fn base_descriptors(&self) -> &[&str] {
+            &[]
+        }
+
+        /// Reads the arguments of one transaction, and gives what answers it. An error is the answer, as of
+        /// [`Service::on_transact`].
+        ///
+        /// # Errors
+        /// What the caller is to be told.
+        fn on_transact(
+            self: Arc<Self>,
+            call: &Call<'_>,
+            code: Code,
+            data: &mut Reader<'_>,
+        ) -> Result<Handling>;
+
+        /// As [`Service::dump`].
+        fn dump(&self, _args: &[String]) -> String {
+            format!("{} has nothing to dump\n", self.descriptor())
         }
     }
-}
 
-/// Who calls, as the kernel vouches for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CallingIdentity {
-    /// Process id in this process's namespace; 0 where it is not visible here.
-    pub pid: u32,
-    /// Effective user id when the connection was made.
-    pub uid: u32,
-    /// Effective group id when the connection was made.
-    pub gid: u32,
-}
+    type Written = Box<dyn FnOnce(&mut Writer<'_>) -> Result<()> + Send>;
 
-impl CallingIdentity {
-    /// This process, as it was when it was first asked.
-    pub(crate) fn own_cached() -> Self {
-        static OWN: std::sync::LazyLock<CallingIdentity> = std::sync::LazyLock::new(CallingIdentity::own);
-        *OWN
-    }
+    /// A handler that is under way: a future of the reply.
+    pub struct Handling(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>);
 
-    /// This process.
-    pub fn own() -> Self {
-        CallingIdentity {
-            pid: std::process::id(),
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
+    impl Handling {
+        /// From a future that ends in what writes the results into the reply.
+        pub fn new<W>(work: impl Future<Output = Result<W>> + Send + 'static) -> Self
+        where
+            W: FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static,
+        {
+            Handling(Box::pin(async move {
+                let write = work.await?;
+                Ok(Reply(Box::new(move |reply: &mut Writer<'_>| {
+                    reply.write_i32(ExceptionCode::None as i32)?;
+                    write(reply)
+                })))
+            }))
+        }
+
+        /// A reply that needs no waiting.
+        pub fn ready(write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static) -> Self {
+            Handling::new(std::future::ready(Ok(write)))
+        }
+
+        /// A reply of the runtime itself, which has no header.
+        pub(crate) fn bare(write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static) -> Self {
+            Handling(Box::pin(std::future::ready(Ok(Reply(Box::new(write))))))
+        }
+
+        pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply>> {
+            self.0.as_mut().poll(context)
         }
     }
-}
 
-/// One transaction, seen by the service.
-#[derive(Debug)]
-pub struct Call<'a> {
-    pub(crate) identity: CallingIdentity,
-    pub(crate) engine: EngineKind,
-    // Packed, and looked into when somebody asks; 0 where the engine does not carry it.
-    pub(crate) priority: u32,
-    pub(crate) oneway: bool,
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) told: Option<Box<Told>>,
-    pub(crate) lifetime: std::marker::PhantomData<&'a ()>,
-}
-
-/// What only the kernel's driver tells of a call, and seldom.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    pub(crate) work_source: Option<u32>,
-    pub(crate) security_context: Option<String>,
-}
-
-impl Call<'_> {
-    /// Who calls.
-    pub fn identity(&self) -> CallingIdentity {
-        self.identity
+    impl fmt::Debug for Handling {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Handling")
+        }
     }
 
-    /// Which engine brought the call.
-    pub fn engine(&self) -> EngineKind {
-        self.engine
+    /// What a handler came to, ready to be written.
+    pub struct Reply(Written);
+
+    impl Reply {
+        pub(crate) fn write(self, reply: &mut Writer<'_>) -> Result<()> {
+            (self.0)(reply)
+        }
     }
 
-    /// The caller's own scheduling when it called; `None` where the engine does not carry it.
-    pub fn caller_priority(&self) -> Option<Priority> {
-        Priority::unpack(self.priority)
+    impl fmt::Debug for Reply {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Reply")
+        }
     }
 
-    /// True if nobody waits for the result.
-    pub fn is_oneway(&self) -> bool {
-        self.oneway
+    /// A service and the runtime that its handlers run on.
+    #[derive(Clone)]
+    pub(crate) struct Asynchronous {
+        pub(crate) service: Arc<dyn AsyncService>,
+        pub(crate) runtime: Handle,
     }
 
-    /// The user on whose account the caller works, where it says so ([`CallOptions::work_source`]); the
-    /// `binder` engine carries it.
-    pub fn work_source(&self) -> Option<u32> {
-        self.told.as_ref()?.work_source
-    }
+    impl Asynchronous {
+        pub(crate) fn service(&self) -> &Arc<dyn AsyncService> {
+            &self.service
+        }
 
-    /// The caller's security context, such as SELinux's, for services that ask for it with
-    /// [`Service::wants_security_context`]; the `binder` engine tells it.
-    pub fn security_context(&self) -> Option<&str> {
-        self.told.as_ref()?.security_context.as_deref()
-    }
-
-    /// When the caller stops to wait. A service that works long may look at it and give up.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-}
-
-/// How one call is made.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CallOptions {
-    /// The call fails with [`Error::DeadlineExpired`] when its reply has not come by then.
-    pub deadline: Option<Duration>,
-    /// What the call and its reply carry is secret: on the `binder` engine, the kernel and this process clear
-    /// their buffers when they are freed.
-    pub clear_buffers: bool,
-    /// The user on whose account this is done, if it is not the caller's own: a uid that the `binder`
-    /// engine carries, as Android's battery statistics want it.
-    pub work_source: Option<u32>,
-    /// The interface that the caller means the object to have: another one is refused with
-    /// [`Error::WrongInterface`] and nothing is sent. Generated proxies state theirs.
-    pub interface: Option<InterfaceId>,
-}
-
-impl CallOptions {
-    /// With a deadline.
-    pub fn within(deadline: Duration) -> Self {
-        CallOptions { deadline: Some(deadline), ..CallOptions::default() }
-    }
-
-    /// Of an interface that the caller means.
-    pub const fn of(interface: InterfaceId) -> Self {
-        CallOptions { deadline: None, clear_buffers: false, work_source: None, interface: Some(interface) }
+        pub(crate) fn runtime(&self) -> &Handle {
+            &self.runtime
+        }
     }
 }
 
@@ -277,174 +288,6 @@ impl Binder {
         }
     }
 
-    /// A synchronous call: `write` fills in the arguments, `read` takes the results.
-    ///
-    /// # Errors
-    /// [`Error::Status`] if the service answered with an exception, [`Error::Dead`] if its process
-    /// is gone, and whatever `write` or `read` return.
-    #[inline]
-    pub fn call<R>(
-        &self,
-        code: Code,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
-    ) -> Result<R> {
-        self.call_with(CallOptions::default(), code, write, read)
-    }
-
-    /// [`Binder::call`] with options.
-    #[inline]
-    pub fn call_with<R>(
-        &self,
-        options: CallOptions,
-        code: Code,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
-    ) -> Result<R> {
-        self.transact(OutCall::new(code, options), write, |reply| {
-            dispatch::read_status(reply)?;
-            read(reply)
-        })
-    }
-
-    /// A oneway call: returns when it is queued. Calls to one object are served one at a time in
-    /// the order in which each sender made them.
-    ///
-    /// # Errors
-    /// [`Error::OnewayFull`] if the object's process does not keep up.
-    pub fn oneway(&self, code: Code, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
-        self.oneway_with(CallOptions::default(), code, write)
-    }
-
-    /// [`Binder::oneway`] with options. A deadline means nothing here: the call returns when it is queued.
-    ///
-    /// # Errors
-    /// As [`Binder::oneway`].
-    pub fn oneway_with(
-        &self,
-        options: CallOptions,
-        code: Code,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let mut write = Some(write);
-        let mut write = move |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
-        let call = OutCall { oneway: true, deadline: None, ..OutCall::new(code, options) };
-        match &self.0 {
-            Reference::Local(node) => local::oneway(node, &call, &mut write),
-            Reference::Remote(remote) => remote.transact(&call, &mut write, &mut |_| Ok(())),
-        }
-    }
-
-    /// A call whose reply has no exception header (the runtime's own transactions).
-    #[inline]
-    fn transact<R>(
-        &self,
-        call: OutCall,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
-    ) -> Result<R> {
-        let (mut write, mut read, mut result) = (Some(write), Some(read), None);
-        let mut write = |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
-        let mut read = |from: &mut Reader<'_>| {
-            if let Some(read) = read.take() {
-                result = Some(read(from)?);
-            }
-            Ok(())
-        };
-        match &self.0 {
-            Reference::Local(node) => local::transact(node, &call, &mut write, &mut read)?,
-            Reference::Remote(remote) => remote.transact(&call, &mut write, &mut read)?,
-        }
-        result.ok_or_else(|| Error::Protocol("a reply was never read".into()))
-    }
-
-    /// Returns when the object's process has answered.
-    ///
-    /// # Errors
-    /// As [`Binder::call`].
-    pub fn ping(&self) -> Result<()> {
-        self.transact(OutCall::of(PING), |_| Ok(()), |_| Ok(()))
-    }
-
-    /// [`Binder::ping`], for so long at the most.
-    pub(crate) fn ping_within(&self, deadline: Duration) -> Result<()> {
-        self.transact(OutCall::new(PING, CallOptions::within(deadline)), |_| Ok(()), |_| Ok(()))
-    }
-
-    /// The name of the object's interface.
-    ///
-    /// # Errors
-    /// As [`Binder::call`].
-    pub fn descriptor(&self) -> Result<String> {
-        match &self.0 {
-            Reference::Local(node) => Ok(node.service().descriptor().to_owned()),
-            Reference::Remote(_) => {
-                self.transact(OutCall::of(INTERFACE), |_| Ok(()), |reply| reply.read::<String>())
-            }
-        }
-    }
-
-    /// An error unless the object has this interface, or one that extends it. On the `shm` engine the object's owner
-    /// said so when it gave the object away; on the `binder` engine it is asked once.
-    ///
-    /// # Errors
-    /// [`Error::WrongInterface`] if it has another one; as [`Binder::call`] otherwise.
-    pub fn check_interface(&self, interface: InterfaceId) -> Result<()> {
-        let call = OutCall { interface: Some(interface), ..OutCall::default() };
-        match &self.0 {
-            Reference::Local(node) => node.check_interface(&call),
-            Reference::Remote(remote) => remote.check_interface(&call),
-        }
-    }
-
-    /// The service's state as text for people.
-    ///
-    /// # Errors
-    /// As [`Binder::call`].
-    pub fn dump(&self, args: &[String]) -> Result<String> {
-        self.transact(OutCall::of(DUMP), |w| w.write_slice(args), |reply| reply.read::<String>())
-    }
-
-    /// Calls `died` once, on a thread of the pool, when the process of the object ends; at once if
-    /// it already has. Dropping what is returned takes the recipient back.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] for an object of this process, which cannot outlive it.
-    pub fn link_to_death(&self, died: impl FnOnce() + Send + 'static) -> Result<DeathRegistration> {
-        match &self.0 {
-            Reference::Local(_) => Err(Error::Unsupported {
-                engine: EngineKind::Local.name(),
-                what: "report the death of an object of this very process".into(),
-            }),
-            Reference::Remote(remote) => remote.link_to_death(Box::new(died)),
-        }
-    }
-
-    /// Calls `changed` with true when the object's process is frozen, and with false when it is thawed,
-    /// on a thread of the pool; once at the beginning with how things are. Dropping what is returned
-    /// takes it back.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] where the engine tells no such thing: all but the kernel's driver of
-    /// Linux 6.12 and later.
-    pub fn on_freeze(&self, changed: impl Fn(bool) + Send + Sync + 'static) -> Result<DeathRegistration> {
-        match &self.0 {
-            Reference::Local(_) => Err(Error::Unsupported {
-                engine: EngineKind::Local.name(),
-                what: "tell that this very process is frozen".into(),
-            }),
-            Reference::Remote(remote) => remote.on_freeze(std::sync::Arc::new(changed)),
-        }
-    }
-
-    /// False once the object's process is known to be gone.
-    pub fn is_alive(&self) -> bool {
-        match &self.0 {
-            Reference::Local(_) => true,
-            Reference::Remote(remote) => remote.is_alive(),
-        }
-    }
-
     /// A number that is equal for two references to one object, as long as both are held.
     pub fn identity(&self) -> usize {
         match &self.0 {
@@ -473,48 +316,206 @@ impl fmt::Debug for Binder {
     }
 }
 
-/// The client's side of an interface: a typed wrapper of a [`Binder`].
-///
-/// ```
-/// use handoff_ipc::{Binder, CallOptions, Proxy, Result};
-///
-/// struct AdderProxy(Binder);
-///
-/// impl Proxy for AdderProxy {
-///     const DESCRIPTOR: &'static str = "sample.IAdder";
-///     fn wrap(binder: Binder) -> Self { AdderProxy(binder) }
-/// }
-///
-/// impl AdderProxy {
-///     fn add(&self, a: i32, b: i32) -> Result<i32> {
-///         // An object of another interface is refused.
-///         let options = CallOptions::of(Self::INTERFACE);
-///         self.0.call_with(options, 1, |w| { w.write(&a)?; w.write(&b) }, |r| r.read())
-///     }
-/// }
-/// ```
-pub trait Proxy: Sized {
-    /// Name of the interface that the object must have.
-    const DESCRIPTOR: &'static str;
+/// Fills in a request; called at most once.
+pub type WriteFn<'a> = &'a mut dyn FnMut(&mut Writer<'_>) -> Result<()>;
 
-    /// The interface as calls state it ([`CallOptions::interface`]).
-    const INTERFACE: InterfaceId = InterfaceId::new(Self::DESCRIPTOR);
+/// Takes a reply; called at most once.
+pub type ReadFn<'a> = &'a mut dyn FnMut(&mut Reader<'_>) -> Result<()>;
 
-    /// Wraps a reference. Calls of a generated proxy to an object of another interface fail with
-    /// [`Error::WrongInterface`].
-    fn wrap(binder: Binder) -> Self;
+/// Hears whether a process is frozen.
+pub type FreezeNews = Arc<dyn Fn(bool) + Send + Sync>;
 
-    /// Checks the object's interface and wraps it.
-    ///
-    /// # Errors
-    /// As [`Binder::check_interface`].
-    fn from_binder(binder: Binder) -> Result<Self> {
-        binder.check_interface(Self::INTERFACE)?;
-        Ok(Self::wrap(binder))
+/// An object of another process, as one engine sees it.
+pub trait Remote: Send + Sync {
+    /// The engine.
+    fn engine(&self) -> EngineKind;
+
+    /// Carries one transaction there, and its reply back.
+    fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()>;
+
+    /// An error if the call means an interface that the object does not have; `transact` begins with it.
+    fn check_interface(&self, call: &OutCall) -> Result<()>;
+
+    /// Whether the object's process is known to run as the user of this one.
+    fn is_of_own_user(&self) -> bool;
+
+    /// Runs `died` once when the object's process ends.
+    fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration>;
+
+    /// Runs `changed` when the object's process is frozen or thawed.
+    fn on_freeze(&self, _changed: FreezeNews) -> Result<DeathRegistration> {
+        Err(Error::Unsupported { engine: self.engine().name(), what: "tell when a process is frozen".into() })
+    }
+
+    /// False once the object's process is known to be gone.
+    fn is_alive(&self) -> bool;
+
+    /// Lets an engine know its own objects again when they are sent on.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// Oneway calls that may wait for one object.
+pub(crate) const ONEWAY_LIMIT: usize = 4096;
+
+/// An object of this process.
+pub(crate) struct LocalNode {
+    id: u64,
+    service: Arc<dyn Service>,
+    scheduling: Scheduling,
+    interfaces: Interfaces,
+    // The number of a domain once it is registered in one.
+    domain: AtomicU8,
+    // Its descriptor as text of a parcel: what calls on the driver begin with.
+    token: OnceLock<Box<[u8]>>,
+    queue: Mutex<OnewayQueue>,
+    // What serves it without a thread.
+    #[cfg(feature = "tokio")]
+    asynchronous: Option<Asynchronous>,
+}
+
+#[derive(Default)]
+struct OnewayQueue {
+    busy: bool,
+    waiting: VecDeque<Box<dyn FnOnce() + Send>>,
+}
+
+impl OnewayQueue {
+    /// True if no thread was at the queue.
+    fn push(&mut self, job: Box<dyn FnOnce() + Send>) -> bool {
+        self.waiting.push_back(job);
+        !std::mem::replace(&mut self.busy, true)
     }
 }
 
-/// True if `code` may be one of an interface's own transactions.
-pub fn is_user_code(code: Code) -> bool {
-    (FIRST_CALL..=LAST_CALL).contains(&code)
+impl LocalNode {
+    pub(crate) fn new(service: Arc<dyn Service>) -> Arc<Self> {
+        Arc::new(LocalNode::of(service))
+    }
+
+    /// An object that tasks of a runtime serve. `blocking` is how a thread calls it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn with_tasks(blocking: Arc<dyn Service>, asynchronous: Asynchronous) -> Arc<Self> {
+        Arc::new(LocalNode { asynchronous: Some(asynchronous), ..LocalNode::of(blocking) })
+    }
+
+    /// How tasks serve it, if they do.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn asynchronous(&self) -> Option<&Asynchronous> {
+        self.asynchronous.as_ref()
+    }
+
+    fn of(service: Arc<dyn Service>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        LocalNode {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            scheduling: service.scheduling(),
+            interfaces: Interfaces::of(service.descriptor(), service.base_descriptors()),
+            service,
+            domain: AtomicU8::new(u8::MAX),
+            token: OnceLock::new(),
+            queue: Mutex::default(),
+            #[cfg(feature = "tokio")]
+            asynchronous: None,
+        }
+    }
+
+    /// A number that no other object of this process has or had.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn service(&self) -> &Arc<dyn Service> {
+        &self.service
+    }
+
+    /// What is stated of it to those whom it is given to.
+    pub(crate) fn interfaces(&self) -> Interfaces {
+        self.interfaces
+    }
+
+    /// An error if the call means an interface that the object does not have.
+    #[inline]
+    pub(crate) fn check_interface(&self, call: &OutCall) -> Result<()> {
+        match call.interface {
+            Some(meant) if !self.interfaces.contains(meant) => {
+                let further = self.service.base_descriptors().contains(&meant.descriptor());
+                if further { Ok(()) } else { Err(interface::wrong(meant, self.service.descriptor())) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn scheduling(&self) -> &Scheduling {
+        &self.scheduling
+    }
+
+    /// The service's descriptor, as `encode` puts it: once.
+    pub(crate) fn token(&self, encode: impl FnOnce(&str) -> Box<[u8]>) -> &[u8] {
+        self.token.get_or_init(|| encode(self.service.descriptor()))
+    }
+
+    /// It was registered in a domain, whose rules hold from now on.
+    pub(crate) fn live_in(&self, domain: Domain) {
+        self.domain.store(domain as u8, Ordering::Relaxed);
+    }
+
+    /// A service of a domain gives it away: it lives there, too, unless it was registered elsewhere.
+    pub(crate) fn adopt(&self, domain: Domain) {
+        // Fails where it has one.
+        let _ = self.domain.compare_exchange(u8::MAX, domain as u8, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The domain that it was registered in, or whose service gave it away.
+    pub(crate) fn domain(&self) -> Option<Domain> {
+        Domain::from_number(self.domain.load(Ordering::Relaxed))
+    }
+
+    /// What a call by `caller` is served at, on a thread whose own priority is `base`: as the service
+    /// wants it, of what its domain has callers lend.
+    pub(crate) fn effective(&self, caller: Option<Priority>, base: Priority) -> Priority {
+        let lent = match caller {
+            Some(caller) if caller.policy.is_realtime() && self.lends_nice_only() => {
+                Some(Priority::other(caller.nice))
+            }
+            other => other,
+        };
+        self.scheduling.effective(lent, base)
+    }
+
+    fn lends_nice_only(&self) -> bool {
+        self.domain().is_some_and(|domain| !domain.lends_realtime())
+    }
+
+    /// Queues a oneway call. True if the caller must have [`LocalNode::run_oneway`] run: no thread
+    /// is at this object's queue.
+    pub(crate) fn queue_oneway(&self, job: Box<dyn FnOnce() + Send>) -> Result<bool> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.waiting.len() >= ONEWAY_LIMIT {
+            return Err(Error::OnewayFull(Waiting::Calls(queue.waiting.len())));
+        }
+        Ok(queue.push(job))
+    }
+
+    /// The same for a call whose sender was told that it is on its way: it is never refused. Whoever
+    /// took it in bounds how many there are.
+    pub(crate) fn queue_admitted(&self, job: Box<dyn FnOnce() + Send>) -> bool {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(job)
+    }
+
+    /// Runs queued oneway calls in order until none is left.
+    pub(crate) fn run_oneway(&self) {
+        loop {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            match queue.waiting.pop_front() {
+                Some(job) => {
+                    drop(queue);
+                    job();
+                }
+                None => {
+                    queue.busy = false;
+                    return;
+                }
+            }
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Calls and services that work on whole parcels: what programs in other languages make and serve.
 
+use crate::call::{Call, CallOptions};
+use crate::code::Code;
 use crate::interface::InterfaceId;
-use crate::object::{Binder, Call, CallOptions, Code, Service};
+use crate::object::{Binder, Service};
 use crate::parcel::{Parcel, Reader, Writer};
 use crate::{Error, Result};
 

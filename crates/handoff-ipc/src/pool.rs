@@ -13,9 +13,9 @@ use std::time::Duration;
 use handoff_placement::{CpuSet, Priority, Tid, affinity, set_affinity};
 
 use self::shares::Shares;
+use crate::identity::CallingIdentity;
 use crate::ledger::MOST_AWAY;
 use crate::locked::lock;
-use crate::object::CallingIdentity;
 use crate::stats;
 
 /// Threads that serve one user at one time, unless the application says otherwise.

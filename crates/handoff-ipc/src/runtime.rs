@@ -7,7 +7,8 @@ use handoff_placement::notice::Notice;
 
 use crate::binder::{BinderEngine, find_device};
 use crate::domain::Domain;
-use crate::engine::{Engine, EngineKind, EngineStats};
+use crate::engine::{Engine, EngineStats};
+use crate::engine_kind::EngineKind;
 use crate::folder::Folder;
 use crate::object::Binder;
 use crate::servicemanager::{Connection, Manager, Policy, ServiceManager, Serving, SocketAccess};

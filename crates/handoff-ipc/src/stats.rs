@@ -66,3 +66,30 @@ pub(crate) fn inherit_denied(why: &dyn Display) {
     INHERIT_DENIED.add();
     say_once(&NO_PRIVILEGE, || format!("callers' priorities are not inherited here: {why}"));
 }
+
+/// What a process holds for others, as its ledger counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Connections, and descriptors that nobody has taken out of a parcel.
+    pub descriptors: u64,
+    /// Regions of shared memory that peers made.
+    pub mappings: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Objects of this process that others may call.
+    pub exports: u64,
+    /// Introductions that were not taken up.
+    pub introductions: u64,
+    /// Threads that wait for a peer while another one stands in.
+    pub threads: u64,
+}
+
+impl Held {
+    /// True if it is no more than another, of anything.
+    pub fn is_within(&self, other: &Held) -> bool {
+        let all = |held: &Held| {
+            [held.descriptors, held.mappings, held.bytes, held.exports, held.introductions, held.threads]
+        };
+        all(self).iter().zip(all(other)).all(|(mine, theirs)| *mine <= theirs)
+    }
+}

@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use super::command::Command;
 use super::lend;
-use super::objects::{self, Outgoing};
+use super::objects;
 use super::process::Process;
 use super::remote::BinderRemote;
 use super::talk::{Buffer, Delivered, Goal, await_outcome};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
-use crate::engine::{OutCall, ReadFn, WriteFn};
+use crate::call::OutCall;
 use crate::locked::lock;
+use crate::object::{ReadFn, WriteFn};
 use crate::parcel::{Object, Reader, SharedBytes};
 use crate::{Error, Result, Waiting, pool};
 
@@ -85,32 +86,11 @@ fn send<'p>(
         | if call.oneway { TF_ONE_WAY } else { 0 }
         | if claims { lend::TF_CLAIM } else { 0 }
         | if call.clear_buffers { TF_CLEAR_BUF } else { 0 };
-    let data = described(buffer, &outgoing, handle.into(), call.code, flags);
+    let data = outgoing.described(&buffer.bytes, handle.into(), call.code, flags);
     let command = Command::Transaction { data, gathered: outgoing.gathered() };
     let outcome = await_outcome(process, command, if call.oneway { Goal::Taken } else { Goal::Reply });
     outgoing.unpin(process);
     outcome
-}
-
-/// What the driver is told of a parcel, on either side of a call.
-#[inline]
-pub(super) fn described(
-    buffer: &Buffer,
-    outgoing: &Outgoing,
-    target: u64,
-    code: u32,
-    flags: u32,
-) -> Transaction {
-    Transaction {
-        target,
-        code,
-        flags,
-        data_size: buffer.bytes.len() as u64,
-        offsets_size: (outgoing.offsets().len() * 8) as u64,
-        buffer: buffer.bytes.as_ptr() as u64,
-        offsets: outgoing.offsets().as_ptr() as u64,
-        ..Transaction::default()
-    }
 }
 
 #[inline(always)]

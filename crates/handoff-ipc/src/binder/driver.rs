@@ -14,14 +14,10 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprot
 use super::uapi::{
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_FREEZE, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
     BINDER_SET_CONTEXT_MGR, BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS, BINDER_THREAD_EXIT,
-    BINDER_VERSION, BINDER_WRITE_READ, OBJECT_FLAGS, PROTOCOL_VERSION, TYPE_BINDER,
+    BINDER_VERSION, BINDER_WRITE_READ, BUFFER, OBJECT_FLAGS, PROTOCOL_VERSION, TYPE_BINDER,
 };
 use crate::parcel::SharedBytes;
 use crate::{Error, Result};
-
-/// Bytes that parcels on their way to this process may take together: the most that the driver
-/// gives (`SZ_4M` in `binder_alloc.c`). Half of it is for oneway calls at most.
-pub(super) const BUFFER: usize = 4 << 20;
 
 /// A text that the driver delivers is not longer (a security context has tens of bytes).
 const LONGEST_TEXT: usize = 4096;
@@ -47,7 +43,7 @@ pub(super) struct Driver {
     detects_spam: bool,
     /// Speaks in the kernel's place.
     #[cfg(any(test, feature = "fuzzing"))]
-    script: Option<std::sync::Arc<super::scripted::Script>>,
+    script: Option<std::sync::Arc<super::scripted::model::Script>>,
 }
 
 // SAFETY: the file may be used from any thread, and the mapping is only read.
@@ -84,7 +80,7 @@ impl Driver {
 
     /// A driver that says what a script has it say, out of memory of its own.
     #[cfg(any(test, feature = "fuzzing"))]
-    pub(super) fn scripted(script: std::sync::Arc<super::scripted::Script>) -> Result<Self> {
+    pub(super) fn scripted(script: std::sync::Arc<super::scripted::model::Script>) -> Result<Self> {
         let memory = script.memory().try_clone_to_owned().map_err(|error| Error::io("cannot dup", error))?;
         let mut driver = Self::mapped(memory)?;
         driver.script = Some(script);

@@ -10,10 +10,11 @@ use super::device::find_device;
 use super::driver::Driver;
 use super::objects::security;
 use super::process::Process;
-use super::serve::hear_and_answer;
-use super::talk::{flush, say};
+use super::serve::{hear_and_answer, start_looping};
+use super::talk::{flush, proxy, say};
 use crate::domain::Domain;
-use crate::engine::{Engine, EngineKind, EngineStats};
+use crate::engine::{Engine, EngineStats};
+use crate::engine_kind::EngineKind;
 use crate::object::{Binder, Reference};
 use crate::{Error, Result, stats};
 
@@ -131,7 +132,7 @@ impl Engine for BinderEngine {
     }
 
     fn context_object(&self) -> Result<Binder> {
-        let remote = self.process.proxy(0);
+        let remote = proxy(&self.process, 0);
         let manager = Binder::from_remote(remote);
         // Handle 0 exists whether or not somebody is behind it.
         match manager.ping() {
@@ -156,7 +157,7 @@ impl Engine for BinderEngine {
             self.process.unpin(id);
             return Err(error);
         }
-        self.process.start_looping();
+        start_looping(&self.process);
         Ok(())
     }
 

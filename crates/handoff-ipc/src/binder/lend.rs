@@ -11,7 +11,7 @@ use std::cell::Cell;
 use handoff_placement::{Priority, Tid};
 
 use crate::claim::Claim;
-use crate::object::Code;
+use crate::code::Code;
 use crate::parcel::{Reader, Writer};
 use crate::{Result, pool, shm, stats};
 

@@ -18,6 +18,7 @@ mod lend;
 mod numbers;
 mod objects;
 mod process;
+mod proxy;
 mod remote;
 mod returns;
 #[cfg(any(test, feature = "fuzzing"))]

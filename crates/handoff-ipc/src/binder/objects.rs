@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use super::process::Process;
 use super::remote::BinderRemote;
-use super::uapi::{FLAG_INHERIT_RT, FLAG_SECURITY_CONTEXT, OBJECT_FLAGS, TYPE_BINDER, TYPE_FD, TYPE_HANDLE};
-use crate::local::LocalNode;
+use super::uapi::{
+    FLAG_INHERIT_RT, FLAG_SECURITY_CONTEXT, OBJECT_FLAGS, TYPE_BINDER, TYPE_FD, TYPE_HANDLE, Transaction,
+};
+use super::{serve, talk};
+use crate::object::LocalNode;
 use crate::object::{Binder, Reference};
 use crate::parcel::{
     Bring, FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Gathered, Handle, Incoming, Kind, NATIVE_HANDLE, Object,
@@ -42,7 +45,7 @@ impl Outgoing {
 
     /// Where objects stand in the parcel.
     #[inline]
-    pub(super) fn offsets(&self) -> &[u64] {
+    fn offsets(&self) -> &[u64] {
         self.0.as_ref().map_or(&[], |carried| &carried.offsets)
     }
 
@@ -50,6 +53,21 @@ impl Outgoing {
     #[inline]
     pub(super) fn gathered(&self) -> u64 {
         self.0.as_ref().map_or(0, |carried| carried.gathered)
+    }
+
+    /// What the driver is told of a parcel of these bytes, on either side of a call.
+    #[inline]
+    pub(super) fn described(&self, bytes: &[u8], target: u64, code: u32, flags: u32) -> Transaction {
+        Transaction {
+            target,
+            code,
+            flags,
+            data_size: bytes.len() as u64,
+            offsets_size: (self.offsets().len() * 8) as u64,
+            buffer: bytes.as_ptr() as u64,
+            offsets: self.offsets().as_ptr() as u64,
+            ..Transaction::default()
+        }
     }
 
     /// Lets the process's own objects go that were kept for the parcel.
@@ -109,7 +127,7 @@ fn encode_some(process: &Arc<Process>, data: &mut [u8], objects: Vec<(u32, Objec
                 bytes
             }
             Object::Binder(Binder(Reference::Local(node))) => {
-                process.start_looping();
+                serve::start_looping(process);
                 let lends = node.domain().unwrap_or(process.domain).lends_realtime();
                 let inherit = if lends && node.scheduling().inherit { FLAG_INHERIT_RT } else { 0 };
                 let id = process.pin(&node);
@@ -261,7 +279,7 @@ impl Bring for Arrived<'_> {}
 impl Incoming for Arrived<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match self.take(at, &[TYPE_HANDLE, TYPE_BINDER], "an object reference")? {
-            (TYPE_HANDLE, handle) => Ok(Binder::from_remote(self.process.proxy(handle as u32))),
+            (TYPE_HANDLE, handle) => Ok(Binder::from_remote(talk::proxy(self.process, handle as u32))),
             // One of this process's own that came back.
             (_, id) => match self.process.node(id) {
                 Some(node) => Ok(Binder(Reference::Local(node))),

@@ -8,17 +8,12 @@ use super::command::Command;
 use super::driver::Driver;
 use super::numbers::NumberMap;
 use super::remote::BinderRemote;
-use super::serve;
-use super::talk;
-use super::uapi::BC_REQUEST_FREEZE_NOTIFICATION;
-
 use crate::domain::Domain;
-use crate::local::LocalNode;
 use crate::locked::lock;
-use crate::{Error, Result};
+use crate::object::LocalNode;
 
-/// An object that was sent over the driver.
-struct Given {
+/// `struct binder_node` as this process sees it: an object of its own that it sent over the driver.
+struct Node {
     node: Arc<LocalNode>,
     // What the driver counts: it may say "released" to one thread before another one hears
     // "acquired", so these go below zero for a moment.
@@ -28,7 +23,7 @@ struct Given {
     pins: u64,
 }
 
-impl Given {
+impl Node {
     fn is_held(&self) -> bool {
         self.strong > 0 || self.weak > 0 || self.pins > 0
     }
@@ -46,7 +41,7 @@ pub(super) struct Process {
     pub(super) driver: Driver,
     /// By whose rules the driver is used.
     pub(super) domain: Domain,
-    given: Mutex<NumberMap<Given>>,
+    nodes: Mutex<NumberMap<Node>>,
     proxies: Mutex<HashMap<u32, Weak<BinderRemote>>>,
     // Those that the driver is to tell something of, by their cookies.
     told: Mutex<HashMap<u64, Weak<BinderRemote>>>,
@@ -62,7 +57,7 @@ impl Process {
         Arc::new(Process {
             driver,
             domain,
-            given: Mutex::default(),
+            nodes: Mutex::default(),
             proxies: Mutex::default(),
             told: Mutex::default(),
             unfreed: AtomicU64::new(0),
@@ -86,8 +81,8 @@ impl Process {
 
     /// Keeps an object while a parcel with it is on its way out; [`Process::unpin`] ends that.
     pub(super) fn pin(&self, node: &Arc<LocalNode>) -> u64 {
-        let mut given = lock(&self.given);
-        let entry = given.entry(node.id()).or_insert_with(|| Given {
+        let mut nodes = lock(&self.nodes);
+        let entry = nodes.entry(node.id()).or_insert_with(|| Node {
             node: Arc::clone(node),
             strong: 0,
             weak: 0,
@@ -97,40 +92,43 @@ impl Process {
         node.id()
     }
 
-    fn change(&self, id: u64, change: impl FnOnce(&mut Given)) {
-        let mut given = lock(&self.given);
-        let Some(entry) = given.get_mut(&id) else { return };
+    fn change(&self, id: u64, change: impl FnOnce(&mut Node)) {
+        let mut nodes = lock(&self.nodes);
+        let Some(entry) = nodes.get_mut(&id) else { return };
         change(entry);
         if !entry.is_held() {
-            let gone = given.remove(&id);
-            drop(given);
+            let gone = nodes.remove(&id);
+            drop(nodes);
             // The service's own `drop` may do anything: never under the lock.
             drop(gone);
         }
     }
 
     pub(super) fn unpin(&self, id: u64) {
-        self.change(id, |given| given.pins -= 1);
+        self.change(id, |node| node.pins -= 1);
     }
 
     pub(super) fn count(&self, id: u64, strong: i64, weak: i64) {
-        self.change(id, |given| {
-            given.strong += strong;
-            given.weak += weak;
+        self.change(id, |node| {
+            node.strong += strong;
+            node.weak += weak;
         });
     }
 
     /// The object that the driver calls `id`.
     #[inline(always)]
     pub(super) fn node(&self, id: u64) -> Option<Arc<LocalNode>> {
-        lock(&self.given).get(&id).map(|given| Arc::clone(&given.node))
+        lock(&self.nodes).get(&id).map(|known| Arc::clone(&known.node))
     }
 
     // ---- objects of others -----------------------------------------------------------------
 
-    /// The proxy for a handle. A new one's references are taken with this thread's next ioctl, which must
-    /// go out before the buffer that the handle came in is freed.
-    pub(super) fn proxy(self: &Arc<Self>, handle: u32) -> Arc<BinderRemote> {
+    /// The proxy for a handle. Of a new one `acquire` has the references taken.
+    pub(super) fn proxy(
+        self: &Arc<Self>,
+        handle: u32,
+        acquire: impl FnOnce(&Arc<BinderRemote>),
+    ) -> Arc<BinderRemote> {
         let mut proxies = lock(&self.proxies);
         if let Some(known) = proxies.get(&handle).and_then(Weak::upgrade) {
             return known;
@@ -139,7 +137,7 @@ impl Process {
         let new = BinderRemote::new(Arc::clone(self), handle, cookie);
         proxies.insert(handle, Arc::downgrade(&new));
         // Under the lock, so that nobody else uses a handle whose references nobody has asked for.
-        talk::say_acquire(self, handle, Arc::clone(&new));
+        acquire(&new);
         new
     }
 
@@ -166,29 +164,9 @@ impl Process {
         drop(self.driver.write_read(&mut out, &mut []));
     }
 
-    /// Asks the driver to tell of the death behind a proxy.
-    pub(super) fn mourn(self: &Arc<Self>, remote: &Arc<BinderRemote>) -> Result<()> {
-        self.ask(remote, Command::RequestDeath { handle: remote.handle(), cookie: remote.cookie() })
-    }
-
-    /// Asks the driver to tell when the process behind a proxy is frozen and thawed.
-    pub(super) fn watch_freezing(self: &Arc<Self>, remote: &Arc<BinderRemote>) -> Result<()> {
-        if !self.driver.knows_command(BC_REQUEST_FREEZE_NOTIFICATION)? {
-            return Err(Error::Unsupported {
-                engine: "binder",
-                what: "tell when a process is frozen on this kernel (Linux 6.12 and later can)".into(),
-            });
-        }
-        self.ask(remote, Command::RequestFreezeNews { handle: remote.handle(), cookie: remote.cookie() })
-    }
-
-    fn ask(self: &Arc<Self>, remote: &Arc<BinderRemote>, command: Command) -> Result<()> {
-        // News are told to threads that wait for work.
-        self.start_looping();
+    /// The driver will be asked to tell something of this proxy.
+    pub(super) fn expect_news(&self, remote: &Arc<BinderRemote>) {
         lock(&self.told).insert(remote.cookie(), Arc::downgrade(remote));
-        let mut out = Vec::new();
-        command.put(&mut out);
-        self.driver.write_read(&mut out, &mut []).map(drop)
     }
 
     fn asked_by(&self, cookie: u64) -> Option<Arc<BinderRemote>> {
@@ -211,26 +189,13 @@ impl Process {
 
     // ---- threads ---------------------------------------------------------------------------
 
-    /// Sees to it that a thread waits for calls from others.
-    pub(super) fn start_looping(self: &Arc<Self>) {
-        if !self.looping.swap(true, Ordering::AcqRel) {
-            self.spawn_looper(Command::EnterLooper);
-        }
+    /// True for the first who asks: that one sees to it that a thread waits for calls from others.
+    pub(super) fn begins_looping(&self) -> bool {
+        !self.looping.swap(true, Ordering::AcqRel)
     }
 
     /// A thread of the application waits for calls: no other has to.
     pub(super) fn is_polled(&self) {
         self.looping.store(true, Ordering::Release);
-    }
-
-    /// Starts a thread that serves calls, as the driver asked for.
-    pub(super) fn spawn_looper(self: &Arc<Self>, entry: Command) {
-        let process = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("handoff-binder".into());
-        if let Err(error) = thread.spawn(move || serve::serve(&process, entry)) {
-            crate::stats::say_once(&crate::stats::NO_THREAD, || {
-                format!("cannot start a thread that serves calls of the Binder driver: {error}")
-            });
-        }
     }
 }

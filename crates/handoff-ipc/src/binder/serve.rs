@@ -3,7 +3,6 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use super::call::described;
 use super::command::Command;
 use super::lend;
 use super::objects::{self, Outgoing};
@@ -12,15 +11,35 @@ use super::returns::{Return, Returns};
 use super::talk::{Buffer, Delivered, READ, await_taken, exchange, flush, say, say_reply};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
-use crate::engine::EngineKind;
-use crate::object::{Call, CallingIdentity, Told, is_user_code};
+use crate::call::{Call, Told};
+use crate::code::is_user_code;
+use crate::engine_kind::EngineKind;
+use crate::identity::CallingIdentity;
 use crate::{Error, Result, dispatch, pool, stats};
 
 /// The group of a caller, which the driver does not tell.
 const UNKNOWN_GID: u32 = u32::MAX;
 
+/// Sees to it that a thread waits for calls from others.
+pub(super) fn start_looping(process: &Arc<Process>) {
+    if process.begins_looping() {
+        spawn_looper(process, Command::EnterLooper);
+    }
+}
+
+/// Starts a thread that serves calls, as the driver asked for.
+fn spawn_looper(process: &Arc<Process>, entry: Command) {
+    let process = Arc::clone(process);
+    let thread = std::thread::Builder::new().name("handoff-binder".into());
+    if let Err(error) = thread.spawn(move || serve(&process, entry)) {
+        stats::say_once(&stats::NO_THREAD, || {
+            format!("cannot start a thread that serves calls of the Binder driver: {error}")
+        });
+    }
+}
+
 /// A thread of the pool: serves calls until the driver has no more use for it.
-pub(super) fn serve(process: &Arc<Process>, entry: Command) {
+fn serve(process: &Arc<Process>, entry: Command) {
     say(process, entry);
     if process.lends() {
         lend::begin_looping();
@@ -76,7 +95,7 @@ pub(super) fn execute(process: &Arc<Process>, what: Return<'_>) -> Result<()> {
         }
         Return::Release(object, _) => process.count(object, -1, 0),
         Return::DecRefs(object, _) => process.count(object, 0, -1),
-        Return::SpawnLooper => process.spawn_looper(Command::RegisterLooper),
+        Return::SpawnLooper => spawn_looper(process, Command::RegisterLooper),
         Return::DeadBinder(cookie) => {
             process.died(cookie);
             say(process, Command::DeadBinderDone(cookie));
@@ -162,7 +181,7 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
             (Outgoing::default(), TF_STATUS_CODE)
         }
     };
-    let reply = described(&buffer, &outgoing, 0, 0, flags | clears);
+    let reply = outgoing.described(&buffer.bytes, 0, 0, flags | clears);
     let command = Command::Reply { data: reply, gathered: outgoing.gathered() };
     if !outgoing.holds_something() {
         // The command is written with the ioctl that waits for the next call, and so is the one that gives

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::command::Command;
-use super::driver::BUFFER;
 use super::objects::{Arrived, Outgoing};
 use super::process::Process;
 use super::remote::BinderRemote;
 use super::returns::{Return, Returns};
 use super::serve;
-use super::uapi::Transaction;
+use super::uapi::{BUFFER, Transaction};
 use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::{Error, Result, stats};
 
@@ -192,8 +191,14 @@ pub(super) fn say(process: &Arc<Process>, command: Command) {
     put(talk);
 }
 
+/// The proxy for a handle. A new one's references are taken with this thread's next ioctl, which must go out before
+/// the buffer that the handle came in is freed.
+pub(super) fn proxy(process: &Arc<Process>, handle: u32) -> Arc<BinderRemote> {
+    process.proxy(handle, |new| say_acquire(process, handle, Arc::clone(new)))
+}
+
 /// Has the next ioctl take the references of a new proxy, which is kept until then.
-pub(super) fn say_acquire(process: &Arc<Process>, handle: u32, proxy: Arc<BinderRemote>) {
+fn say_acquire(process: &Arc<Process>, handle: u32, proxy: Arc<BinderRemote>) {
     let mut talk = take(process);
     Command::IncRefs(handle).put(&mut talk.out);
     Command::Acquire(handle).put(&mut talk.out);

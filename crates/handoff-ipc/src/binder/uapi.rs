@@ -16,6 +16,9 @@ pub(super) const fn iowr(kind: u8, number: u32, size: usize) -> u32 {
     ioc(3, kind, number, size)
 }
 
+/// Bytes that parcels on their way to this process may take together: the most that the driver
+/// gives (`SZ_4M` in `binder_alloc.c`). Half of it is for oneway calls at most.
+pub(super) const BUFFER: usize = 4 << 20;
 /// Bytes of `struct binder_transaction_data`.
 pub(super) const TRANSACTION: usize = 64;
 /// Bytes of `struct binder_ptr_cookie`.

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::{About, Bits, DESCRIPTOR, LOOK, MOST, NEWS, SUBSCRIBE, UNSUBSCRIBE, bit};
-use crate::engine::DeathRegistration;
+use crate::call::Call;
+use crate::code::Code;
+use crate::death::DeathRegistration;
 use crate::interface::InterfaceId;
 use crate::locked::lock;
-use crate::object::{Binder, Call, Code, Service};
+use crate::object::{Binder, Service};
 use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::queue::EventFlag;
 use crate::{Error, Result, SharedMemory};

@@ -41,7 +41,7 @@ use std::time::Duration;
 pub use consumer::{Frame, FrameConsumer};
 pub use producer::{FrameOptions, FramePool, FrameSlot};
 
-use crate::object::Code;
+use crate::code::Code;
 use crate::queue::EventFlag;
 use crate::{Error, Result, SharedMemory};
 

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{ABOUT, About, Bits, DESCRIPTOR, LOOK, MOST, NEWS, SUBSCRIBE, UNSUBSCRIBE, bit};
-use crate::engine::DeathRegistration;
+use crate::call::Call;
+use crate::code::Code;
+use crate::death::DeathRegistration;
+use crate::identity::CallingIdentity;
 use crate::locked::lock;
-use crate::object::{Binder, Call, CallingIdentity, Code, Service};
+use crate::object::{Binder, Service};
 use crate::parcel::{Reader, Writer};
 use crate::queue::EventFlag;
 use crate::{Error, Result, SharedMemory};

@@ -1,11 +1,64 @@
-//! What a parcel carries besides bytes: references to objects and file descriptors.
+//! What a parcel carries: values that say how they stand in it, references to objects, file descriptors.
 
 use std::os::fd::OwnedFd;
 
 use super::bytes::SharedBytes;
 use super::gathered::Gathered;
+use super::{Reader, Writer};
 use crate::Result;
 use crate::object::Binder;
+
+/// A value that travels in a parcel.
+///
+/// Structured parcelables of your own write their fields inside [`Writer::write_sized`], so that
+/// a newer version can add fields at the end:
+///
+/// ```
+/// use handoff_ipc::parcel::{Nullable, Parcelable, Reader, Writer};
+///
+/// struct Point { x: i32, y: i32 }
+///
+/// impl Parcelable for Point {
+///     fn write_to(&self, to: &mut Writer<'_>) -> handoff_ipc::Result<()> {
+///         to.write_sized(|to| {
+///             to.write(&self.x)?;
+///             to.write(&self.y)
+///         })
+///     }
+///     fn read_from(from: &mut Reader<'_>) -> handoff_ipc::Result<Self> {
+///         from.read_sized(|from| Ok(Point { x: from.read()?, y: from.read()? }))
+///     }
+/// }
+/// impl Nullable for Point {}
+/// ```
+pub trait Parcelable {
+    /// Least bytes that a value takes: what a count is checked against before memory is reserved.
+    const LEAST_SIZE: usize = 4;
+
+    /// Appends the value.
+    fn write_to(&self, to: &mut Writer<'_>) -> Result<()>;
+
+    /// Takes the value.
+    fn read_from(from: &mut Reader<'_>) -> Result<Self>
+    where
+        Self: Sized;
+
+    /// Appends an array's items; bytes are packed, everything else goes one by one.
+    fn write_items(items: &[Self], to: &mut Writer<'_>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        items.iter().try_for_each(|item| item.write_to(to))
+    }
+
+    /// Takes `count` items of an array.
+    fn read_items(count: usize, from: &mut Reader<'_>) -> Result<Vec<Self>>
+    where
+        Self: Sized,
+    {
+        (0..count).map(|_| Self::read_from(from)).collect()
+    }
+}
 
 /// Bytes that an object takes in a parcel's data: `struct flat_binder_object` of
 /// `include/uapi/linux/android/binder.h`.

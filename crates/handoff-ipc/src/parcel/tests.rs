@@ -7,7 +7,9 @@ use std::os::fd::OwnedFd;
 use proptest::prelude::*;
 
 use super::*;
-use crate::object::{Binder, Call, Code, Service};
+use crate::call::Call;
+use crate::code::Code;
+use crate::object::{Binder, Service};
 use crate::{Error, Result};
 
 type Objects = Vec<(u32, Option<Object>)>;

@@ -2,61 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
-use super::{Reader, Writer};
+use super::{Parcelable, Reader, Writer};
 use crate::Result;
 use crate::object::Binder;
-
-/// A value that travels in a parcel.
-///
-/// Structured parcelables of your own write their fields inside [`Writer::write_sized`], so that
-/// a newer version can add fields at the end:
-///
-/// ```
-/// use handoff_ipc::parcel::{Nullable, Parcelable, Reader, Writer};
-///
-/// struct Point { x: i32, y: i32 }
-///
-/// impl Parcelable for Point {
-///     fn write_to(&self, to: &mut Writer<'_>) -> handoff_ipc::Result<()> {
-///         to.write_sized(|to| {
-///             to.write(&self.x)?;
-///             to.write(&self.y)
-///         })
-///     }
-///     fn read_from(from: &mut Reader<'_>) -> handoff_ipc::Result<Self> {
-///         from.read_sized(|from| Ok(Point { x: from.read()?, y: from.read()? }))
-///     }
-/// }
-/// impl Nullable for Point {}
-/// ```
-pub trait Parcelable {
-    /// Least bytes that a value takes: what a count is checked against before memory is reserved.
-    const LEAST_SIZE: usize = 4;
-
-    /// Appends the value.
-    fn write_to(&self, to: &mut Writer<'_>) -> Result<()>;
-
-    /// Takes the value.
-    fn read_from(from: &mut Reader<'_>) -> Result<Self>
-    where
-        Self: Sized;
-
-    /// Appends an array's items; bytes are packed, everything else goes one by one.
-    fn write_items(items: &[Self], to: &mut Writer<'_>) -> Result<()>
-    where
-        Self: Sized,
-    {
-        items.iter().try_for_each(|item| item.write_to(to))
-    }
-
-    /// Takes `count` items of an array.
-    fn read_items(count: usize, from: &mut Reader<'_>) -> Result<Vec<Self>>
-    where
-        Self: Sized,
-    {
-        (0..count).map(|_| Self::read_from(from)).collect()
-    }
-}
 
 /// A value that may also be null: `Option` of it travels in AIDL's `@nullable` form.
 pub trait Nullable: Parcelable + Sized {

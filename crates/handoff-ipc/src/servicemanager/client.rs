@@ -12,8 +12,11 @@ use super::names::NameChange;
 use super::process::Process;
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
 use super::watching::{Callback, Watch};
+use crate::call::CallOptions;
+use crate::calling::Proxy;
+use crate::code::Code;
 use crate::domain::Domain;
-use crate::object::{Binder, CallOptions, Code, Proxy};
+use crate::object::Binder;
 use crate::{Error, Result};
 
 /// How often somebody who waits asks again by itself, should news have been lost.

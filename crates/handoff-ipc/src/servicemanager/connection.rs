@@ -11,9 +11,12 @@ use super::process::ProcessObject;
 use super::registry::IfTaken;
 use super::types::ServiceOptions;
 use super::watching::Remembered;
+use crate::call::CallOptions;
+use crate::code::Code;
+use crate::death::DeathRegistration;
 use crate::domain::Domain;
-use crate::engine::{DeathRegistration, Engine};
-use crate::object::{Binder, CallOptions, Code, Reference};
+use crate::engine::Engine;
+use crate::object::{Binder, Reference};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, ExceptionCode, Result, stats};
 

@@ -36,7 +36,7 @@ pub use service::Manager;
 pub use types::{DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, check_name};
 pub use watching::Watch;
 
-use crate::object::Code;
+use crate::code::Code;
 
 /// The interface's name.
 pub const DESCRIPTOR: &str = "android.os.IServiceManager";

@@ -5,7 +5,9 @@ use std::sync::Weak;
 
 use super::code;
 use super::connection::Connection;
-use crate::object::{Binder, Call, Code, Service};
+use crate::call::Call;
+use crate::code::Code;
+use crate::object::{Binder, Service};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::object::CallingIdentity;
+use crate::identity::CallingIdentity;
 
 /// What somebody wants with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

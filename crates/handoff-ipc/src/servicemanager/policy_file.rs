@@ -234,7 +234,7 @@ fn place(text: &str, at: usize) -> (usize, usize, String) {
 mod tests {
     use super::super::policy::Action;
     use super::*;
-    use crate::object::CallingIdentity;
+    use crate::identity::CallingIdentity;
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Result<Policy, PolicyError> {

@@ -3,8 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crate::call::{Call, CallOptions};
+use crate::calling::Proxy;
+use crate::code::Code;
 use crate::engine::{Engine, EngineStats, Held};
-use crate::object::{Binder, Call, CallOptions, Code, Proxy, Service};
+use crate::object::{Binder, Service};
 use crate::parcel::{Parcelable, Reader, Writer};
 use crate::{Error, Result};
 

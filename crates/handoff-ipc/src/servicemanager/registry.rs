@@ -12,8 +12,9 @@ use std::time::Duration;
 use super::code;
 use super::policy::{Action, Policy};
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
-use crate::engine::DeathRegistration;
-use crate::object::{Binder, CallingIdentity};
+use crate::death::DeathRegistration;
+use crate::identity::CallingIdentity;
+use crate::object::Binder;
 use crate::{Error, ExceptionCode, Result, Status};
 
 /// Names that may be registered in all, by whomever.

@@ -8,8 +8,11 @@ use super::policy::Policy;
 use super::registry::{IfTaken, Registration, Registry};
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions};
 use super::{DESCRIPTOR, MANAGER_NAME, code};
+use crate::call::Call;
+use crate::code::Code;
 use crate::dispatch::calling_identity;
-use crate::object::{Binder, Call, CallingIdentity, Code, Service};
+use crate::identity::CallingIdentity;
+use crate::object::{Binder, Service};
 use crate::parcel::{Parcelable, Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
 

@@ -4,7 +4,9 @@ use std::sync::{Arc, Weak};
 
 use super::connection::Connection;
 use super::{CALLBACK_DESCRIPTOR, code};
-use crate::object::{Binder, Call, Code, Service};
+use crate::call::Call;
+use crate::code::Code;
+use crate::object::{Binder, Service};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
 

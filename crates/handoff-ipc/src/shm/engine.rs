@@ -12,7 +12,8 @@ use rustix::net::{
 use super::core::Core;
 use super::link::PATIENCE;
 use super::{client, follow};
-use crate::engine::{Engine, EngineKind, EngineStats};
+use crate::engine::{Engine, EngineStats};
+use crate::engine_kind::EngineKind;
 use crate::object::{Binder, Reference};
 use crate::{Error, Result, ledger, pool, stats};
 

@@ -19,6 +19,8 @@ pub mod phases;
 #[cfg(not(loom))]
 mod place;
 #[cfg(not(loom))]
+mod proxy;
+#[cfg(not(loom))]
 pub(crate) mod region;
 #[cfg(not(loom))]
 mod remote;
@@ -34,7 +36,7 @@ mod engine;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub(crate) use call::outstanding;
 #[cfg(not(loom))]
-use call::{client, follow, server, slot};
+use call::{client, follow, slot};
 #[cfg(not(loom))]
 pub(crate) use client::me as caller;
 #[cfg(not(loom))]

@@ -14,7 +14,7 @@ use rustix::net::{
 
 use super::wire::{MAX_FDS, MESSAGE_SIZE, Message};
 use crate::disposal::PeerFd;
-use crate::object::CallingIdentity;
+use crate::identity::CallingIdentity;
 use crate::{Error, Result};
 
 /// A message as it came.

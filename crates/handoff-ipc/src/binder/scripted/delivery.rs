@@ -2,7 +2,7 @@
 
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 
-use super::{DESCRIPTOR, Input};
+use super::input::{DESCRIPTOR, Input};
 use crate::binder::token;
 use crate::binder::uapi::{TYPE_BINDER, TYPE_FD, TYPE_HANDLE};
 use crate::domain::Domain;

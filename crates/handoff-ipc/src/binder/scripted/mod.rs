@@ -5,60 +5,34 @@
 //! a service that reads and answers whatever arrives, and what has to hold when everything was said.
 
 mod delivery;
-mod model;
+mod input;
+pub(crate) mod model;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 
-pub(crate) use self::model::Script;
+use self::input::{DESCRIPTOR, Input};
+use self::model::Script;
 use super::driver::Driver;
 use super::process::Process;
 use super::serve;
-#[cfg(test)]
 use super::talk;
+use crate::call::Call;
+use crate::code::Code;
 use crate::domain::Domain;
 use crate::fuzzing::{KINDS, read_any};
-use crate::local::LocalNode;
 use crate::locked::lock;
-use crate::object::{Binder, Call, Code, Reference, Service};
+use crate::object::LocalNode;
+use crate::object::{Binder, Reference, Service};
 use crate::parcel::{Handle, Reader, Writer};
 use crate::{ExceptionCode, Result, Status};
 
-/// The interface that every object of a run has.
-const DESCRIPTOR: &str = "handoff.IScripted";
 /// Objects that are there from the beginning.
 const OBJECTS: usize = 3;
 /// Bytes that are looked at; what is behind them changes nothing.
 const LONGEST: usize = 16 << 10;
-
-/// Bytes one after the other; 0 where none is left.
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next().unwrap_or(0)
-    }
-
-    fn word(&mut self) -> u32 {
-        u32::from_le_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
-    }
-
-    /// As many as a byte in front of them says, if there are so many.
-    fn some(&mut self) -> &'a [u8] {
-        let len = usize::from(self.byte()).min(self.0.len());
-        let (some, rest) = self.0.split_at(len);
-        self.0 = rest;
-        some
-    }
-}
 
 /// A number that several choices are made by.
 struct Choice(u32);
@@ -213,7 +187,7 @@ fn open_files() -> impl Iterator<Item = u64> {
 
 /// Calls an object of another process, to which the script is the answer.
 fn talk_first(process: &Arc<Process>, how: u32) {
-    let remote = Binder::from_remote(process.proxy(1 + how % 2));
+    let remote = Binder::from_remote(talk::proxy(process, 1 + how % 2));
     let code = 1 + how / 2;
     // Every outcome is right, as long as it is one.
     let _ = if how.is_multiple_of(3) {

@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::pwrite;
 
-use super::Input;
 use super::delivery::{Place, deliver};
-use crate::binder::driver::BUFFER;
+use super::input::Input;
 use crate::binder::lend;
 use crate::binder::returns::{self, Return, Returns};
 use crate::binder::uapi::{
-    TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, TRANSACTION, TYPE_BINDER, TYPE_FD, TYPE_HANDLE, Transaction,
+    BUFFER, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, TRANSACTION, TYPE_BINDER, TYPE_FD, TYPE_HANDLE,
+    Transaction,
 };
-use crate::dispatch::{DUMP, INTERFACE, PING};
+use crate::code::{DUMP, INTERFACE, PING};
 use crate::locked::lock;
 use crate::parcel::{FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, PTR_OBJECT_SIZE, TYPE_FDA, TYPE_PTR};
 use crate::{Error, Result};

@@ -1,26 +1,28 @@
-//! One slot on the caller's side: who may use it, and how its memory goes when the peer is dead.
+//! Slots on the caller's side: who may use one, and how its memory goes when the peer is dead.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::follow::Follow;
 use super::gate::{Closed, Gate};
 use super::slot::Slot;
-use super::{client, word};
-use crate::shm::link::Link;
+use super::word;
+use crate::locked::lock;
 use crate::shm::sync;
 use crate::shm::wire::Refusal;
 use crate::stats::Tally;
 use crate::{Error, Result};
 
+/// Slots of one link that no thread has, nor remembers for its next call.
+type FreeSlots = Mutex<Vec<Arc<CallerSlot>>>;
+
 /// A slot that threads of this process take turns in.
 pub(crate) struct CallerSlot {
     id: u32,
     class: u64,
-    link_id: u64,
-    link: Weak<Link>,
+    home: Weak<FreeSlots>,
     // Open as long as the peer lives. In it: the thread that holds the slot, during a call.
     gate: Gate,
     abandoned: AtomicBool,
@@ -43,12 +45,11 @@ unsafe impl Sync for CallerSlot {}
 unsafe impl Send for CallerSlot {}
 
 impl CallerSlot {
-    pub(crate) fn new(link: &Arc<Link>, id: u32, class: u64, slot: Slot) -> Self {
+    fn new(home: &Arc<FreeSlots>, id: u32, class: u64, slot: Slot) -> Self {
         CallerSlot {
             id,
             class,
-            link_id: link.id,
-            link: Arc::downgrade(link),
+            home: Arc::downgrade(home),
             gate: Gate::new(),
             abandoned: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
@@ -70,10 +71,11 @@ impl CallerSlot {
         self.class
     }
 
+    /// True if it was opened on the link of these slots, for calls of this class.
     #[inline]
-    pub(crate) fn is_for(&self, link: &Arc<Link>, class: u64) -> bool {
-        // The address, too: numbers are those of one engine, and tests run several.
-        self.class == class && self.link_id == link.id && std::ptr::eq(self.link.as_ptr(), Arc::as_ptr(link))
+    pub(crate) fn is_for(&self, slots: &CallerSlots, class: u64) -> bool {
+        // The address cannot be another link's: `home` keeps it from being used again.
+        self.class == class && std::ptr::eq(self.home.as_ptr(), Arc::as_ptr(&slots.free))
     }
 
     #[inline]
@@ -86,21 +88,20 @@ impl CallerSlot {
         self.abandoned.store(true, Ordering::Release);
     }
 
-    /// True if it can carry a call.
+    /// True if it can carry a call. Where a late reply came to one that was given up, `discard` gives back what it
+    /// brought.
     #[inline]
-    pub(crate) fn is_settled(&self) -> bool {
-        !self.abandoned.load(Ordering::Acquire) || self.settle()
+    pub(crate) fn is_settled(&self, discard: impl FnOnce(&Slot)) -> bool {
+        !self.abandoned.load(Ordering::Acquire) || self.settle(discard)
     }
 
     #[cold]
-    fn settle(&self) -> bool {
+    fn settle(&self, discard: impl FnOnce(&Slot)) -> bool {
         let Ok(mut claimed) = self.claim() else { return false };
         let slot = claimed.parts().0;
         let free = word::is_free(slot.word());
         if free {
-            if let Some(link) = self.link.upgrade() {
-                client::discard_reply(&link, self.id, slot, false);
-            }
+            discard(slot);
             self.abandoned.store(false, Ordering::Release);
         }
         free
@@ -117,10 +118,10 @@ impl CallerSlot {
 
     /// Back to the link, for another thread.
     pub(crate) fn give_back(self: Arc<Self>) {
-        if let Some(link) = self.link.upgrade()
+        if let Some(home) = self.home.upgrade()
             && !self.is_dead()
         {
-            link.caller_slots.put(self);
+            lock(&home).push(self);
         }
     }
 
@@ -184,6 +185,69 @@ impl CallerSlot {
     pub(crate) fn tallies(&self) -> [u64; 4] {
         let (calls, slept) = (self.calls.get(), self.slept.get());
         [calls, calls.saturating_sub(slept), slept, self.beside.get()]
+    }
+}
+
+/// The slots that this process opened on one link.
+#[derive(Default)]
+pub(crate) struct CallerSlots {
+    all: Mutex<Vec<Arc<CallerSlot>>>,
+    free: Arc<FreeSlots>,
+    next: AtomicU32,
+}
+
+impl CallerSlots {
+    /// A slot that is free and fits.
+    pub(crate) fn take_free(&self, fits: impl Fn(&CallerSlot) -> bool) -> Option<Arc<CallerSlot>> {
+        let mut free = lock(&self.free);
+        let at = free.iter().position(|slot| fits(slot))?;
+        Some(free.swap_remove(at))
+    }
+
+    /// One more, which the peer does not know yet.
+    pub(crate) fn add(&self, class: u64, slot: Slot) -> Arc<CallerSlot> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let new = Arc::new(CallerSlot::new(&self.free, id, class, slot));
+        lock(&self.all).push(Arc::clone(&new));
+        new
+    }
+
+    /// For tests: the one that was opened first.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn first(&self) -> Option<Arc<CallerSlot>> {
+        lock(&self.all).first().cloned()
+    }
+
+    /// Whether this process opened a slot of that number.
+    pub(crate) fn was_opened(&self, id: u32) -> bool {
+        id < self.next.load(Ordering::Relaxed)
+    }
+
+    /// The peer has no room for a slot: whoever calls in it is told why.
+    pub(crate) fn refused(&self, id: u32, refusal: Refusal) {
+        lock(&self.free).retain(|slot| slot.id() != id);
+        let mut all = lock(&self.all);
+        let slot = all.iter().position(|slot| slot.id() == id).map(|at| all.swap_remove(at));
+        drop(all);
+        if let Some(slot) = slot {
+            slot.refuse(refusal);
+        }
+    }
+
+    pub(crate) fn bury(&self) {
+        lock(&self.free).clear();
+        for slot in std::mem::take(&mut *lock(&self.all)) {
+            slot.bury();
+        }
+    }
+
+    pub(crate) fn tallies(&self) -> [u64; 4] {
+        lock(&self.all).iter().fold([0; 4], |mut sum, slot| {
+            for (sum, part) in sum.iter_mut().zip(slot.tallies()) {
+                *sum += part;
+            }
+            sum
+        })
     }
 }
 

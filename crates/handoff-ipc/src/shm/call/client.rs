@@ -1,8 +1,7 @@
 //! The caller's side of a synchronous call.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use handoff_placement::{Priority, Tid};
@@ -14,8 +13,8 @@ use super::slot::{Area, LARGE_REPLY, Meta, NO_CPU, Slot};
 use super::wait::{self, ReplyWait};
 use super::word::{self, Posted, Reply};
 use super::{server, serving};
-use crate::engine::{OutCall, ReadFn, WriteFn};
-use crate::locked::lock;
+use crate::call::OutCall;
+use crate::object::{ReadFn, WriteFn};
 use crate::parcel::Reader;
 use crate::shm::link::Link;
 use crate::shm::objects::{self, Arrived};
@@ -23,7 +22,7 @@ use crate::shm::phases::{Point, pass};
 use crate::shm::place;
 use crate::shm::remote::RemoteNode;
 use crate::shm::sync;
-use crate::shm::wire::Refusal;
+use crate::shm::wire::Message;
 use crate::{Error, Result, pool};
 
 /// Longest sleep without another look at whether the peer still lives. The end of a peer wakes its
@@ -83,91 +82,47 @@ pub(crate) fn me() -> (u32, u32) {
     })
 }
 
-/// The slots that this process opened on one link.
-#[derive(Default)]
-pub(crate) struct CallerSlots {
-    all: Mutex<Vec<Arc<CallerSlot>>>,
-    free: Mutex<Vec<Arc<CallerSlot>>>,
-    next: AtomicU32,
+/// A slot for the class: one that was used in it before, or a new one.
+fn free_or_new(link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
+    let fits = |slot: &CallerSlot| slot.class() == class && is_settled(link, slot);
+    match link.caller_slots.take_free(fits) {
+        Some(free) => Ok(free),
+        None => open(link, class),
+    }
 }
 
-impl CallerSlots {
-    /// A slot for the class: one that was used in it before, or a new one.
-    fn get(&self, link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
-        {
-            let mut free = lock(&self.free);
-            let fits = |slot: &Arc<CallerSlot>| slot.class() == class && slot.is_settled();
-            if let Some(at) = free.iter().position(fits) {
-                return Ok(free.swap_remove(at));
-            }
-        }
-        self.open(link, class)
+/// A new slot, which the peer is told of.
+pub(crate) fn open(link: &Link, class: u64) -> Result<Arc<CallerSlot>> {
+    let (slot, file) = Slot::create()?;
+    slot.set_watch(0, NO_CPU);
+    let new = link.caller_slots.add(class, slot);
+    // After it stands in the list: either the burial sees the slot, or the send sees the burial.
+    if link.is_dead() {
+        new.bury();
+        return Err(Error::Dead);
     }
+    link.send(Message::Slot { slot: new.id() }, vec![file])?;
+    Ok(new)
+}
 
-    /// A new slot, which the peer is told of.
-    pub(crate) fn open(&self, link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
-        let (slot, file) = Slot::create()?;
-        slot.set_watch(0, NO_CPU);
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let new = Arc::new(CallerSlot::new(link, id, class, slot));
-        lock(&self.all).push(Arc::clone(&new));
-        // After it stands in the list: either the burial sees the slot, or the send sees the burial.
-        if link.is_dead() {
-            new.bury();
-            return Err(Error::Dead);
-        }
-        link.send(crate::shm::wire::Message::Slot { slot: id }, vec![file])?;
-        Ok(new)
-    }
-
-    pub(crate) fn put(&self, slot: Arc<CallerSlot>) {
-        lock(&self.free).push(slot);
-    }
-
-    /// Whether this process opened a slot of that number.
-    pub(crate) fn was_opened(&self, id: u32) -> bool {
-        id < self.next.load(Ordering::Relaxed)
-    }
-
-    /// The peer has no room for a slot: whoever calls in it is told why.
-    pub(crate) fn refused(&self, id: u32, refusal: Refusal) {
-        lock(&self.free).retain(|slot| slot.id() != id);
-        let mut all = lock(&self.all);
-        let slot = all.iter().position(|slot| slot.id() == id).map(|at| all.swap_remove(at));
-        drop(all);
-        if let Some(slot) = slot {
-            slot.refuse(refusal);
-        }
-    }
-
-    pub(crate) fn bury(&self) {
-        lock(&self.free).clear();
-        for slot in std::mem::take(&mut *lock(&self.all)) {
-            slot.bury();
-        }
-    }
-
-    pub(crate) fn tallies(&self) -> [u64; 4] {
-        lock(&self.all).iter().fold([0; 4], |mut sum, slot| {
-            for (sum, part) in sum.iter_mut().zip(slot.tallies()) {
-                *sum += part;
-            }
-            sum
-        })
-    }
+/// True if a slot can carry a call.
+#[inline]
+fn is_settled(link: &Arc<Link>, shared: &CallerSlot) -> bool {
+    shared.is_settled(|slot| discard_reply(link, shared.id(), slot, false))
 }
 
 /// A slot taken out of the thread's cache for one call.
-struct Held {
+struct Held<'a> {
+    link: &'a Arc<Link>,
     slot: Option<Arc<CallerSlot>>,
 }
 
-impl Held {
+impl<'a> Held<'a> {
     #[inline]
-    fn take(link: &Arc<Link>, class: u64) -> Result<Self> {
+    fn take(link: &'a Arc<Link>, class: u64) -> Result<Self> {
         let cached = CACHE.try_with(|cache| {
             let mut cache = cache.borrow_mut();
-            let fits = |slot: &Arc<CallerSlot>| slot.is_for(link, class);
+            let fits = |slot: &Arc<CallerSlot>| slot.is_for(&link.caller_slots, class);
             match cache.last() {
                 Some(last) if fits(last) => cache.pop(),
                 _ => cache.iter().rposition(fits).map(|at| cache.swap_remove(at)),
@@ -177,7 +132,7 @@ impl Held {
             Some(slot) => slot,
             None => Self::take_slowly(link, class)?,
         };
-        Ok(Held { slot: Some(slot) })
+        Ok(Held { link, slot: Some(slot) })
     }
 
     #[cold]
@@ -185,15 +140,15 @@ impl Held {
         // Slots of links that died while this thread did not look.
         let _ = CACHE.try_with(|cache| cache.borrow_mut().retain(|slot| !slot.is_dead()));
         let _ = CACHE_OWNER.try_with(|_| ());
-        link.caller_slots.get(link, class)
+        free_or_new(link, class)
     }
 }
 
-impl Drop for Held {
+impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
-        if !slot.is_settled() {
+        if !is_settled(self.link, &slot) {
             // Given up: not before its late reply came may it carry another call.
             slot.give_back();
             return;
@@ -325,14 +280,14 @@ impl Waiting<'_> {
         };
         if mine.more_urgent_than(its) {
             // A link that just broke is noticed while waiting.
-            drop(self.link.send(crate::shm::wire::Message::Raise { slot: self.shared.id() }, Vec::new()));
+            drop(self.link.send(Message::Raise { slot: self.shared.id() }, Vec::new()));
         }
     }
 
     /// No thread looks at the slot.
     #[cold]
     fn ring(&self, mode: Mode) -> Result<Mode> {
-        self.link.send(crate::shm::wire::Message::Call { slot: self.shared.id() }, Vec::new())?;
+        self.link.send(Message::Call { slot: self.shared.id() }, Vec::new())?;
         // Two wake-ups away: looking does not pay.
         Ok(if mode == Mode::Beside { mode } else { Mode::Block })
     }

@@ -1,11 +1,12 @@
 //! What a peer can write to the word of a call, and what the other side does about it.
 
 use super::*;
-use crate::object::{Call, Code};
+use crate::call::Call;
+use crate::code::Code;
 use crate::parcel::Writer;
 use crate::shm::pair::{Pair, await_that};
 use crate::{CallOptions, Service};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes a value to the word of the call that it serves, and goes on when it is told to.
 #[derive(Default)]
@@ -72,7 +73,7 @@ fn scribble_between_calls(value: u32) {
     let pair = Pair::serve(Scribbler::default());
     await_that("the server hangs up", || {
         drop(pair.object.call(1, |_| Ok(()), |_| Ok(())));
-        let slot = lock(&pair.link().caller_slots.all).first().cloned();
+        let slot = pair.link().caller_slots.first();
         if let Some(Ok(mut claimed)) = slot.as_ref().map(|slot| slot.claim()) {
             let word = claimed.parts().0.word();
             word.store(value, Ordering::Release);
@@ -109,7 +110,7 @@ fn the_memory_of_a_large_reply_goes_once_it_was_read_and_the_slot_is_idle() {
         assert!(pair.object.call(3, |w| w.write_bytes(&bytes), read).unwrap() == bytes);
     };
     let pages = || {
-        let slot = lock(&pair.link().caller_slots.all).first().cloned().unwrap();
+        let slot = pair.link().caller_slots.first().unwrap();
         let mut claimed = slot.claim().unwrap();
         claimed.parts().0.pages_of_reply()
     };

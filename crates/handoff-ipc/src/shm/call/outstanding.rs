@@ -4,94 +4,34 @@
 //! `CALLER_AWAY`), so whoever replied sends one control message, after the reply and its descriptors,
 //! and the poller wakes the task. The end of the peer wakes all of them.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::caller_slot::CallerSlot;
 use super::client;
+use super::pending::Fate;
 use super::request::Request;
 use super::word::{self, Posted, Reply};
-use crate::engine::{OutCall, ReadFn, Remote, WriteFn};
+use crate::call::OutCall;
 use crate::locked::lock;
+use crate::object::{ReadFn, Remote, WriteFn};
 use crate::shm::link::Link;
 use crate::shm::remote::RemoteNode;
 use crate::shm::sync;
 use crate::shm::wire::Message;
 use crate::{Error, Result};
 
-/// Calls that may be outstanding on one link; further ones wait for their turn. A peer takes twice as
-/// many slots, threads of this process have some, too.
-const MOST: usize = 512;
-
 /// Marks slots for such calls: threads do not take them.
 const CLASS: u64 = 1 << 33;
 
-/// The calls on one link.
-pub(crate) struct Outstanding {
-    turns: Arc<Semaphore>,
-    calls: Mutex<Calls>,
-}
-
-impl Default for Outstanding {
-    fn default() -> Self {
-        Outstanding { turns: Arc::new(Semaphore::new(MOST)), calls: Mutex::default() }
-    }
-}
-
-#[derive(Default)]
-struct Calls {
-    by_slot: HashMap<u32, Fate>,
-    free: Vec<Arc<CallerSlot>>,
-}
-
-/// Who cares for what comes in a slot.
-enum Fate {
-    /// A task.
-    Awaited(Waker),
-    /// Nobody: the slot is free again when the server is done with it.
-    GivenUp(Arc<CallerSlot>, OwnedSemaphorePermit),
-}
-
-impl Outstanding {
-    /// The peer says that a reply stands in a slot. On the poller's thread.
-    pub(crate) fn done(&self, link: &Arc<Link>, slot: u32) {
-        let mut calls = lock(&self.calls);
-        let waker = match calls.by_slot.get(&slot) {
-            Some(Fate::Awaited(waker)) => Some(waker.clone()),
-            // News of an earlier call may come late, or a peer may lie: the word tells.
-            Some(Fate::GivenUp(shared, _)) if is_free(link, shared) => {
-                if let Some(Fate::GivenUp(shared, turn)) = calls.by_slot.remove(&slot) {
-                    calls.free.push(shared);
-                    drop(calls);
-                    drop(turn);
-                }
-                return;
-            }
-            _ => None,
-        };
-        drop(calls);
-        // A waker is code of the application's executor: never under a lock.
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// The peer is gone.
-    pub(crate) fn bury(&self) {
-        self.turns.close();
-        let calls = std::mem::take(&mut *lock(&self.calls));
-        for fate in calls.by_slot.into_values() {
-            if let Fate::Awaited(waker) = fate {
-                waker.wake();
-            }
-        }
-    }
+/// The peer says that a reply stands in a slot. On the poller's thread.
+pub(crate) fn done(link: &Arc<Link>, slot: u32) {
+    link.outstanding.done(slot, |shared| is_free(link, shared));
 }
 
 /// Whether the server is done with a request that was given up; then what it brought is given back.
@@ -160,7 +100,7 @@ impl Outgoing {
         let free = lock(&link.outstanding.calls).free.pop();
         let shared = match free {
             Some(shared) => shared,
-            None => link.caller_slots.open(&link, CLASS)?,
+            None => client::open(&link, CLASS)?,
         };
         Ok(Outgoing { link, slot: Some((shared, turn)), posted: false })
     }

@@ -10,7 +10,7 @@ use handoff_placement::fast::current_cpu;
 use super::caller_slot::CallerSlot;
 use super::slot::{Area, Header, Meta, STAGE, Slot};
 use crate::Result;
-use crate::engine::WriteFn;
+use crate::object::WriteFn;
 use crate::parcel::Object;
 use crate::shm::link::Link;
 use crate::shm::{objects, place};

@@ -1,23 +1,23 @@
 //! The server's side of a synchronous call.
 
-use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use handoff_placement::Priority;
 
 use super::follow::{self, SPIN_LIMIT};
-use super::presence::Presence;
+use super::server_slot::ServerSlot;
 use super::serving;
-use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE, Slot};
+use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE};
 use super::wait::{self, RequestWait};
 use super::word::{self, Owed, Request};
+use crate::call::Call;
 use crate::claim::Claim;
-use crate::engine::EngineKind;
-use crate::local::LocalNode;
+use crate::engine_kind::EngineKind;
 use crate::locked::lock;
-use crate::object::{Binder, Call, Reference};
+use crate::object::LocalNode;
+use crate::object::{Binder, Reference};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
 use crate::pool::{self, Recall, Worker};
 use crate::shm::link::Link;
@@ -26,7 +26,6 @@ use crate::shm::phases::{Point, pass};
 use crate::shm::place::{self, Place};
 use crate::shm::sync;
 use crate::shm::wire::Message;
-use crate::stats::Tally;
 use crate::{Domain, Error, Result, dispatch};
 
 /// Requests up to this size are copied out, so that the reply can use the same cache lines.
@@ -36,63 +35,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Claims of one priority after which the caller is looked at again.
 const TRUST: u32 = 64;
 
-/// A slot that a peer opened, and the thread that attends to it.
-pub(crate) struct ServerSlot {
-    id: u32,
-    slot: Slot,
-    presence: Presence,
-    dead: AtomicBool,
-    recalled: AtomicBool,
-    waiting: AtomicBool,
-    served: Tally,
-    // The caller's own objects that the last reply carried, until it has read it: with the next request at
-    // the latest, or after a while.
-    returned: std::sync::Mutex<Vec<Binder>>,
-    has_returned: AtomicBool,
-    // A large reply was written, and its memory not given back since. Only the thread at the slot looks.
-    holds_large: AtomicBool,
-    // Who attends, for a raise from outside.
-    worker: std::sync::Mutex<Weak<Worker>>,
-}
-
-impl Recall for ServerSlot {
-    fn may_recall(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst)
-    }
-
-    fn recall(&self) -> bool {
-        if !self.may_recall() {
-            return false;
-        }
-        self.recalled.store(true, Ordering::Release);
-        // It may be about to sleep: a wake alone would come too early for it.
-        word::rouse(self.slot.word());
-        sync::wake(self.slot.word());
-        true
-    }
-}
-
 impl ServerSlot {
-    pub(crate) fn accept(id: u32, region: BorrowedFd<'_>) -> Result<Self> {
-        Ok(ServerSlot {
-            id,
-            slot: Slot::accept(region)?,
-            presence: Presence::new(),
-            dead: AtomicBool::new(false),
-            recalled: AtomicBool::new(false),
-            waiting: AtomicBool::new(false),
-            served: Tally::default(),
-            returned: std::sync::Mutex::default(),
-            has_returned: AtomicBool::new(false),
-            holds_large: AtomicBool::new(false),
-            worker: std::sync::Mutex::default(),
-        })
-    }
-
-    pub(crate) fn served(&self) -> u64 {
-        self.served.get()
-    }
-
     /// The caller rang: sends a thread, unless one is there. On the poller's thread.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
         if !self.presence.ring() {
@@ -121,12 +64,6 @@ impl ServerSlot {
         let node = link.exported(header.node)?;
         let caller = if node.scheduling().inherit { verified(link, &header) } else { None };
         Some(node.effective(caller, pool::base()))
-    }
-
-    pub(crate) fn bury(&self) {
-        self.dead.store(true, Ordering::Release);
-        word::kill(self.slot.word());
-        sync::wake(self.slot.word());
     }
 }
 
@@ -189,11 +126,6 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
 }
 
 impl ServerSlot {
-    #[inline]
-    fn is_dead(&self) -> bool {
-        self.dead.load(Ordering::Relaxed)
-    }
-
     /// Serves one request and waits for the next.
     #[inline]
     fn round(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut Known) -> Next {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::super::server_slot::ServerSlot;
 use super::super::slot::{Area, Meta, STAGE};
-use super::ServerSlot;
-use crate::asynchronous::Reply;
-use crate::local::LocalNode;
+use crate::object::LocalNode;
+use crate::object::Reply;
 use crate::parcel::Reader;
 use crate::shm::link::Link;
 use crate::{Domain, Error, Result, dispatch};
@@ -49,7 +49,7 @@ struct Turn {
 
 impl Turn {
     /// Has the service read the arguments, from where they are.
-    fn read(&self, node: &LocalNode) -> Result<crate::asynchronous::Handling> {
+    fn read(&self, node: &LocalNode) -> Result<crate::object::Handling> {
         self.slot.read_by_now();
         let header = self.slot.slot.read_request();
         // The same as before, unless the peer changed it since.

@@ -11,10 +11,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Core, Peer};
 use crate::disposal::PeerFd;
+use crate::identity::CallingIdentity;
 use crate::interface::Interfaces;
 use crate::ledger::{self, Resource};
-use crate::local::LocalNode;
-use crate::object::{Binder, CallingIdentity, Reference};
+use crate::object::LocalNode;
+use crate::object::{Binder, Reference};
 use crate::shm::link::{Link, PATIENCE};
 use crate::shm::socket::{self, Receive, Received};
 use crate::shm::wire::{Message, Refusal, Token};

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::handshake::receive_within;
 use super::*;
-use crate::object::{Binder, Call, Code, Reference, Service};
+use crate::call::Call;
+use crate::code::Code;
+use crate::object::{Binder, Reference, Service};
 use crate::parcel::{Reader, Writer};
 use crate::shm::socket::{self, Received};
 use crate::shm::wire::{MESSAGE_SIZE, Message, Refusal};

@@ -12,7 +12,7 @@ use rustix::event::epoll;
 use super::{Core, Peer, random};
 use crate::disposal::PeerFd;
 use crate::ledger::{self, Charge, Resource};
-use crate::local::LocalNode;
+use crate::object::LocalNode;
 use crate::shm::link::{Link, PATIENCE};
 use crate::shm::socket;
 use crate::shm::wire::{Message, Refusal, Token};

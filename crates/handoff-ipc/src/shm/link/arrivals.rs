@@ -1,19 +1,22 @@
-//! What a message of the peer does. On the poller's thread.
+//! What a message of the peer does, and its end. On the poller's thread.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Link;
-use super::questions::Answer;
+use super::tables::Answer;
+use crate::disposal::drop_later;
 use crate::ledger::{self, Resource};
 use crate::locked::lock;
+use crate::shm::call::server_slot::ServerSlot;
 use crate::shm::oneway;
-use crate::shm::server::ServerSlot;
+#[cfg(feature = "tokio")]
+use crate::shm::outstanding;
 use crate::shm::slot::SLOT_SIZE;
 use crate::shm::socket::Received;
 use crate::shm::wire::{Message, Refusal};
-use crate::{Error, Result};
+use crate::{Error, Result, pool};
 
 /// Slots that one peer may open.
 const MAX_SLOTS: usize = 1024;
@@ -53,7 +56,7 @@ impl Link {
             Message::SlotRefused { slot, refusal } => {
                 self.caller_slots.refused(slot, refusal);
                 #[cfg(feature = "tokio")]
-                self.outstanding.done(self, slot);
+                outstanding::done(self, slot);
             }
             Message::Introduce { request, node } => {
                 let core = self.core()?;
@@ -108,7 +111,7 @@ impl Link {
             #[cfg(not(feature = "tokio"))]
             Message::Done { .. } => {}
             #[cfg(feature = "tokio")]
-            Message::Done { slot } => self.outstanding.done(self, slot),
+            Message::Done { slot } => outstanding::done(self, slot),
             Message::Hello { .. } | Message::Welcome { .. } | Message::Known { .. } => {
                 return Err(Error::Protocol("a second greeting".into()));
             }
@@ -154,8 +157,37 @@ impl Link {
         Ok(slot)
     }
 
-    /// The slot that a nested call came in; its announcement may still be on the way.
-    pub(crate) fn await_slot(&self, id: u32) -> Result<Arc<ServerSlot>> {
-        self.await_news("the slot of a nested call", || lock(&self.server_slots).get(&id).cloned())
+    /// The connection is gone: tells everybody who waits on it, once.
+    pub(crate) fn bury(self: &Arc<Self>) {
+        if self.dead.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.caller_slots.bury();
+        #[cfg(feature = "tokio")]
+        self.outstanding.bury();
+        let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
+        slots.iter().for_each(|slot| slot.bury());
+        let charges = std::mem::take(&mut *lock(&self.charges));
+        // Unmapped elsewhere, and counted until then.
+        drop_later(self.peer.uid, (slots, charges));
+        drop(lock(&self.oneway_out).take());
+        let backlog = std::mem::take(&mut *lock(&self.backlog));
+        drop_later(self.peer.uid, backlog);
+        // After this nobody waits for the peer, in the ring of its oneway calls neither.
+        self.tell();
+        if let Some(receiver) = self.oneway_in.get() {
+            receiver.bury(self);
+        }
+        lock(&self.inbox).clear();
+        let exports = std::mem::take(&mut *lock(&self.exports));
+        self.exports_version.fetch_add(1, Ordering::AcqRel);
+        let recipients = std::mem::take(&mut *lock(&self.recipients));
+        for died in recipients.into_values() {
+            pool::run_for(self.peer.uid, died);
+        }
+        // Services that only this peer held: their `drop` is application code, not the poller's.
+        if !exports.is_empty() {
+            pool::run_for(self.peer.uid, Box::new(move || drop(exports)));
+        }
     }
 }

@@ -5,21 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::Link;
+use super::tables::Export;
 use crate::interface::Interfaces;
-use crate::ledger::{self, Charge, Resource};
-use crate::local::LocalNode;
+use crate::ledger::{self, Resource};
 use crate::locked::lock;
+use crate::object::LocalNode;
 use crate::shm::remote::RemoteNode;
 use crate::shm::wire::Message;
 use crate::{Result, pool};
-
-/// An object that the peer may call.
-pub(super) struct Export {
-    node: Arc<LocalNode>,
-    // How many references the peer was given and has not given up.
-    count: u64,
-    _charge: Charge,
-}
 
 impl Link {
     /// Gives the peer one more reference to an object of this process.

@@ -1,23 +1,16 @@
 //! What came from the peer and a thread waits for: descriptors of parcels, and any other news.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::{Link, PATIENCE};
 use crate::disposal::PeerFd;
 use crate::ledger::{self, Resource};
 use crate::locked::lock;
+use crate::shm::call::server_slot::ServerSlot;
 use crate::shm::wire::Refusal;
 use crate::{Error, Result};
-
-/// Descriptors of parcels that came ahead of them, for one slot and one way.
-#[derive(Default)]
-pub(super) struct Parcels {
-    fds: VecDeque<PeerFd>,
-    // Some could not be kept, so nobody knows which ones these are.
-    lost: Option<Refusal>,
-}
 
 impl Link {
     /// Keeps descriptors until the parcel is read. Those beyond the peer's share are lost, as are all of
@@ -83,5 +76,10 @@ impl Link {
             }
             guard = self.news.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// The slot that a nested call came in; its announcement may still be on the way.
+    pub(crate) fn await_slot(&self, id: u32) -> Result<Arc<ServerSlot>> {
+        self.await_news("the slot of a nested call", || lock(&self.server_slots).get(&id).cloned())
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! One socket each pair of processes carries control messages; calls travel in the slots that hang
 //! on the link. When the socket closes, the peer is dead: everybody who waits on the link is told.
-//! Messages go out by `outbox.rs` and come in by `arrivals.rs`; `inbox.rs` and `questions.rs` have what
-//! threads wait for.
+//! Messages go out by `outbox.rs`; `inbox.rs` and `questions.rs` have what threads wait for. What comes in, the end
+//! among it, is handled by `arrivals.rs`, which alone knows what the slots and rings on a link are for.
 
 mod arrivals;
 mod exports;
@@ -11,6 +11,7 @@ mod inbox;
 mod outbox;
 mod questions;
 mod recipients;
+mod tables;
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,23 +21,21 @@ use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 
-use self::exports::Export;
-use self::inbox::Parcels;
-use self::questions::Answers;
-use super::client::CallerSlots;
+use self::tables::{Answers, Export, Parcels};
+use super::call::caller_slot::CallerSlots;
+#[cfg(feature = "tokio")]
+use super::call::pending::Outstanding;
+use super::call::server_slot::ServerSlot;
 use super::core::{Core, Tallies};
 use super::oneway;
-#[cfg(feature = "tokio")]
-use super::outstanding::Outstanding;
 use super::remote::RemoteNode;
-use super::server::ServerSlot;
 use super::wire::{Message, Token};
 use crate::claim;
-use crate::disposal::{PeerFd, drop_later};
+use crate::disposal::PeerFd;
+use crate::identity::CallingIdentity;
 use crate::ledger::Charge;
 use crate::locked::lock;
-use crate::object::CallingIdentity;
-use crate::{Error, Result, pool};
+use crate::{Error, Result};
 
 /// How long the peer may take to answer a control message, or to send what it announced.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -146,40 +145,6 @@ impl Link {
     pub(crate) fn hang_up(&self) {
         // Fails only if the peer closed first.
         let _ = shutdown(self.socket(), Shutdown::Both);
-    }
-
-    /// The connection is gone: tells everybody who waits on it, once.
-    pub(crate) fn bury(self: &Arc<Self>) {
-        if self.dead.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.caller_slots.bury();
-        #[cfg(feature = "tokio")]
-        self.outstanding.bury();
-        let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
-        slots.iter().for_each(|slot| slot.bury());
-        let charges = std::mem::take(&mut *lock(&self.charges));
-        // Unmapped elsewhere, and counted until then.
-        drop_later(self.peer.uid, (slots, charges));
-        drop(lock(&self.oneway_out).take());
-        let backlog = std::mem::take(&mut *lock(&self.backlog));
-        drop_later(self.peer.uid, backlog);
-        // After this nobody waits for the peer, in the ring of its oneway calls neither.
-        self.tell();
-        if let Some(receiver) = self.oneway_in.get() {
-            receiver.bury(self);
-        }
-        lock(&self.inbox).clear();
-        let exports = std::mem::take(&mut *lock(&self.exports));
-        self.exports_version.fetch_add(1, Ordering::AcqRel);
-        let recipients = std::mem::take(&mut *lock(&self.recipients));
-        for died in recipients.into_values() {
-            pool::run_for(self.peer.uid, died);
-        }
-        // Services that only this peer held: their `drop` is application code, not the poller's.
-        if !exports.is_empty() {
-            pool::run_for(self.peer.uid, Box::new(move || drop(exports)));
-        }
     }
 
     /// Calls, as (made, caught spinning, slept for, asked beside) and served.

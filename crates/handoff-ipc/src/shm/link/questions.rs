@@ -1,10 +1,10 @@
 //! Questions that wait for the peer's answer: introductions to third processes.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use super::Link;
+use super::tables::Answer;
 use crate::disposal::PeerFd;
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
@@ -25,19 +25,6 @@ impl Drop for Introduction<'_> {
     fn drop(&mut self) {
         self.link.introductions.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-#[derive(Default)]
-pub(super) struct Answers {
-    next: u32,
-    waiting: HashMap<u32, Option<Result<Answer, Refusal>>>,
-}
-
-pub(super) struct Answer {
-    pub(super) node: u64,
-    // The token of an introduction, or the interfaces of an object.
-    pub(super) first: Token,
-    pub(super) fd: Option<PeerFd>,
 }
 
 impl Link {

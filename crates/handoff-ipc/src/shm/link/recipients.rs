@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Link;
-use crate::engine::DeathRegistration;
+use crate::death::DeathRegistration;
 use crate::locked::lock;
 use crate::{Result, pool};
 

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::local::ONEWAY_LIMIT;
 use crate::locked::lock;
+use crate::object::ONEWAY_LIMIT;
 
 /// Calls of a link that wait without taking place in its ring.
 const CALLS: usize = ONEWAY_LIMIT;

@@ -1,17 +1,28 @@
-//! Oneway calls: `ring.rs` is their memory, `bell.rs` says who looks at it, `backlog.rs` when a call's place is
-//! free again, `patience.rs` how long a thread looks; `ends.rs` has the sending and the receiving end.
+//! Oneway calls: a ring of records each way on a link, and the queues behind it.
+//!
+//! The caller copies its request into the ring (`send.rs`) and goes on; it makes a system call only if nobody at the
+//! other end looks. One thread there (`receive.rs`) takes records out and appends each to its object's queue, where
+//! they are served one at a time and in order. A full ring is the sender's error; when calls keep their place in it
+//! after they were taken out says `backlog.rs`. `ring.rs` is the memory, `bell.rs` says who looks at it, `patience.rs`
+//! how long a thread looks, and `ends.rs` has what either end remembers.
 
 #[cfg(not(loom))]
 mod backlog;
 mod bell;
 #[cfg(not(loom))]
-mod ends;
+pub(crate) mod ends;
 #[cfg(not(loom))]
 mod patience;
 #[cfg(not(loom))]
+mod receive;
+#[cfg(not(loom))]
 pub(crate) mod ring;
+#[cfg(not(loom))]
+mod send;
 
 #[cfg(not(loom))]
-pub(crate) use ends::{INBOX, Receiver, Sender, send};
+pub(crate) use ends::{INBOX, Receiver, Sender};
 #[cfg(not(loom))]
 pub(crate) use ring::REGION;
+#[cfg(not(loom))]
+pub(crate) use send::send;

@@ -1,9 +1,11 @@
 //! What a peer can write into the ring of its oneway calls, and what the receiver does about it.
 
+use super::super::ring::Ring;
 use super::*;
 use crate::Service;
-use crate::object::Code;
+use crate::code::Code;
 use crate::shm::pair::{Pair, await_that};
+use crate::shm::wire::Message;
 use std::sync::atomic::AtomicU64;
 
 #[derive(Default)]

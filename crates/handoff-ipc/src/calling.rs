@@ -1,0 +1,224 @@
+//! Calls through a reference: to a node of this process, or to the engine that carries them to another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::{CallOptions, OutCall};
+use crate::code::{Code, DUMP, INTERFACE, PING};
+use crate::death::DeathRegistration;
+use crate::engine_kind::EngineKind;
+use crate::interface::InterfaceId;
+use crate::object::{Binder, Reference};
+use crate::parcel::{Reader, Writer};
+use crate::{Error, Result, dispatch, local};
+
+impl Binder {
+    /// A synchronous call: `write` fills in the arguments, `read` takes the results.
+    ///
+    /// # Errors
+    /// [`Error::Status`] if the service answered with an exception, [`Error::Dead`] if its process
+    /// is gone, and whatever `write` or `read` return.
+    #[inline]
+    pub fn call<R>(
+        &self,
+        code: Code,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.call_with(CallOptions::default(), code, write, read)
+    }
+
+    /// [`Binder::call`] with options.
+    #[inline]
+    pub fn call_with<R>(
+        &self,
+        options: CallOptions,
+        code: Code,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.transact(OutCall::new(code, options), write, |reply| {
+            dispatch::read_status(reply)?;
+            read(reply)
+        })
+    }
+
+    /// A oneway call: returns when it is queued. Calls to one object are served one at a time in
+    /// the order in which each sender made them.
+    ///
+    /// # Errors
+    /// [`Error::OnewayFull`] if the object's process does not keep up.
+    pub fn oneway(&self, code: Code, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
+        self.oneway_with(CallOptions::default(), code, write)
+    }
+
+    /// [`Binder::oneway`] with options. A deadline means nothing here: the call returns when it is queued.
+    ///
+    /// # Errors
+    /// As [`Binder::oneway`].
+    pub fn oneway_with(
+        &self,
+        options: CallOptions,
+        code: Code,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut write = Some(write);
+        let mut write = move |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
+        let call = OutCall { oneway: true, deadline: None, ..OutCall::new(code, options) };
+        match &self.0 {
+            Reference::Local(node) => local::oneway(node, &call, &mut write),
+            Reference::Remote(remote) => remote.transact(&call, &mut write, &mut |_| Ok(())),
+        }
+    }
+
+    /// A call whose reply has no exception header (the runtime's own transactions).
+    #[inline]
+    fn transact<R>(
+        &self,
+        call: OutCall,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let (mut write, mut read, mut result) = (Some(write), Some(read), None);
+        let mut write = |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
+        let mut read = |from: &mut Reader<'_>| {
+            if let Some(read) = read.take() {
+                result = Some(read(from)?);
+            }
+            Ok(())
+        };
+        match &self.0 {
+            Reference::Local(node) => local::transact(node, &call, &mut write, &mut read)?,
+            Reference::Remote(remote) => remote.transact(&call, &mut write, &mut read)?,
+        }
+        result.ok_or_else(|| Error::Protocol("a reply was never read".into()))
+    }
+
+    /// Returns when the object's process has answered.
+    ///
+    /// # Errors
+    /// As [`Binder::call`].
+    pub fn ping(&self) -> Result<()> {
+        self.transact(OutCall::of(PING), |_| Ok(()), |_| Ok(()))
+    }
+
+    /// [`Binder::ping`], for so long at the most.
+    pub(crate) fn ping_within(&self, deadline: Duration) -> Result<()> {
+        self.transact(OutCall::new(PING, CallOptions::within(deadline)), |_| Ok(()), |_| Ok(()))
+    }
+
+    /// The name of the object's interface.
+    ///
+    /// # Errors
+    /// As [`Binder::call`].
+    pub fn descriptor(&self) -> Result<String> {
+        match &self.0 {
+            Reference::Local(node) => Ok(node.service().descriptor().to_owned()),
+            Reference::Remote(_) => {
+                self.transact(OutCall::of(INTERFACE), |_| Ok(()), |reply| reply.read::<String>())
+            }
+        }
+    }
+
+    /// An error unless the object has this interface, or one that extends it. On the `shm` engine the object's owner
+    /// said so when it gave the object away; on the `binder` engine it is asked once.
+    ///
+    /// # Errors
+    /// [`Error::WrongInterface`] if it has another one; as [`Binder::call`] otherwise.
+    pub fn check_interface(&self, interface: InterfaceId) -> Result<()> {
+        let call = OutCall { interface: Some(interface), ..OutCall::default() };
+        match &self.0 {
+            Reference::Local(node) => node.check_interface(&call),
+            Reference::Remote(remote) => remote.check_interface(&call),
+        }
+    }
+
+    /// The service's state as text for people.
+    ///
+    /// # Errors
+    /// As [`Binder::call`].
+    pub fn dump(&self, args: &[String]) -> Result<String> {
+        self.transact(OutCall::of(DUMP), |w| w.write_slice(args), |reply| reply.read::<String>())
+    }
+
+    /// Calls `died` once, on a thread of the pool, when the process of the object ends; at once if
+    /// it already has. Dropping what is returned takes the recipient back.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for an object of this process, which cannot outlive it.
+    pub fn link_to_death(&self, died: impl FnOnce() + Send + 'static) -> Result<DeathRegistration> {
+        match &self.0 {
+            Reference::Local(_) => Err(Error::Unsupported {
+                engine: EngineKind::Local.name(),
+                what: "report the death of an object of this very process".into(),
+            }),
+            Reference::Remote(remote) => remote.link_to_death(Box::new(died)),
+        }
+    }
+
+    /// Calls `changed` with true when the object's process is frozen, and with false when it is thawed,
+    /// on a thread of the pool; once at the beginning with how things are. Dropping what is returned
+    /// takes it back.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the engine tells no such thing: all but the kernel's driver of
+    /// Linux 6.12 and later.
+    pub fn on_freeze(&self, changed: impl Fn(bool) + Send + Sync + 'static) -> Result<DeathRegistration> {
+        match &self.0 {
+            Reference::Local(_) => Err(Error::Unsupported {
+                engine: EngineKind::Local.name(),
+                what: "tell that this very process is frozen".into(),
+            }),
+            Reference::Remote(remote) => remote.on_freeze(Arc::new(changed)),
+        }
+    }
+
+    /// False once the object's process is known to be gone.
+    pub fn is_alive(&self) -> bool {
+        match &self.0 {
+            Reference::Local(_) => true,
+            Reference::Remote(remote) => remote.is_alive(),
+        }
+    }
+}
+
+/// The client's side of an interface: a typed wrapper of a [`Binder`].
+///
+/// ```
+/// use handoff_ipc::{Binder, CallOptions, Proxy, Result};
+///
+/// struct AdderProxy(Binder);
+///
+/// impl Proxy for AdderProxy {
+///     const DESCRIPTOR: &'static str = "sample.IAdder";
+///     fn wrap(binder: Binder) -> Self { AdderProxy(binder) }
+/// }
+///
+/// impl AdderProxy {
+///     fn add(&self, a: i32, b: i32) -> Result<i32> {
+///         // An object of another interface is refused.
+///         let options = CallOptions::of(Self::INTERFACE);
+///         self.0.call_with(options, 1, |w| { w.write(&a)?; w.write(&b) }, |r| r.read())
+///     }
+/// }
+/// ```
+pub trait Proxy: Sized {
+    /// Name of the interface that the object must have.
+    const DESCRIPTOR: &'static str;
+
+    /// The interface as calls state it ([`CallOptions::interface`]).
+    const INTERFACE: InterfaceId = InterfaceId::new(Self::DESCRIPTOR);
+
+    /// Wraps a reference. Calls of a generated proxy to an object of another interface fail with
+    /// [`Error::WrongInterface`].
+    fn wrap(binder: Binder) -> Self;
+
+    /// Checks the object's interface and wraps it.
+    ///
+    /// # Errors
+    /// As [`Binder::check_interface`].
+    fn from_binder(binder: Binder) -> Result<Self> {
+        binder.check_interface(Self::INTERFACE)?;
+        Ok(Self::wrap(binder))
+    }
+}

@@ -1,0 +1,50 @@
+//! Which engine carries a call.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Result;
+
+/// Which engine carries a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// A direct virtual call in one process.
+    Local,
+    /// Shared memory and futexes in user space.
+    Shm,
+    /// The kernel's Binder driver.
+    Binder,
+}
+
+impl EngineKind {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Local => "local",
+            EngineKind::Shm => "shm",
+            EngineKind::Binder => "binder",
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A word that names no [`EngineKind`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no engine is called {0:?}: local, shm or binder")]
+pub struct UnknownEngine(String);
+
+impl FromStr for EngineKind {
+    type Err = UnknownEngine;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEngine> {
+        [EngineKind::Local, EngineKind::Shm, EngineKind::Binder]
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| UnknownEngine(text.to_owned()))
+    }
+}

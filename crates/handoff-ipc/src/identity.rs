@@ -1,0 +1,29 @@
+//! Who calls, as the kernel vouches for it.
+
+/// Who calls, as the kernel vouches for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallingIdentity {
+    /// Process id in this process's namespace; 0 where it is not visible here.
+    pub pid: u32,
+    /// Effective user id when the connection was made.
+    pub uid: u32,
+    /// Effective group id when the connection was made.
+    pub gid: u32,
+}
+
+impl CallingIdentity {
+    /// This process, as it was when it was first asked.
+    pub(crate) fn own_cached() -> Self {
+        static OWN: std::sync::LazyLock<CallingIdentity> = std::sync::LazyLock::new(CallingIdentity::own);
+        *OWN
+    }
+
+    /// This process.
+    pub fn own() -> Self {
+        CallingIdentity {
+            pid: std::process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
+    }
+}

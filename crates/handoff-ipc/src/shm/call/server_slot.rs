@@ -1,0 +1,83 @@
+//! A slot on the server's side: its memory, and who attends to it. `server.rs` serves what comes in it.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::presence::Presence;
+use super::slot::Slot;
+use super::word;
+use crate::Result;
+use crate::object::Binder;
+use crate::pool::{Recall, Worker};
+use crate::shm::sync;
+use crate::stats::Tally;
+
+/// A slot that a peer opened, and the thread that attends to it.
+pub(crate) struct ServerSlot {
+    pub(super) id: u32,
+    pub(super) slot: Slot,
+    pub(super) presence: Presence,
+    pub(super) dead: AtomicBool,
+    pub(super) recalled: AtomicBool,
+    pub(super) waiting: AtomicBool,
+    pub(super) served: Tally,
+    // The caller's own objects that the last reply carried, until it has read it: with the next request at
+    // the latest, or after a while.
+    pub(super) returned: std::sync::Mutex<Vec<Binder>>,
+    pub(super) has_returned: AtomicBool,
+    // A large reply was written, and its memory not given back since. Only the thread at the slot looks.
+    pub(super) holds_large: AtomicBool,
+    // Who attends, for a raise from outside.
+    pub(super) worker: std::sync::Mutex<Weak<Worker>>,
+}
+
+impl Recall for ServerSlot {
+    fn may_recall(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    fn recall(&self) -> bool {
+        if !self.may_recall() {
+            return false;
+        }
+        self.recalled.store(true, Ordering::Release);
+        // It may be about to sleep: a wake alone would come too early for it.
+        word::rouse(self.slot.word());
+        sync::wake(self.slot.word());
+        true
+    }
+}
+
+impl ServerSlot {
+    pub(crate) fn accept(id: u32, region: BorrowedFd<'_>) -> Result<Self> {
+        Ok(ServerSlot {
+            id,
+            slot: Slot::accept(region)?,
+            presence: Presence::new(),
+            dead: AtomicBool::new(false),
+            recalled: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            served: Tally::default(),
+            returned: std::sync::Mutex::default(),
+            has_returned: AtomicBool::new(false),
+            holds_large: AtomicBool::new(false),
+            worker: std::sync::Mutex::default(),
+        })
+    }
+
+    pub(crate) fn served(&self) -> u64 {
+        self.served.get()
+    }
+
+    pub(crate) fn bury(&self) {
+        self.dead.store(true, Ordering::Release);
+        word::kill(self.slot.word());
+        sync::wake(self.slot.word());
+    }
+
+    #[inline]
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+}

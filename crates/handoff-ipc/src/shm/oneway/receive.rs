@@ -1,0 +1,362 @@
+//! Takes oneway calls out of a ring, and serves them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+use handoff_placement::fast::current_cpu;
+use handoff_placement::{Policy, Priority};
+
+use super::backlog::Admitted;
+use super::bell::{self, Rang};
+use super::ends::{Drained, INBOX, Receiver};
+use super::ring::{DATA, Found, Record};
+use crate::call::Call;
+use crate::disposal::PeerFd;
+use crate::engine_kind::EngineKind;
+use crate::locked::lock;
+use crate::object::LocalNode;
+use crate::parcel::{Reader, SharedBytes, Writer};
+use crate::pool::{self, Recall, Worker};
+use crate::shm::call::client;
+use crate::shm::call::follow::{self, SPIN_LIMIT};
+use crate::shm::call::slot::Entry;
+use crate::shm::link::Link;
+use crate::shm::objects::{self, Arrived};
+use crate::shm::{place, sync};
+use crate::{Error, Result, dispatch, stats};
+
+/// References given back that may wait for calls before them: more are a peer's attempt to fill memory.
+const MOST_GIVEN_BACK: usize = 1 << 16;
+
+/// So many calls to one object in a row let a thread expect the next to go there, too.
+const ALIKE: u32 = 8;
+
+/// How long a thread waits at a ring before it goes back to the pool.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A thread's stay at a ring.
+struct Stay(Arc<Receiver>);
+
+impl Recall for Stay {
+    fn may_recall(&self) -> bool {
+        self.0.waiting.load(Ordering::SeqCst)
+    }
+
+    fn recall(&self) -> bool {
+        let asked = self.0.waiting.swap(false, Ordering::SeqCst);
+        if asked {
+            bell::rouse(self.0.ring.bell());
+            sync::wake(self.0.ring.bell());
+        }
+        asked
+    }
+}
+
+/// One call taken out of the ring.
+struct Taken {
+    record: Record,
+    payload: Vec<u8>,
+    entries: Vec<Entry>,
+    fds: VecDeque<PeerFd>,
+}
+
+impl Receiver {
+    /// The peer gives references back. They came by the socket and may have overtaken calls in the
+    /// ring, which were made before: those are taken out first.
+    pub(crate) fn give_back(self: &Arc<Self>, link: &Arc<Link>, node: u64, count: u32) -> Result<()> {
+        let mut given_back = lock(&self.given_back);
+        let end = self.ring.written();
+        // Under the lock that `settle` takes after it has said how far it is: one of the two sees the other.
+        if self.queued.load(Ordering::Acquire) == end {
+            drop(given_back);
+            link.unexport(node, count);
+            return Ok(());
+        }
+        if given_back.len() >= MOST_GIVEN_BACK {
+            return Err(Error::Protocol("references given back without an end".into()));
+        }
+        given_back.push((end, node, count));
+        drop(given_back);
+        // The calls before it may wait behind those that a thread serves; this must not.
+        match bell::ring(self.ring.bell(), node, false) {
+            Rang::Heard => {}
+            Rang::Wake => sync::wake(self.ring.bell()),
+            Rang::Tell => self.rung(link),
+        }
+        Ok(())
+    }
+
+    /// Every call up to `at` is queued: what was given back after them is let go.
+    fn settle(&self, link: &Link, at: u32) {
+        self.queued.store(at, Ordering::Release);
+        let mut given_back = lock(&self.given_back);
+        let (due, later) = given_back.drain(..).partition(|(end, ..)| at.wrapping_sub(*end) as i32 >= 0);
+        *given_back = later;
+        drop(given_back);
+        let due: Vec<(u32, u64, u32)> = due;
+        due.into_iter().for_each(|(_, node, count)| link.unexport(node, count));
+    }
+
+    /// The peer is gone. On the poller's thread, before the peer's references are: what it has sent until
+    /// now is served.
+    pub(crate) fn bury(self: &Arc<Self>, link: &Arc<Link>) {
+        self.dead.store(true, Ordering::Release);
+        bell::leave(self.ring.bell());
+        sync::wake(self.ring.bell());
+        // A thread that is there goes at the sight of `dead`.
+        let mut drained = lock(&self.drained);
+        // Nonsense at its end has nobody left to be told of.
+        let (to_run, _) = self.drain(link, &mut drained);
+        drop(drained);
+        to_run.into_iter().for_each(run_elsewhere);
+    }
+
+    /// A thread is wanted.
+    pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
+        let (user, receiver, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
+        pool::submit(user, None, Box::new(move |worker| receiver.attend(&link, worker)));
+    }
+
+    /// Takes out what there is, waits a while for more, serves.
+    fn attend(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>) {
+        let (mut stood_back, mut bound) = (false, None);
+        bell::arrive();
+        // Who rang while another thread is here was heard by that thread.
+        let Ok(mut drained) = self.drained.try_lock() else { return };
+        let _stay = pool::attach(worker, Arc::new(Stay(Arc::clone(self))));
+        let bell = self.ring.bell();
+        loop {
+            // While calls go to one object alone, the word stays as it is: each change costs the sender
+            // a cache miss.
+            let expected = drained.alike >= ALIKE && bell::serves(bell, drained.node);
+            if !expected {
+                bell::attend(bell);
+            }
+            let (mut to_run, mut outcome) = self.drain(link, &mut drained);
+            if let (Some(first), Ok(())) = (to_run.first(), &outcome)
+                && !bell::serves(bell, first.0)
+            {
+                bell::serve(bell, first.0);
+                // What came before the word said so was not rung for.
+                let (more, then) = self.drain(link, &mut drained);
+                to_run.extend(more);
+                outcome = then;
+            }
+            if outcome.is_err() || drained.never_rests {
+                // Whoever writes nonsense into its own ring has broken the protocol. What it sent
+                // before is served: other senders' calls wait in the same queues.
+                drop(drained);
+                link.hang_up();
+                to_run.into_iter().for_each(run_elsewhere);
+                return;
+            }
+            if !to_run.is_empty() {
+                // Handlers may take long: the ring must not wait for them.
+                self.let_go(link, drained);
+                let mut to_run = to_run.into_iter();
+                let first = to_run.next();
+                to_run.for_each(run_elsewhere);
+                if let Some((_, node)) = first {
+                    node.run_oneway();
+                }
+                match self.drained.try_lock() {
+                    Ok(again) => drained = again,
+                    Err(_) => return,
+                }
+                continue;
+            }
+            if self.dead.load(Ordering::Acquire) {
+                return;
+            }
+            // The bell may say what this side never wrote, or a sender rang: look again.
+            if self.look(&mut drained, &mut bound) || !bell::may_sleep(bell) {
+                drained.note_idle();
+                continue;
+            }
+            // Whoever hands work to the pool either sees this thread wait, or this thread sees the work.
+            self.waiting.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            let empty = !drained.has_more(&self.ring);
+            let idle = empty && !self.dead.load(Ordering::Acquire) && !pool::has_pending();
+            if idle {
+                if !stood_back && drained.cpu == u32::from(current_cpu()) {
+                    stood_back = true;
+                    stand_back(worker);
+                }
+                let slept = Instant::now();
+                sync::wait(bell, bell::ASLEEP, Some(LINGER));
+                let here = current_cpu();
+                let beside = drained.cpu == u32::from(here);
+                if drained.crowded.woken(beside, slept.elapsed()) {
+                    place::leave(here);
+                }
+            }
+            self.waiting.store(false, Ordering::Relaxed);
+            drained.note_idle();
+            if !bell::was_woken(bell) && empty {
+                bell::leave(bell);
+                if !drained.has_more(&self.ring) {
+                    self.let_go(link, drained);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Lets another thread at the ring.
+    fn let_go(self: &Arc<Self>, link: &Arc<Link>, drained: MutexGuard<'_, Drained>) {
+        drop(drained);
+        // Whoever was sent meanwhile may have found this thread still there.
+        if bell::was_rung(self.ring.bell()) {
+            self.rung(link);
+        }
+    }
+
+    /// Looks for the next record for a while, where that is worth it. True if one is there. `bound`: whether
+    /// this thread has but one CPU, once that was asked for.
+    fn look(&self, drained: &mut Drained, bound: &mut Option<bool>) -> bool {
+        let beside = drained.cpu == u32::from(current_cpu());
+        // Where it has no other CPU than its sender's, it offers that one after each look.
+        let yields = beside && *bound.get_or_insert_with(|| place::only_cpu().is_some());
+        if !drained.patience.looks(beside && !yields) {
+            return false;
+        }
+        let look = || {
+            let wanted = self.dead.load(Ordering::Relaxed) || pool::has_pending();
+            let found = drained.has_more(&self.ring);
+            (found || wanted).then_some(found)
+        };
+        let found = follow::spin(SPIN_LIMIT, yields, look).unwrap_or(false);
+        drained.patience.looked(found);
+        if found {
+            drained.crowded.paid();
+        }
+        found
+    }
+
+    /// Moves every record that is there into its object's queue. Gives the objects whose queue needs a
+    /// thread, which must be run whatever the outcome: their queues count on it.
+    fn drain(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        drained: &mut Drained,
+    ) -> (Vec<(u64, Arc<LocalNode>)>, Result<()>) {
+        let mut to_run = Vec::new();
+        // Not what comes meanwhile: it may not end.
+        let end = match drained.end(&self.ring) {
+            Ok(end) if end == drained.at => return (to_run, Ok(())),
+            Ok(end) => end,
+            Err(error) => return (to_run, Err(error)),
+        };
+        if !self.backlog.allows(end, DATA, drained.keeps) {
+            let why = "oneway records in places that were not given back";
+            return (to_run, Err(Error::Protocol(why.into())));
+        }
+        // Each turn goes on by a record's head at least, and `read` lets no record reach past `end`.
+        while end != drained.at {
+            let taken = match self.take(link, drained.at, end) {
+                Ok(taken) => taken,
+                Err(error) => {
+                    drained.broken = true;
+                    return (to_run, Err(error));
+                }
+            };
+            let begin = drained.at;
+            let size = taken.as_ref().map_or_else(|size| *size, |taken| taken.record.size);
+            drained.at = begin.wrapping_add(size);
+            let (next, keeps, told) = (drained.at, &mut drained.keeps, |at| self.ring.set_taken(at));
+            let Ok(taken) = taken else {
+                self.backlog.pass(next, keeps, told);
+                continue;
+            };
+            let admitted = self.backlog.admit((begin, next), size as usize, keeps, told);
+            drained.note(&taken.record);
+            // What the call refers to must be there when it is read, as the object itself is.
+            let held = objects::hold(link, &taken.entries);
+            let (link, receiver) = (Arc::clone(link), Arc::clone(self));
+            let queued = Queued { link, receiver, admitted, held, taken };
+            // An object that was given back meanwhile: its calls have nobody to go to.
+            let id = queued.taken.record.node;
+            let Some(node) = queued.link.exported(id) else { continue };
+            let target = Arc::clone(&node);
+            if node.queue_admitted(Box::new(move || queued.serve(&target))) {
+                to_run.push((id, node));
+            }
+        }
+        self.settle(link, drained.at);
+        (to_run, Ok(()))
+    }
+
+    /// Takes one record out, with its descriptors. `Ok(Err(size))`: it only fills up the end.
+    fn take(&self, link: &Arc<Link>, at: u32, end: u32) -> Result<Result<Taken, u32>> {
+        match self.ring.read(at, end)? {
+            Found::Filler(size) => Ok(Err(size)),
+            Found::Call { record, payload, entries } => {
+                let fds = link.take_fds(INBOX, false, objects::fds_of(&entries))?;
+                Ok(Ok(Taken { record, payload, entries, fds }))
+            }
+        }
+    }
+}
+
+/// A call that waits to be served, with the objects of this process that it refers to.
+struct Queued {
+    link: Arc<Link>,
+    receiver: Arc<Receiver>,
+    admitted: Admitted,
+    held: Vec<u64>,
+    taken: Taken,
+}
+
+impl Queued {
+    fn serve(mut self, node: &LocalNode) {
+        let (entries, fds) = (std::mem::take(&mut self.taken.entries), std::mem::take(&mut self.taken.fds));
+        let link = &self.link;
+        stats::SERVED_ONEWAY.add();
+        let call = Call {
+            identity: link.peer(),
+            engine: EngineKind::Shm,
+            priority: self.taken.record.priority,
+            oneway: true,
+            deadline: None,
+            told: None,
+            lifetime: std::marker::PhantomData,
+        };
+        let (mut nowhere, mut arrived) = (Vec::new(), Arrived::new(link, entries, fds));
+        let mut reply = Writer::growing(&mut nowhere);
+        let mut data = Reader::with_objects(SharedBytes::from_slice(&self.taken.payload), &mut arrived);
+        // Nobody waits for the outcome of a oneway call.
+        drop(dispatch::serve(&**node.service(), &call, self.taken.record.code, &mut data, &mut reply));
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.held.drain(..).for_each(|node| self.link.unexport(node, 1));
+        let ring = &self.receiver.ring;
+        self.receiver.backlog.over(self.admitted, |at| ring.set_taken(at));
+    }
+}
+
+/// The last caller ran on this thread's CPU. Where the thread has no other, it shall not take it away
+/// when it is woken: a oneway call is to let its caller go on. The pool gives the thread its own
+/// priority again when it comes back.
+#[cold]
+fn stand_back(worker: &Worker) {
+    let base = pool::base();
+    if base.policy == Policy::Other && place::only_cpu().is_some() {
+        worker.become_priority(Priority { policy: Policy::Batch, ..base });
+        client::priority_changed();
+    }
+}
+
+/// Serves an object's queue on another thread.
+fn run_elsewhere((_, node): (u64, Arc<LocalNode>)) {
+    pool::run(Box::new(move || node.run_oneway()));
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "receive_tests.rs"]
+mod tests;
