@@ -7,9 +7,10 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("handoff-aidl", &[]),
     ("handoff-placement", &[]),
+    ("handoff-policy", &["handoff-placement"]),
     ("handoff-ipc", &["handoff-placement"]),
     ("handoff-trace", &["handoff-placement"]),
     ("handoff-workloads", &["handoff-aidl", "handoff-ipc", "handoff-placement", "handoff-trace"]),
@@ -30,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "handoff-ipc",
             "handoff-trace",
             "handoff-placement",
+            "handoff-policy",
             "handoff-guest",
             "handoff-kernel",
             "handoff-targets",
@@ -44,6 +46,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "handoff-workloads",
             "handoff-ipc",
             "handoff-placement",
+            "handoff-policy",
         ],
     ),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),

@@ -9,10 +9,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Subcommand;
 use handoff_ipc::Runtime;
-use handoff_placement::policy::{
-    Daemon, Explanation, Journal, Policy, Problem, Process, Recovered, World, client, import_task_profiles,
-};
-use handoff_placement::{Error, Root, Tid, Topology};
+use handoff_placement::{Journal, Recovered, Root, Tid, Topology, notice};
+use handoff_policy::{Daemon, Error, Explanation, Policy, Problem, Process, World, import_task_profiles};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -104,7 +102,7 @@ enum What {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let folder = self.state.clone().unwrap_or_else(client::default_folder);
+        let folder = self.state.clone().unwrap_or_else(notice::default_folder);
         match &self.what {
             What::Check { file } => check(output, file),
             What::Apply { file } => apply(output, file, folder),
@@ -113,7 +111,7 @@ impl Options {
             What::Foreground { pid, off } => {
                 let pid = Tid::new(*pid).context("a process has a number above 0")?;
                 let answer =
-                    client::foreground(&folder, pid, !off).with_context(|| refused(&folder)).advise(START)?;
+                    notice::foreground(&folder, pid, !off).with_context(|| refused(&folder)).advise(START)?;
                 output.line(format_args!("{answer}"))?;
                 Ok(Verdict::Pass)
             }
@@ -141,7 +139,7 @@ fn processes(count: usize) -> String {
 const START: &str = "`handoff policy run FILE` starts one; --state names the folder of another one";
 
 fn refused(folder: &Path) -> String {
-    let socket = client::socket(folder);
+    let socket = notice::socket(folder);
     if socket.exists() {
         format!("the policy at {} did not take the request", socket.display())
     } else {
@@ -223,7 +221,7 @@ fn daemon<'a>(
     verify: Duration,
 ) -> anyhow::Result<Daemon<'a>> {
     let policy = load(file)?;
-    let options = handoff_placement::policy::Options { folder, verify, ..Default::default() };
+    let options = handoff_policy::Options { folder, verify, ..Default::default() };
     let started = Daemon::new(policy, options, move |event| {
         // Nobody may read the log any more; that is no reason to stop placing.
         let _ = match output.format() {
@@ -283,7 +281,7 @@ fn registered() -> Vec<(Tid, String)> {
 }
 
 fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
-    let answer = client::status(folder).with_context(|| refused(folder)).advise(START)?;
+    let answer = notice::status(folder).with_context(|| refused(folder)).advise(START)?;
     let rows: Vec<serde_json::Value> =
         serde_json::from_str(&answer).context("the policy answered something else")?;
     if output.format() == Format::Json {
@@ -305,7 +303,7 @@ fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
 
 /// The profiles that a running policy has given to a process.
 fn placed(folder: &Path, pid: i32) -> Vec<String> {
-    let answer = client::status(folder).unwrap_or_default();
+    let answer = notice::status(folder).unwrap_or_default();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&answer).unwrap_or_default();
     let profiles = rows.iter().filter(|row| row["pid"] == pid).flat_map(|row| row["profiles"].as_array());
     profiles.flatten().filter_map(|name| name.as_str()).map(str::to_owned).collect()

@@ -1,7 +1,7 @@
 //! Reads any text as a policy: every problem has a line of the file, and whatever is read can be asked.
 #![no_main]
 
-use handoff_placement::policy::{Explanation, Policy, Process, World};
+use handoff_policy::{Explanation, Policy, Process, World};
 use handoff_placement::process::ProcessKey;
 use handoff_placement::Tid;
 use libfuzzer_sys::fuzz_target;

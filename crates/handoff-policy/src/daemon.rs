@@ -1,6 +1,5 @@
 //! Decides for every process, places it, and puts everything back at the end.
 
-use super::client;
 use super::decide::{Decider, Subject};
 use super::events::Happening;
 use super::file::{Policy, Problems};
@@ -11,14 +10,16 @@ use super::socket::{Request, Server, answer};
 use super::text::matches;
 use super::world::{Observer, Process, World};
 use crate::error::{Error, Result};
-use crate::group::{ControlGroup, Limits, enter};
-use crate::journal::{Journal, POLICY_GROUP};
-use crate::placement::Applied;
-use crate::process::{ProcessKey, Scope, Status, processes, threads_of};
-use crate::root::Root;
-use crate::snapshot::{Restored, Snapshot};
-use crate::tid::Tid;
-use crate::topology::Topology;
+use handoff_placement::Applied;
+use handoff_placement::Error as PlacementError;
+use handoff_placement::Root;
+use handoff_placement::Tid;
+use handoff_placement::Topology;
+use handoff_placement::notice;
+use handoff_placement::process::{ProcessKey, Scope, Status, processes, threads_of};
+use handoff_placement::{ControlGroup, Limits, enter_group};
+use handoff_placement::{Journal, POLICY_GROUP};
+use handoff_placement::{Restored, Snapshot};
 use rustix::fd::BorrowedFd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 /// How a policy is run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the socket and the journal are: see [`client::default_folder`].
+    /// Where the socket and the journal are: see [`notice::default_folder`].
     pub folder: PathBuf,
     /// How often to look around where the kernel does not tell of births.
     pub look_around: Duration,
@@ -38,7 +39,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            folder: client::default_folder(),
+            folder: notice::default_folder(),
             look_around: Duration::from_secs(2),
             verify: Duration::from_secs(10),
         }
@@ -94,8 +95,8 @@ impl<'a> Daemon<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Policy`] if the machine cannot give what the profiles ask; [`Error::Journal`] if another
-    /// policy is running; [`Error::Cgroup`]. Nothing is left behind then.
+    /// [`Error::Policy`] if the machine cannot give what the profiles ask; [`PlacementError::Journal`] if another
+    /// policy is running; [`PlacementError::Cgroup`]. Nothing is left behind then.
     pub fn new(policy: Policy, options: Options, log: impl FnMut(Event) + 'a) -> Result<Self> {
         let machine = Topology::read()?;
         let problems = policy.check_on(&machine);
@@ -134,7 +135,7 @@ impl<'a> Daemon<'a> {
         &self.policy
     }
 
-    fn make_groups(&mut self) -> Result<()> {
+    fn make_groups(&mut self) -> handoff_placement::Result<()> {
         let used: BTreeSet<&String> = self.policy.rules.iter().map(|rule| &rule.profile).collect();
         for name in used {
             let profile = &self.policy.profiles[name];
@@ -206,7 +207,7 @@ impl<'a> Daemon<'a> {
                 });
             }
             // It ended meanwhile.
-            Err(Error::NoSuchThread(_)) => {}
+            Err(PlacementError::NoSuchThread(_)) => {}
             Err(error) => {
                 self.refused.insert(process.key, wanted);
                 let reason = format!("{reason}, but {error}");
@@ -259,7 +260,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// From what it had at first to what it should have; back to that if it cannot be had.
-    fn place(&mut self, process: &Process, wanted: &Rules) -> Result<()> {
+    fn place(&mut self, process: &Process, wanted: &Rules) -> handoff_placement::Result<()> {
         let key = process.key;
         let lost = self.placed.remove(&key).map_or(0, |placed| placed.lost);
         if let Some(before) = self.before.get(&key) {
@@ -290,14 +291,19 @@ impl<'a> Daemon<'a> {
         }
     }
 
-    fn apply(&self, key: ProcessKey, wanted: &Rules, applied: &mut Vec<Applied>) -> Result<()> {
+    fn apply(
+        &self,
+        key: ProcessKey,
+        wanted: &Rules,
+        applied: &mut Vec<Applied>,
+    ) -> handoff_placement::Result<()> {
         if let Some(index) = wanted.process {
             let name = &self.policy.rules[index].profile;
             let profile = &self.policy.profiles[name];
             if let Some(group) = self.groups.get(name) {
                 group.take(key.pid)?;
             }
-            profile.join.iter().try_for_each(|folder| enter(folder, key.pid))?;
+            profile.join.iter().try_for_each(|folder| enter_group(folder, key.pid))?;
             applied.push(profile.placement.apply(Scope::Process, key.pid, &self.machine)?);
         }
         for (&tid, &index) in &wanted.threads {
@@ -305,7 +311,7 @@ impl<'a> Daemon<'a> {
             match profile.placement.apply(Scope::Thread, tid, &self.machine) {
                 Ok(done) => applied.push(done),
                 // The thread ended; the next look leaves it out.
-                Err(Error::NoSuchThread(_)) => {}
+                Err(PlacementError::NoSuchThread(_)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -326,7 +332,7 @@ impl<'a> Daemon<'a> {
             let pid = key.pid.as_raw();
             match refusal {
                 // It ended meanwhile.
-                Some(Error::NoSuchThread(_)) => {}
+                Some(PlacementError::NoSuchThread(_)) => {}
                 Some(error) if placed.unrepaired != lost => {
                     placed.lost += lost.len();
                     placed.unrepaired.clone_from(&lost);
@@ -352,8 +358,12 @@ impl<'a> Daemon<'a> {
     /// If the socket cannot be made, or waiting fails. What was placed is put back in any case when the
     /// daemon is dropped or [`Daemon::finish`]ed.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<()> {
-        let path = client::socket(&self.options.folder);
-        let fail = |what: &str, source| Error::Journal { path: path.clone(), what: what.to_owned(), source };
+        let path = notice::socket(&self.options.folder);
+        let fail = |what: &str, source| PlacementError::Journal {
+            path: path.clone(),
+            what: what.to_owned(),
+            source,
+        };
         let mut server = Server::listen(path.clone()).map_err(|e| fail("cannot be listened on", e))?;
         let needs_pressure = self.policy.rules.iter().any(|rule| rule.when.cpu_pressure.is_some());
         let sources = Sources::open(needs_pressure, &mut self.log);
@@ -461,7 +471,7 @@ impl<'a> Daemon<'a> {
     }
 
     fn obey(&mut self, request: Request) -> std::result::Result<String, String> {
-        let gone = |error: Error| error.to_string();
+        let gone = |error: PlacementError| error.to_string();
         match request {
             Request::Foreground { pid, on } => {
                 let key = ProcessKey::of(pid).map_err(gone)?;
@@ -499,7 +509,7 @@ impl<'a> Daemon<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Journal`] if the journal cannot be emptied.
+    /// [`PlacementError::Journal`] if the journal cannot be emptied.
     pub fn finish(mut self) -> Result<Stopped> {
         self.put_back()
     }

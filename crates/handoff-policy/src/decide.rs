@@ -5,8 +5,8 @@ use super::file::Policy;
 use super::rule::Rule;
 use super::text::matches;
 use super::world::{Process, World};
-use crate::process::ProcessKey;
-use crate::tid::Tid;
+use handoff_placement::Tid;
+use handoff_placement::process::ProcessKey;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

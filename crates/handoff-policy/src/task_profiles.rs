@@ -207,7 +207,7 @@ impl Translated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
+    use crate::Policy;
     use proptest::prelude::*;
 
     const FILE: &str = r#"{

@@ -4,7 +4,7 @@
 //! The kernel says who asks: root and the daemon's own user may speak for any process, others only for
 //! their own.
 
-use crate::tid::Tid;
+use handoff_placement::Tid;
 use rustix::net::sockopt::socket_peercred;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Bytes of the longest request.
-pub(super) const LONGEST: usize = 256;
+pub(super) const LONGEST: usize = handoff_placement::notice::LONGEST_LINE;
 
 /// Connections that may wait at once, and how long: a client that stays silent is dropped.
 const MOST: usize = 64;

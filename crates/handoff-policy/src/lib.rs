@@ -5,7 +5,7 @@
 //! what it had.
 //!
 //! ```
-//! use handoff_placement::policy::Policy;
+//! use handoff_policy::Policy;
 //!
 //! let policy = Policy::parse(r#"
 //!     [profile.foreground]
@@ -27,7 +27,7 @@
 //!     profile = "background"
 //! "#)?;
 //! assert_eq!(policy.rules.len(), 2);
-//! # Ok::<(), handoff_placement::policy::Problems>(())
+//! # Ok::<(), handoff_policy::Problems>(())
 //! ```
 //!
 //! | file | idea |
@@ -42,9 +42,9 @@
 //! | `socket` | how foreground changes reach it |
 //! | `task_profiles` | Android's `task_profiles.json` as a policy |
 
-pub mod client;
 mod daemon;
 mod decide;
+mod error;
 mod events;
 mod file;
 mod listen;
@@ -55,11 +55,16 @@ mod task_profiles;
 mod text;
 mod world;
 
-pub use crate::journal::{Journal, Recovered};
 pub use daemon::{Daemon, Options};
 pub use decide::{Decider, Decision, Explanation, Subject};
+pub use error::{Error, Result};
 pub use file::{Policy, Problem, Problems, Profile};
 pub use log::{Event, Stopped};
 pub use rule::{Match, Rule, Threshold, When};
 pub use task_profiles::{Import, import_task_profiles};
 pub use world::{Process, World};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

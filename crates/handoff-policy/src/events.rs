@@ -3,7 +3,7 @@
 //! Each source is a file descriptor that the kernel makes readable, so that nothing is polled. A source
 //! that this kernel or this user does not have is left out, and the daemon looks around now and then.
 
-use crate::tid::Tid;
+use handoff_placement::Tid;
 use rustix::fd::OwnedFd;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{

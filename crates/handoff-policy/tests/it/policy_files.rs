@@ -1,7 +1,7 @@
 //! Bad policies get their line, what is wrong and what to write instead.
 
 use handoff_placement::Topology;
-use handoff_placement::policy::Policy;
+use handoff_policy::Policy;
 use proptest::prelude::*;
 
 const GOOD: &str = r#"

@@ -1,8 +1,9 @@
 //! A policy in force: it places processes as they come, hears of foreground changes, and puts everything
 //! back, also after it was killed.
 
-use handoff_placement::policy::{Daemon, Event, Journal, Options, Policy, client};
 use handoff_placement::{CpuSet, Pin, Priority, Scope, Tid, affinity, process};
+use handoff_placement::{Journal, notice};
+use handoff_policy::{Daemon, Event, Options, Policy};
 use handoff_testkit::{require, require_cpus, require_root};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -98,7 +99,7 @@ fn with_daemon(folder: &Path, policy: Policy, body: impl FnOnce()) -> Vec<Event>
             daemon.finish().unwrap();
         });
         // Its file is there a moment before it is listened to.
-        let listens = || UnixStream::connect(client::socket(folder)).is_ok();
+        let listens = || UnixStream::connect(notice::socket(folder)).is_ok();
         wait_for("the socket", || listens() || daemon.is_finished());
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         drop(stopper);
@@ -119,14 +120,14 @@ fn processes_are_placed_as_they_come_and_follow_the_foreground() {
         wait_for("the one that was there", || early.nice() == 18);
         let born = Victim::new(folder.path());
         wait_for("the one that was born", || born.nice() == 18);
-        let answer = client::foreground(folder.path(), early.tid(), true).unwrap();
+        let answer = notice::foreground(folder.path(), early.tid(), true).unwrap();
         assert_eq!((answer.as_str(), early.nice()), ("profile front", 16), "placed before it is answered");
         assert_eq!(born.nice(), 18, "only the one that was told");
-        let status = client::status(folder.path()).unwrap();
+        let status = notice::status(folder.path()).unwrap();
         assert!(status.contains("\"front\"") && status.contains("\"rest\""), "{status}");
-        client::foreground(folder.path(), early.tid(), false).unwrap();
+        notice::foreground(folder.path(), early.tid(), false).unwrap();
         assert_eq!(early.nice(), 18);
-        let gone = client::foreground(folder.path(), Tid::new(i32::MAX).unwrap(), true).unwrap_err();
+        let gone = notice::foreground(folder.path(), Tid::new(i32::MAX).unwrap(), true).unwrap_err();
         assert!(gone.to_string().contains("no thread"), "{gone}");
         late = Some(born);
     });
@@ -136,7 +137,7 @@ fn processes_are_placed_as_they_come_and_follow_the_foreground() {
         reasons.iter().any(|line| line.contains("gives `front`")),
         "each decision has its reason: {reasons:?}"
     );
-    assert!(!client::socket(folder.path()).exists());
+    assert!(!notice::socket(folder.path()).exists());
 }
 
 /// Ends its threads when it is dropped.
@@ -258,11 +259,11 @@ fn a_lost_pin_is_repaired_and_told() {
     let events = with_daemon(folder.path(), Policy::parse(&text).unwrap(), || {
         // It is answered between two events, so that the placement is complete.
         let pid = victim.tid().to_string();
-        wait_for("the pin", || client::status(folder.path()).unwrap().contains(&pid));
+        wait_for("the pin", || notice::status(folder.path()).unwrap().contains(&pid));
         assert_eq!(affinity(victim.tid()).unwrap(), one);
         Pin::apply(Scope::Process, victim.tid(), &all).unwrap();
         wait_for("the repair", || affinity(victim.tid()).unwrap() == one);
-        let counted = || client::status(folder.path()).unwrap().contains("\"lost_pins\":1");
+        let counted = || notice::status(folder.path()).unwrap().contains("\"lost_pins\":1");
         wait_for("the loss in the status, which `handoff doctor` reads", counted);
     });
     assert!(events.iter().any(|event| matches!(event, Event::Repaired { .. })), "{events:?}");

@@ -1,7 +1,7 @@
 //! Translates any text as a task_profiles.json: the policy that comes out lacks nothing but rules.
 #![no_main]
 
-use handoff_placement::policy::{Policy, import_task_profiles};
+use handoff_policy::{Policy, import_task_profiles};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

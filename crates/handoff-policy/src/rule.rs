@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn each_condition_holds_or_says_what_does_not() {
-        use crate::process::ProcessKey;
-        let key = ProcessKey { pid: crate::Tid::new(7).unwrap(), start: 1 };
+        use handoff_placement::process::ProcessKey;
+        let key = ProcessKey { pid: handoff_placement::Tid::new(7).unwrap(), start: 1 };
         let process = Process {
             key,
             comm: "app".to_owned(),

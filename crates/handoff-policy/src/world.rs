@@ -1,10 +1,10 @@
 //! What the rules look at, as it is now.
 
-use crate::cgroup;
-use crate::error::{Error, Result};
-use crate::process::{ProcessKey, Status};
-use crate::root::Root;
-use crate::tid::Tid;
+use handoff_placement::Root;
+use handoff_placement::Tid;
+use handoff_placement::cgroup;
+use handoff_placement::process::{ProcessKey, Status};
+use handoff_placement::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Where the policy of the whole machine keeps its socket and its journal.
 pub const SYSTEM_FOLDER: &str = "/run/handoff";
 
+/// The longest line, in bytes, that a policy reads from its socket.
+pub const LONGEST_LINE: usize = 256;
+
 /// The variable that names another folder.
 pub const FOLDER_VARIABLE: &str = "HANDOFF_POLICY";
 
@@ -125,7 +128,7 @@ fn request(folder: &Path, line: &str) -> io::Result<String> {
 }
 
 fn check(line: &str) -> io::Result<()> {
-    if line.contains(['\n', '\0']) || line.len() > super::socket::LONGEST {
+    if line.contains(['\n', '\0']) || line.len() > LONGEST_LINE {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name is too long or has a line break"));
     }
     Ok(())

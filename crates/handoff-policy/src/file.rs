@@ -2,13 +2,13 @@
 
 use super::rule::{Match, Rule, Threshold, When};
 use super::text::{duration, line_of};
-use crate::group::Limits;
-use crate::placement::Placement;
-use crate::scheduling::{Deadline, IoPriority, Scheduling};
-use crate::selector::Selector;
-use crate::suggest::nearest;
-use crate::topology::Topology;
-use crate::{Priority, Scope, priority};
+use handoff_placement::Limits;
+use handoff_placement::Placement;
+use handoff_placement::Selector;
+use handoff_placement::Topology;
+use handoff_placement::suggest::nearest;
+use handoff_placement::{Deadline, IoPriority, Scheduling};
+use handoff_placement::{Policy as SchedulingPolicy, Priority, Scope};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -304,7 +304,7 @@ impl Reader<'_> {
                 None
             }
             (Some(policy), Some(nice)) => Some(Priority { nice, ..policy }),
-            (None, Some(nice)) => Some(Priority { policy: priority::Policy::Other, rt: 0, nice }),
+            (None, Some(nice)) => Some(Priority { policy: SchedulingPolicy::Other, rt: 0, nice }),
             (policy, None) => policy,
         };
         let scheduling = Scheduling {

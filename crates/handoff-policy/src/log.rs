@@ -1,6 +1,6 @@
 //! What the daemon tells of its work.
 
-use crate::journal::Recovered;
+use handoff_placement::Recovered;
 use serde::Serialize;
 use std::fmt;
 
@@ -89,22 +89,6 @@ impl fmt::Display for Event {
             }
             Self::Told { pid, what } => write!(f, "{pid}: told that it is {what}"),
         }
-    }
-}
-
-impl fmt::Display for Recovered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} processes have back what they had, {} have ended", self.restored, self.gone)?;
-        for (count, what) in [
-            (self.partly, "were refused something"),
-            (self.groups, "control groups were removed"),
-            (self.unreadable, "lines could not be read"),
-        ] {
-            if count > 0 {
-                write!(f, ", {count} {what}")?;
-            }
-        }
-        Ok(())
     }
 }
 
