@@ -3,6 +3,7 @@
 mod architecture {
     mod arrows;
     mod pages;
+    mod snippets;
     mod sources;
     mod tree;
 }

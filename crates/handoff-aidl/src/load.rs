@@ -130,8 +130,12 @@ impl Loader<'_> {
             loader.diagnostics.push(if help.is_empty() { diagnostic } else { diagnostic.help(help) });
         };
         let Some(language) = Language::of(path) else {
-            let message = format!("{} is no interface file", path.display());
-            complain(self, message, "the names of such files end in .aidl or .hal");
+            if path.exists() {
+                let message = format!("{} is no interface file", path.display());
+                complain(self, message, "the names of such files end in .aidl or .hal");
+            } else {
+                complain(self, format!("there is no file or folder {}", path.display()), "");
+            }
             return None;
         };
         if self.documents.len() >= MOST_FILES {

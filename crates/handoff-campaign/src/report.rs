@@ -18,6 +18,9 @@ use crate::record::{Folder, State};
 const LEVEL: f64 = 0.95;
 /// Below it a device disagrees with the others.
 const ODD: f64 = 0.05;
+/// The fewest devices that are combined. With two the interval over all devices has one degree of freedom: it
+/// reaches 12.7 standard errors to each side, and says nothing that the two rows do not.
+const FEWEST: usize = 3;
 
 /// The report of a campaign.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -164,11 +167,13 @@ fn combined(
         (device.p_others, device.disagrees) = (p, p < ODD);
     }
     let devices: Vec<DeviceReport> = devices.into_iter().map(|(_, device)| device).collect();
-    let together = combine(&blocks, LEVEL);
+    let together = if blocks.len() < FEWEST { None } else { combine(&blocks, LEVEL) };
     let ratio = together.map(|all| [all.log_ratio, all.interval.low, all.interval.high].map(f64::exp));
     let verdict = match (ratio, used.as_slice()) {
         (Some([_, low, high]), _) => verdict(low, high, point.margin, direction),
         (None, [one]) => devices[*one].verdict,
+        (None, [one, two]) if devices[*one].verdict == devices[*two].verdict => devices[*one].verdict,
+        (None, [_, _]) => Verdict::Inconclusive,
         (None, [])
             if devices.iter().all(|device| device.verdict == Verdict::NotActive) && !devices.is_empty() =>
         {
@@ -215,8 +220,17 @@ fn sentence(report: &PointReport, used: usize) -> String {
             change(high)
         ),
         None if used == 1 => {
-            format!("{}: one device alone says so; two at least can be combined.", report.metric)
+            format!("{}: one device alone says so; {FEWEST} at least can be combined.", report.metric)
         }
+        None if used == 2 => format!(
+            "{}: two devices are too few to combine; {}.",
+            report.metric,
+            if report.verdict == Verdict::Inconclusive {
+                "read each of them by itself"
+            } else {
+                "each of them says so by itself"
+            }
+        ),
         None => format!("{}: no device has a result that can be used.", report.metric),
     };
     let odd: Vec<&str> =
@@ -299,8 +313,8 @@ impl Report {
         for point in &self.points {
             let _ = writeln!(
                 out,
-                "\n### {}: {}\n\n{}\n\n| device | A: {} | B: {} | B / A | interval | rounds | verdict | |\n\
-                 |---|--:|--:|--:|---|--:|---|---|",
+                "\n### {}: {}\n\n{}\n\n| device | verdict | B / A | interval | A: {} | B: {} | rounds | |\n\
+                 |---|---|--:|---|--:|--:|--:|---|",
                 cell(&point.title),
                 point.verdict.word(),
                 cell(&point.sentence),
@@ -311,12 +325,12 @@ impl Report {
                 let [a, b] = device.medians.map(compact);
                 let _ = writeln!(
                     out,
-                    "| {} | {a} | {b} | {} | {} | {} | {} | {} |",
+                    "| {} | {} | {} | {} | {a} | {b} | {} | {} |",
                     cell(&device.name),
+                    device.verdict.word(),
                     change(device.ratio),
                     range(device),
                     device.rounds,
-                    device.verdict.word(),
                     cell(&remark(device))
                 );
             }
@@ -324,9 +338,9 @@ impl Report {
                 let (low, high) = (change(low), change(high));
                 let _ = writeln!(
                     out,
-                    "| **all** | | | {} | {low} to {high} | | {} | |",
-                    change(ratio),
-                    point.verdict.word()
+                    "| **all** | {} | {} | {low} to {high} | | | | |",
+                    point.verdict.word(),
+                    change(ratio)
                 );
             }
         }
@@ -461,6 +475,43 @@ mod tests {
         let alone = of(vec![device("a", -0.2, None), device("b", 0.0, Some("no hits"))]);
         assert_eq!((alone.verdict, alone.ratio), (Verdict::Improved, None));
         assert_eq!(of(Vec::new()).verdict, Verdict::Withheld);
+    }
+
+    #[test]
+    fn two_devices_are_too_few_to_combine() {
+        let alike = of(vec![device("a", -0.2, None), device("b", -0.3, None)]);
+        assert_eq!((alike.verdict, alike.ratio, alike.p), (Verdict::Improved, None, None));
+        assert_eq!(
+            alike.sentence,
+            "time: two devices are too few to combine; each of them says so by itself."
+        );
+        let apart = of(vec![device("a", -0.2, None), device("b", 0.3, None)]);
+        assert_eq!(apart.verdict, Verdict::Inconclusive);
+        assert!(apart.sentence.contains("too few to combine; read each"), "{}", apart.sentence);
+        assert!(apart.sentence.contains("there is no single answer"), "{}", apart.sentence);
+        let report = Report {
+            name: "two".into(),
+            tasks: 2,
+            done: 2,
+            rounds: 40,
+            points: vec![apart],
+            missing: Vec::new(),
+        };
+        let html = report.html().expect("a page");
+        assert!(!html.contains("<td>all</td>") && !html.contains("of the spread between devices"), "{html}");
+    }
+
+    /// A reader sees the first columns of a table at any width.
+    #[test]
+    fn the_verdict_stands_beside_the_device() {
+        let points =
+            vec![of(vec![device("n1", -0.2, None), device("n2", -0.2, None), device("n3", 0.4, None)])];
+        let report =
+            Report { name: "rack".into(), tasks: 3, done: 3, rounds: 60, points, missing: Vec::new() };
+        let (markdown, html) = (report.markdown(), report.html().expect("a page"));
+        assert!(markdown.contains("\n| device | verdict | B / A |"), "{markdown}");
+        assert!(html.contains("<tr><th>device</th><th>verdict</th>"), "{html}");
+        assert!(html.contains("<tr><td>n1</td><td>improved</td>"), "{html}");
     }
 
     #[test]

@@ -197,7 +197,7 @@ pub struct History {
     pub what: What,
     /// The label that tells runs apart.
     pub by: String,
-    /// The chance of a change too many on a device.
+    /// The chance of a false change for each device.
     pub alpha: f64,
     /// The share below which a change does not matter.
     pub margin: f64,

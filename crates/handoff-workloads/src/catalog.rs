@@ -66,6 +66,24 @@ impl Workload {
         "wake-fanout",
     ];
 
+    /// The names of the measurements of a run, without `NAME/` in front; `None` where they depend on the parameters.
+    #[must_use]
+    pub fn measures(&self) -> Option<&'static [&'static str]> {
+        Some(match self {
+            Workload::Hackbench(_) => &["time", "messages", "cpu_time", "system_time"],
+            Workload::Latency(_) => &["other", "fifo", "in_sync"],
+            Workload::SchedPipe(_) => &["time", "operations", "round_trip"],
+            Workload::Spin(_) => &["time", "item", "cpu_time", "cpu_utilisation"],
+            Workload::TcpRr(_) => &["round_trip", "transactions", "cpu_time"],
+            Workload::TcpStream(_) => {
+                &["throughput", "sender_cpu_per_mb", "receiver_cpu_per_mb", "sender_cpu"]
+            }
+            Workload::Transports(_) => &["caller", "completion", "rate", "cpu"],
+            Workload::WakeFanout(_) => &["time", "round", "latency", "cpu_time"],
+            Workload::AddInts(_) | Workload::Call(_) | Workload::Floor(_) => return None,
+        })
+    }
+
     /// Reads the parameters of the workload called `name` from any format, so that an error tells
     /// where in the file it is.
     ///
@@ -171,6 +189,27 @@ mod tests {
             let written = serde_json::to_string(&workload).expect("serialises");
             assert!(written.starts_with(&format!(r#"{{"workload":"{name}""#)), "{written}");
             assert_eq!(serde_json::from_str::<Workload>(&written).expect("reads back"), workload);
+        }
+    }
+
+    #[test]
+    fn runs_measure_what_is_said_of_them() {
+        crate::rpc::play_here();
+        for (name, parameters) in [
+            ("hackbench", r#"{"loops": 5, "groups": 1}"#),
+            ("sched-pipe", r#"{"loops": 20}"#),
+            ("spin", r#"{"items": 3, "steps": 100}"#),
+            ("tcp-rr", r#"{"transactions": 20}"#),
+            ("tcp-stream", r#"{"seconds": 0.2}"#),
+            ("transports", r#"{"rounds": 1, "samples": 5, "stream": 5}"#),
+            ("wake-fanout", r#"{"wakees": 2, "rounds": 5}"#),
+        ] {
+            let value: serde_json::Value = serde_json::from_str(parameters).expect("JSON");
+            let workload = Workload::parse(name, value).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let outcome = workload.run().unwrap_or_else(|error| panic!("{name}: {error}"));
+            let measured: Vec<&str> = outcome.measurements.iter().map(|one| one.name()).collect();
+            let said = workload.measures().expect("it is known").iter();
+            assert_eq!(measured, said.map(|base| format!("{name}/{base}")).collect::<Vec<_>>());
         }
     }
 

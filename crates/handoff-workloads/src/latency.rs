@@ -21,6 +21,7 @@ pub use why::{Spent, Worst};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,9 @@ use plant::Hogs;
 
 /// Most iterations of one run.
 pub const MAX_ITERATIONS: u32 = 1 << 20;
+
+/// Iterations between two looks at whether the test is to stop.
+const BATCH: u32 = 500;
 
 /// What the latency test is asked to do. The default is that of `libhwbinder_latency`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,9 +147,20 @@ impl Parameters {
 /// If a parameter is out of its range, `SCHED_FIFO` is not permitted, a call fails, a process dies, or
 /// misses are to be recorded and tracing is not permitted.
 pub fn run(parameters: &Parameters) -> Result<Report> {
+    run_until(parameters, &AtomicBool::new(false))
+}
+
+/// [`run`], which ends early once `stop` is set and reports the iterations that were made. It looks between batches
+/// of [`BATCH`] iterations, so that the look costs the calls nothing.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
     parameters.check()?;
     let Parameters { engine, context, inherit, inherit_user, follow, plant, .. } = *parameters;
     let mut reaction = Reaction::prepare(parameters)?;
+    let mut parameters = parameters.clone();
     let calls =
         rpc::Parameters { engine, context, inherit, inherit_user, follow, ..rpc::Parameters::default() };
     let serving = Serving { plant, ..Serving::default() };
@@ -153,13 +168,13 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
         (0..parameters.pairs).map(|_| Processes::start(&calls, serving, 1)).collect::<Result<Vec<_>>>()?;
     let _hogs = Hogs::start(plant)?;
     let mut results: Vec<Pairwise> = pairs.iter().map(|_| Pairwise::default()).collect();
-    // Once, unless a miss interrupts it.
+    // In batches, each of which a miss may interrupt.
     loop {
         let left = |result: &Pairwise| parameters.iterations.saturating_sub(result.fifo.len() as u32);
         // All are connected before the first one starts, and run together.
         for (pair, result) in pairs.iter_mut().zip(&results).filter(|(_, result)| left(result) > 0) {
             pair.clients[0].tell(&AskClient::Latency(Plan {
-                iterations: left(result),
+                iterations: left(result).min(BATCH),
                 verbose: parameters.verbose,
                 wire: reaction.wire(),
                 urgent_only: matches!(reaction, Reaction::Halt(..)),
@@ -178,7 +193,13 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
         if !reaction.goes_on_after(first)? || results.iter().all(|result| left(result) == 0) {
             break;
         }
+        if stop.load(Ordering::Relaxed) {
+            parameters.iterations =
+                results.iter().map(|result| result.fifo.len() as u32).min().unwrap_or(parameters.iterations);
+            break;
+        }
     }
+    let parameters = &parameters;
     let main = if parameters.verbose { Some(client::describe_this("main")?) } else { None };
     // The recorder's files can be closed now: nobody is left who could stop it.
     drop(pairs);
@@ -229,7 +250,7 @@ impl Reaction {
                 *halted = true;
                 Ok(false)
             }
-            _ => Ok(false),
+            _ => Ok(true),
         }
     }
 }
@@ -247,6 +268,16 @@ mod tests {
         assert!(refused(Parameters { pairs: 0, ..good.clone() }).contains("pair: 0"));
         assert!(refused(Parameters { iterations: 0, ..good.clone() }).contains("i: 0"));
         assert!(refused(Parameters { deadline_us: 0, ..good }).contains("deadline_us: 0"));
+    }
+
+    #[test]
+    fn a_test_that_is_stopped_reports_what_it_made() {
+        require!(require_realtime());
+        let parameters = Parameters { iterations: 3 * BATCH, ..Parameters::default() };
+        let report = run_until(&parameters, &AtomicBool::new(true)).expect("it ran");
+        let value: serde_json::Value = serde_json::to_value(&report).expect("JSON");
+        assert!(value.to_string().contains(&format!("\"iterations\":{BATCH}")), "{value}");
+        assert!(!report.ended_early(), "it made all that it says it made");
     }
 
     #[test]

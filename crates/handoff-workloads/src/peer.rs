@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -193,6 +194,8 @@ impl Peer {
             .env(variable, text)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
+            // Ctrl-C is for the parent, which asks its peers for what they have; they end with it in any case.
+            .process_group(0)
             .spawn()
             .map_err(cannot)?;
         let mut peer = Peer { child, channel: Channel(ours), role: name };

@@ -127,8 +127,11 @@ impl Parameters {
     ///
     /// If a value is out of its range or the filter is not a regular expression that is understood.
     pub fn check(&self) -> Result<()> {
-        if self.engines.is_empty() || self.sizes.is_empty() {
-            return Err(Error::parameter("engine", "nothing is left to measure"));
+        if self.engines.is_empty() {
+            return Err(Error::parameter("engine", "none; at least one is measured"));
+        }
+        if self.sizes.is_empty() {
+            return Err(Error::parameter("max-size", "no payload is left; the smallest has 4 bytes"));
         }
         for &payload in &self.sizes {
             rpc::Parameters { payload, ..rpc::Parameters::default() }.check()?;

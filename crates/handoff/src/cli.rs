@@ -53,15 +53,57 @@ pub(crate) struct Cli {
     )]
     pub(crate) color: Color,
 
+    /// Print no progress and no notes: results, warnings and errors only.
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub(crate) quiet: bool,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 /// All that can be typed.
 pub(crate) fn command() -> clap::Command {
-    let command = crate::elsewhere::with_targets(Cli::command());
+    let command = with_negative_numbers(crate::elsewhere::with_targets(Cli::command()));
     let template = help_template(&command);
     command.help_template(template)
+}
+
+/// Whether some command takes `--name`.
+pub(crate) fn has_option(name: &str) -> bool {
+    fn takes(command: &clap::Command, name: &str) -> bool {
+        command.get_arguments().any(|arg| arg.get_long() == Some(name))
+            || command.get_subcommands().any(|inner| takes(inner, name))
+    }
+    takes(&Cli::command(), name)
+}
+
+/// Has `-i -5` refused because of its value, and not as an option `-5` that does not exist.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let numbers = |arg: clap::Arg| {
+        let takes_one = arg.get_action().takes_values() && !arg.is_positional();
+        if takes_one { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(numbers).mut_subcommands(with_negative_numbers)
+}
+
+/// What the parsers of the standard library say, and what a person needs to know.
+const PARSERS: [(&str, &str); 5] = [
+    ("invalid digit found in string", "a whole number is needed"),
+    ("invalid float literal", "a number is needed"),
+    ("cannot parse integer from empty string", "a whole number is needed"),
+    ("cannot parse float from empty string", "a number is needed"),
+    ("number too large to fit in target type", "the number is too large"),
+];
+
+/// Says what is wrong with a command line, and ends.
+pub(crate) fn refuse(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        error.exit(); // That is --help or --version.
+    }
+    let styled = error.render().ansi().to_string();
+    let text = PARSERS.iter().fold(styled, |text, (said, meant)| text.replace(said, meant));
+    anstream::eprint!("{text}");
+    std::process::exit(error.exit_code())
 }
 
 /// The commands as `handoff --help` lists them: by what a person wants, not by the alphabet.
@@ -97,6 +139,13 @@ fn help_template(command: &clap::Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_negative_number_is_a_value() {
+        let error = command().try_get_matches_from(["handoff", "latency", "-i", "-5"]).expect_err("refused");
+        let text = error.to_string();
+        assert!(text.contains("invalid value '-5' for '--iterations <N>'"), "{text}");
+    }
 
     #[test]
     fn every_command_stands_in_one_group_of_the_help() {

@@ -11,6 +11,8 @@ mod figures;
 mod interrupt;
 mod legacy;
 mod output;
+mod progress;
+mod results;
 mod state;
 
 use std::process::ExitCode;
@@ -23,9 +25,9 @@ fn main() -> ExitCode {
     #[cfg(feature = "peers")]
     handoff_peers::play_if_peer();
     let args = legacy::rewrite(std::env::args_os());
-    let matches = cli::command().get_matches_from(&args);
+    let matches = cli::command().try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(&error));
     let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let output = output::Output::new(cli.format, cli.color);
+    let output = output::Output::new(cli.format, cli.color, cli.quiet);
     match elsewhere::Elsewhere::asked(&args, &matches) {
         Ok(None) => {}
         Ok(Some(elsewhere)) => {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::interrupt;
+use crate::{interrupt, progress};
 
 /// The styles of everything that is printed, so that the same thing looks the same everywhere.
 pub(crate) mod style {
@@ -67,6 +67,10 @@ pub(crate) enum Verdict {
     Fail,
     /// It worked, with doubts that a person should look at. Exit status 3.
     Doubt,
+    /// It ran until somebody ended it, as it should. Exit status 0, after Ctrl-C too.
+    Ended,
+    /// What another program ended with, or what a shell says of one that cannot be started.
+    Status(u8),
 }
 
 impl Verdict {
@@ -80,18 +84,22 @@ impl Verdict {
 #[derive(Debug)]
 pub(crate) struct Output {
     format: Format,
+    quiet: bool,
 }
 
 impl Output {
-    /// Sets the colours of the process, and remembers the format.
-    pub(crate) fn new(format: Format, color: Color) -> Self {
+    /// Sets the colours of the process, and remembers the format; `quiet` leaves out notes and progress.
+    pub(crate) fn new(format: Format, color: Color, quiet: bool) -> Self {
+        if quiet {
+            progress::set_quiet();
+        }
         match color {
             Color::Auto => anstream::ColorChoice::Auto,
             Color::Always => anstream::ColorChoice::Always,
             Color::Never => anstream::ColorChoice::Never,
         }
         .write_global();
-        Self { format }
+        Self { format, quiet }
     }
 
     /// The format that was asked for.
@@ -129,7 +137,9 @@ impl Output {
 
     /// Says on standard error what the command is doing. It must not be needed to read the result.
     pub(crate) fn note(&self, text: impl Display) {
-        drop(writeln!(anstream::stderr(), "{text}"));
+        if !self.quiet {
+            drop(writeln!(anstream::stderr(), "{text}"));
+        }
     }
 
     /// Warns on standard error of something that could spoil the result.
@@ -138,11 +148,18 @@ impl Output {
         drop(writeln!(anstream::stderr(), "{label} {text}"));
     }
 
+    /// Says on standard error what went wrong, why, and what to do.
+    pub(crate) fn complain(&self, error: &anyhow::Error) {
+        drop(write!(anstream::stderr(), "{}", explain(error)));
+    }
+
     /// Says what went wrong, if anything did, and gives the exit status.
     pub(crate) fn conclude(&self, outcome: anyhow::Result<Verdict>) -> ExitCode {
         match outcome {
             Err(error) if reader_is_gone(&error) => return ExitCode::from(READER_GONE),
-            Err(error) => drop(write!(anstream::stderr(), "{}", explain(&error))),
+            Err(error) => self.complain(&error),
+            Ok(Verdict::Ended) => return ExitCode::SUCCESS,
+            Ok(Verdict::Status(status)) => return ExitCode::from(status),
             Ok(_) if interrupt::was_interrupted() => {}
             Ok(Verdict::Pass) => return ExitCode::SUCCESS,
             Ok(Verdict::Fail) => return ExitCode::FAILURE,
@@ -174,7 +191,7 @@ impl<T, E: Into<anyhow::Error>> Advice<T> for Result<T, E> {
 
 /// What happened, why, and what to do, each on its own line.
 fn explain(error: &anyhow::Error) -> String {
-    let parts: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let parts: Vec<String> = error.chain().map(told).collect();
     let (help, story): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.starts_with(HELP));
     let mut text = String::new();
     let mut said = String::new();
@@ -195,6 +212,18 @@ fn explain(error: &anyhow::Error) -> String {
         text.push_str(&format!("{label} {}\n", part[HELP.len()..].trim_end().replace('\n', "\n    ")));
     }
     text
+}
+
+/// A cause in words. The parameter of a workload is spelled as the option that it came from.
+fn told(cause: &(dyn std::error::Error + 'static)) -> String {
+    match cause.downcast_ref() {
+        Some(handoff_workloads::Error::Parameter { parameter, problem }) => {
+            let option = parameter.replace('_', "-");
+            let dashes = if crate::cli::has_option(&option) { "--" } else { "" };
+            format!("{dashes}{option}: {problem}")
+        }
+        _ => cause.to_string(),
+    }
 }
 
 /// Whether the error is that nobody reads our output any more.
@@ -228,6 +257,17 @@ mod tests {
             "error: cannot start the caller\n  because: cannot set SCHED_FIFO 99\n  \
              because: Operation not permitted (os error 1)\n  help: run as root\n"
         );
+    }
+
+    #[test]
+    fn a_parameter_is_spelled_as_its_option() {
+        let wrong = |parameter: &str| {
+            let (parameter, problem) = (parameter.to_owned(), "0; 1 to 9".to_owned());
+            plain(&handoff_workloads::Error::Parameter { parameter, problem }.into())
+        };
+        assert_eq!(wrong("pair"), "error: --pair: 0; 1 to 9\n");
+        assert_eq!(wrong("benchmark_filter"), "error: --benchmark-filter: 0; 1 to 9\n");
+        assert_eq!(wrong("no such"), "error: no such: 0; 1 to 9\n");
     }
 
     #[test]

@@ -79,9 +79,32 @@ impl Finding {
     }
 }
 
-/// Compares two sets, quantity by quantity.
+/// Compares two sets, quantity by quantity. Two that have one subject each (`./old: wall` and `./new: wall`, the
+/// usual files of hyperfine) are compared whatever the subjects are called.
 #[must_use]
 pub fn compare(names: [String; 2], sets: [&[Series]; 2]) -> Comparison {
+    if let Some([first, second]) = one_subject_each(sets) {
+        return compare_by_name(names, [&first, &second]);
+    }
+    compare_by_name(names, sets)
+}
+
+/// The series under the names of their metrics, if each set has one subject and these are not the same.
+fn one_subject_each(sets: [&[Series]; 2]) -> Option<[Vec<Series>; 2]> {
+    fn subject(set: &[Series]) -> Option<&str> {
+        let mut subjects = set.iter().map(|series| series.name.rsplit_once(": ").map(|(subject, _)| subject));
+        let first = subjects.next()??;
+        subjects.all(|other| other == Some(first)).then_some(first)
+    }
+    let [before, after] = [subject(sets[0])?, subject(sets[1])?];
+    let rename = |series: &Series| {
+        let metric = series.name.rsplit_once(": ").map_or(series.name.as_str(), |(_, metric)| metric);
+        Series { name: metric.to_owned(), ..series.clone() }
+    };
+    (before != after).then(|| sets.map(|set| set.iter().map(rename).collect()))
+}
+
+fn compare_by_name(names: [String; 2], sets: [&[Series]; 2]) -> Comparison {
     let same = |a: &Series, b: &Series| a.name == b.name && a.unit == b.unit;
     let mut rows: Vec<Row> = Vec::new();
     for first in sets[0] {

@@ -30,11 +30,11 @@ use toml::Spanned;
 
 /// A mistake in an experiment file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{line}:{column}: {message}\n{excerpt}", file.display())]
+#[error("{}: {message}\n{excerpt}", place(file, *line, *column))]
 pub struct FileError {
     /// The file.
     pub file: PathBuf,
-    /// Counted from 1.
+    /// Counted from 1; 0 for a mistake that is at no line.
     pub line: usize,
     /// Counted from 1, in characters.
     pub column: usize,
@@ -44,7 +44,18 @@ pub struct FileError {
     pub excerpt: String,
 }
 
+/// `file:line:column`, or the file alone.
+fn place(file: &Path, line: usize, column: usize) -> String {
+    if line == 0 { file.display().to_string() } else { format!("{}:{line}:{column}", file.display()) }
+}
+
 impl FileError {
+    /// A file that cannot be read.
+    fn unreadable(file: &Path, error: &std::io::Error) -> Self {
+        let message = format!("cannot read the file: {error}");
+        Self { line: 0, column: 0, ..Self::at(file, "", 0..0, message) }
+    }
+
     /// A mistake at a place of a file's text, counted in bytes; without a text it is that of its first line.
     #[must_use]
     pub fn at(file: &Path, text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
@@ -182,8 +193,7 @@ impl Experiment {
     ///
     /// As [`Experiment::read`].
     pub fn read_for(path: &Path, there: Where) -> Result<Vec<Self>, FileError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| FileError::at(path, "", 0..0, format!("cannot read the file: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
         Self::parse_for(path, &text, there)
     }
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ArmId;
-use super::file::Experiment;
+use super::file::{Experiment, Work};
+use super::runner::RunError;
 use super::target::{Target, TargetError};
+use super::task::USAGE;
 use crate::stats::paired::hodges_lehmann;
 use crate::stats::power::{round_sd, rounds_needed, smallest_effect};
 
@@ -55,6 +57,45 @@ pub enum PilotError {
         /// What was seen.
         seen: String,
     },
+}
+
+/// Refuses a metric that no run of the experiment can have, as far as that is known before one was made.
+///
+/// # Errors
+///
+/// [`RunError::NoMetric`] with those that there are.
+pub fn check_metrics(experiment: &Experiment) -> Result<(), RunError> {
+    for metric in std::iter::once(&experiment.metric).chain(&experiment.secondary) {
+        for arm in &experiment.arms {
+            if let Some(known) = metrics_but_for(&metric.name, &arm.work) {
+                return Err(RunError::NoMetric { name: metric.name.clone(), known });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The metrics of an arm, if it certainly has none of this name.
+fn metrics_but_for(name: &str, work: &Work) -> Option<Vec<String>> {
+    let usual = || USAGE.iter().map(|(name, _)| (*name).to_owned());
+    if usual().any(|known| known == name) {
+        return None;
+    }
+    match work {
+        Work::Command { figures, .. } => {
+            let figures = figures.iter().map(|figure| figure.name.clone());
+            (!figures.clone().any(|known| known == name)).then(|| figures.chain(usual()).collect())
+        }
+        Work::Workload(workload) => {
+            // Without a slash it is one of the kernel's counters, which this machine may or may not have.
+            let (prefix, rest) = name.split_once('/')?;
+            let base = rest.split_once(':').map_or(rest, |(base, _)| base);
+            let measured = workload.measures();
+            let is_known = prefix == workload.name() && measured.is_none_or(|known| known.contains(&base));
+            let full = |base: &&str| format!("{}/{base}", workload.name());
+            (!is_known).then(|| measured.unwrap_or_default().iter().map(full).chain(usual()).collect())
+        }
+    }
 }
 
 /// What can be said before anything runs.

@@ -50,8 +50,8 @@ impl Ending {
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Finished => "stopped by its rule",
-            Self::Budget => "stopped because its time was spent",
+            Self::Finished => "with all rounds that its rule asked for",
+            Self::Budget => "until its time was spent",
             Self::Interrupted => "interrupted",
         }
     }
@@ -160,6 +160,14 @@ impl ExperimentResult {
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.primary.judgement.verdict
+    }
+
+    /// The unit of a metric; empty if it has none or nobody said.
+    #[must_use]
+    pub fn unit_of(&self, metric: &str) -> &str {
+        let judged = std::iter::once(&self.primary).chain(&self.secondary);
+        let known = judged.map(|one| (one.name.as_str(), one.unit.as_str())).chain(super::task::USAGE);
+        known.into_iter().find(|(name, _)| *name == metric).map_or("", |(_, unit)| unit)
     }
 
     /// Runs in which something happened to the machine.

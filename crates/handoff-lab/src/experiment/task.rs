@@ -183,6 +183,34 @@ pub fn words(line: &str) -> Result<Vec<String>, String> {
     if words.is_empty() { Err("the command is empty".to_owned()) } else { Ok(words) }
 }
 
+/// What only a shell would understand in a line for [`words`], where it is not quoted: `|`, `>`, `$`, `*` and the like.
+#[must_use]
+pub fn shell_syntax(line: &str) -> Vec<char> {
+    let mut found = Vec::new();
+    let (mut quote, mut backslash) = (None, false);
+    for letter in line.chars() {
+        let escaped = std::mem::replace(&mut backslash, false);
+        if escaped {
+            continue;
+        }
+        backslash = letter == '\\' && quote != Some('\'');
+        let special = match quote {
+            Some('\'') => false,
+            Some(_) => matches!(letter, '$' | '`'),
+            None => matches!(letter, '|' | '&' | ';' | '<' | '>' | '$' | '`' | '*' | '?' | '(' | ')'),
+        };
+        if special && !found.contains(&letter) {
+            found.push(letter);
+        }
+        quote = match (quote, letter) {
+            (None, '\'' | '"') => Some(letter),
+            (Some(open), letter) if open == letter => None,
+            _ => quote,
+        };
+    }
+    found
+}
+
 impl Task {
     /// The command for people.
     #[must_use]
@@ -305,20 +333,33 @@ fn read(file: &mut File) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// What is measured of every run, with its unit.
+pub const USAGE: [(&str, &str); 9] = [
+    ("wall", "s"),
+    ("user", "s"),
+    ("sys", "s"),
+    ("cpu", "s"),
+    ("max-rss", "B"),
+    ("minor-faults", "count"),
+    ("major-faults", "count"),
+    ("voluntary-switches", "count"),
+    ("involuntary-switches", "count"),
+];
+
 impl Run {
     fn add_usage(&mut self, usage: &Usage) {
-        let cpu = usage.user + usage.system;
-        for (name, value, unit) in [
-            ("wall", self.seconds, "s"),
-            ("user", usage.user.as_secs_f64(), "s"),
-            ("sys", usage.system.as_secs_f64(), "s"),
-            ("cpu", cpu.as_secs_f64(), "s"),
-            ("max-rss", usage.max_rss_bytes as f64, "B"),
-            ("minor-faults", usage.minor_faults as f64, "count"),
-            ("major-faults", usage.major_faults as f64, "count"),
-            ("voluntary-switches", usage.voluntary_switches as f64, "count"),
-            ("involuntary-switches", usage.involuntary_switches as f64, "count"),
-        ] {
+        let values = [
+            self.seconds,
+            usage.user.as_secs_f64(),
+            usage.system.as_secs_f64(),
+            (usage.user + usage.system).as_secs_f64(),
+            usage.max_rss_bytes as f64,
+            usage.minor_faults as f64,
+            usage.major_faults as f64,
+            usage.voluntary_switches as f64,
+            usage.involuntary_switches as f64,
+        ];
+        for ((name, unit), value) in USAGE.into_iter().zip(values) {
             self.values.insert(name.to_owned(), value);
             let meaning = Meaning { unit: unit.to_owned(), better: Some(Direction::Lower) };
             self.meanings.insert(name.to_owned(), meaning);
@@ -375,6 +416,15 @@ mod tests {
             groups: Vec::new(),
             limit: Duration::from_secs(60),
         }
+    }
+
+    #[test]
+    fn what_only_a_shell_understands_is_found_outside_of_quotes() {
+        assert_eq!(shell_syntax("echo a > f && ls *"), ['>', '&', '*']);
+        assert_eq!(shell_syntax(r#"sh -c 'a | b > $c'"#), [' '; 0]);
+        assert_eq!(shell_syntax(r#"awk "$HOME > 1" '{ print $1 }'"#), ['$']);
+        assert_eq!(shell_syntax(r"echo \> \' > f"), ['>']);
+        assert_eq!(shell_syntax("./bench --rate=3"), [' '; 0]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Every value of every run as CSV: a line a run, a column a metric.
+//! Every value of every run as CSV: a line a run, a column a metric, with its unit: `wall (s)`.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,13 @@ pub fn runs(result: &ExperimentResult) -> Result<Vec<u8>, csv::Error> {
     let samples = || result.rounds.iter().flat_map(|round| round.samples.values());
     let metrics: BTreeSet<&str> =
         samples().flat_map(|sample| sample.values.keys().map(String::as_str)).collect();
+    let heading = |metric: &&str| match result.unit_of(metric) {
+        "" => (*metric).to_owned(),
+        unit => format!("{metric} ({unit})"),
+    };
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(
-        ["round", "position", "arm"].into_iter().chain(metrics.iter().copied()).chain(["flags"]),
-    )?;
+    let start = ["round", "position", "arm"].map(str::to_owned);
+    writer.write_record(start.into_iter().chain(metrics.iter().map(heading)).chain(["flags".to_owned()]))?;
     for round in &result.rounds {
         for (position, arm) in round.order.iter().enumerate() {
             let Some(sample) = round.samples.get(arm) else { continue };

@@ -56,11 +56,14 @@ pub(crate) fn this_machine() -> Context {
 
 /// An experiment: each run of A and of B is a repetition, so that `compare.py` can compare them.
 ///
-/// Only a metric that is a time goes into `real_time`; any other is a counter beside the run's wall time.
+/// Only a metric that is a time goes into `real_time`; any other is a counter beside the run's wall time. The CPU time
+/// is that of the whole run, so it stands only beside a time of the whole run. It is 0 elsewhere, which `compare.py`
+/// shows as no change.
 #[must_use]
 pub fn of_experiment(result: &ExperimentResult) -> File {
     let metric = &result.primary;
     let is_time = ["ns", "us", "ms", "s"].contains(&metric.unit.as_str());
+    let is_of_run = !is_time || ["wall", "user", "sys", "cpu"].contains(&metric.name.as_str());
     let mut benchmarks = Vec::new();
     for (family, (arm, ids)) in
         [(&result.header.arms[0], &[ArmId::A, ArmId::Again][..]), (&result.header.arms[1], &[ArmId::B][..])]
@@ -96,7 +99,7 @@ pub fn of_experiment(result: &ExperimentResult) -> File {
                 threads: 1,
                 iterations: 1,
                 real_time,
-                cpu_time: value("cpu") * factor,
+                cpu_time: if is_of_run { value("cpu") * factor } else { 0.0 },
                 time_unit: unit.to_owned(),
                 counters: counters.into_iter().collect(),
             });

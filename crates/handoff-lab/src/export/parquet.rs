@@ -5,19 +5,21 @@ use std::sync::Arc;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use crate::experiment::result::ExperimentResult;
 
-/// The columns: a row a value, as the table `sample` of the store has them.
+/// The columns: a row a value, as the table `sample` of the store has them, with the unit of the metric.
 const SCHEMA: &str = "message runs {
     REQUIRED INT32 round;
     REQUIRED BINARY arm (UTF8);
     REQUIRED INT32 position;
     REQUIRED BINARY metric (UTF8);
     REQUIRED DOUBLE value;
+    REQUIRED BINARY unit (UTF8);
 }";
 
 /// One value of one run.
@@ -28,10 +30,11 @@ struct Value<'a> {
     position: usize,
     metric: &'a str,
     value: f64,
+    unit: &'a str,
 }
 
 fn values(result: &ExperimentResult) -> impl Iterator<Item = Value<'_>> {
-    result.rounds.iter().flat_map(|round| {
+    result.rounds.iter().flat_map(move |round| {
         round.order.iter().enumerate().flat_map(move |(place, arm)| {
             let values = round.samples.get(arm).into_iter().flat_map(|sample| &sample.values);
             values.map(move |(metric, value)| Value {
@@ -40,6 +43,7 @@ fn values(result: &ExperimentResult) -> impl Iterator<Item = Value<'_>> {
                 position: place + 1,
                 metric,
                 value: *value,
+                unit: result.unit_of(metric),
             })
         })
     })
@@ -60,7 +64,18 @@ pub fn runs(result: &ExperimentResult) -> Result<Vec<u8>, ParquetError> {
     };
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     // Dictionaries make the names small by themselves; any codec would be another dependency.
-    let properties = WriterProperties::builder().set_compression(Compression::UNCOMPRESSED).build();
+    let said = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
+    let header = &result.header;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::UNCOMPRESSED)
+        .set_key_value_metadata(Some(vec![
+            said("title", &header.title),
+            said("started", &header.started),
+            said("arm A", &header.arms[0]),
+            said("arm B", &header.arms[1]),
+            said("made by", concat!("handoff ", env!("CARGO_PKG_VERSION"))),
+        ]))
+        .build();
     let mut file = Vec::new();
     let mut writer = SerializedFileWriter::new(&mut file, schema, Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
@@ -69,6 +84,7 @@ pub fn runs(result: &ExperimentResult) -> Result<Vec<u8>, ParquetError> {
     column::<Int32Type>(&mut group, &number(|row| row.position))?;
     column::<ByteArrayType>(&mut group, &text(|row| row.metric))?;
     column::<DoubleType>(&mut group, &rows.iter().map(|row| row.value).collect::<Vec<_>>())?;
+    column::<ByteArrayType>(&mut group, &text(|row| row.unit))?;
     group.close()?;
     writer.close()?;
     Ok(file)
@@ -102,6 +118,9 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&bytes).expect("written");
         let reader = SerializedFileReader::new(file).expect("it is Parquet");
+        let metadata = reader.metadata().file_metadata().key_value_metadata().expect("it says what it is");
+        let title = metadata.iter().find(|pair| pair.key == "title").and_then(|pair| pair.value.clone());
+        assert_eq!(title.as_deref(), Some(result.header.title.as_str()));
         let rows: Vec<_> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
         let all: usize =
             result.rounds.iter().flat_map(|round| round.samples.values()).map(|s| s.values.len()).sum();
@@ -116,6 +135,8 @@ mod tests {
                 sample.values[row.get_string(3).expect("a metric")],
                 row.get_double(4).expect("a value")
             );
+            let metric = row.get_string(3).expect("a metric");
+            assert_eq!(row.get_string(5).expect("a unit"), result.unit_of(metric));
         }
     }
 }

@@ -9,6 +9,9 @@ use std::fmt::Write as _;
 /// Colours that the style has: `s0` .. `s7`.
 const COLOURS: usize = 8;
 
+/// Pixels of a letter of a chart's text, with room to spare.
+const LETTER: f64 = 7.5;
+
 /// A screen that a chart is drawn for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Screen {
@@ -225,7 +228,8 @@ impl Intervals {
                 None => format!("{}: {value}", row.label),
             };
             if narrow {
-                svg.text(left, y - 11.0, "label", &row.label);
+                let room = (right - left) / LETTER - value.chars().count() as f64 - 2.0;
+                svg.text(left, y - 11.0, "label", &shortened(&row.label, room as usize));
                 svg.text(right, y - 11.0, "value end", &value);
             } else {
                 svg.text(left - 12.0, y + 4.0, "label end", &shortened(&row.label, 36));
@@ -256,7 +260,11 @@ impl Lines {
     fn draw(&self, screen: Screen) -> String {
         let narrow = screen.width < 500.0;
         let (left, right) = (if narrow { 48.0 } else { 64.0 }, screen.width - 14.0);
-        let columns = if narrow { 2 } else { 4 };
+        // As many names beside each other as fit.
+        let longest = self.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
+        let letters = longest.min(((right - 40.0) / LETTER) as usize);
+        let columns =
+            (((right - 14.0) / (30.0 + LETTER * letters as f64)) as usize).clamp(1, self.series.len().max(1));
         let legend = 20.0 * self.series.len().div_ceil(columns) as f64;
         let top = 26.0;
         let bottom = top + if narrow { 240.0 } else { 300.0 };
@@ -287,7 +295,7 @@ impl Lines {
             let at =
                 (14.0 + width * (index % columns) as f64, bottom + 58.0 + 20.0 * (index / columns) as f64);
             svg.dot(at.0, at.1 - 4.0, 5.0, series.colour, &series.name);
-            svg.text(at.0 + 10.0, at.1, "label", &shortened(&series.name, if narrow { 20 } else { 22 }));
+            svg.text(at.0 + 10.0, at.1, "label", &shortened(&series.name, letters));
         }
         svg.end()
     }
@@ -336,7 +344,7 @@ fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
-    text.chars().take(most - 1).chain(['\u{2026}']).collect()
+    text.chars().take(most.saturating_sub(1)).chain(['\u{2026}']).collect()
 }
 
 /// A plain number, as a [`Label`].

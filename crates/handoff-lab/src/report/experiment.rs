@@ -119,7 +119,7 @@ fn rounds(result: &ExperimentResult, metric: &MetricResult) -> Lines {
             Series { name: format!("B: {b}"), points: points(|r| r.b), colour: 1 },
             Series { name: "A': the same as A".to_owned(), points: points(|r| r.again), colour: 6 },
         ],
-        x_kind: Axis::Linear,
+        x_kind: Axis::Whole,
         y_kind: Axis::Log,
         x_format: whole,
         y_format: plain,
@@ -201,15 +201,16 @@ pub fn text(result: &ExperimentResult) -> String {
     line(String::new());
     line(format!("  A   {}", result.header.arms[0]));
     line(format!("  B   {}", result.header.arms[1]));
+    line("  A'  A again: how far it is from A is this machine's noise".to_owned());
     line(String::new());
-    let width = metrics(result).map(|metric| metric.name.len()).max().unwrap_or(6).max(6);
+    let width = metrics(result).map(|metric| with_unit(metric).len()).max().unwrap_or(6).max(6);
     line(format!("  {:width$}  {:>10} {:>10} {:>10}  {:>8}  interval", "metric", "A", "A'", "B", "B / A"));
     for metric in metrics(result) {
         let [a, again, b] = metric.medians.map(compact);
         let ratio = change(metric.judgement.change.ratio);
         line(format!(
             "  {:width$}  {a:>10} {again:>10} {b:>10}  {ratio:>8}  {}, {}",
-            metric.name,
+            with_unit(metric),
             interval(metric),
             metric.judgement.verdict.word()
         ));

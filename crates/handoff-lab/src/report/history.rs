@@ -63,7 +63,10 @@ fn none(runs: usize) -> String {
     // Three runs on each side, and a p-value that can be small enough.
     const LEAST: usize = 8;
     if runs < LEAST {
-        format!("{runs} runs are too few to tell a change from chance")
+        format!(
+            "{} too few to tell a change from chance",
+            if runs == 1 { "1 run is".to_owned() } else { format!("{runs} runs are") }
+        )
     } else {
         format!("no change among {runs} runs")
     }
@@ -224,7 +227,7 @@ fn chart(history: &History, line: &Line) -> Lines {
         x_axis: "run, the oldest first".to_owned(),
         y_axis: format!("{} of {}{unit}", history.metric, history.what.describe()),
         series: series.collect(),
-        x_kind: Axis::Linear,
+        x_kind: Axis::Whole,
         y_kind: Axis::Log,
         x_format: plain,
         y_format: plain,

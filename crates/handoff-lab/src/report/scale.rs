@@ -7,6 +7,16 @@ pub enum Kind {
     Linear,
     /// Equal ratios take equal space; values must be above 0.
     Log,
+    /// As [`Kind::Log`], with powers of two beside it: for bytes.
+    Binary,
+    /// As [`Kind::Linear`], with whole numbers beside it: for counts.
+    Whole,
+}
+
+impl Kind {
+    fn is_log(self) -> bool {
+        matches!(self, Kind::Log | Kind::Binary)
+    }
 }
 
 /// An axis from a value to a value, over pixels.
@@ -22,20 +32,20 @@ impl Scale {
     /// not finite (or not above 0 on a logarithmic axis) are left out.
     #[must_use]
     pub fn over(kind: Kind, values: impl IntoIterator<Item = f64>, range: (f64, f64)) -> Self {
-        let usable = |value: &f64| value.is_finite() && (kind == Kind::Linear || *value > 0.0);
+        let usable = |value: &f64| value.is_finite() && (!kind.is_log() || *value > 0.0);
         let (mut low, mut high) = values
             .into_iter()
             .filter(usable)
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         if low > high {
-            (low, high) = if kind == Kind::Log { (1.0, 10.0) } else { (0.0, 1.0) };
+            (low, high) = if kind.is_log() { (1.0, 10.0) } else { (0.0, 1.0) };
         }
         match kind {
-            Kind::Linear => {
+            Kind::Linear | Kind::Whole => {
                 let room = if high > low { (high - low) * 0.06 } else { high.abs().max(1.0) * 0.1 };
                 (low, high) = (low - room, high + room);
             }
-            Kind::Log => {
+            Kind::Log | Kind::Binary => {
                 let room = if high > low { (high / low).powf(0.06) } else { 1.5 };
                 (low, high) = (low / room, high * room);
             }
@@ -47,8 +57,8 @@ impl Scale {
     #[must_use]
     pub fn at(&self, value: f64) -> f64 {
         let place = |value: f64| match self.kind {
-            Kind::Linear => value,
-            Kind::Log => value.max(f64::MIN_POSITIVE).ln(),
+            Kind::Linear | Kind::Whole => value,
+            Kind::Log | Kind::Binary => value.max(f64::MIN_POSITIVE).ln(),
         };
         let (low, high) = (place(self.domain.0), place(self.domain.1));
         self.range.0 + (place(value) - low) / (high - low) * (self.range.1 - self.range.0)
@@ -67,8 +77,19 @@ impl Scale {
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         let inside = |value: &f64| self.domain.0 <= *value && *value <= self.domain.1;
         match self.kind {
-            Kind::Linear => {
+            Kind::Binary => {
+                let exponents = self.domain.0.log2().ceil() as i32..=self.domain.1.log2().floor() as i32;
+                let with = |step: i32| -> Vec<f64> {
+                    let exponents = exponents.clone().filter(|exponent| exponent.rem_euclid(step) == 0);
+                    exponents.map(|exponent| 2_f64.powi(exponent)).collect()
+                };
+                let few = [1, 2, 4, 10, 20].into_iter().map(with).find(|ticks| ticks.len() <= most);
+                few.filter(|ticks| ticks.len() > 1)
+                    .unwrap_or_else(|| Self { kind: Kind::Log, ..*self }.ticks(most))
+            }
+            Kind::Linear | Kind::Whole => {
                 let rough = (self.domain.1 - self.domain.0) / most.max(1) as f64;
+                let rough = if self.kind == Kind::Whole { rough.max(1.0) } else { rough };
                 let power = 10_f64.powf(rough.log10().floor());
                 let step = [1.0, 2.0, 5.0, 10.0]
                     .map(|factor| factor * power)
@@ -137,7 +158,7 @@ pub fn compact(value: f64) -> String {
 /// A time in the unit that suits it.
 #[must_use]
 pub fn nanoseconds(value: f64) -> String {
-    for (limit, divisor, unit) in [(1e3, 1.0, "ns"), (1e6, 1e3, "\u{b5}s"), (1e9, 1e6, "ms")] {
+    for (limit, divisor, unit) in [(1e3, 1.0, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms")] {
         if value.abs() < limit {
             return format!("{} {unit}", number(value / divisor));
         }
@@ -172,7 +193,12 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
         #[test]
         fn ticks_are_few_rising_and_inside(low in -1e6_f64..1e6, width in 1e-6_f64..1e6, most in 2_usize..9) {
-            for (kind, low) in [(Kind::Linear, low), (Kind::Log, low.abs() + 1e-3)] {
+            for (kind, low) in [
+                (Kind::Linear, low),
+                (Kind::Log, low.abs() + 1e-3),
+                (Kind::Binary, low.abs() + 1e-3),
+                (Kind::Whole, low),
+            ] {
                 let scale = Scale::over(kind, [low, low + width], (0.0, 100.0));
                 let ticks = scale.ticks(most);
                 prop_assert!(ticks.len() <= most + 2, "{ticks:?}");
@@ -185,7 +211,7 @@ mod tests {
 
         #[test]
         fn any_value_has_a_place(values in proptest::collection::vec(proptest::num::f64::ANY, 0..6)) {
-            for kind in [Kind::Linear, Kind::Log] {
+            for kind in [Kind::Linear, Kind::Log, Kind::Binary, Kind::Whole] {
                 let scale = Scale::over(kind, values.iter().copied().map(|v| v.clamp(-1e200, 1e200)), (0.0, 50.0));
                 for value in &values {
                     prop_assert!((0.0..=50.0).contains(&scale.clamped(*value)));
@@ -195,9 +221,21 @@ mod tests {
     }
 
     #[test]
+    fn bytes_have_powers_of_two_and_counts_whole_numbers() {
+        let payloads = Scale::over(Kind::Binary, [4.0, 1_048_576.0], (0.0, 100.0));
+        assert_eq!(payloads.ticks(8), [16.0, 256.0, 4096.0, 65_536.0, 1_048_576.0]);
+        assert_eq!(payloads.ticks(3), [1024.0, 1_048_576.0]);
+        let near = Scale::over(Kind::Binary, [1000.0, 1500.0], (0.0, 100.0));
+        assert!(near.ticks(4).len() > 1, "{:?}", near.ticks(4));
+        let runs = Scale::over(Kind::Whole, [1.0, 3.0], (0.0, 100.0));
+        assert_eq!(runs.ticks(8), [1.0, 2.0, 3.0]);
+        assert_eq!(Scale::over(Kind::Whole, [1.0], (0.0, 100.0)).ticks(8), [1.0]);
+    }
+
+    #[test]
     fn numbers_for_people() {
         assert_eq!(nanoseconds(250.0), "250 ns");
-        assert_eq!(nanoseconds(2104.2), "2.1 \u{b5}s");
+        assert_eq!(nanoseconds(2104.2), "2.1 us");
         assert_eq!(nanoseconds(2.5e6), "2.5 ms");
         assert_eq!(nanoseconds(3.2e9), "3.2 s");
         assert_eq!(bytes(8.0), "8 B");

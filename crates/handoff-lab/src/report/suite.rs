@@ -138,7 +138,7 @@ fn sweep(result: &SuiteResult) -> Lines {
                 colour: [0, 1, 2][index % 3],
             })
             .collect(),
-        x_kind: Axis::Log,
+        x_kind: Axis::Binary,
         y_kind: Axis::Log,
         x_format: bytes,
         y_format: nanoseconds,

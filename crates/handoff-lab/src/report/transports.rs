@@ -109,7 +109,7 @@ fn sweep(rows: &[Row]) -> Lines {
         x_axis: "bytes of a message".to_owned(),
         y_axis: "median time until it is done".to_owned(),
         series: series.collect(),
-        x_kind: Axis::Log,
+        x_kind: Axis::Binary,
         y_kind: Axis::Log,
         x_format: bytes,
         y_format: nanoseconds,

@@ -30,10 +30,10 @@ pub(crate) struct Options {
     #[arg(short = 'd', default_value_t = 1e-3, value_name = "SECONDS")]
     delay: f64,
     /// What carries the calls: local, shm or binder.
-    #[arg(long, default_value_t = Engine::Shm)]
+    #[arg(long, default_value_t = Engine::Shm, value_parser = super::engine(), hide_possible_values = true)]
     engine: Engine,
     /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
-    #[arg(long)]
+    #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
     #[command(flatten)]
     watch: Watch,
@@ -42,7 +42,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let Self { server_cpu, client_cpu, iterations, delay, engine, context, ref watch } = *self;
-        let watch = watch.get();
+        let watch = watch.get()?;
         let parameters = Parameters { engine, context, iterations, delay, server_cpu, client_cpu, watch };
         let report = add_ints::run(&parameters)?;
         output.result(&report)?;

@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// Additions that each task makes [default: what takes half a second on a free core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Where all cores are alike: the share of one that a quota leaves of the slow one.
+    /// On machines with identical cores, slow one core down to this share of its speed with a CPU quota.
     #[arg(long, value_name = "SHARE", default_value_t = 0.44)]
     emulate: f64,
     /// Seed of the order.

@@ -102,7 +102,7 @@ enum What {
         #[arg(long, value_name = "FOLDER")]
         out: Option<PathBuf>,
     },
-    /// Say whether those who use an older version can go on with a newer one
+    /// Check that clients of an older version still work with a newer one
     #[command(after_help = "Examples:\n  handoff aidl compat aidl_api/sample/1 aidl/")]
     Compat {
         /// The older version: a file or a folder.
@@ -387,7 +387,13 @@ impl Found {
 impl Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
-        write!(f, "{} files, {} errors, {} warnings", self.files, self.errors, self.warnings)
+        write!(
+            f,
+            "{}, {}, {}",
+            counted(self.files, "file"),
+            counted(self.errors, "error"),
+            counted(self.warnings, "warning")
+        )
     }
 }
 
@@ -445,4 +451,9 @@ impl Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version {} is frozen in {}\nhash {}", self.version, self.folder, self.hash)
     }
+}
+
+/// `1 error`, `2 errors`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -18,6 +18,7 @@ use handoff_campaign::record::Folder;
 use handoff_lab::store::Store;
 
 use crate::output::{Advice as _, Output, Verdict};
+use crate::results::Results;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,9 +83,8 @@ impl Options {
 struct Named {
     /// The campaign file.
     file: PathBuf,
-    /// The folder for the store, the campaigns and their reports; it is made if it is not there.
-    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
-    output: PathBuf,
+    #[command(flatten)]
+    results: Results,
 }
 
 impl Named {
@@ -99,12 +99,12 @@ impl Named {
 
     /// What was submitted.
     fn submitted(&self) -> anyhow::Result<(Plan, Folder)> {
-        let folder = Folder::open(&Folder::at(&self.output, &self.campaign()?.name))?;
+        let folder = Folder::open(&Folder::at(&self.results.folder()?, &self.campaign()?.name))?;
         Ok((folder.plan()?, folder))
     }
 
     fn store(&self) -> anyhow::Result<Store> {
-        Store::open(&self.output.join("lab.sqlite")).advise("name another folder with --output")
+        Store::open(&self.results.made()?.join("lab.sqlite")).advise("name another folder with --output")
     }
 
     fn collect(&self, plan: &Plan, folder: &Folder) -> anyhow::Result<Collected> {

@@ -21,7 +21,8 @@ Examples:
   handoff exec --quota 0.5 --weight 10 -- ./indexer     a control group of its own, gone afterwards
   handoff exec --deadline 2000/10000 -- ./sampler       2 ms of each 10 ms
 
-The exit status is that of the command; 2 if it could not be started as asked.";
+The exit status is that of the command; 127 if there is no such command, 126 if it cannot be run, 2 if it cannot be
+placed as asked.";
 
 /// Run a command on chosen CPUs, at a priority, in a control group: taskset, chrt, nice and cgexec in one.
 #[derive(Debug, clap::Args)]
@@ -56,26 +57,35 @@ impl Options {
             warn_of_shortfall(output, pin);
         }
         match group.filter(|_| self.grouping.cgroup.is_none()) {
-            None => Err(command.exec()).with_context(failed),
+            None => Ok(not_started(&command.exec(), &failed(), output)),
             Some(group) => {
                 // A group of our own must outlive the command, so somebody must stay to remove it.
                 let child = command.spawn();
                 applied.restore();
-                let status = wait(child.with_context(failed)?)?;
+                let verdict = match child {
+                    Ok(child) => Verdict::Status(wait(child)?),
+                    Err(error) => not_started(&error, &failed(), output),
+                };
                 drop(group);
                 if let Some(journal) = journal {
                     journal.close()?;
                 }
-                std::process::exit(status);
+                Ok(verdict)
             }
         }
     }
 }
 
+/// Says why the command was not started, with the status that `env`, `nice` and shells end with.
+fn not_started(error: &std::io::Error, what: &str, output: &Output) -> Verdict {
+    output.complain(&anyhow::anyhow!("{error}").context(what.to_owned()));
+    Verdict::Status(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
 /// Waits for the command, passes on what asks it to end, and gives its exit status as a shell would.
 ///
 /// Ctrl-C reaches it through the terminal; here it must only not end us before the group is removed.
-fn wait(mut child: Child) -> anyhow::Result<i32> {
+fn wait(mut child: Child) -> anyhow::Result<u8> {
     let pid = Pid::from_child(&child);
     let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
         .context("signals cannot be passed on to the command")?;
@@ -93,5 +103,6 @@ fn wait(mut child: Child) -> anyhow::Result<i32> {
         status
     });
     let status = status.context("the command cannot be waited for")?;
-    Ok(status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2))
+    let status = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(status.and_then(|status| u8::try_from(status).ok()).unwrap_or(2))
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use handoff_workloads::Placement;
 use handoff_workloads::floor::{self, Parameters, Primitive};
 use handoff_workloads::measurement::Measurement;
@@ -15,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   handoff floors                                    all of them, 8 bytes, in each placement
   handoff floors --payload 65536                    with a payload that costs a copy
-  handoff floors --floor futex --floor cache-line   only these
+  handoff floors --floor futex,cache-line         only these
   handoff floors --placement same-cpu:1             both processes on CPU 1
   handoff floors --format json                      every sample, for programs";
 
@@ -30,8 +31,8 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     payload: usize,
     /// Measure only this: futex, cache-line, sched-yield, pipe, unix-stream, unix-seqpacket or memcpy.
-    /// May be given several times.
-    #[arg(long = "floor", value_name = "NAME")]
+    /// Several with commas between them.
+    #[arg(long = "floor", value_name = "NAME", value_delimiter = ',', value_parser = primitive(), hide_possible_values = true)]
     floors: Vec<Primitive>,
     /// Where the two processes run: `same-cpu[:N]`, `two-cpus[:N,M]` or `unpinned`. May be given several
     /// times; all three unless given.
@@ -43,6 +44,12 @@ pub(crate) struct Options {
     /// Samples of a turn.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=i64::from(floor::MAX_SAMPLES)))]
     samples: u32,
+}
+
+/// The primitives by their names, which a shell completes.
+fn primitive() -> impl TypedValueParser<Value = Primitive> {
+    PossibleValuesParser::new(Primitive::ALL.map(|primitive| primitive.name()))
+        .try_map(|name| name.parse::<Primitive>())
 }
 
 impl Options {

@@ -10,6 +10,7 @@ use handoff_workloads::rpc::{Context, Engine};
 use super::recording::Recording;
 use super::throughput::Mode;
 use crate::output::{Format, Output, Verdict};
+use crate::{interrupt, progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,12 +75,12 @@ pub(crate) struct Options {
     #[arg(short = 'm', value_name = "MODE", conflicts_with = "engine", ignore_case = true)]
     mode: Option<Mode>,
     /// What carries the calls: local, shm or binder.
-    #[arg(long, default_value_t = Engine::Shm)]
+    #[arg(long, default_value_t = Engine::Shm, value_parser = super::engine(), hide_possible_values = true)]
     engine: Engine,
     /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
-    #[arg(long)]
+    #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
-    /// Who has the callers' priorities inherited: the engine, or on the driver the runtime (user)
+    /// What passes the caller's priority on to the service: the engine, or over the kernel's driver the runtime (user)
     #[arg(long, value_name = "BY", value_enum, default_value_t)]
     inherit: Inherit,
     /// The service does not take over its caller's priority.
@@ -93,7 +94,7 @@ pub(crate) struct Options {
     inversion: bool,
 }
 
-/// Who has priorities inherited.
+/// What passes priorities on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum Inherit {
     /// The engine, as it can: the kernel's driver, on mainline, the nice value only.
@@ -119,18 +120,24 @@ impl Options {
             inherit_user: self.inherit == Inherit::User,
             follow: !self.no_follow,
             verbose: self.verbose,
-            on_miss: self.on_miss(),
+            on_miss: self.on_miss()?,
             plant: self.plant,
         };
         if let Some(overload) = parameters.overload() {
             output.warn(overload);
         }
-        let report = latency::run(&parameters)?;
+        let bar = progress::spinner(format!("{} iterations of {} pair(s)", self.iterations, self.pair));
+        let report = latency::run_until(&parameters, interrupt::flag());
+        bar.finish_and_clear();
+        let report = report?;
         for line in report.verbose() {
             match output.format() {
                 Format::Text => output.line(format_args!("{line}"))?,
                 Format::Json => output.note(line),
             }
+        }
+        if interrupt::interrupted() {
+            output.warn("stopped early: the figures are of the iterations that were made");
         }
         let ended_early = report.ended_early();
         if output.format() == Format::Text {
@@ -159,12 +166,12 @@ impl Options {
         Ok(Verdict::of(report.passed() && report.misses().is_empty() && !ended_early))
     }
 
-    fn on_miss(&self) -> OnMiss {
-        match &self.halt_trace {
+    fn on_miss(&self) -> anyhow::Result<OnMiss> {
+        Ok(match &self.halt_trace {
             Some(folder) => OnMiss::Halt(folder.clone()),
-            None if self.trace => OnMiss::Record { recording: self.recording.get(), keep: self.keep_going },
+            None if self.trace => OnMiss::Record { recording: self.recording.get()?, keep: self.keep_going },
             None => OnMiss::Count,
-        }
+        })
     }
 
     fn run_inversion(&self, engine: Engine, output: &Output) -> anyhow::Result<Verdict> {
@@ -174,7 +181,7 @@ impl Options {
             inherit_user: self.inherit == Inherit::User,
             iterations: self.iterations,
             deadline_us: self.deadline_us,
-            recording: self.trace.then(|| self.recording.get()),
+            recording: self.trace.then(|| self.recording.get()).transpose()?,
             ..inversion::Parameters::default()
         };
         let report = inversion::run(&parameters)?;

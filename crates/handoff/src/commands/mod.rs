@@ -37,8 +37,21 @@ mod transports;
 mod workload;
 
 use clap::Subcommand;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use handoff_workloads::rpc::{Context, Engine};
 
 use crate::output::{Output, Verdict};
+
+/// The engines by their names, which a shell completes.
+fn engine() -> impl TypedValueParser<Value = Engine> {
+    PossibleValuesParser::new(Engine::ALL.map(|engine| engine.name())).try_map(|name| name.parse::<Engine>())
+}
+
+/// The worlds of a service by their names, which a shell completes.
+fn context() -> impl TypedValueParser<Value = Context> {
+    PossibleValuesParser::new(Context::ALL.map(|context| context.name()))
+        .try_map(|name| name.parse::<Context>())
+}
 
 /// What `handoff` can do.
 #[derive(Debug, Subcommand)]

@@ -2,21 +2,21 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use handoff_ipc::binder::BinderEngine;
 use handoff_workloads::Placement;
 use handoff_workloads::phases::{self, Parameters};
 use handoff_workloads::rpc::{Context, Engine};
 
 use crate::output::{Advice as _, Output, Verdict};
+use crate::results;
 
 const EXAMPLES: &str = "\
 Examples:
   handoff guest run -- phases -n 3            the fifteen points on the kernel's Binder driver
   handoff phases --engine shm -n 3            the points of the shm engine, on this machine
-  handoff phases --report phases.html         with a waterfall chart
+  handoff phases --html phases.html           with a waterfall chart
   handoff phases --placement two-cpus         each side on a CPU of its own
-  handoff guest run --get phases.html -- phases --report phases.html";
+  handoff guest run --get phases.html -- phases --html phases.html";
 
 /// Show the points that each transaction passes, the time between them, and what looking costs.
 ///
@@ -28,10 +28,10 @@ pub(crate) struct Options {
     #[arg(short = 'n', default_value_t = 10, value_name = "N")]
     calls: u32,
     /// What carries the calls: local, shm or binder [default: binder where this machine has its driver]
-    #[arg(long)]
+    #[arg(long, value_parser = super::engine(), hide_possible_values = true)]
     engine: Option<Engine>,
     /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
-    #[arg(long)]
+    #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
     /// Bytes that travel each way.
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
@@ -40,8 +40,8 @@ pub(crate) struct Options {
     #[arg(long, default_value = "same-cpu", value_name = "WHERE")]
     placement: Placement,
     /// Also write a page with a waterfall chart.
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", alias = "report")]
+    html: Option<PathBuf>,
 }
 
 impl Options {
@@ -51,10 +51,9 @@ impl Options {
         let engine = self.engine.unwrap_or(usual);
         let found = phases::run(&Parameters { engine, context, calls, payload, placement })?;
         output.result(&found)?;
-        if let Some(file) = &self.report {
-            std::fs::write(file, handoff_lab::report::phases::html(&found)?)
-                .with_context(|| format!("cannot write {}", file.display()))
-                .advise("name another file with --report")?;
+        if let Some(file) = &self.html {
+            results::write(file, handoff_lab::report::phases::html(&found)?)
+                .advise("name another file with --html")?;
             output.note(format_args!("report: {}", file.display()));
         }
         Ok(Verdict::Pass)

@@ -107,10 +107,11 @@ impl Options {
             What::Check { file } => check(output, file),
             What::Apply { file } => apply(output, file, folder),
             What::Run { file, verify } => run(output, file, folder, Duration::from_secs(*verify)),
-            What::Explain { file, pid, foreground } => explain(output, file, *pid, *foreground),
+            What::Explain { file, pid, foreground } => explain(output, file, *pid, *foreground, &folder),
             What::Foreground { pid, off } => {
                 let pid = Tid::new(*pid).context("a process has a number above 0")?;
-                let answer = notice::foreground(&folder, pid, !off).with_context(|| refused(&folder))?;
+                let answer =
+                    notice::foreground(&folder, pid, !off).with_context(|| refused(&folder)).advise(START)?;
                 output.line(format_args!("{answer}"))?;
                 Ok(Verdict::Pass)
             }
@@ -130,8 +131,20 @@ impl Options {
     }
 }
 
+fn processes(count: usize) -> String {
+    if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
+}
+
+/// What to do if no policy answers.
+const START: &str = "`handoff policy run FILE` starts one; --state names the folder of another one";
+
 fn refused(folder: &Path) -> String {
-    format!("the policy at {} was not told", notice::socket(folder).display())
+    let socket = notice::socket(folder);
+    if socket.exists() {
+        format!("the policy at {} did not take the request", socket.display())
+    } else {
+        format!("no policy is running: there is no socket {}", socket.display())
+    }
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
@@ -252,9 +265,9 @@ fn run(output: &Output, file: &Path, folder: PathBuf, verify: Duration) -> anyho
     let outcome = daemon.run(stop.as_fd());
     let stopped = daemon.finish()?;
     outcome?;
-    output.note(format_args!("{} processes have back what they had", stopped.restored));
+    output.note(format_args!("{} got back what it had before", processes(stopped.restored)));
     if stopped.partly > 0 {
-        output.warn(format_args!("{} processes were refused some of what they had", stopped.partly));
+        output.warn(format_args!("{} could not get all of it back", processes(stopped.partly)));
     }
     Ok(Verdict::of(stopped.partly == 0))
 }
@@ -268,7 +281,7 @@ fn registered() -> Vec<(Tid, String)> {
 }
 
 fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
-    let answer = notice::status(folder).with_context(|| refused(folder))?;
+    let answer = notice::status(folder).with_context(|| refused(folder)).advise(START)?;
     let rows: Vec<serde_json::Value> =
         serde_json::from_str(&answer).context("the policy answered something else")?;
     if output.format() == Format::Json {
@@ -284,8 +297,16 @@ fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
             row["comm"].as_str().unwrap_or_default()
         ))?;
     }
-    output.note(format_args!("{} processes are placed", rows.len()));
+    output.note(format_args!("{} placed by the policy", processes(rows.len())));
     Ok(Verdict::Pass)
+}
+
+/// The profiles that a running policy has given to a process.
+fn placed(folder: &Path, pid: i32) -> Vec<String> {
+    let answer = notice::status(folder).unwrap_or_default();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&answer).unwrap_or_default();
+    let profiles = rows.iter().filter(|row| row["pid"] == pid).flat_map(|row| row["profiles"].as_array());
+    profiles.flatten().filter_map(|name| name.as_str()).map(str::to_owned).collect()
 }
 
 #[derive(Serialize)]
@@ -316,7 +337,13 @@ struct RuleAnswer {
     because: Option<String>,
 }
 
-fn explain(output: &Output, file: &Path, pid: i32, foreground: bool) -> anyhow::Result<Verdict> {
+fn explain(
+    output: &Output,
+    file: &Path,
+    pid: i32,
+    foreground: bool,
+    folder: &Path,
+) -> anyhow::Result<Verdict> {
     let policy = load(file)?;
     let mut world = World::default();
     world.read_sensors(&Root::host());
@@ -337,6 +364,14 @@ fn explain(output: &Output, file: &Path, pid: i32, foreground: bool) -> anyhow::
     let profile = told.rule.map(|index| policy.rules[index].profile.clone());
     let comm = process.comm.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     output.result(&Answer { pid, comm, profile, rules: rules.collect() })?;
+    let placed = placed(folder, pid);
+    if !placed.is_empty() {
+        output.note(format_args!(
+            "the policy that runs has placed it: {}. It knows the foreground and the services; this answer is from \
+             the file alone.",
+            placed.join(", ")
+        ));
+    }
     Ok(Verdict::Pass)
 }
 

@@ -2,23 +2,36 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use handoff_workloads::deadline;
+
+use crate::output::Advice as _;
+use crate::results;
 
 /// How misses are kept.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Recording of misses")]
 pub(super) struct Recording {
-    /// Where the recordings, time lines and Perfetto files go.
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    trace_dir: PathBuf,
+    /// Where the recordings, time lines and Perfetto files go; it is made if it is not there [default: `misses` in
+    /// the folder for results, HANDOFF_RESULTS]
+    #[arg(long, value_name = "FOLDER")]
+    trace_dir: Option<PathBuf>,
     /// The recorder's memory for each CPU, in KiB; 4096 hold about 70,000 events.
     #[arg(long, value_name = "KIB", default_value_t = 8192)]
     trace_kib: usize,
 }
 
 impl Recording {
-    pub(super) fn get(&self) -> deadline::Recording {
-        deadline::Recording { folder: self.trace_dir.clone(), buffer_kib: self.trace_kib }
+    /// What to record and where, in a folder that is there.
+    pub(super) fn get(&self) -> anyhow::Result<deadline::Recording> {
+        let folder = match &self.trace_dir {
+            Some(folder) => folder.clone(),
+            None => results::made()?.join("misses"),
+        };
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))
+            .advise("name another one with --trace-dir")?;
+        Ok(deadline::Recording { folder, buffer_kib: self.trace_kib })
     }
 }
 
@@ -33,8 +46,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn get(&self) -> Option<deadline::Watch> {
-        let recording = self.recording.get();
-        self.deadline_us.map(|deadline_us| deadline::Watch { deadline_us, recording })
+    /// The deadline, if one was asked for.
+    pub(super) fn get(&self) -> anyhow::Result<Option<deadline::Watch>> {
+        let watch = |deadline_us| Ok(deadline::Watch { deadline_us, recording: self.recording.get()? });
+        self.deadline_us.map(watch).transpose()
     }
 }

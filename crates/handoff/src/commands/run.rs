@@ -3,27 +3,27 @@
 mod guest;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use comfy_table::{CellAlignment, Table, presets};
 use handoff_lab::doctor::Level;
 use handoff_lab::report::scale::nanoseconds;
 use handoff_lab::report::{chart::times, suite as report};
 use handoff_lab::suite::{Calls, Options as RunOptions, SuiteResult, calls, floors};
 use handoff_workloads::rpc::{Context, Engine};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::doctor::summary;
-use crate::interrupt;
-use crate::output::{Advice as _, Format, Output, Verdict, style};
+use crate::output::{Format, Output, Verdict, style};
+use crate::results::{self, Results};
+use crate::{interrupt, progress};
 
 const EXAMPLES: &str = "\
 Examples:
   handoff run                       about a minute; ends with a table and the path of the report
   handoff run --quick               ten seconds, with wider intervals
   handoff run --output ./results    where to write report and results
+  handoff run --html run.html       the report in a file of this name
   handoff run --rounds 40 --seed 7  more rounds, and the order of another run
   handoff run --engine shm,binder   calls on these engines only
   handoff run --guest               this and the kernel's Binder driver side by side, in a guest
@@ -45,14 +45,24 @@ pub(crate) struct Options {
     /// Decides the order of runs; the same seed gives the same order.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The folder for handoff-run.html and handoff-run.json; it is made if it is not there.
-    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
-    output: PathBuf,
+    #[command(flatten)]
+    results: Results,
+    /// Write the report to this file, not into the folder.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the results to this file, not into the folder.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// The engines whose calls are measured, with commas between them: local, shm, binder [default: all]
-    #[arg(long = "engine", value_name = "ENGINES", value_delimiter = ',')]
+    #[arg(
+        long = "engine",
+        value_name = "ENGINES", value_delimiter = ',',
+        value_parser = super::engine(),
+        hide_possible_values = true
+    )]
     engines: Vec<Engine>,
     /// The services' world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
-    #[arg(long)]
+    #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
     /// Measure in a guest that has the kernel's Binder driver, in one boot, and bring the report back.
     #[arg(long)]
@@ -61,12 +71,9 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let folder = &self.output;
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))
-            .advise("name another folder with --output")?;
+        let files = self.files()?;
         if self.guest {
-            return guest::run(self, output);
+            return guest::run(self, &files, output);
         }
         let rounds = self.rounds();
         let batch = Duration::from_millis(if self.quick { 20 } else { 60 });
@@ -77,7 +84,7 @@ impl Options {
             command: format!("handoff {}", self.words().join(" ")),
             stop: Some(interrupt::flag()),
         };
-        let bar = progress_bar();
+        let bar = progress::bar(None, "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
         let mut suite = floors::suite(batch);
         let engines = if self.engines.is_empty() { Engine::ALL.to_vec() } else { self.engines.clone() };
         calls::add(&mut suite, &Calls { engines, context: self.context }, batch);
@@ -88,9 +95,8 @@ impl Options {
         });
         bar.finish_and_clear();
         let result = result?;
-        let (page, data) = (folder.join("handoff-run.html"), folder.join("handoff-run.json"));
-        write(&page, &report::html(&result)?)?;
-        write(&data, &serde_json::to_string_pretty(&result)?)?;
+        results::write(&files.html, report::html(&result)?)?;
+        results::write(&files.json, serde_json::to_string_pretty(&result)?)?;
         match output.format() {
             Format::Json => output.json(&result)?,
             Format::Text => output.line(format_args!("{}", Summary(&result)))?,
@@ -98,8 +104,25 @@ impl Options {
         if result.interrupted {
             output.warn(format_args!("stopped early: {} complete rounds are kept", result.rounds));
         }
-        output.note(format_args!("report:  {}\nresults: {}", absolute(&page).display(), data.display()));
+        files.tell(output);
         Ok(Verdict::Pass)
+    }
+
+    /// Where report and results go; names that are free, unless they were asked for.
+    fn files(&self) -> anyhow::Result<Files> {
+        let (folder, name) = match (&self.html, &self.json) {
+            (Some(_), Some(_)) => (PathBuf::new(), String::new()),
+            _ => {
+                let folder = self.results.made()?;
+                let name = results::free(&folder, "handoff-run", &["html", "json"]);
+                (folder, name)
+            }
+        };
+        let file = |named: &Option<PathBuf>, extension: &str| {
+            let file = named.clone().unwrap_or_else(|| folder.join(format!("{name}.{extension}")));
+            std::path::absolute(&file).unwrap_or(file)
+        };
+        Ok(Files { html: file(&self.html, "html"), json: file(&self.json, "json") })
     }
 
     fn rounds(&self) -> usize {
@@ -124,18 +147,16 @@ impl Options {
     }
 }
 
-fn progress_bar() -> ProgressBar {
-    let template = "{bar:30} {percent:>3}%  {eta:>4} left  {msg}";
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+/// Where a run leaves what it found.
+struct Files {
+    html: PathBuf,
+    json: PathBuf,
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+impl Files {
+    fn tell(&self, output: &Output) {
+        output.note(format_args!("report:  {}\nresults: {}", self.html.display(), self.json.display()));
+    }
 }
 
 struct Summary<'a>(&'a SuiteResult);

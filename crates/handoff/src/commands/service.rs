@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Ask the service manager that listens here, instead of the usual one.
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// How long a service may take to answer, in seconds.
+    /// How long a service may take to answer, or `wait` waits for its name, in seconds.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: Duration,
     #[command(subcommand)]

@@ -24,11 +24,16 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// What carries the calls: local, shm or binder. May be given several times.
-    #[arg(long = "engine", value_name = "ENGINE", value_delimiter = ',')]
+    /// What carries the calls: local, shm or binder, with commas between them.
+    #[arg(
+        long = "engine",
+        value_name = "ENGINE", value_delimiter = ',',
+        value_parser = super::engine(),
+        hide_possible_values = true
+    )]
     engines: Vec<Engine>,
     /// The services' world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
-    #[arg(long)]
+    #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<rpc::Context>,
     /// As libhwbinder_benchmark has it: BINDERIZE is shm, PASSTHROUGH is local.
     #[arg(short = 'm', value_name = "MODE", conflicts_with = "engines", ignore_case = true)]

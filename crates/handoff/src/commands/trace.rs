@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use handoff_trace::render::html::{View, html};
 use handoff_trace::tracefs::{leftovers, restore};
 use handoff_trace::{Tid, Timeline, TraceFs, file, perfetto};
 use serde::Serialize;
 
 use crate::output::{Output, Verdict};
+use crate::results;
 
 /// Turn recordings into other formats, and put back what killed ones left behind.
 #[derive(Debug, clap::Args)]
@@ -51,7 +52,7 @@ pub(crate) struct Export {
     #[arg(value_name = "FILE")]
     input: PathBuf,
     /// Write a Perfetto trace.
-    #[arg(long, value_name = "FILE", required_unless_present = "html")]
+    #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// Leave the arrows from waker to woken out of it: half the size.
     #[arg(long, requires = "perfetto")]
@@ -87,12 +88,20 @@ impl fmt::Display for Exported {
 
 impl Export {
     fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        ensure!(
+            self.perfetto.is_some() || self.html.is_some(),
+            "nothing is asked for: name a file with --perfetto or --html"
+        );
         let trace = file::load(&self.input)?;
         let timeline = Timeline::of(&trace);
+        for task in &self.task {
+            let is_there = timeline.tasks.contains_key(task);
+            ensure!(is_there, "the recording {} has no task {task}", self.input.display());
+        }
         let mut files = Vec::new();
         let mut write = |path: &Path, bytes: &[u8]| {
             files.push(path.to_owned());
-            std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+            results::write(path, bytes)
         };
         if let Some(path) = &self.perfetto {
             let options = perfetto::Options { arrows: !self.no_arrows, ..Default::default() };

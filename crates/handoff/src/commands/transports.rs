@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use comfy_table::{CellAlignment, Table, presets};
 use handoff_lab::doctor::Machine;
 use handoff_lab::report::scale::bytes;
@@ -13,8 +12,8 @@ use handoff_workloads::rpc::Engine;
 use handoff_workloads::transports::{self, Plan, USUAL_PAYLOAD};
 
 use crate::figures::{grouped, time};
-use crate::interrupt;
 use crate::output::{Format, Output, Verdict, style};
+use crate::{interrupt, progress, results};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,14 +34,20 @@ const SWEEP: [usize; 6] = [8, 64, 1000, 4096, 65_536, 1 << 20];
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Bytes of a message. May be given several times.
-    #[arg(long = "payload", value_name = "BYTES", default_values_t = [USUAL_PAYLOAD])]
+    /// Bytes of a message; several with commas between them.
+    #[arg(long = "payload", value_name = "BYTES", value_delimiter = ',', default_values_t = [USUAL_PAYLOAD])]
     payloads: Vec<usize>,
     /// From 8 B to 1 MiB.
     #[arg(long, conflicts_with = "payloads")]
     sweep: bool,
-    /// What carries the calls: shm or binder. May be given several times; those that are here unless given.
-    #[arg(long = "engine", value_name = "ENGINE")]
+    /// What carries the calls: shm or binder, with commas between them; those that are here unless given.
+    #[arg(
+        long = "engine",
+        value_name = "ENGINE",
+        value_delimiter = ',',
+        value_parser = super::engine(),
+        hide_possible_values = true
+    )]
     engines: Vec<Engine>,
     /// Where sender and receiver run: `same-cpu[:N]`, `two-cpus[:N,M]` or `unpinned`.
     #[arg(long, default_value = "unpinned", value_name = "WHERE")]
@@ -96,9 +101,15 @@ impl Options {
             super::peers::add(&mut chosen.lanes, self.placement, &mut missing)?;
         }
         let stop = interrupt::flag();
-        let rows = transports::survey(&mut chosen.lanes, &plan, |_| {
+        let turns = plan.payloads.len() * chosen.lanes.len() * self.rounds as usize;
+        let bar = progress::bar(Some(turns as u64), "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
+        let rows = transports::survey(&mut chosen.lanes, &plan, |lane| {
+            bar.inc(1);
+            bar.set_message(lane.to_owned());
             !stop.load(std::sync::atomic::Ordering::Relaxed)
-        })?;
+        });
+        bar.finish_and_clear();
+        let rows = rows?;
         let advice =
             plan.payloads.iter().map(|payload| transports::advise(&rows, *payload, self.rate)).collect();
         let result = Transports {
@@ -109,8 +120,7 @@ impl Options {
             missing,
         };
         if let Some(path) = &self.html {
-            std::fs::write(path, report::html(&result)?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            results::write(path, report::html(&result)?)?;
         }
         match output.format() {
             Format::Json => output.json(&result)?,

@@ -50,12 +50,12 @@ impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let workload = match &self.which {
             Which::Hackbench(options) => options.workload(),
-            Which::SchedPipe(options) => options.workload(),
+            Which::SchedPipe(options) => options.workload()?,
             Which::Spec(spec) => spec.workload()?,
             Which::Spin(options) => options.workload(),
             Which::TcpRr(options) => options.workload()?,
             Which::TcpStream(options) => options.workload()?,
-            Which::WakeFanout(options) => options.workload(),
+            Which::WakeFanout(options) => options.workload()?,
         };
         let outcome = workload.run()?;
         output.result(&page::Page(outcome))?;

@@ -126,6 +126,8 @@ fn a_command_against_itself_finds_no_winner() {
     };
     assert!(show("markdown").contains("| wall (s) |"), "{}", show("markdown"));
     assert_eq!(show("csv").lines().count(), 1 + 8 * 3);
+    assert!(show("csv").starts_with("round,position,arm,") && show("csv").contains(",max-rss (B),"));
+    assert!(show("text").contains("wall (s)") && show("text").contains("A'  A again"), "{}", show("text"));
     let google: Value = serde_json::from_str(&show("google-benchmark")).expect("JSON");
     assert_eq!(google["benchmarks"].as_array().map(Vec::len), Some(24));
     assert!(show("text").contains("8 rounds") && show("html").starts_with("<!doctype html>"));

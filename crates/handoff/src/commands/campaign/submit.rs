@@ -13,12 +13,12 @@ use handoff_campaign::record::Folder;
 use handoff_campaign::slurm::Engine as Slurm;
 use handoff_campaign::status::status;
 use handoff_campaign::work::{Event, Outcome, own_program};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::Named;
 use super::collect::Page;
-use crate::interrupt;
 use crate::output::{Output, Verdict};
+use crate::{interrupt, progress};
 
 /// How long workers may take to stop their devices.
 const GRACE: Duration = Duration::from_secs(40);
@@ -60,7 +60,7 @@ enum Which {
 impl Submit {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let plan = self.named.plan()?;
-        let folder = Folder::make(&self.named.output, &plan)?;
+        let folder = Folder::make(&self.named.results.made()?, &plan)?;
         if self.retry {
             for task in &plan.tasks {
                 folder.task(*task).retry()?;
@@ -100,7 +100,7 @@ impl Submit {
         let file = file.with_context(|| format!("cannot write {}", log.display()))?;
         let mut command =
             std::process::Command::new(own_program().context("cannot tell which program this is")?);
-        command.args(["campaign", "submit", "--detached", "--output"]).arg(&self.named.output);
+        command.args(["campaign", "submit", "--detached", "--output"]).arg(self.named.results.folder()?);
         command.arg("--").arg(&self.named.file).stdin(Stdio::null());
         command.stdout(file.try_clone().context("cannot use a file twice")?).stderr(file);
         let child = command.spawn().context("cannot start in the background")?;
@@ -127,9 +127,7 @@ impl Submit {
             stop,
         };
         let before = status(&plan, &folder)?;
-        let bar = ProgressBar::with_draw_target(Some(plan.tasks.len() as u64), ProgressDrawTarget::stderr());
-        let form = ProgressStyle::with_template("{bar:24} {pos}/{len} tasks  {msg}");
-        let bar = bar.with_style(form.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let bar = progress::bar(Some(plan.tasks.len() as u64), "{bar:24} {pos}/{len} tasks  {msg}");
         bar.set_position((before.done + before.failed) as u64);
         let running = engine.start().context("cannot start the workers")?;
         let mut patience: Option<Instant> = None;
@@ -152,7 +150,7 @@ impl Submit {
         output.note(format_args!(
             "{} results are new in {}; `handoff campaign report {}` combines them",
             collected.new,
-            self.named.output.join("lab.sqlite").display(),
+            self.named.results.folder()?.join("lab.sqlite").display(),
             self.named.file.display()
         ));
         Ok(Verdict::of(after.done == plan.tasks.len()))

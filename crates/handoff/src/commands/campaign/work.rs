@@ -65,7 +65,7 @@ impl Device {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  handoff campaign task handoff-results/campaigns/rack 12 --base .      what Slurm starts on a node")]
+  handoff campaign task results/campaigns/rack 12 --base .      what Slurm starts on a node")]
 pub(super) struct Task {
     /// The campaign's folder.
     folder: PathBuf,

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::machine::{Machine, explained};
 use super::program;
-use crate::interrupt;
-use crate::output::{Format, Output, Verdict, style};
+use crate::output::{Advice as _, Format, Output, Verdict, style};
+use crate::{cli, interrupt, legacy};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,6 +71,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        self.check()?;
         let command = self.command()?;
         let stopper = Stopper::new();
         let builder = self.builder()?.stopper(&stopper).on_progress(|what| eprintln!("{what}"));
@@ -121,6 +122,25 @@ impl Options {
             output.json(&report(&guest, &result))?;
         }
         Ok(result.status)
+    }
+
+    /// Parses a command of this program here, so that a mistake is told before a guest is booted.
+    fn check(&self) -> anyhow::Result<()> {
+        if self.raw || self.handoff.is_some() {
+            return Ok(());
+        }
+        let typed = std::iter::once(OsString::from("handoff")).chain(self.command.iter().cloned());
+        let Err(error) = cli::command().try_get_matches_from(legacy::rewrite(typed)) else { return Ok(()) };
+        if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
+            let first = self.command[0].to_string_lossy();
+            return Err(anyhow::anyhow!("`{first}` is not a command of handoff")).advise(format!(
+                "any program of the guest runs with --raw: handoff guest run --raw -- {first}"
+            ));
+        }
+        if error.use_stderr() {
+            cli::refuse(&error);
+        }
+        Ok(())
     }
 
     fn command(&self) -> anyhow::Result<GuestCommand> {

@@ -15,6 +15,7 @@ use super::pair::{How, share};
 use super::place::put_back_first;
 use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::results::Results;
 use crate::state;
 
 /// Find the commit that began a regression: a git bisect whose every step is a verdict.
@@ -49,9 +50,8 @@ pub(super) struct Bisect {
     /// Go on with the commits that an earlier search for the same has judged.
     #[arg(long)]
     resume: bool,
-    /// The folder for the notes that --resume reads.
-    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
-    output: PathBuf,
+    #[command(flatten)]
+    results: Results,
     #[command(flatten)]
     how: How,
 }
@@ -131,7 +131,7 @@ impl Notes {
     fn open(options: &Bisect) -> anyhow::Result<Self> {
         let name = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_");
         let file = format!("bisect-{}-{}.jsonl", name(&options.good), name(&options.bad));
-        let path = options.output.join(file);
+        let path = options.results.made()?.join(file);
         let question = json!({
             "repository": std::fs::canonicalize(&options.repo).unwrap_or_else(|_| options.repo.clone()),
             "command": options.command,
@@ -155,8 +155,7 @@ impl Notes {
             let steps = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
             return Ok(Self { path, steps });
         }
-        std::fs::create_dir_all(&options.output)
-            .and_then(|()| std::fs::write(&path, format!("{question}\n")))
+        std::fs::write(&path, format!("{question}\n"))
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path, steps: Vec::new() })
     }

@@ -19,7 +19,7 @@ Examples:
   handoff lab compare i1 i2              two imports
   handoff lab compare old.json new.json  files of hyperfine, Google Benchmark or perf stat -j
 
-No verdict can be had of results that were not measured in turns; `handoff lab ab` measures so.")]
+Results that were measured apart get no verdict; `handoff lab ab` measures two commands in turns.")]
 pub(super) struct Compare {
     /// A run (3), an import (i3) or a file.
     before: String,

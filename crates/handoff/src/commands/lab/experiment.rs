@@ -11,14 +11,13 @@ use handoff_lab::experiment::runner::{self, Event};
 use handoff_lab::report::experiment as report;
 use handoff_lab::stats::judge::Verdict as Answer;
 use handoff_lab::store::{Owner, Store};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::kept::Where;
 use super::labels::Labels;
 use super::place::{Place, put_back_first};
-use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict};
-use crate::state;
+use crate::{interrupt, progress, state};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -212,7 +211,7 @@ fn measure(
     };
     let id = id.context("the run has no number in the store")?;
     store.finish(id, &result)?;
-    let page = keep.place.output.join(format!("lab-{id}.html"));
+    let page = keep.place.results.folder()?.join(format!("lab-{id}.html"));
     std::fs::write(&page, report::html(&result)?)
         .with_context(|| format!("cannot write {}", page.display()))?;
     output.note(format_args!(
@@ -238,9 +237,7 @@ pub(super) fn print(result: &ExperimentResult, output: &Output) -> anyhow::Resul
 }
 
 pub(super) fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {prefix}  {msg}");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    progress::bar(None, "{bar:24} {pos}/{len} rounds  {prefix}  {msg}")
 }
 
 fn people(time: Duration) -> String {
@@ -281,6 +278,7 @@ struct Plan<'a> {
 impl Check {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let all = self.place.read(&self.file)?;
+        all.iter().try_for_each(plan::check_metrics)?;
         let experiment = &all[0];
         let pilot = self.pilot.map(|pairs| self.pilot(experiment, pairs.into(), output)).transpose()?;
         let plan = Plan {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use handoff_lab::history::{Asked, What, draw};
 use handoff_lab::report::history as report;
 use handoff_lab::stats::change::Search;
@@ -10,6 +9,7 @@ use handoff_lab::stats::change::Search;
 use super::kept::Where;
 use super::pair::share;
 use crate::output::{Format, Output, Verdict};
+use crate::results;
 
 /// List the runs in the store, or draw a metric over them.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub(super) struct History {
     /// The share below which a change does not matter.
     #[arg(long, default_value_t = 0.02, value_parser = share, requires = "metric")]
     margin: f64,
-    /// The chance of a change too many on a device.
+    /// The chance of a false change for each device.
     #[arg(long, default_value_t = 0.05, value_parser = share, requires = "metric")]
     alpha: f64,
     /// Write a page that opens offline, too.
@@ -82,8 +82,7 @@ impl History {
         };
         let history = draw(&self.place.store()?, &asked)?;
         if let Some(file) = &self.html {
-            std::fs::write(file, report::html(&history)?)
-                .with_context(|| format!("cannot write {}", file.display()))?;
+            results::write(file, report::html(&history)?)?;
         }
         match output.format() {
             Format::Json => output.json(&history)?,

@@ -1,6 +1,6 @@
 //! `handoff lab show` and `restore`: what is kept, and what was left.
 
-use std::path::PathBuf;
+use std::io::IsTerminal as _;
 
 use anyhow::Context as _;
 use handoff_lab::experiment::journal::restore;
@@ -10,14 +10,17 @@ use handoff_lab::store::Store;
 
 use super::experiment::print;
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::results::Results;
 use crate::state;
+
+/// The file of the store in the folder for results.
+const STORE: &str = "lab.sqlite";
 
 /// The store.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Where {
-    /// The folder for the store and the reports.
-    #[arg(long, short, default_value = "handoff-results", value_name = "FOLDER")]
-    pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) results: Results,
     /// Another store than the file lab.sqlite in that folder: postgresql://user@host/database for many hosts that
     /// write at once, or a file.
     #[arg(long, value_name = "ADDRESS")]
@@ -30,12 +33,9 @@ impl Where {
         if let Some(address) = &self.store {
             return Ok(Store::connect(address)?);
         }
-        let path = self.file();
-        anyhow::ensure!(
-            path.is_file(),
-            "there is no store in {}: nothing was run there",
-            self.output.display()
-        );
+        let folder = self.results.folder()?;
+        let path = folder.join(STORE);
+        anyhow::ensure!(path.is_file(), "there is no store in {}: nothing was run there", folder.display());
         Ok(Store::open(&path)?)
     }
 
@@ -43,17 +43,13 @@ impl Where {
     pub(super) fn make(&self) -> anyhow::Result<Store> {
         match &self.store {
             Some(address) => {
-                // Reports go there in any case.
-                std::fs::create_dir_all(&self.output)
-                    .with_context(|| format!("cannot make {}", self.output.display()))?;
+                self.results.made()?; // Reports go there in any case.
                 Store::connect(address).advise("name a database that you may write to with --store")
             }
-            None => Store::open(&self.file()).advise("name another folder with --output"),
+            None => {
+                Store::open(&self.results.made()?.join(STORE)).advise("name another folder with --output")
+            }
         }
-    }
-
-    fn file(&self) -> PathBuf {
-        self.output.join("lab.sqlite")
     }
 }
 
@@ -109,6 +105,10 @@ impl Show {
             }
             Form::Json => output.json(&result)?,
             Form::Parquet => {
+                anyhow::ensure!(
+                    !std::io::stdout().is_terminal(),
+                    "Parquet is not for a terminal: send it into a file with > runs.parquet"
+                );
                 let file = handoff_lab::export::parquet::runs(&result).context("cannot write Parquet")?;
                 output.bytes(&file)?;
             }

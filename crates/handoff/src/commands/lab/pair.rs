@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use handoff_lab::experiment::file::{Arm, Experiment, Metric, Rounds};
 use handoff_lab::experiment::target::Cgroup;
-use handoff_lab::experiment::task::{Figure, Pick, words};
+use handoff_lab::experiment::task::{Figure, Pick, shell_syntax, words};
 use handoff_lab::stats::judge::Direction;
 use handoff_lab::stats::sequential::Stopping;
 use handoff_targets::quoted;
@@ -157,6 +157,19 @@ impl How {
     }
 }
 
+/// Says that no shell reads a line which looks as if it were for one.
+fn warn_of_shell(line: &str, output: &Output) {
+    let found = shell_syntax(line);
+    if !found.is_empty() {
+        let found: Vec<String> = found.into_iter().map(String::from).collect();
+        output.warn(format_args!(
+            "no shell reads `{line}`: the command itself gets {}; sh -c {} has a shell read it",
+            found.join(" "),
+            quoted(line)
+        ));
+    }
+}
+
 /// Compare two commands in randomised rounds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AB_EXAMPLES)]
@@ -180,6 +193,7 @@ impl Ab {
             Ok(Arm::of_command(name, argv, self.how.figures()?))
         };
         let arms = [arm(&self.a, &self.a)?, arm(&self.b, &self.b)?];
+        [&self.a, &self.b].into_iter().for_each(|line| warn_of_shell(line, output));
         let title = format!("{} against {}", self.b, self.a);
         let mut experiment = self.how.experiment(title, "Is the second command better than the first?", arms);
         experiment.guests = self.place.guests();
@@ -206,6 +220,7 @@ pub(super) struct Aa {
 impl Aa {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let argv = words(&self.command).map_err(|error| anyhow!(error))?;
+        warn_of_shell(&self.command, output);
         let figures = self.how.figures()?;
         let arm = |name: &str| Arm::of_command(name, argv.clone(), figures.clone());
         let arms = [arm("one"), arm("the same once more")];

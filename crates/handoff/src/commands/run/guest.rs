@@ -2,7 +2,7 @@
 
 use handoff_guest::{Guest, GuestCommand, Stopper};
 
-use super::{Options, absolute};
+use super::{Files, Options};
 use crate::commands::guest::machine::explained;
 use crate::commands::guest::run::{stream, until_interrupted};
 use crate::output::{Format, Output, Verdict, style};
@@ -11,7 +11,7 @@ use crate::output::{Format, Output, Verdict, style};
 const FOLDER: &str = "/tmp/handoff-results";
 
 /// Boots a guest, runs the suite there with this program, and brings report and results to the folder here.
-pub(super) fn run(options: &Options, output: &Output) -> anyhow::Result<Verdict> {
+pub(super) fn run(options: &Options, files: &Files, output: &Output) -> anyhow::Result<Verdict> {
     let stopper = Stopper::new();
     let builder = Guest::builder()
         .program(std::env::current_exe()?, "/bin/handoff")
@@ -35,8 +35,8 @@ pub(super) fn run(options: &Options, output: &Output) -> anyhow::Result<Verdict>
             output.warn(format_args!("the guest's kernel reports a {incident}"));
         }
         if result.success() {
-            for file in ["handoff-run.html", "handoff-run.json"] {
-                guest.get(&format!("{FOLDER}/{file}"), &options.output.join(file))?;
+            for (file, here) in [("handoff-run.html", &files.html), ("handoff-run.json", &files.json)] {
+                guest.get(&format!("{FOLDER}/{file}"), here)?;
             }
         }
         Ok(result.status)
@@ -44,7 +44,7 @@ pub(super) fn run(options: &Options, output: &Output) -> anyhow::Result<Verdict>
     if status != 0 {
         std::process::exit(status);
     }
-    let page = absolute(&options.output.join("handoff-run.html"));
-    output.note(format_args!("brought here: {}", page.display()));
+    output.note("brought here:");
+    files.tell(output);
     Ok(Verdict::Pass)
 }

@@ -74,6 +74,6 @@ impl Options {
                 output.line(format_args!("{}", texts.join("\n").trim_end()))?;
             }
         }
-        Ok(Verdict::Pass)
+        Ok(self.source.verdict())
     }
 }

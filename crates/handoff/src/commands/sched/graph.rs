@@ -86,6 +86,6 @@ impl Options {
         }
         let simulated = simulate(&timeline, factor, &self.simulate, |tid| found.wants(tid));
         output.result(&Answer { graph, simulated })?;
-        Ok(Verdict::Pass)
+        Ok(self.source.verdict())
     }
 }

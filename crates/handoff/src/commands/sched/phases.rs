@@ -41,6 +41,6 @@ impl Options {
                 && is(self.callee, request.callee)
         });
         output.result(&Requests(pairs))?;
-        Ok(Verdict::Pass)
+        Ok(self.source.verdict())
     }
 }

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::source::{Recording, warn_of_loss};
 use crate::output::{Output, Verdict};
+use crate::results;
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff sched record -- hackbench -g 2       while the command runs, into trace.dat
+  handoff sched record -- hackbench -g 2       while the command runs; says which file it wrote
   handoff sched record -s 5 -o busy.dat        the whole system for five seconds
   handoff sched record -p 1234 --only -s 5     one process, its threads and what it starts
   trace-cmd report -i trace.dat                the file is one that other tools read, too";
@@ -19,9 +20,9 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The file.
-    #[arg(long, short, value_name = "FILE", default_value = "trace.dat")]
-    output: PathBuf,
+    /// The file [default: a new trace.dat in the folder for results, HANDOFF_RESULTS].
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     recording: Recording,
 }
@@ -46,19 +47,26 @@ impl std::fmt::Display for Summary {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let file = match &self.output {
+            Some(file) => file.clone(),
+            None => {
+                let folder = results::made()?;
+                folder.join(format!("{}.dat", results::free(&folder, "trace", &["dat"])))
+            }
+        };
         let (raw, processes) = self.recording.record(output)?;
-        dat::save(&raw, &self.output)?;
+        dat::save(&raw, &file)?;
         let trace = raw.decode()?;
         warn_of_loss(output, &trace);
         let (start, end) = trace.span().unwrap_or_default();
         output.result(&Summary {
-            file: self.output.clone(),
+            file,
             events: trace.events().len(),
             bytes: raw.bytes(),
             lost: trace.lost(),
             span_ns: end - start,
             processes,
         })?;
-        Ok(Verdict::Pass)
+        Ok(self.recording.verdict())
     }
 }

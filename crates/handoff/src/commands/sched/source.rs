@@ -11,7 +11,7 @@ use handoff_trace::model::tree::family;
 use handoff_trace::{Config, Keep, RawTrace, Tid, Trace, file, record};
 
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::{Output, Verdict};
 
 /// What is recorded.
 #[derive(Debug, clap::Args)]
@@ -53,6 +53,11 @@ impl Recording {
             keep: Keep::Stream { limit: (self.limit_mib as usize) << 20 },
             ..Config::default()
         }
+    }
+
+    /// How a recording has ended: Ctrl-C is the way to end one that has neither a time nor a command.
+    pub(super) fn verdict(&self) -> Verdict {
+        if self.command.is_empty() && self.seconds.is_none() { Verdict::Ended } else { Verdict::Pass }
     }
 
     /// Records now; gives the pages and the processes asked for.
@@ -102,6 +107,11 @@ impl Found {
 }
 
 impl Source {
+    /// As [`Recording::verdict`], if something was recorded.
+    pub(super) fn verdict(&self) -> Verdict {
+        if self.input.is_some() { Verdict::Pass } else { self.recording.verdict() }
+    }
+
     pub(super) fn get(&self, output: &Output) -> anyhow::Result<Found> {
         let (trace, roots) = match &self.input {
             Some(path) => (file::load(path)?, self.recording.pid.clone()),
@@ -131,8 +141,7 @@ pub(super) fn warn_of_loss(output: &Output, trace: &Trace) {
 
 /// Writes a file, and says so.
 pub(super) fn write(output: &Output, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    use anyhow::Context as _;
-    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    crate::results::write(path, bytes)?;
     output.note(format_args!("wrote {}", path.display()));
     Ok(())
 }

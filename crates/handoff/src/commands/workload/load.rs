@@ -80,9 +80,9 @@ pub(super) struct SchedPipe {
 }
 
 impl SchedPipe {
-    pub(super) fn workload(&self) -> Workload {
+    pub(super) fn workload(&self) -> anyhow::Result<Workload> {
         let Self { loops, size, placement, ref watch } = *self;
-        Workload::SchedPipe(sched_pipe::Parameters { loops, size, placement, watch: watch.get() })
+        Ok(Workload::SchedPipe(sched_pipe::Parameters { loops, size, placement, watch: watch.get()? }))
     }
 }
 
@@ -140,8 +140,8 @@ pub(super) struct WakeFanout {
 }
 
 impl WakeFanout {
-    pub(super) fn workload(&self) -> Workload {
+    pub(super) fn workload(&self) -> anyhow::Result<Workload> {
         let Self { wakees, rounds, work, ref watch } = *self;
-        Workload::WakeFanout(wake_fanout::Parameters { wakees, rounds, work, watch: watch.get() })
+        Ok(Workload::WakeFanout(wake_fanout::Parameters { wakees, rounds, work, watch: watch.get()? }))
     }
 }

@@ -119,7 +119,7 @@ pub(super) struct Rr {
 impl Rr {
     pub(super) fn workload(&self) -> anyhow::Result<Workload> {
         let Self { request, response, flows, transactions, ref link, ref watch } = *self;
-        let (link, watch) = (link.link()?, watch.get());
+        let (link, watch) = (link.link()?, watch.get()?);
         Ok(Workload::TcpRr(tcp_rr::Parameters { request, response, flows, transactions, link, watch }))
     }
 }

@@ -58,6 +58,7 @@ impl Rack {
         let environment = vec![
             ("HANDOFF_LOCAL_FOLDER", folder.path().join("device").into()),
             ("XDG_STATE_HOME", folder.path().join("state").into()),
+            ("HANDOFF_RESULTS", folder.path().join("handoff-results").into()),
         ];
         Rack { folder, environment, tasks: shape.experiments * shape.targets.len() }
     }

@@ -1,0 +1,160 @@
+//! The folder for results: reports, stores, recordings. `--output`, else `$HANDOFF_RESULTS`, else `handoff/results` in
+//! the XDG state folder. Nothing is written into the current folder unless somebody asks for it.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::output::Advice as _;
+
+/// Names another folder for results.
+pub(crate) const VARIABLE: &str = "HANDOFF_RESULTS";
+
+/// The option of every command that keeps results.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Results {
+    /// The folder for results; it is made if it is not there [default: HANDOFF_RESULTS, or handoff/results in the XDG
+    /// state folder]
+    #[arg(long, short, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+}
+
+impl Results {
+    /// The folder, which need not be there.
+    ///
+    /// # Errors
+    ///
+    /// If nothing names one.
+    pub(crate) fn folder(&self) -> anyhow::Result<PathBuf> {
+        self.output.clone().map_or_else(usual, Ok)
+    }
+
+    /// The folder, which is there.
+    ///
+    /// # Errors
+    ///
+    /// If nothing names one, or it cannot be made.
+    pub(crate) fn made(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.folder()?;
+        let named = self.output.is_some() || std::env::var_os(VARIABLE).is_some();
+        make(&folder, named)?;
+        Ok(folder)
+    }
+}
+
+/// The folder if no option names one.
+///
+/// # Errors
+///
+/// If nothing in the environment names one either.
+pub(crate) fn usual() -> anyhow::Result<PathBuf> {
+    from(|name| std::env::var_os(name).map(PathBuf::from))
+        .with_context(|| {
+            format!("there is no folder for results: neither {VARIABLE}, XDG_STATE_HOME nor HOME is set")
+        })
+        .advise("name a folder with --output")
+}
+
+fn from(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
+    // The XDG specification has relative paths ignored.
+    let state = || {
+        set("XDG_STATE_HOME")
+            .filter(|path| path.is_absolute())
+            .or_else(|| set("HOME").filter(|path| path.is_absolute()).map(|home| home.join(".local/state")))
+    };
+    set(VARIABLE).or_else(|| state().map(|state| state.join("handoff/results")))
+}
+
+/// Makes the folder for results if it is not there.
+///
+/// # Errors
+///
+/// If nothing names one, or it cannot be made.
+pub(crate) fn made() -> anyhow::Result<PathBuf> {
+    Results { output: None }.made()
+}
+
+/// Makes a folder and those above it. One that nobody named is for its owner alone: the XDG specification asks for
+/// that, and the journals of changes are beside the results.
+fn make(folder: &Path, named: bool) -> anyhow::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(if named { 0o777 } else { 0o700 })
+        .create(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))
+        .advise(format!("name another one with --output or {VARIABLE}"))
+}
+
+/// A file name that is free in the folder: `stem.extension`, or with a number: `stem-2.extension`. With several
+/// extensions it is free for all of them.
+pub(crate) fn free(folder: &Path, stem: &str, extensions: &[&str]) -> String {
+    let is_free = |name: &String| {
+        extensions.iter().all(|extension| !folder.join(format!("{name}.{extension}")).exists())
+    };
+    std::iter::once(stem.to_owned())
+        .chain((2_u64..).map(|number| format!("{stem}-{number}")))
+        .find(is_free)
+        .unwrap_or_else(|| stem.to_owned())
+}
+
+/// Writes a file that the user named, and makes its folder. What was there before is replaced.
+///
+/// # Errors
+///
+/// If it cannot be written.
+pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    let made = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
+        _ => io::Result::Ok(()),
+    };
+    made.and_then(|()| std::fs::write(file, bytes))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        from(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| PathBuf::from(value))
+        })
+    }
+
+    #[test]
+    fn the_folder_is_named_by_the_variable_then_by_xdg_then_by_the_home() {
+        let (home, state) = (("HOME", "/home/a"), ("XDG_STATE_HOME", "/s"));
+        assert_eq!(of(&[home, state, (VARIABLE, "here")]), Some("here".into()));
+        assert_eq!(of(&[home, state, (VARIABLE, "")]), Some("/s/handoff/results".into()));
+        assert_eq!(of(&[home]), Some("/home/a/.local/state/handoff/results".into()));
+        assert_eq!(
+            of(&[home, ("XDG_STATE_HOME", "relative")]),
+            Some("/home/a/.local/state/handoff/results".into())
+        );
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn a_name_is_free_for_all_its_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(free(folder.path(), "run", &["html", "json"]), "run");
+        std::fs::write(folder.path().join("run.json"), "").expect("written");
+        assert_eq!(free(folder.path(), "run", &["html", "json"]), "run-2");
+        std::fs::write(folder.path().join("run-2.html"), "").expect("written");
+        assert_eq!(free(folder.path(), "run", &["html", "json"]), "run-3");
+        assert_eq!(free(folder.path(), "run", &["dat"]), "run");
+    }
+
+    #[test]
+    fn a_file_gets_its_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("a/b/c.html");
+        write(&file, "x").expect("written");
+        assert_eq!(std::fs::read_to_string(file).expect("it is there"), "x");
+    }
+}
