@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use handoff_kernel::guest::{Acceleration, Guest, GuestCommand};
+use handoff_guest::{Acceleration, Guest, GuestCommand};
 use handoff_lab::interleave::{Interleave, Subject, SubjectError};
 use handoff_lab::stats::describe::median;
 

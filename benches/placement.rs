@@ -17,9 +17,10 @@ use handoff_benches::{ROUNDS, Series, exit, run_each};
 use handoff_lab::interleave::{Subject, SubjectError};
 use handoff_lab::stats::describe::median;
 use handoff_placement::fast::{SavedMask, current_cpu, pin_current, restore_current, save_current};
-use handoff_placement::policy::{Daemon, Options, Policy, client};
+use handoff_placement::notice;
 use handoff_placement::process::run_time_ns;
 use handoff_placement::{AffinityGuard, CpuId, CpuSet, Priority, Tid};
+use handoff_policy::{Daemon, Options, Policy};
 
 /// Pairs of pin and unpin in one batch.
 const PAIRS: u32 = 2_000;
@@ -122,9 +123,9 @@ impl Followed {
         let daemon = Command::new(me).arg("--daemon").arg(folder.path()).stdin(Stdio::piped()).spawn()?;
         let followed = Self { folder, programs, daemon: Running(daemon) };
         let start = Instant::now();
-        while client::status(followed.folder.path())
+        while notice::status(followed.folder.path())
             .is_ok_and(|status| status.matches(NAME).count() < PROGRAMS)
-            || client::status(followed.folder.path()).is_err()
+            || notice::status(followed.folder.path()).is_err()
         {
             ensure!(start.elapsed() < Duration::from_secs(30), "the policy did not start within 30 seconds");
             std::thread::sleep(Duration::from_millis(10));
@@ -144,7 +145,7 @@ impl Followed {
                     let program = followed.programs[index / 2 % PROGRAMS].tid().ok_or("no such program")?;
                     let on = index % 2 == 0;
                     let start = Instant::now();
-                    client::foreground(followed.folder.path(), program, on)?;
+                    notice::foreground(followed.folder.path(), program, on)?;
                     times.push(start.elapsed().as_nanos() as f64);
                     let nice = Priority::of(program)?.nice;
                     if nice != if on { FRONT } else { BACK } {

@@ -7,7 +7,7 @@
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use crate::dist::debian::Kit;
+use crate::dist::debian::{ARM64, Kit};
 use crate::process::{cargo, succeeds, target_dir};
 
 /// What Android programs link: the rest are tools, which run there as static programs (`cargo xtask dist`).
@@ -29,7 +29,7 @@ pub(crate) fn run(_: &Options) -> Result<bool> {
 
 /// What checks them, fetched unless that was done before.
 pub(crate) fn kit() -> Result<Kit> {
-    Kit::unpacked(&target_dir().join("dist-tools"))
+    Kit::unpacked(&target_dir().join("dist-tools"), &ARM64)
         .and_then(Kit::with_sources)
         .context("cannot get Debian's compiler and the sources of its standard library")
 }

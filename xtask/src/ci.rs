@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::process::{Last, cargo, find, root, watch};
-use crate::{android, disk, test};
+use crate::{android, disk, msrv, test};
 
 /// Do what has to pass before a change is merged: format, lints, documentation, tests.
 #[derive(Debug, Args)]
@@ -62,6 +62,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if let Ok(kit) = &kit {
         check("Android", &mut |_| android::check(kit));
     }
+    let oldest = msrv::checks();
+    if let Ok(oldest) = &oldest {
+        check("oldest Rust", &mut |_| msrv::passes(oldest));
+    }
     let mut tally = None;
     check("tests", &mut |_| {
         let found = test::everything(Duration::from_secs(60 * options.limit))?;
@@ -83,6 +87,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if let Err(error) = kit {
         println!("Android        not checked: {error:#}");
+    }
+    if let Err(error) = oldest {
+        println!("oldest Rust    not checked: {error:#}");
     }
     if lock_file_changed() {
         println!("note: Cargo.lock lags behind the manifests and was brought up to date here: commit it");

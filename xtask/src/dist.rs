@@ -131,7 +131,7 @@ fn cross_compiler(command: &mut Command, arch: Arch) -> Result<()> {
         "no compiler for this architecture, {}: run `rustup target add {target}` and install {linker}",
         arch.name(),
     );
-    let kit = debian::Kit::unpacked(&target_dir().join("dist-tools")).with_context(|| {
+    let kit = debian::Kit::unpacked(&target_dir().join("dist-tools"), &debian::ARM64).with_context(|| {
         format!("no compiler for this architecture, {}: cannot get Debian's", arch.name())
     })?;
     kit.tell(command)?;

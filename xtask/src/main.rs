@@ -11,6 +11,7 @@ mod dist;
 mod docs;
 mod fuzz;
 mod junit;
+mod msrv;
 mod nextest;
 mod packages;
 mod process;
@@ -50,6 +51,8 @@ enum Chore {
     Dist(dist::Options),
     /// Check that the libraries and bindings compile for Android
     Android(android::Options),
+    /// Check that the libraries compile with the oldest Rust that they promise
+    Msrv(msrv::Options),
 }
 
 fn main() -> ExitCode {
@@ -78,5 +81,6 @@ fn carry_out(chore: &Chore) -> anyhow::Result<bool> {
         Chore::Docs(options) => docs::run(options),
         Chore::Dist(options) => dist::run(options),
         Chore::Android(options) => android::run(options),
+        Chore::Msrv(options) => msrv::run(options),
     }
 }

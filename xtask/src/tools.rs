@@ -11,6 +11,8 @@ use crate::process::{cargo, find, output, run, target_dir};
 #[derive(Debug)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    /// The oldest Rust that compiles it, as its manifest says.
+    pub(crate) rust_version: Option<String>,
     /// The names of the packages that it depends on, of every kind and for every target.
     pub(crate) dependencies: Vec<String>,
     /// Each `[[bin]]`, `[[bench]]` and so on, with its kind.
@@ -35,6 +37,7 @@ struct Metadata {
 #[derive(Deserialize)]
 struct RawPackage {
     name: String,
+    rust_version: Option<String>,
     dependencies: Vec<Dependency>,
     targets: Vec<Target>,
 }
@@ -64,6 +67,7 @@ fn packages(cargo: &mut std::process::Command) -> Result<Vec<Package>> {
         .into_iter()
         .map(|raw| Package {
             name: raw.name,
+            rust_version: raw.rust_version,
             dependencies: raw.dependencies.into_iter().map(|dependency| dependency.name).collect(),
             targets: raw.targets,
         })

@@ -24,16 +24,16 @@ static int serve(void *context, const struct handoff_caller *caller, uint32_t co
     switch (code) {
     case HELLO:
         if (handoff_read_string(request, name, sizeof name) < 0)
-            return handoff_refuse(-2, 0, handoff_last_error());
+            return handoff_refuse(HANDOFF_EXCEPTION_BAD_PARCELABLE, 0, handoff_last_error());
         if (!*name)
-            return handoff_refuse(-3, 0, "nobody has an empty name");
+            return handoff_refuse(HANDOFF_EXCEPTION_ILLEGAL_ARGUMENT, 0, "nobody has an empty name");
         __atomic_fetch_add(greeted, 1, __ATOMIC_RELAXED);
         snprintf(hello, sizeof hello, "Hello %s (user %u)", name, caller->uid);
         return handoff_write_string(reply, hello);
     case GREETED:
         return handoff_write_i32(reply, __atomic_load_n(greeted, __ATOMIC_RELAXED));
     }
-    return 1;
+    return HANDOFF_UNKNOWN_TRANSACTION;
 }
 
 static void died(void *context)
@@ -83,7 +83,9 @@ int main(int count, char **arguments)
     if (!greeter)
         return fail();
     int status = 0;
-    if (!strcmp(arguments[1], "greet")) {
+    if (handoff_check_interface(greeter, "sample.IGreeter") < 0) {
+        status = fail();
+    } else if (!strcmp(arguments[1], "greet")) {
         status = greet(greeter, arguments[2]);
     } else { /* Waits until the service dies: greeter watch WHY */
         struct handoff_death *death = handoff_on_death(greeter, died, NULL);

@@ -29,16 +29,58 @@
 // The object does not know this transaction.
 #define HANDOFF_KIND_UNKNOWN_TRANSACTION 5
 
+// The object has another interface than was meant; nothing was sent.
+#define HANDOFF_KIND_WRONG_INTERFACE 6
+
+// Another process has registered the name: [`handoff_register`].
+#define HANDOFF_KIND_NAME_TAKEN 7
+
+// The receiver of oneway calls does not keep up.
+#define HANDOFF_KIND_ONEWAY_FULL 8
+
+// The caller may not do this.
+#define HANDOFF_KIND_PERMISSION_DENIED 9
+
+// The caller of a service lacks a permission.
+#define HANDOFF_EXCEPTION_SECURITY -1
+
+// An argument could not be read.
+#define HANDOFF_EXCEPTION_BAD_PARCELABLE -2
+
+// An argument is out of its range.
+#define HANDOFF_EXCEPTION_ILLEGAL_ARGUMENT -3
+
+// A null was passed where none is allowed.
+#define HANDOFF_EXCEPTION_NULL_POINTER -4
+
+// The service is not in a state to do this.
+#define HANDOFF_EXCEPTION_ILLEGAL_STATE -5
+
+// The service does not implement this.
+#define HANDOFF_EXCEPTION_UNSUPPORTED_OPERATION -7
+
+// The service's own error number says more.
+#define HANDOFF_EXCEPTION_SERVICE_SPECIFIC -8
+
+// A handler has served the call.
+#define HANDOFF_SERVED 0
+
+// A handler does not know the transaction.
+#define HANDOFF_UNKNOWN_TRANSACTION 1
+
+// For [`handoff_register`]: takes the name from a process that has it, until this one ends.
+#define HANDOFF_REPLACE 1
+
 // A death recipient that is in place.
 typedef struct handoff_death handoff_death;
 
 // The calling thread on some CPUs, at some priority, until [`handoff_guard_end`].
 typedef struct handoff_guard handoff_guard;
 
-// A reference to an object of another process.
+// A reference to an object, of another process or of this one.
 typedef struct handoff_object handoff_object;
 
-// Plain data of a call or a reply. Values are read in the order in which they were written.
+// The data of a call or a reply, with objects and file descriptors. Values are read in the order in which they were written.
 typedef struct handoff_parcel handoff_parcel;
 
 // A connection to the service manager, and what was registered through it.
@@ -59,8 +101,9 @@ typedef struct handoff_caller {
   bool oneway;
 } handoff_caller;
 
-// Serves one call: reads `request`, writes `reply`, and gives 0. 1 says that there is no such transaction; anything
-// else that the call is refused, with what [`handoff_refuse`] was told. Neither parcel is used afterwards.
+// Serves one call: reads `request`, writes `reply`, and gives `HANDOFF_SERVED`. `HANDOFF_UNKNOWN_TRANSACTION` says that
+// there is no such transaction; anything else that the call is refused, with what [`handoff_refuse`] was told, or else
+// as an illegal state with what failed last in the handler. Neither parcel is used afterwards.
 typedef int (*handoff_handler)(void *context,
                                const struct handoff_caller *caller,
                                uint32_t code,
@@ -153,8 +196,8 @@ int handoff_foreground(int32_t pid, int foreground);
 // What kind of failure the last one of this thread was, one of `HANDOFF_KIND_...`.
 int handoff_last_kind(void);
 
-// The exception that this thread's last call was answered with, as AIDL numbers them (-3 an illegal argument, -8 the
-// service's own number, which is put into `specific` if that is not null). 0 if its last failure was none.
+// The exception that this thread's last call was answered with, one of `HANDOFF_EXCEPTION_...`. The service's own
+// number is put into `specific` if that is not null. 0 if its last failure was none.
 //
 // # Safety
 //
@@ -185,11 +228,28 @@ struct handoff_object *handoff_find(const struct handoff_runtime *runtime,
                                     const char *name,
                                     uint32_t timeout_ms);
 
+// Checks that an object has the interface of this descriptor, or one that extends it. Gives 0; -1 if not: of the kind
+// `HANDOFF_KIND_WRONG_INTERFACE` with both names in [`handoff_last_error`].
+//
+// # Safety
+//
+// `object` is a reference, `descriptor` a string.
+int handoff_check_interface(const struct handoff_object *object,
+                            const char *descriptor);
+
+// 1 if both are references to one object, 0 if not.
+//
+// # Safety
+//
+// Both are references.
+int handoff_is_same(const struct handoff_object *one, const struct handoff_object *other);
+
 // Gives a reference back. Null is ignored.
 //
 // # Safety
 //
-// `object` is null, or comes from [`handoff_find`] and was not given back yet.
+// `object` is null, or comes from this library ([`handoff_find`], [`handoff_offer`], `handoff_read_object`) and was not
+// given back yet.
 void handoff_object_free(struct handoff_object *object);
 
 // Calls a transaction and waits for its reply, so many milliseconds at the most (0: for ever). What was in `reply`
@@ -237,8 +297,8 @@ struct handoff_death *handoff_on_death(const struct handoff_object *object,
 // `death` is null, or comes from [`handoff_on_death`] and was not taken back yet.
 void handoff_death_free(struct handoff_death *death);
 
-// In a handler, before it gives -1: the exception that its caller gets. `exception` is AIDL's number; -8 has a number of
-// the service's own. Gives -1, so that a handler can end with it.
+// In a handler, before it gives -1: the exception that its caller gets, one of `HANDOFF_EXCEPTION_...`. `specific` is the
+// service's own number, for `HANDOFF_EXCEPTION_SERVICE_SPECIFIC`. Gives -1, so that a handler can end with it.
 //
 // # Safety
 //
@@ -247,7 +307,28 @@ int handoff_refuse(int exception,
                    int specific,
                    const char *message);
 
-// Registers a service under a name; `serve` is called for each call, by several threads at once. Gives 0; -1 on failure.
+// An object of this process, for others to call: it can be registered, or sent in a parcel as a callback. `serve` is called
+// for each call, by several threads at once. Gives null on failure.
+//
+// # Safety
+//
+// `descriptor` is a string; any thread may call `serve` with `context`, as long as the process lives.
+struct handoff_object *handoff_offer(const char *descriptor,
+                                     handoff_handler serve,
+                                     void *context);
+
+// Registers an object under a name. Gives 0; -1 on failure, such as `HANDOFF_KIND_NAME_TAKEN` if another process has the
+// name. `flags` is 0 or `HANDOFF_REPLACE`, which takes the name: that process has it again when this one ends.
+//
+// # Safety
+//
+// `runtime` is a connection, `name` a string, `object` a reference.
+int handoff_register(const struct handoff_runtime *runtime,
+                     const char *name,
+                     const struct handoff_object *object,
+                     uint32_t flags);
+
+// [`handoff_offer`] and [`handoff_register`] in one: registers a service under a name. Gives 0; -1 on failure.
 //
 // # Safety
 //
@@ -365,6 +446,39 @@ int handoff_read_string(struct handoff_parcel *from,
 int handoff_read_bytes(struct handoff_parcel *from,
                        uint8_t *buffer,
                        size_t size);
+
+// Adds a reference to an object (`IBinder`, an interface); null is one to none. Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `to` is a parcel; `object` is null or a reference.
+int handoff_write_object(struct handoff_parcel *to,
+                         const struct handoff_object *object);
+
+// Reads a reference, which is to be given back with `handoff_object_free`; null is put where a reference to no object
+// came. Gives 0; -1 if the parcel holds none.
+//
+// # Safety
+//
+// `from` is a parcel, `object` has room for a pointer.
+int handoff_read_object(struct handoff_parcel *from,
+                        struct handoff_object **object);
+
+// Adds a `ParcelFileDescriptor`: the parcel has a copy of the descriptor, which stays the caller's. Gives 0; -1 on
+// failure.
+//
+// # Safety
+//
+// `to` is a parcel; `fd` stays open until this returns.
+int handoff_write_fd(struct handoff_parcel *to,
+                     int fd);
+
+// Reads a `ParcelFileDescriptor`. Gives a descriptor that is the caller's to close; -1 if the parcel holds none.
+//
+// # Safety
+//
+// `from` is a parcel.
+int handoff_read_fd(struct handoff_parcel *from);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -9,7 +9,7 @@ use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, PlainService, Runtime, Status};
+use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, InterfaceId, PlainService, Runtime, Status};
 
 use crate::parcel::{handoff_parcel, parcel};
 use crate::{HANDOFF_FAILED, Outcome, answer, text};
@@ -26,6 +26,37 @@ pub const HANDOFF_KIND_EXCEPTION: c_int = 3;
 pub const HANDOFF_KIND_NO_SERVICE: c_int = 4;
 /// The object does not know this transaction.
 pub const HANDOFF_KIND_UNKNOWN_TRANSACTION: c_int = 5;
+/// The object has another interface than was meant; nothing was sent.
+pub const HANDOFF_KIND_WRONG_INTERFACE: c_int = 6;
+/// Another process has registered the name: [`handoff_register`].
+pub const HANDOFF_KIND_NAME_TAKEN: c_int = 7;
+/// The receiver of oneway calls does not keep up.
+pub const HANDOFF_KIND_ONEWAY_FULL: c_int = 8;
+/// The caller may not do this.
+pub const HANDOFF_KIND_PERMISSION_DENIED: c_int = 9;
+
+/// The caller of a service lacks a permission.
+pub const HANDOFF_EXCEPTION_SECURITY: c_int = -1;
+/// An argument could not be read.
+pub const HANDOFF_EXCEPTION_BAD_PARCELABLE: c_int = -2;
+/// An argument is out of its range.
+pub const HANDOFF_EXCEPTION_ILLEGAL_ARGUMENT: c_int = -3;
+/// A null was passed where none is allowed.
+pub const HANDOFF_EXCEPTION_NULL_POINTER: c_int = -4;
+/// The service is not in a state to do this.
+pub const HANDOFF_EXCEPTION_ILLEGAL_STATE: c_int = -5;
+/// The service does not implement this.
+pub const HANDOFF_EXCEPTION_UNSUPPORTED_OPERATION: c_int = -7;
+/// The service's own error number says more.
+pub const HANDOFF_EXCEPTION_SERVICE_SPECIFIC: c_int = -8;
+
+/// A handler has served the call.
+pub const HANDOFF_SERVED: c_int = 0;
+/// A handler does not know the transaction.
+pub const HANDOFF_UNKNOWN_TRANSACTION: c_int = 1;
+
+/// For [`handoff_register`]: takes the name from a process that has it, until this one ends.
+pub const HANDOFF_REPLACE: u32 = 1;
 
 thread_local! {
     // Kind, exception, the service's own number.
@@ -38,17 +69,30 @@ pub(crate) fn forget_kind() {
     LAST.set((HANDOFF_KIND_OTHER, 0, 0));
 }
 
+/// What failed on this thread before a handler began is none of its.
+fn forget() {
+    forget_kind();
+    crate::remember(String::new());
+}
+
 pub(crate) fn remember_kind(error: &(dyn std::error::Error + 'static)) {
-    LAST.set(match error.downcast_ref::<Error>() {
-        Some(Error::Dead) => (HANDOFF_KIND_DEAD, 0, 0),
-        Some(Error::DeadlineExpired(_)) => (HANDOFF_KIND_DEADLINE, 0, 0),
-        Some(Error::NoSuchService(_)) => (HANDOFF_KIND_NO_SERVICE, 0, 0),
-        Some(Error::UnknownTransaction { .. }) => (HANDOFF_KIND_UNKNOWN_TRANSACTION, 0, 0),
-        Some(Error::Status(status)) => {
-            (HANDOFF_KIND_EXCEPTION, status.exception() as c_int, status.service_specific_code())
-        }
-        _ => (HANDOFF_KIND_OTHER, 0, 0),
-    });
+    let error = error.downcast_ref::<Error>();
+    if let Some(Error::Status(status)) = error {
+        let number = status.service_specific_code();
+        return LAST.set((HANDOFF_KIND_EXCEPTION, status.exception() as c_int, number));
+    }
+    let kind = match error {
+        Some(Error::Dead) => HANDOFF_KIND_DEAD,
+        Some(Error::DeadlineExpired(_)) => HANDOFF_KIND_DEADLINE,
+        Some(Error::NoSuchService(_)) => HANDOFF_KIND_NO_SERVICE,
+        Some(Error::UnknownTransaction { .. }) => HANDOFF_KIND_UNKNOWN_TRANSACTION,
+        Some(Error::WrongInterface { .. }) => HANDOFF_KIND_WRONG_INTERFACE,
+        Some(Error::NameTaken { .. }) => HANDOFF_KIND_NAME_TAKEN,
+        Some(Error::OnewayFull(_)) => HANDOFF_KIND_ONEWAY_FULL,
+        Some(Error::PermissionDenied(_)) => HANDOFF_KIND_PERMISSION_DENIED,
+        _ => HANDOFF_KIND_OTHER,
+    };
+    LAST.set((kind, 0, 0));
 }
 
 /// What kind of failure the last one of this thread was, one of `HANDOFF_KIND_...`.
@@ -57,8 +101,8 @@ pub extern "C" fn handoff_last_kind() -> c_int {
     LAST.get().0
 }
 
-/// The exception that this thread's last call was answered with, as AIDL numbers them (-3 an illegal argument, -8 the
-/// service's own number, which is put into `specific` if that is not null). 0 if its last failure was none.
+/// The exception that this thread's last call was answered with, one of `HANDOFF_EXCEPTION_...`. The service's own
+/// number is put into `specific` if that is not null. 0 if its last failure was none.
 ///
 /// # Safety
 ///
@@ -77,9 +121,9 @@ pub unsafe extern "C" fn handoff_last_exception(specific: *mut c_int) -> c_int {
 #[allow(non_camel_case_types)] // A C name.
 pub struct handoff_runtime(Runtime);
 
-/// A reference to an object of another process.
+/// A reference to an object, of another process or of this one.
 #[allow(non_camel_case_types)] // A C name.
-pub struct handoff_object(Binder);
+pub struct handoff_object(pub(crate) Binder);
 
 /// A death recipient that is in place.
 #[allow(non_camel_case_types)] // A C name.
@@ -88,7 +132,7 @@ pub struct handoff_death {
 }
 
 /// Runs a body that makes something for C; null on failure.
-fn make<T>(body: impl FnOnce() -> Outcome<T>) -> *mut T {
+pub(crate) fn make<T>(body: impl FnOnce() -> Outcome<T>) -> *mut T {
     let mut made = std::ptr::null_mut();
     answer(|| {
         made = Box::into_raw(Box::new(body()?));
@@ -115,7 +159,7 @@ unsafe fn free<T>(it: *mut T) {
 
 /// # Safety
 /// `it` is null or a value of this library that is alive.
-unsafe fn borrow<'a, T>(it: *const T, what: &str) -> Outcome<&'a T> {
+pub(crate) unsafe fn borrow<'a, T>(it: *const T, what: &str) -> Outcome<&'a T> {
     // SAFETY: the caller's promise.
     unsafe { it.as_ref() }.ok_or_else(|| format!("{what} is missing").into())
 }
@@ -173,11 +217,42 @@ pub unsafe extern "C" fn handoff_find(
     })
 }
 
+/// Checks that an object has the interface of this descriptor, or one that extends it. Gives 0; -1 if not: of the kind
+/// `HANDOFF_KIND_WRONG_INTERFACE` with both names in [`handoff_last_error`].
+///
+/// # Safety
+///
+/// `object` is a reference, `descriptor` a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_check_interface(
+    object: *const handoff_object,
+    descriptor: *const c_char,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let (object, descriptor) = unsafe { (borrow(object, "the object")?, text(descriptor)?) };
+        object.0.check_interface(InterfaceId::interned(descriptor))?;
+        Ok(0)
+    })
+}
+
+/// 1 if both are references to one object, 0 if not.
+///
+/// # Safety
+///
+/// Both are references.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_is_same(one: *const handoff_object, other: *const handoff_object) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { Ok((borrow(one, "the object")?.0 == borrow(other, "the object")?.0).into()) })
+}
+
 /// Gives a reference back. Null is ignored.
 ///
 /// # Safety
 ///
-/// `object` is null, or comes from [`handoff_find`] and was not given back yet.
+/// `object` is null, or comes from this library ([`handoff_find`], [`handoff_offer`], `handoff_read_object`) and was not
+/// given back yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn handoff_object_free(object: *mut handoff_object) {
     // SAFETY: the caller's promise.
@@ -232,7 +307,7 @@ pub unsafe extern "C" fn handoff_call_oneway(
         let nothing = Parcel::new();
         // SAFETY: the caller's promise.
         let request = if request.is_null() { &nothing } else { unsafe { parcel(request) }? };
-        object.0.oneway_parcel(code, request)?;
+        object.0.oneway_parcel(CallOptions::default(), code, request)?;
         Ok(0)
     })
 }
@@ -315,8 +390,9 @@ pub struct handoff_caller {
     pub oneway: bool,
 }
 
-/// Serves one call: reads `request`, writes `reply`, and gives 0. 1 says that there is no such transaction; anything
-/// else that the call is refused, with what [`handoff_refuse`] was told. Neither parcel is used afterwards.
+/// Serves one call: reads `request`, writes `reply`, and gives `HANDOFF_SERVED`. `HANDOFF_UNKNOWN_TRANSACTION` says that
+/// there is no such transaction; anything else that the call is refused, with what [`handoff_refuse`] was told, or else
+/// as an illegal state with what failed last in the handler. Neither parcel is used afterwards.
 #[allow(non_camel_case_types)] // A C name.
 pub type handoff_handler = Option<
     unsafe extern "C" fn(
@@ -328,8 +404,8 @@ pub type handoff_handler = Option<
     ) -> c_int,
 >;
 
-/// In a handler, before it gives -1: the exception that its caller gets. `exception` is AIDL's number; -8 has a number of
-/// the service's own. Gives -1, so that a handler can end with it.
+/// In a handler, before it gives -1: the exception that its caller gets, one of `HANDOFF_EXCEPTION_...`. `specific` is the
+/// service's own number, for `HANDOFF_EXCEPTION_SERVICE_SPECIFIC`. Gives -1, so that a handler can end with it.
 ///
 /// # Safety
 ///
@@ -349,7 +425,86 @@ pub unsafe extern "C" fn handoff_refuse(exception: c_int, specific: c_int, messa
     HANDOFF_FAILED
 }
 
-/// Registers a service under a name; `serve` is called for each call, by several threads at once. Gives 0; -1 on failure.
+/// The object that C serves with a function.
+fn served(descriptor: &str, serve: handoff_handler, context: *mut c_void) -> Outcome<Binder> {
+    let serve = serve.ok_or("the function is missing")?;
+    let context = Context(context);
+    let service = PlainService::new(descriptor, move |call, code, request| {
+        let identity = call.identity();
+        let caller = handoff_caller {
+            pid: identity.pid,
+            uid: identity.uid,
+            gid: identity.gid,
+            oneway: call.is_oneway(),
+        };
+        let (mut request, mut reply) = (handoff_parcel(request), handoff_parcel(Parcel::new()));
+        REFUSED.set(None);
+        forget();
+        // SAFETY: any thread may call it so, by the promise of who gave it; what it is given outlives the call.
+        match unsafe { serve(context.get(), &raw const caller, code, &raw mut request, &raw mut reply) } {
+            HANDOFF_SERVED => Ok(Some(reply.0)),
+            HANDOFF_UNKNOWN_TRANSACTION => Ok(None),
+            _ => Err(REFUSED.take().unwrap_or_else(failed).into()),
+        }
+    });
+    Ok(Binder::new(service))
+}
+
+/// What a handler failed with that did not say.
+fn failed() -> Status {
+    let text = match (LAST.get().0, crate::last_error()) {
+        // The service itself is alive: its caller must not take this for its death.
+        (HANDOFF_KIND_DEAD, _) => "a process that this service depends on has died".to_owned(),
+        (_, text) if text.is_empty() => "the service failed".to_owned(),
+        (_, text) => format!("the service failed: {text}"),
+    };
+    Status::new(ExceptionCode::IllegalState, text)
+}
+
+/// An object of this process, for others to call: it can be registered, or sent in a parcel as a callback. `serve` is called
+/// for each call, by several threads at once. Gives null on failure.
+///
+/// # Safety
+///
+/// `descriptor` is a string; any thread may call `serve` with `context`, as long as the process lives.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_offer(
+    descriptor: *const c_char,
+    serve: handoff_handler,
+    context: *mut c_void,
+) -> *mut handoff_object {
+    // SAFETY: the caller's promise.
+    make(|| Ok(handoff_object(served(unsafe { text(descriptor) }?, serve, context)?)))
+}
+
+/// Registers an object under a name. Gives 0; -1 on failure, such as `HANDOFF_KIND_NAME_TAKEN` if another process has the
+/// name. `flags` is 0 or `HANDOFF_REPLACE`, which takes the name: that process has it again when this one ends.
+///
+/// # Safety
+///
+/// `runtime` is a connection, `name` a string, `object` a reference.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_register(
+    runtime: *const handoff_runtime,
+    name: *const c_char,
+    object: *const handoff_object,
+    flags: u32,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let (runtime, name) = unsafe { (borrow(runtime, "the connection")?, text(name)?) };
+        // SAFETY: the caller's promise.
+        let object = unsafe { borrow(object, "the object") }?;
+        if flags & !HANDOFF_REPLACE != 0 {
+            return Err(format!("flags {flags:#x} are not known").into());
+        }
+        let options = ServiceOptions { replace: flags & HANDOFF_REPLACE != 0, ..ServiceOptions::default() };
+        runtime.0.services().add(name, object.0.clone(), options)?;
+        Ok(0)
+    })
+}
+
+/// [`handoff_offer`] and [`handoff_register`] in one: registers a service under a name. Gives 0; -1 on failure.
 ///
 /// # Safety
 ///
@@ -368,29 +523,8 @@ pub unsafe extern "C" fn handoff_serve(
         let runtime = unsafe { borrow(runtime, "the connection") }?;
         // SAFETY: the caller's promise.
         let (name, descriptor) = unsafe { (text(name)?, text(descriptor)?) };
-        let serve = serve.ok_or("the function is missing")?;
-        let context = Context(context);
-        let service = PlainService::new(descriptor, move |call, code, request| {
-            let identity = call.identity();
-            let caller = handoff_caller {
-                pid: identity.pid,
-                uid: identity.uid,
-                gid: identity.gid,
-                oneway: call.is_oneway(),
-            };
-            let (mut request, mut reply) = (handoff_parcel(request), handoff_parcel(Parcel::new()));
-            REFUSED.set(None);
-            // SAFETY: any thread may call it so, by the caller's promise; what it is given outlives the call.
-            match unsafe { serve(context.get(), &raw const caller, code, &raw mut request, &raw mut reply) } {
-                0 => Ok(Some(reply.0)),
-                1 => Ok(None),
-                _ => Err(REFUSED
-                    .take()
-                    .unwrap_or_else(|| Status::new(ExceptionCode::IllegalState, "the service failed"))
-                    .into()),
-            }
-        });
-        runtime.0.services().add(name, Binder::new(service), ServiceOptions::default())?;
+        let service = served(descriptor, serve, context)?;
+        runtime.0.services().add(name, service, ServiceOptions::default())?;
         Ok(0)
     })
 }

@@ -1,10 +1,10 @@
 //! Handoff for C and C++.
 //!
-//! A thin shell over `handoff-placement` and, in `calls.rs` and `parcel.rs`, over `handoff-ipc`: numbers and strings in, a count or a status out, and the reason
-//! of a failure in words from [`handoff_last_error`]. Nothing unwinds into C.
+//! A thin shell over `handoff-placement` and, in `calls.rs` and `parcel.rs`, over `handoff-ipc`: numbers and strings
+//! in, a count or a status out, and the reason of a failure in words from [`handoff_last_error`]. Nothing unwinds into C.
 #![allow(unsafe_code)]
 
-use handoff_placement::policy::client;
+use handoff_placement::notice;
 use handoff_placement::{
     AffinityGuard, Allowed, CpuSet, Pin, Priority, PriorityGuard, Scope, Selector, Tid, Topology, fast,
     set_affinity,
@@ -46,6 +46,11 @@ fn answer(body: impl FnOnce() -> Outcome<c_int>) -> c_int {
 fn remember(reason: String) {
     let text = CString::new(reason.replace('\0', " ")).unwrap_or_default();
     LAST_ERROR.with(|last| *last.borrow_mut() = text);
+}
+
+/// [`handoff_last_error`] as text.
+fn last_error() -> String {
+    LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
 }
 
 /// Why the last call of this thread failed, in words. Valid until its next failure.
@@ -260,7 +265,7 @@ pub unsafe extern "C" fn handoff_get_priority(thread: i32, buffer: *mut c_char, 
 pub extern "C" fn handoff_foreground(pid: i32, foreground: c_int) -> c_int {
     answer(|| {
         let pid = Tid::new(pid).ok_or("0 or less is not a process")?;
-        client::foreground(&client::default_folder(), pid, foreground != 0)?;
+        notice::foreground(&notice::default_folder(), pid, foreground != 0)?;
         Ok(0)
     })
 }

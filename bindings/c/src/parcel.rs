@@ -2,12 +2,14 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
+use std::os::fd::{BorrowedFd, IntoRawFd as _, OwnedFd};
 
 use handoff_ipc::parcel::{Parcel, Parcelable, SharedBytes};
 
+use crate::calls::{borrow, handoff_object};
 use crate::{Outcome, answer, text};
 
-/// Plain data of a call or a reply. Values are read in the order in which they were written.
+/// The data of a call or a reply, with objects and file descriptors. Values are read in the order in which they were written.
 #[allow(non_camel_case_types)] // A C name.
 pub struct handoff_parcel(pub(crate) Parcel);
 
@@ -272,4 +274,82 @@ pub unsafe extern "C" fn handoff_read_bytes(
     let read = |from: &mut Parcel| from.read(|from| from.read_bytes().map(bytes));
     // SAFETY: the caller's promise.
     unsafe { give(from, buffer, size, false, read) }
+}
+
+/// Adds a reference to an object (`IBinder`, an interface); null is one to none. Gives 0; -1 on failure.
+///
+/// # Safety
+///
+/// `to` is a parcel; `object` is null or a reference.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_write_object(
+    to: *mut handoff_parcel,
+    object: *const handoff_object,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let object = if object.is_null() { None } else { Some(&unsafe { borrow(object, "the object") }?.0) };
+        // SAFETY: the caller's promise.
+        unsafe { parcel(to) }?.write(|to| to.write_binder(object))?;
+        Ok(0)
+    })
+}
+
+/// Reads a reference, which is to be given back with `handoff_object_free`; null is put where a reference to no object
+/// came. Gives 0; -1 if the parcel holds none.
+///
+/// # Safety
+///
+/// `from` is a parcel, `object` has room for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_read_object(
+    from: *mut handoff_parcel,
+    object: *mut *mut handoff_object,
+) -> c_int {
+    answer(|| {
+        if object.is_null() {
+            return Err("the place for the object is missing".into());
+        }
+        // SAFETY: the caller's promise.
+        let found = unsafe { parcel(from) }?.read(|from| from.read_binder())?;
+        let found =
+            found.map_or(std::ptr::null_mut(), |binder| Box::into_raw(Box::new(handoff_object(binder))));
+        // SAFETY: there is room for one, by the caller's promise.
+        unsafe { object.write(found) };
+        Ok(0)
+    })
+}
+
+/// Adds a `ParcelFileDescriptor`: the parcel has a copy of the descriptor, which stays the caller's. Gives 0; -1 on
+/// failure.
+///
+/// # Safety
+///
+/// `to` is a parcel; `fd` stays open until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_write_fd(to: *mut handoff_parcel, fd: c_int) -> c_int {
+    answer(|| {
+        if fd < 0 {
+            return Err(format!("{fd} is no file descriptor").into());
+        }
+        // SAFETY: not negative, and open by the caller's promise.
+        let copy: OwnedFd = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
+        // SAFETY: the caller's promise.
+        unsafe { parcel(to) }?.write(|to| to.write(&copy))?;
+        Ok(0)
+    })
+}
+
+/// Reads a `ParcelFileDescriptor`. Gives a descriptor that is the caller's to close; -1 if the parcel holds none.
+///
+/// # Safety
+///
+/// `from` is a parcel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_read_fd(from: *mut handoff_parcel) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let found = unsafe { parcel(from) }?.read(|from| from.read::<OwnedFd>())?;
+        Ok(found.into_raw_fd())
+    })
 }

@@ -6,11 +6,13 @@ use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Error, ExceptionCode, PlainService, Runtime, Status};
 use handoff_testkit::{built_library, require, require_tool};
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -120,11 +122,16 @@ struct Greeter {
 
 impl Greeter {
     fn new(compiler: &Path) -> Self {
+        Greeter::of(compiler, "greeter.c")
+    }
+
+    /// Another example in the place of the greeter.
+    fn of(compiler: &Path, source: &str) -> Self {
         let folder = installed();
         let (include, lib) = (folder.path().join("include"), folder.path().join("lib"));
         let flags = [format!("-I{}", include.display()), format!("-L{}", lib.display())];
-        let arguments = [&*flags[0], &flags[1], "-lhandoff_c"];
-        let program = compile(compiler, folder.path(), "greeter", "greeter.c", &arguments);
+        let arguments = [&*flags[0], &flags[1], "-lhandoff_c", "-pthread"];
+        let program = compile(compiler, folder.path(), "example", source, &arguments);
         Greeter { folder, program, manager: Runtime::private().unwrap() }
     }
 
@@ -229,6 +236,70 @@ fn a_rust_client_calls_a_c_service() {
     line.clear();
     lines.read_to_string(&mut line).unwrap();
     assert_eq!(line, "alive: 0\n");
+}
+
+/// What became of a letter.
+fn send(example: &Greeter, arguments: &[&str]) -> (bool, String) {
+    let output = example.command(&[&["send"], arguments].concat()).output().unwrap();
+    (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+#[test]
+fn objects_and_descriptors_cross_from_c_to_c_and_to_rust() {
+    let compiler = require!(require_tool("cc"));
+    let postbox = Greeter::of(&compiler, "postbox.c");
+    let (server, _lines) = postbox.start(&["serve"], "sample.postbox is there");
+    let sent = (true, "they read: hello; the same receipt: 1\n".to_owned());
+    assert_eq!(send(&postbox, &["hello"]), sent);
+    // The service says why it refused an object of another interface, and both names.
+    let (ok, said) = send(&postbox, &["hello", "sample.IOther"]);
+    let why = "the service failed: the object has the interface sample.IOther, not sample.IReceipt";
+    assert!(!ok && said.starts_with("kind 3: IllegalState exception: ") && said.contains(why), "{said}");
+
+    // The object and the descriptor that a client in Rust gives.
+    let (send_news, heard) = std::sync::mpsc::channel();
+    let receipt = Binder::new(PlainService::new("sample.IReceipt", move |call, _, mut request: Parcel| {
+        assert!(call.is_oneway());
+        send_news.send(request.read(|from| from.read::<String>())?).unwrap();
+        Ok(Some(Parcel::new()))
+    }));
+    let (read, mut write) = std::io::pipe().unwrap();
+    write.write_all("from Rust".as_bytes()).unwrap();
+    drop(write);
+    let service = postbox.manager.services().get("sample.postbox").unwrap();
+    let back: Binder = service
+        .call(
+            1,
+            |to| {
+                to.write(&receipt)?;
+                to.write(&OwnedFd::from(read))
+            },
+            |reply| reply.read(),
+        )
+        .unwrap();
+    assert_eq!(back, receipt);
+    assert_eq!(heard.recv_timeout(Duration::from_secs(60)).unwrap(), "from Rust");
+
+    // A second start is refused, and says who has the name.
+    let refused = postbox.command(&["serve"]).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    let holder = format!("is taken by process {} of user", server.0.id());
+    assert!(!refused.status.success() && said.starts_with("kind 7: ") && said.contains(&holder), "{said}");
+}
+
+#[test]
+fn a_handler_that_fails_tells_its_caller_why() {
+    let compiler = require!(require_tool("cc"));
+    let postbox = Greeter::of(&compiler, "postbox.c");
+    let (_server, _lines) = postbox.start(&["serve"], "sample.postbox is there");
+    let service = postbox.manager.services().get("sample.postbox").unwrap();
+    let refused = service.call(1, |to| to.write(&None::<Binder>), |_| Ok(())).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Status(status) if status.exception() == ExceptionCode::IllegalState
+        && status.message() == Some("the service failed: the object is missing")),
+        "{refused:?}"
+    );
+    service.ping().unwrap();
 }
 
 #[test]

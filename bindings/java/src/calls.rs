@@ -245,7 +245,7 @@ pub extern "system" fn Java_dev_handoff_Connection_call<'local>(
         let code = code.cast_unsigned();
         let outcome = object(called).and_then(|object| {
             if is_oneway {
-                return object.oneway_parcel(code, &request).map(|()| Vec::new());
+                return object.oneway_parcel(CallOptions::default(), code, &request).map(|()| Vec::new());
             }
             let options = CallOptions { deadline: wait(milliseconds), ..CallOptions::default() };
             object.call_parcel(options, code, &request).map(Parcel::into_bytes)

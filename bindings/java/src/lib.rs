@@ -7,7 +7,7 @@
 
 pub mod calls;
 
-use handoff_placement::policy::client;
+use handoff_placement::notice;
 use handoff_placement::{Allowed, CpuSet, Pin, Priority, Scope, Selector, Tid, Topology, set_affinity};
 use jni::errors::ThrowRuntimeExAndDefault;
 use jni::objects::{JClass, JString};
@@ -147,7 +147,7 @@ pub extern "system" fn Java_dev_handoff_ThreadAffinity_foreground<'local>(
 ) {
     env.with_env(|_| -> Result<_, Failure> {
         let pid = Tid::new(pid).ok_or(Failure::NoTid(pid))?;
-        client::foreground(&client::default_folder(), pid, is_foreground)?;
+        notice::foreground(&notice::default_folder(), pid, is_foreground)?;
         Ok(())
     })
     .resolve::<ThrowRuntimeExAndDefault>()

@@ -7,7 +7,7 @@ use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, PlainService, Status};
+use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, InterfaceId, PlainService, Status};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
@@ -18,6 +18,13 @@ use crate::{HandoffError, failed};
 
 create_exception!(_native, DeadObjectError, HandoffError, "The process that serves the object has died.");
 create_exception!(_native, DeadlineError, HandoffError, "The reply did not come within the call's deadline.");
+create_exception!(
+    _native,
+    WrongInterfaceError,
+    HandoffError,
+    "The object has another interface than its caller means."
+);
+create_exception!(_native, NameTakenError, HandoffError, "Another process has registered this name.");
 create_exception!(_native, NoServiceError, HandoffError, "No service is registered under this name.");
 
 /// The exception that Python gets for an error of the runtime.
@@ -25,6 +32,8 @@ fn raised(py: Python<'_>, error: Error) -> PyErr {
     match &error {
         Error::Dead => DeadObjectError::new_err(error.to_string()),
         Error::DeadlineExpired(_) => DeadlineError::new_err(error.to_string()),
+        Error::WrongInterface { .. } => WrongInterfaceError::new_err(error.to_string()),
+        Error::NameTaken { .. } => NameTakenError::new_err(error.to_string()),
         Error::NoSuchService(_) => NoServiceError::new_err(error.to_string()),
         Error::Status(status) => {
             let values =
@@ -148,7 +157,7 @@ impl PyParcel {
 
     fn read_object(&mut self) -> PyResult<Option<Remote>> {
         let binder = self.0.read(|from| from.read_binder()).map_err(failed)?;
-        Ok(binder.map(|binder| Remote { binder }))
+        Ok(binder.map(Remote::of))
     }
 
     fn read_file(&mut self) -> PyResult<FileDescriptor> {
@@ -208,17 +217,26 @@ impl Runtime {
             Duration::ZERO => runtime.services().get(name),
             timeout => runtime.services().wait_for(name, timeout),
         });
-        found.map(|binder| Remote { binder }).map_err(|error| raised(py, error))
+        found.map(Remote::of).map_err(|error| raised(py, error))
     }
 
-    fn serve(&self, py: Python<'_>, name: &str, descriptor: &str, handler: Py<PyAny>) -> PyResult<()> {
-        self.register(py, name, &offer(descriptor, handler))
+    #[pyo3(signature = (name, descriptor, handler, replace=false))]
+    fn serve(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        descriptor: &str,
+        handler: Py<PyAny>,
+        replace: bool,
+    ) -> PyResult<()> {
+        self.register(py, name, &offer(descriptor, handler, Vec::new()), replace)
     }
 
-    fn register(&self, py: Python<'_>, name: &str, object: &Remote) -> PyResult<()> {
+    #[pyo3(signature = (name, object, replace=false))]
+    fn register(&self, py: Python<'_>, name: &str, object: &Remote, replace: bool) -> PyResult<()> {
         let (runtime, binder) = (self.get()?, object.binder.clone());
-        py.detach(|| runtime.services().add(name, binder, ServiceOptions::default()))
-            .map_err(|error| raised(py, error))
+        let options = ServiceOptions { replace, ..ServiceOptions::default() };
+        py.detach(|| runtime.services().add(name, binder, options)).map_err(|error| raised(py, error))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -246,15 +264,18 @@ impl Runtime {
 
 /// An object of this process, for others to call.
 #[pyfunction]
-pub(crate) fn offer(descriptor: &str, handler: Py<PyAny>) -> Remote {
+#[pyo3(signature = (descriptor, handler, bases=Vec::new()))]
+pub(crate) fn offer(descriptor: &str, handler: Py<PyAny>, bases: Vec<String>) -> Remote {
     let service = PlainService::new(descriptor, move |call, code, request| {
         let identity = call.identity();
         let caller =
             Caller { pid: identity.pid, uid: identity.uid, gid: identity.gid, oneway: call.is_oneway() };
         // None while the interpreter ends: nobody serves any longer.
-        Python::try_attach(|py| handle(py, &handler, caller, code, request)).unwrap_or(Err(Error::Dead))
+        let ending = || Err(Error::Runtime(Box::new(Error::Dead)));
+        Python::try_attach(|py| handle(py, &handler, caller, code, request)).unwrap_or_else(ending)
     });
-    Remote { binder: Binder::new(service) }
+    let bases = bases.iter().map(|base| InterfaceId::interned(base));
+    Remote::of(Binder::new(service.extending(bases)))
 }
 
 /// Has Python serve one call. What it raises becomes an exception for the caller.
@@ -294,10 +315,17 @@ fn status_of(py: Python<'_>, error: PyErr) -> Status {
     if is_refusal.unwrap_or(false) {
         return told().unwrap_or_else(|wrong| Status::new(ExceptionCode::IllegalState, wrong.to_string()));
     }
-    let text = error.to_string();
+    let text = if error.is_instance_of::<DeadObjectError>(py) {
+        // The service itself is alive: its caller must not take this for its death.
+        "a process that this service depends on has died".to_owned()
+    } else {
+        error.to_string()
+    };
     // A failed call of its own is a state of the service, and no argument of its caller's.
     let own_call = error.is_instance_of::<DeadObjectError>(py)
         || error.is_instance_of::<DeadlineError>(py)
+        || error.is_instance_of::<WrongInterfaceError>(py)
+        || error.is_instance_of::<NameTakenError>(py)
         || error.is_instance_of::<NoServiceError>(py);
     let exception = if own_call {
         ExceptionCode::IllegalState
@@ -316,6 +344,19 @@ fn status_of(py: Python<'_>, error: PyErr) -> Status {
 #[pyclass(frozen, weakref)]
 pub(crate) struct Remote {
     binder: Binder,
+    // The interface that calls through this reference mean.
+    interface: Option<InterfaceId>,
+}
+
+impl Remote {
+    fn of(binder: Binder) -> Self {
+        Remote { binder, interface: None }
+    }
+
+    fn options(&self, timeout: Option<f64>) -> PyResult<CallOptions> {
+        let deadline = timeout.map(wait).transpose()?;
+        Ok(CallOptions { deadline, interface: self.interface, ..CallOptions::default() })
+    }
 }
 
 #[pymethods]
@@ -329,7 +370,7 @@ impl Remote {
         timeout: Option<f64>,
     ) -> PyResult<PyParcel> {
         let request = request.unwrap_or_default().0;
-        let options = CallOptions { deadline: timeout.map(wait).transpose()?, ..CallOptions::default() };
+        let options = self.options(timeout)?;
         // Others may run meanwhile; among them a handler that this call is waiting for.
         let reply = py.detach(|| self.binder.call_parcel(options, code, &request));
         reply.map(PyParcel).map_err(|error| raised(py, error))
@@ -338,11 +379,21 @@ impl Remote {
     #[pyo3(signature = (code, request=None))]
     fn call_oneway(&self, py: Python<'_>, code: u32, request: Option<PyParcel>) -> PyResult<()> {
         let request = request.unwrap_or_default().0;
-        py.detach(|| self.binder.oneway_parcel(code, &request)).map_err(|error| raised(py, error))
+        let options = self.options(None)?;
+        py.detach(|| self.binder.oneway_parcel(options, code, &request)).map_err(|error| raised(py, error))
     }
 
     fn descriptor(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.binder.descriptor()).map_err(|error| raised(py, error))
+    }
+
+    fn expecting(&self, descriptor: &str) -> Remote {
+        Remote { binder: self.binder.clone(), interface: Some(InterfaceId::interned(descriptor)) }
+    }
+
+    fn check_interface(&self, py: Python<'_>, descriptor: &str) -> PyResult<()> {
+        let meant = InterfaceId::interned(descriptor);
+        py.detach(|| self.binder.check_interface(meant)).map_err(|error| raised(py, error))
     }
 
     fn is_same(&self, other: &Remote) -> bool {

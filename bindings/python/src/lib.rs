@@ -3,7 +3,7 @@
 //! A thin shell over `handoff-placement` and, in `calls.rs`, over `handoff-ipc`. What the functions do, and their types, is written where a
 //! Python programmer looks: `python/handoff/__init__.py` and `_native.pyi`.
 
-use handoff_placement::policy::client;
+use handoff_placement::notice;
 use handoff_placement::{
     AffinityGuard, Allowed, CpuId, CpuSet, Pin, Priority, PriorityGuard, Scope, Selector, Tid, Topology,
     fast, set_affinity,
@@ -103,7 +103,7 @@ fn set_priority(priority: &str, thread: Option<i32>) -> PyResult<()> {
 #[pyo3(signature = (pid, foreground=true))]
 fn set_foreground(py: Python<'_>, pid: i32, foreground: bool) -> PyResult<String> {
     let pid = tid(Some(pid))?;
-    py.detach(|| client::foreground(&client::default_folder(), pid, foreground)).map_err(failed)
+    py.detach(|| notice::foreground(&notice::default_folder(), pid, foreground)).map_err(failed)
 }
 
 /// A `with` block on some CPUs, at some priority.
@@ -155,6 +155,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Placed>()?;
     module.add("DeadObjectError", module.py().get_type::<calls::DeadObjectError>())?;
     module.add("DeadlineError", module.py().get_type::<calls::DeadlineError>())?;
+    module.add("WrongInterfaceError", module.py().get_type::<calls::WrongInterfaceError>())?;
+    module.add("NameTakenError", module.py().get_type::<calls::NameTakenError>())?;
     module.add("NoServiceError", module.py().get_type::<calls::NoServiceError>())?;
     module.add_class::<calls::PyParcel>()?;
     module.add_class::<calls::Caller>()?;

@@ -103,7 +103,7 @@ fn interfaces_work(tests: &Path, tool: &dyn Fn(&str) -> Command, program: &dyn F
         .args(["-q", "-p", "no:cacheprovider"])
         .arg(tests.join("test_interfaces.py"))
         .env(SOCKET_VARIABLE, socket));
-    assert!(said.contains("15 passed"), "{said}");
+    assert!(said.contains("24 passed"), "{said}");
     assert_eq!(*sums.sums.lock().unwrap(), [3000, 3000]);
 
     let mut serving = program(&tests.join("everything.py"));

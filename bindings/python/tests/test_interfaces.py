@@ -4,6 +4,7 @@ import gc
 import os
 import queue
 import tempfile
+import time
 import weakref
 
 import pytest
@@ -195,3 +196,63 @@ def test_a_stub_is_let_go_with_its_object():
     del binder
     gc.collect()
     assert gone() is None
+
+
+def both(expected, found):
+    return f"the object has the interface {found}, not {expected}"
+
+
+def test_a_proxy_of_another_interface_is_refused(everything):
+    wrong = BenchmarkProxy(everything.binder())
+    for call in [wrong.write_message, wrong.write_message_oneway]:
+        with pytest.raises(handoff.WrongInterfaceError, match=both(wrong.DESCRIPTOR, everything.DESCRIPTOR)):
+            call(SampleMessage(1, b"x"))
+    assert EverythingProxy(wrong.binder()).add(1, 2) == 3
+
+
+def test_find_checks_the_interface(runtime):
+    with pytest.raises(handoff.WrongInterfaceError, match=both(BenchmarkProxy.DESCRIPTOR, EverythingProxy.DESCRIPTOR)):
+        BenchmarkProxy.find(runtime, "rust.everything", timeout=60)
+
+
+def test_a_value_of_another_type_is_named_in_the_error(everything):
+    with pytest.raises(TypeError, match="a Record is wanted, and not the str 'text'"):
+        everything.echo("text")
+    with pytest.raises(TypeError, match="a Shape is wanted, and not the int 3"):
+        everything.shape(3)
+    with pytest.raises(TypeError, match="a list is wanted, and not the str 'abc'"):
+        everything.reverse("abc")
+    with pytest.raises(TypeError, match="a proxy or a stub is wanted"):
+        everything.call(everything.binder(), 1)
+
+
+def test_a_name_that_is_taken_is_refused(runtime):
+    Everything().register(runtime, "test.taken")
+    with handoff.connect() as other:
+        with pytest.raises(handoff.NameTakenError, match=f"test.taken.*process {os.getpid()} of user"):
+            Everything().register(other, "test.taken")
+        class Other(Everything):
+            def add(self, a, b):
+                return -1
+
+        Other().register(other, "test.taken", replace=True)
+        assert EverythingProxy.find(runtime, "test.taken").add(1, 2) == -1
+    # It comes back.
+    end = time.monotonic() + 60
+    while EverythingProxy.find(runtime, "test.taken", timeout=60).add(1, 2) != 3:
+        assert time.monotonic() < end
+
+
+def test_exceptions_have_names_and_a_dead_dependency_is_no_death(runtime):
+    class Fails(Benchmark):
+        def write_message(self, message):
+            if message.size == 0:
+                raise handoff.DeadObjectError("the process that serves this object has died")
+            raise handoff.ServiceError(handoff.ExceptionCode.ILLEGAL_ARGUMENT, "too large")
+
+    failing = BenchmarkProxy(Fails().binder())
+    with pytest.raises(handoff.ServiceError, match="^IllegalArgument exception: too large$"):
+        failing.write_message(SampleMessage(1))
+    text = "^IllegalState exception: a process that this service depends on has died$"
+    with pytest.raises(handoff.ServiceError, match=text):
+        failing.write_message(SampleMessage(0))

@@ -61,6 +61,11 @@ pub trait AsyncService: Send + Sync + 'static {
     /// Name of the interface.
     fn descriptor(&self) -> &str;
 
+    /// As [`Service::base_descriptors`].
+    fn base_descriptors(&self) -> &[&str] {
+        &[]
+    }
+
     /// Reads the arguments of one transaction, and gives what answers it. An error is the answer, as of
     /// [`Service::on_transact`].
     ///
@@ -155,6 +160,10 @@ impl Service for Blocking {
         self.0.service.descriptor()
     }
 
+    fn base_descriptors(&self) -> &[&str] {
+        self.0.service.base_descriptors()
+    }
+
     fn on_transact(
         &self,
         call: &Call<'_>,
@@ -169,14 +178,14 @@ impl Service for Blocking {
                 engine: EngineKind::Local.name(),
                 what: "block the thread of an async runtime until a task has served; use call_async".into(),
             };
-            return Err(refused.of_runtime());
+            return Err(Error::Runtime(Box::new(refused)));
         }
         // The caller's header was written for a blocking service; the handler's reply has its own.
         reply.truncate(0);
         let handling = dispatch::begin(&self.0.service, call, code, data)?;
         let (send, receive) = mpsc::sync_channel(1);
         drop(self.0.runtime.spawn(async move { drop(send.send(dispatch::finish(handling).await)) }));
-        dispatch::write_outcome(receive.recv().map_err(|_| Error::Dead.of_runtime())?, reply)
+        dispatch::write_outcome(receive.recv().map_err(|_| Error::Runtime(Box::new(Error::Dead)))?, reply)
     }
 
     fn dump(&self, args: &[String]) -> String {
@@ -252,6 +261,10 @@ impl Binder {
                 result = Some(read(reply)?);
                 Ok(())
             };
+            if let Some(remote) = target.remote() {
+                // As a oneway call: a task may not wait for the owner's answer.
+                remote.check_interface(&OutCall { oneway: true, ..call })?;
+            }
             if let Some((link, node)) = target.remote().and_then(outstanding::address) {
                 outstanding::transact(link, node, &call, write, keep).await?;
             } else if let Some(node) = target.task_node() {
@@ -300,6 +313,7 @@ async fn transact_here(
     read: impl FnOnce(&mut Reader<'_>) -> Result<()>,
 ) -> Result<()> {
     let Some(asynchronous) = node.asynchronous() else { return Err(Error::Dead) };
+    node.check_interface(&call)?;
     let handling = {
         let mut request = Vec::new();
         let mut writer = Writer::growing(&mut request);

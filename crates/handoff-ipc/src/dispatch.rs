@@ -19,6 +19,8 @@ pub(crate) const LAST_CALL: Code = 0x00ff_ffff;
 pub(crate) const PING: Code = u32::from_be_bytes(*b"_PNG");
 /// `IBinder::INTERFACE_TRANSACTION`.
 pub(crate) const INTERFACE: Code = u32::from_be_bytes(*b"_NTF");
+/// The descriptors of an object's interface and of all that this one extends: Handoff's own.
+pub(crate) const INTERFACE_CHAIN: Code = u32::from_be_bytes(*b"_CHN");
 /// `IBinder::DUMP_TRANSACTION`, here with the arguments in the request and text in the reply.
 pub(crate) const DUMP: Code = u32::from_be_bytes(*b"_DMP");
 
@@ -96,12 +98,19 @@ fn serve_system(
     match code {
         PING => Ok(()),
         INTERFACE => reply.write_string16(service.descriptor()),
+        INTERFACE_CHAIN => write_chain(service.descriptor(), service.base_descriptors(), reply),
         DUMP => {
             let args: Vec<String> = data.read()?;
             reply.write_string16(&service.dump(&args))
         }
         _ => Err(Error::UnknownTransaction { descriptor: service.descriptor().to_owned(), code }),
     }
+}
+
+/// Answers [`INTERFACE_CHAIN`].
+fn write_chain(descriptor: &str, bases: &[&str], reply: &mut Writer<'_>) -> Result<()> {
+    let chain = std::iter::once(descriptor).chain(bases.iter().copied()).map(str::to_owned);
+    reply.write(&chain.collect::<Vec<_>>())
 }
 
 /// Has an asynchronous service read one transaction; what the runtime answers itself is ready at once.
@@ -121,6 +130,12 @@ pub(crate) fn begin(
         INTERFACE => {
             let service = Arc::clone(service);
             Ok(Handling::bare(move |reply| reply.write_string16(service.descriptor())))
+        }
+        INTERFACE_CHAIN => {
+            let service = Arc::clone(service);
+            Ok(Handling::bare(move |reply| {
+                write_chain(service.descriptor(), service.base_descriptors(), reply)
+            }))
         }
         DUMP => {
             let args: Vec<String> = data.read()?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::Domain;
+use crate::interface::InterfaceId;
 use crate::object::{Binder, CallOptions, Code};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
@@ -42,14 +43,19 @@ impl fmt::Display for EngineKind {
     }
 }
 
-impl FromStr for EngineKind {
-    type Err = Error;
+/// A word that names no [`EngineKind`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no engine is called {0:?}: local, shm or binder")]
+pub struct UnknownEngine(String);
 
-    fn from_str(text: &str) -> Result<Self> {
+impl FromStr for EngineKind {
+    type Err = UnknownEngine;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEngine> {
         [EngineKind::Local, EngineKind::Shm, EngineKind::Binder]
             .into_iter()
             .find(|kind| kind.name() == text)
-            .ok_or_else(|| Error::Protocol(format!("no engine is called {text:?}: local, shm or binder")))
+            .ok_or_else(|| UnknownEngine(text.to_owned()))
     }
 }
 
@@ -66,6 +72,8 @@ pub struct OutCall {
     pub clear_buffers: bool,
     /// The user on whose account it is made.
     pub work_source: Option<u32>,
+    /// The interface that the caller means the object to have.
+    pub interface: Option<InterfaceId>,
 }
 
 impl OutCall {
@@ -76,8 +84,8 @@ impl OutCall {
 
     /// [`OutCall::of`], with what the caller asked for.
     pub(crate) fn new(code: Code, options: CallOptions) -> Self {
-        let CallOptions { deadline, clear_buffers, work_source } = options;
-        OutCall { code, oneway: false, deadline, clear_buffers, work_source }
+        let CallOptions { deadline, clear_buffers, work_source, interface } = options;
+        OutCall { code, oneway: false, deadline, clear_buffers, work_source, interface }
     }
 }
 
@@ -97,6 +105,12 @@ pub trait Remote: Send + Sync {
 
     /// Carries one transaction there, and its reply back.
     fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()>;
+
+    /// An error if the call means an interface that the object does not have; `transact` begins with it.
+    fn check_interface(&self, call: &OutCall) -> Result<()>;
+
+    /// Whether the object's process is known to run as the user of this one.
+    fn is_of_own_user(&self) -> bool;
 
     /// Runs `died` once when the object's process ends.
     fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration>;

@@ -9,6 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failed call, connection or parcel.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The process that holds the object is gone. Sent at once to every caller that waits for it.
     #[error("the process that serves this object has died")]
@@ -26,6 +27,14 @@ pub enum Error {
         descriptor: String,
         /// The code that was sent.
         code: u32,
+    },
+    /// The caller means another interface than the object has. Nothing was sent.
+    #[error("the object has the interface {found}, not {expected}")]
+    WrongInterface {
+        /// Descriptor of the interface that the caller means.
+        expected: String,
+        /// Descriptor of the interface that the object has.
+        found: String,
     },
     /// The handle names no object that this process may call.
     #[error("the peer offers no object {0:#x} to this process")]
@@ -62,9 +71,21 @@ pub enum Error {
     /// No service is registered under this name.
     #[error("no service is registered as {0:?}")]
     NoSuchService(String),
+    /// A living process has registered this name.
+    #[error(
+        "the name {name:?} is taken by process {pid} of user {uid}: stop that process, or ask for the name with `replace`"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The process that has it; 0 where it is not visible to the manager.
+        pid: u32,
+        /// That process's effective user.
+        uid: u32,
+    },
     /// The oneway queue towards this peer is full: it does not keep up.
-    #[error("the peer's oneway queue is full ({0} calls wait there); slow down or retry")]
-    OnewayFull(usize),
+    #[error("the peer's oneway queue is full{0}; slow down or retry")]
+    OnewayFull(Waiting),
     /// A descriptor is not of a queue that can be used, or a queue cannot be made so.
     #[error("no usable message queue: {0}")]
     BadQueue(String),
@@ -74,6 +95,9 @@ pub enum Error {
     /// The service answered with an exception.
     #[error("{0}")]
     Status(Status),
+    /// The runtime that serves the object failed, and no handler: a caller gets the error inside.
+    #[error(transparent)]
+    Runtime(Box<Error>),
     /// The engine cannot do this.
     #[error("the {engine} engine cannot {what}")]
     Unsupported {
@@ -102,11 +126,12 @@ impl Error {
     /// error (negated errno values, as in Android's `utils/Errors.h`).
     pub fn to_status_t(&self) -> i32 {
         match self {
-            Error::Dead => -32,                      // DEAD_OBJECT = -EPIPE
-            Error::Frozen => -32,                    // as libbinder calls it
-            Error::DeadlineExpired(_) => -110,       // TIMED_OUT
-            Error::UnknownTransaction { .. } => -74, // UNKNOWN_TRANSACTION = -EBADMSG
-            Error::UnknownObject(_) => -2,           // NAME_NOT_FOUND
+            Error::Dead => -32,                           // DEAD_OBJECT = -EPIPE
+            Error::Frozen => -32,                         // as libbinder calls it
+            Error::DeadlineExpired(_) => -110,            // TIMED_OUT
+            Error::UnknownTransaction { .. } => -74,      // UNKNOWN_TRANSACTION = -EBADMSG
+            Error::WrongInterface { .. } => -0x7fff_ffff, // BAD_TYPE
+            Error::UnknownObject(_) => -2,                // NAME_NOT_FOUND
             Error::NoSuchService(_) => -2,
             Error::TooLarge { .. } => -0x7fff_fffe, // FAILED_TRANSACTION
             Error::BadParcel { .. } => -22,         // BAD_VALUE
@@ -114,9 +139,11 @@ impl Error {
             Error::Protocol(_) => -71,
             Error::TooDeep => -40, // -ELOOP, which Android has no use for
             Error::PermissionDenied(_) => -1,
+            Error::NameTaken { .. } => -17,   // ALREADY_EXISTS
             Error::OnewayFull(_) => -11,      // WOULD_BLOCK
             Error::Unsupported { .. } => -38, // INVALID_OPERATION
             Error::Status(_) => -0x8000_0000, // UNKNOWN_ERROR
+            Error::Runtime(error) => error.to_status_t(),
             Error::Io { source, .. } => -source.raw_os_error().unwrap_or(5),
         }
     }
@@ -130,10 +157,7 @@ impl Error {
             | Error::UnknownTransaction { .. }
             | Error::BadParcel { .. }
             | Error::TooLarge { .. } => return self,
-            Error::Io { what, source } => match RuntimeFailure::take(source) {
-                Ok(error) => return error,
-                Err(source) => (ExceptionCode::IllegalState, Error::Io { what, source }.to_string()),
-            },
+            Error::Runtime(error) => return *error,
             Error::PermissionDenied(why) => (ExceptionCode::Security, why),
             Error::Unsupported { .. } => (ExceptionCode::UnsupportedOperation, self.to_string()),
             // The service itself is alive: its caller must not take this for its death.
@@ -143,12 +167,6 @@ impl Error {
             _ => (ExceptionCode::IllegalState, self.to_string()),
         };
         Error::Status(Status::new(exception, text))
-    }
-
-    /// Marks the error as one of the runtime, which a handler only passes on: [`Error::for_caller`] unpacks it.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn of_runtime(self) -> Self {
-        Error::io("the runtime failed", io::Error::other(RuntimeFailure(self)))
     }
 
     /// The error that a peer meant by a `status_t` in a reply to `code` of `descriptor`.
@@ -161,7 +179,7 @@ impl Error {
             }
             -40 => Error::TooDeep,
             -1 => Error::PermissionDenied("the peer refused the call".to_owned()),
-            -11 => Error::OnewayFull(0),
+            -11 => Error::OnewayFull(Waiting::Unknown),
             other => Error::Io {
                 what: "the peer failed while it served the call".to_owned(),
                 source: if (1..4096).contains(&other.unsigned_abs()) {
@@ -174,15 +192,25 @@ impl Error {
     }
 }
 
-/// See [`Error::of_runtime`].
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-struct RuntimeFailure(Error);
+/// What waits in a oneway queue that is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// So many calls, on the `local` engine.
+    Calls(usize),
+    /// Calls of so many bytes together, on the `shm` engine.
+    Bytes(usize),
+    /// The `binder` engine does not tell.
+    Unknown,
+}
 
-impl RuntimeFailure {
-    /// The error inside, or the source as it was.
-    fn take(source: io::Error) -> std::result::Result<Error, io::Error> {
-        source.downcast::<RuntimeFailure>().map(|failure| failure.0)
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Waiting::Calls(count) => write!(f, " ({count} calls wait there)"),
+            Waiting::Bytes(count) => write!(f, " ({count} bytes wait there)"),
+            Waiting::Unknown => Ok(()),
+        }
     }
 }
 

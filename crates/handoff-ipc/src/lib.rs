@@ -35,6 +35,8 @@ pub mod frames;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(not(loom))]
+mod interface;
+#[cfg(not(loom))]
 mod ledger;
 #[cfg(not(loom))]
 mod lending;
@@ -69,7 +71,9 @@ pub use dispatch::calling_identity;
 #[cfg(not(loom))]
 pub use domain::{Domain, UnknownDomain};
 #[cfg(not(loom))]
-pub use error::{Error, ExceptionCode, Result, Status};
+pub use error::{Error, ExceptionCode, Result, Status, Waiting};
+#[cfg(not(loom))]
+pub use interface::InterfaceId;
 #[cfg(not(loom))]
 pub use memory::SharedMemory;
 #[cfg(not(loom))]

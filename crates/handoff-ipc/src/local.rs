@@ -14,9 +14,10 @@ use crate::asynchronous::Asynchronous;
 use crate::dispatch;
 use crate::domain::Domain;
 use crate::engine::{EngineKind, OutCall, ReadFn, WriteFn};
+use crate::interface::{self, Interfaces};
 use crate::object::{Call, CallingIdentity, Scheduling, Service};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
-use crate::{Error, Result};
+use crate::{Error, Result, Waiting};
 
 /// Oneway calls that may wait for one object.
 pub(crate) const ONEWAY_LIMIT: usize = 4096;
@@ -26,6 +27,7 @@ pub(crate) struct LocalNode {
     id: u64,
     service: Arc<dyn Service>,
     scheduling: Scheduling,
+    interfaces: Interfaces,
     // The number of a domain once it is registered in one.
     domain: AtomicU8,
     // Its descriptor as text of a parcel: what calls on the driver begin with.
@@ -72,6 +74,7 @@ impl LocalNode {
         LocalNode {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             scheduling: service.scheduling(),
+            interfaces: Interfaces::of(service.descriptor(), service.base_descriptors()),
             service,
             domain: AtomicU8::new(u8::MAX),
             token: OnceLock::new(),
@@ -88,6 +91,23 @@ impl LocalNode {
 
     pub(crate) fn service(&self) -> &Arc<dyn Service> {
         &self.service
+    }
+
+    /// What is stated of it to those whom it is given to.
+    pub(crate) fn interfaces(&self) -> Interfaces {
+        self.interfaces
+    }
+
+    /// An error if the call means an interface that the object does not have.
+    #[inline]
+    pub(crate) fn check_interface(&self, call: &OutCall) -> Result<()> {
+        match call.interface {
+            Some(meant) if !self.interfaces.contains(meant) => {
+                let further = self.service.base_descriptors().contains(&meant.descriptor());
+                if further { Ok(()) } else { Err(interface::wrong(meant, self.service.descriptor())) }
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn scheduling(&self) -> &Scheduling {
@@ -136,7 +156,7 @@ impl LocalNode {
     pub(crate) fn queue_oneway(&self, job: Box<dyn FnOnce() + Send>) -> Result<bool> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.waiting.len() >= ONEWAY_LIMIT {
-            return Err(Error::OnewayFull(queue.waiting.len()));
+            return Err(Error::OnewayFull(Waiting::Calls(queue.waiting.len())));
         }
         Ok(queue.push(job))
     }
@@ -212,6 +232,7 @@ pub(crate) fn call_of(call: &OutCall) -> Call<'static> {
 
 /// A synchronous call, served right here. A deadline is shown to the service; it cannot interrupt.
 pub(crate) fn transact(node: &LocalNode, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
+    node.check_interface(call)?;
     let (mut request, mut answer) = (Buffer::take(), Buffer::take());
     let mut writer = Writer::growing(&mut request.0);
     write(&mut writer)?;
@@ -225,6 +246,7 @@ pub(crate) fn transact(node: &LocalNode, call: &OutCall, write: WriteFn<'_>, rea
 
 /// A oneway call: served on the shared pool, in order.
 pub(crate) fn oneway(node: &Arc<LocalNode>, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
+    node.check_interface(call)?;
     let mut request = Vec::new();
     let mut writer = Writer::growing(&mut request);
     write(&mut writer)?;

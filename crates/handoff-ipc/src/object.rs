@@ -8,6 +8,7 @@ use handoff_placement::Priority;
 
 use crate::dispatch::{self, DUMP, FIRST_CALL, INTERFACE, LAST_CALL, PING};
 use crate::engine::{DeathRegistration, EngineKind, OutCall, Remote};
+use crate::interface::InterfaceId;
 use crate::local::{self, LocalNode};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
@@ -44,6 +45,12 @@ pub type Code = u32;
 pub trait Service: Send + Sync + 'static {
     /// Name of the interface, such as `android.os.IServiceManager`.
     fn descriptor(&self) -> &str;
+
+    /// Descriptors of the interfaces that this one extends, nearest first: the object may be used as each of them.
+    /// HIDL's interfaces extend others, AIDL's do not.
+    fn base_descriptors(&self) -> &[&str] {
+        &[]
+    }
 
     /// Serves one transaction. Results go to `reply`. An `Err` of [`Error::Status`] reaches the caller as that
     /// exception. Any other reaches it as an exception with the error's text: [`Error::PermissionDenied`] as
@@ -207,12 +214,20 @@ pub struct CallOptions {
     /// The user on whose account this is done, if it is not the caller's own: a uid that the `binder`
     /// engine carries, as Android's battery statistics want it.
     pub work_source: Option<u32>,
+    /// The interface that the caller means the object to have: another one is refused with
+    /// [`Error::WrongInterface`] and nothing is sent. Generated proxies state theirs.
+    pub interface: Option<InterfaceId>,
 }
 
 impl CallOptions {
     /// With a deadline.
     pub fn within(deadline: Duration) -> Self {
         CallOptions { deadline: Some(deadline), ..CallOptions::default() }
+    }
+
+    /// Of an interface that the caller means.
+    pub const fn of(interface: InterfaceId) -> Self {
+        CallOptions { deadline: None, clear_buffers: false, work_source: None, interface: Some(interface) }
     }
 }
 
@@ -298,9 +313,22 @@ impl Binder {
     /// # Errors
     /// [`Error::OnewayFull`] if the object's process does not keep up.
     pub fn oneway(&self, code: Code, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
+        self.oneway_with(CallOptions::default(), code, write)
+    }
+
+    /// [`Binder::oneway`] with options. A deadline means nothing here: the call returns when it is queued.
+    ///
+    /// # Errors
+    /// As [`Binder::oneway`].
+    pub fn oneway_with(
+        &self,
+        options: CallOptions,
+        code: Code,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut write = Some(write);
         let mut write = move |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
-        let call = OutCall { oneway: true, ..OutCall::of(code) };
+        let call = OutCall { oneway: true, deadline: None, ..OutCall::new(code, options) };
         match &self.0 {
             Reference::Local(node) => local::oneway(node, &call, &mut write),
             Reference::Remote(remote) => remote.transact(&call, &mut write, &mut |_| Ok(())),
@@ -338,15 +366,35 @@ impl Binder {
         self.transact(OutCall::of(PING), |_| Ok(()), |_| Ok(()))
     }
 
+    /// [`Binder::ping`], for so long at the most.
+    pub(crate) fn ping_within(&self, deadline: Duration) -> Result<()> {
+        self.transact(OutCall::new(PING, CallOptions::within(deadline)), |_| Ok(()), |_| Ok(()))
+    }
+
     /// The name of the object's interface.
     ///
     /// # Errors
     /// As [`Binder::call`].
     pub fn descriptor(&self) -> Result<String> {
-        if let Reference::Local(node) = &self.0 {
-            return Ok(node.service().descriptor().to_owned());
+        match &self.0 {
+            Reference::Local(node) => Ok(node.service().descriptor().to_owned()),
+            Reference::Remote(_) => {
+                self.transact(OutCall::of(INTERFACE), |_| Ok(()), |reply| reply.read::<String>())
+            }
         }
-        self.transact(OutCall::of(INTERFACE), |_| Ok(()), |reply| reply.read::<String>())
+    }
+
+    /// An error unless the object has this interface, or one that extends it. On the `shm` engine the object's owner
+    /// said so when it gave the object away; on the `binder` engine it is asked once.
+    ///
+    /// # Errors
+    /// [`Error::WrongInterface`] if it has another one; as [`Binder::call`] otherwise.
+    pub fn check_interface(&self, interface: InterfaceId) -> Result<()> {
+        let call = OutCall { interface: Some(interface), ..OutCall::default() };
+        match &self.0 {
+            Reference::Local(node) => node.check_interface(&call),
+            Reference::Remote(remote) => remote.check_interface(&call),
+        }
     }
 
     /// The service's state as text for people.
@@ -428,7 +476,7 @@ impl fmt::Debug for Binder {
 /// The client's side of an interface: a typed wrapper of a [`Binder`].
 ///
 /// ```
-/// use handoff_ipc::{Binder, Proxy, Result};
+/// use handoff_ipc::{Binder, CallOptions, Proxy, Result};
 ///
 /// struct AdderProxy(Binder);
 ///
@@ -439,7 +487,9 @@ impl fmt::Debug for Binder {
 ///
 /// impl AdderProxy {
 ///     fn add(&self, a: i32, b: i32) -> Result<i32> {
-///         self.0.call(1, |w| { w.write(&a)?; w.write(&b) }, |r| r.read())
+///         // An object of another interface is refused.
+///         let options = CallOptions::of(Self::INTERFACE);
+///         self.0.call_with(options, 1, |w| { w.write(&a)?; w.write(&b) }, |r| r.read())
 ///     }
 /// }
 /// ```
@@ -447,20 +497,20 @@ pub trait Proxy: Sized {
     /// Name of the interface that the object must have.
     const DESCRIPTOR: &'static str;
 
-    /// Wraps a reference that is known to be of this interface.
+    /// The interface as calls state it ([`CallOptions::interface`]).
+    const INTERFACE: InterfaceId = InterfaceId::new(Self::DESCRIPTOR);
+
+    /// Wraps a reference. Calls of a generated proxy to an object of another interface fail with
+    /// [`Error::WrongInterface`].
     fn wrap(binder: Binder) -> Self;
 
-    /// Asks the object for its interface and wraps it.
+    /// Checks the object's interface and wraps it.
     ///
     /// # Errors
-    /// [`Error::Protocol`] if it has another one; as [`Binder::call`] otherwise.
+    /// As [`Binder::check_interface`].
     fn from_binder(binder: Binder) -> Result<Self> {
-        let found = binder.descriptor()?;
-        if found == Self::DESCRIPTOR {
-            Ok(Self::wrap(binder))
-        } else {
-            Err(Error::Protocol(format!("the object is a {found}, not a {}", Self::DESCRIPTOR)))
-        }
+        binder.check_interface(Self::INTERFACE)?;
+        Ok(Self::wrap(binder))
     }
 }
 

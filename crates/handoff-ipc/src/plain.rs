@@ -1,5 +1,6 @@
 //! Calls and services that work on whole parcels: what programs in other languages make and serve.
 
+use crate::interface::InterfaceId;
 use crate::object::{Binder, Call, CallOptions, Code, Service};
 use crate::parcel::{Parcel, Reader, Writer};
 use crate::{Error, Result};
@@ -17,8 +18,8 @@ impl Binder {
     ///
     /// # Errors
     /// As [`Binder::oneway`].
-    pub fn oneway_parcel(&self, code: Code, request: &Parcel) -> Result<()> {
-        self.oneway(code, |to| request.send(to))
+    pub fn oneway_parcel(&self, options: CallOptions, code: Code, request: &Parcel) -> Result<()> {
+        self.oneway_with(options, code, |to| request.send(to))
     }
 }
 
@@ -42,6 +43,7 @@ impl Binder {
 /// ```
 pub struct PlainService<F> {
     descriptor: String,
+    bases: Vec<&'static str>,
     serve: F,
 }
 
@@ -51,7 +53,13 @@ where
 {
     /// An interface of this name. `None` says that it has no such transaction.
     pub fn new(descriptor: impl Into<String>, serve: F) -> Self {
-        PlainService { descriptor: descriptor.into(), serve }
+        PlainService { descriptor: descriptor.into(), bases: Vec::new(), serve }
+    }
+
+    /// With the interfaces that this one extends: [`Service::base_descriptors`].
+    #[must_use]
+    pub fn extending(self, bases: impl IntoIterator<Item = InterfaceId>) -> Self {
+        PlainService { bases: bases.into_iter().map(|base| base.descriptor()).collect(), ..self }
     }
 }
 
@@ -61,6 +69,10 @@ where
 {
     fn descriptor(&self) -> &str {
         &self.descriptor
+    }
+
+    fn base_descriptors(&self) -> &[&str] {
+        &self.bases
     }
 
     fn on_transact(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use handoff_placement::policy::client::Notice;
+use handoff_placement::notice::Notice;
 
 use crate::binder::{BinderEngine, find_device};
 use crate::domain::Domain;

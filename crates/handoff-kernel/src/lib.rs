@@ -1,10 +1,9 @@
-//! Handoff's kernel workbench: guests to run a kernel in, and the tools around a kernel's source.
+//! Handoff's kernel workbench: what a patch changes, and what it does on another tree.
 
 pub mod analyse;
 pub mod build;
 pub mod device;
 pub mod document;
-pub mod guest;
 pub mod patch;
 pub mod port;
 pub mod prerequisite;

@@ -1,7 +1,6 @@
 //! What can go wrong, with what was wanted, what stood in its way, and what to do.
 
 use crate::cpuset::CpuSet;
-use crate::policy::Problems;
 use crate::priority::Priority;
 use crate::selector::SelectorError;
 use crate::tid::Tid;
@@ -116,10 +115,6 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
-
-    /// A policy cannot be had on this machine.
-    #[error("{0}")]
-    Policy(Problems),
 
     /// The affinity study cannot be run.
     #[error("the study cannot be run: {why}")]

@@ -122,8 +122,8 @@ impl ControlGroup {
         }
     }
 
-    /// Leaves the group where it is.
-    pub(crate) fn keep(mut self) {
+    /// Ends the ownership: the group stays on the machine.
+    pub fn keep(mut self) {
         self.parts.clear();
         self.turned_on.clear();
     }
@@ -168,7 +168,7 @@ impl ControlGroup {
     ///
     /// If there is no such process, or the kernel refuses.
     pub fn take(&self, pid: Tid) -> Result<()> {
-        self.parts.iter().try_for_each(|part| enter(&part.folder, pid))
+        self.parts.iter().try_for_each(|part| enter_group(&part.folder, pid))
     }
 
     /// The time that its threads spent on CPUs, in microseconds, where the kernel counts it.
@@ -188,7 +188,7 @@ impl ControlGroup {
             for _ in 0..500 {
                 let members = fs::read_to_string(part.folder.join("cgroup.procs")).unwrap_or_default();
                 for pid in members.lines().filter_map(|pid| Tid::new(pid.parse().ok()?)) {
-                    let _ = enter(&parent, pid);
+                    let _ = enter_group(&parent, pid);
                 }
                 if fs::remove_dir(&part.folder).is_ok() || !part.folder.exists() {
                     break;
@@ -209,7 +209,11 @@ impl Drop for ControlGroup {
 }
 
 /// Moves a process into the group with this folder.
-pub(crate) fn enter(folder: &Path, pid: Tid) -> Result<()> {
+///
+/// # Errors
+///
+/// If the process has ended, the folder is no control group, or this user may not move the process.
+pub fn enter_group(folder: &Path, pid: Tid) -> Result<()> {
     let path = folder.join("cgroup.procs");
     // The folder may have been named by a file or by a user: nothing but a group is written to.
     write_in_group(folder, "cgroup.procs", &pid.to_string()).map_err(|source| match source.raw_os_error() {

@@ -14,6 +14,7 @@ use crate::snapshot::{Restored, Snapshot};
 use crate::tid::Tid;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ const PLACEMENT: [&str; 2] = ["placement-", ".journal"];
 const GROUP: &str = "handoff-";
 
 /// Names of the groups that a policy makes start so.
-pub(crate) const POLICY_GROUP: &str = "handoff-policy-";
+pub const POLICY_GROUP: &str = "handoff-policy-";
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -69,6 +70,22 @@ pub struct Recovered {
     pub groups: usize,
     /// Lines that could not be read: a write that was cut short.
     pub unreadable: usize,
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} processes have back what they had, {} have ended", self.restored, self.gone)?;
+        for (count, what) in [
+            (self.partly, "were refused something"),
+            (self.groups, "control groups were removed"),
+            (self.unreadable, "lines could not be read"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Recovered {
@@ -140,7 +157,11 @@ impl Journal {
     }
 
     /// Notes what a process has, before it is changed.
-    pub(crate) fn before(&mut self, snapshot: &Snapshot) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be written: then nothing may be changed.
+    pub fn before(&mut self, snapshot: &Snapshot) -> Result<()> {
         self.append(&Entry::Before(Box::new(snapshot.clone())))
     }
 
@@ -248,7 +269,11 @@ impl Journal {
     }
 
     /// Forgets everything: it was given back.
-    pub(crate) fn empty(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be made empty.
+    pub fn empty(&mut self) -> Result<()> {
         let contents = self.read()?;
         self.leave_used(&contents.controllers).map(drop)
     }

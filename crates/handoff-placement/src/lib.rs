@@ -23,7 +23,7 @@
 //! | read or set policy, real-time priority and nice | [`Priority`], [`PriorityGuard`], [`can_raise_to`] |
 //! | reserve a deadline, clamp utilisation, order I/O | [`Scheduling`], [`IoPriority`] |
 //! | do several of these, or none of them | [`Placement`] |
-//! | do so by rules, and follow what happens | [`policy`] |
+//! | tell a running placement policy who is in the foreground | [`notice`] |
 //! | limit a group of processes | [`ControlGroup`], [`mod@cgroup`] |
 //! | put back what a killed process changed | [`Journal`] |
 //! | keep what another user may not have written | [`PrivateFolder`] |
@@ -42,9 +42,9 @@ mod group;
 mod guard;
 mod journal;
 mod kernel_file;
+pub mod notice;
 mod pin;
 mod placement;
-pub mod policy;
 mod priority;
 mod private_folder;
 pub mod process;
@@ -54,7 +54,7 @@ mod scheduling;
 mod selector;
 mod snapshot;
 pub mod study;
-mod suggest;
+pub mod suggest;
 mod sys;
 mod tid;
 mod topology;
@@ -64,9 +64,9 @@ pub use allowed::Allowed;
 pub use cpuset::{CpuId, CpuListError, CpuSet};
 pub use energy::EnergySource;
 pub use error::{Error, Result};
-pub use group::{ControlGroup, Limits};
+pub use group::{ControlGroup, Limits, enter_group};
 pub use guard::{AffinityGuard, PriorityGuard};
-pub use journal::{Journal, Recovered};
+pub use journal::{Journal, POLICY_GROUP, Recovered};
 pub use kernel_file::write_setting;
 pub use pin::{LossCause, Lost, Pin};
 pub use placement::{Applied, Placement};

@@ -112,10 +112,8 @@ impl Pin {
     ///
     /// [`Error::NoSuchThread`] if the process ended.
     pub fn lost(&self) -> Result<Vec<Lost>> {
-        if let Some(process) = self.process
-            && !process.is_alive()
-            && self.scope != Scope::Thread
-        {
+        let has_ended = || self.process.is_some_and(|process| !process.is_alive());
+        if self.scope != Scope::Thread && has_ended() {
             return Err(Error::NoSuchThread(self.id));
         }
         let mut lost = Vec::new();

@@ -51,11 +51,10 @@ impl Placement {
     /// If the CPUs mean nothing here, or a real-time policy could lock the machine.
     pub fn check(&self, machine: &Topology) -> Result<Option<CpuSet>> {
         let real_time = self.scheduling.priority.is_some_and(|priority| priority.policy.is_realtime());
-        if real_time
-            && !self.allow_rt_lockup
-            && let Some(reason) = rt_hazard(&Root::host())
-        {
-            return Err(Error::RtLockup { reason });
+        if real_time && !self.allow_rt_lockup {
+            if let Some(reason) = rt_hazard(&Root::host()) {
+                return Err(Error::RtLockup { reason });
+            }
         }
         let cpus = self.cpus.as_ref().map(|selector| selector.resolve(machine)).transpose()?;
         Ok(cpus)

@@ -194,7 +194,7 @@ fn plain(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(only)), None) if only == name => Ok(name),
-        _ => Err(io::ErrorKind::InvalidFilename.into()),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 

@@ -39,12 +39,17 @@ impl Root {
     }
 
     /// A file's text without the white space around it.
-    pub(crate) fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not UTF-8.
+    pub fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
         fs::read_to_string(self.path(path)).map(|text| text.trim().to_owned())
     }
 
     /// A file that holds one decimal number; `None` if it is not there or is not one.
-    pub(crate) fn number<T: std::str::FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
+    #[must_use]
+    pub fn number<T: std::str::FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
         self.text(path).ok()?.parse().ok()
     }
 
@@ -54,7 +59,8 @@ impl Root {
     }
 
     /// The names in a folder that start with `prefix` and go on with a number, in order.
-    pub(crate) fn numbered<T: std::str::FromStr + Ord>(&self, folder: &str, prefix: &str) -> Vec<T> {
+    #[must_use]
+    pub fn numbered<T: std::str::FromStr + Ord>(&self, folder: &str, prefix: &str) -> Vec<T> {
         let Ok(entries) = fs::read_dir(self.path(folder)) else { return Vec::new() };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut found: Vec<T> = names.filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();

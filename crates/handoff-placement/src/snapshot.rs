@@ -91,7 +91,9 @@ impl Snapshot {
             let now = cgroup::group_of(&root, key.pid, controller).map(|(_, folder)| folder);
             // Only a folder that the kernel named as a group is a place to move to.
             let is_elsewhere = now.as_ref().is_some_and(|now| now != folder);
-            if is_elsewhere && folder.join("cgroup.procs").exists() && group::enter(folder, key.pid).is_err()
+            if is_elsewhere
+                && folder.join("cgroup.procs").exists()
+                && group::enter_group(folder, key.pid).is_err()
             {
                 refused += 1;
             }

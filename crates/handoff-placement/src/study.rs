@@ -322,9 +322,7 @@ impl Peak {
         // Looking may take long on a busy machine: the longest that can have passed overstates nothing.
         let after = Instant::now();
         self.looks.push_back(Look { before, used_ns });
-        while let Some(first) = self.looks.front()
-            && before - first.before >= WINDOW
-        {
+        while let Some(first) = self.looks.front().filter(|first| before - first.before >= WINDOW) {
             let passed = after - first.before;
             let share = used_ns.saturating_sub(first.used_ns) as f64 / passed.as_nanos() as f64;
             self.highest = self.highest.max(share * 100.0);

@@ -2,7 +2,8 @@
 
 /// The word nearest to what was typed, if it is near enough to be meant: at most a third of its
 /// letters wrong, and at least one mistake allowed.
-pub(crate) fn nearest<'a>(typed: &str, words: &[&'a str]) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(typed: &str, words: &[&'a str]) -> Option<&'a str> {
     let distances = words.iter().map(|word| (distance(typed, word), *word));
     distances.min().filter(|(distance, word)| *distance <= (word.len() / 3).max(1)).map(|(_, word)| word)
 }

@@ -109,7 +109,7 @@ pub enum TargetError {
     },
     /// The guest could not be booted or used.
     #[error(transparent)]
-    Guest(#[from] handoff_kernel::guest::GuestError),
+    Guest(#[from] handoff_guest::GuestError),
     /// A file or process on this side failed.
     #[error("cannot {what}: {source}")]
     Io {

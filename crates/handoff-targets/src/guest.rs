@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use handoff_kernel::guest::{Guest, GuestCommand, GuestError, Stream as From};
+use handoff_guest::{Guest, GuestCommand, GuestError, Stream as From};
 
 use crate::address::Address;
 use crate::error::{Result, TargetError};

@@ -101,7 +101,7 @@ fn one_line(text: &str) -> String {
     text.split(|c: char| c.is_control()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The path of the function that this is written in, such as `handoff_kernel::guest::guest_boots`.
+/// The path of the function that this is written in, such as `handoff_guest::guest_boots`.
 #[macro_export]
 macro_rules! test_name {
     () => {{

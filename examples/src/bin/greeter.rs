@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::runtime::{Options, Runtime};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, Code, Error, ExceptionCode, Proxy, Service, Status};
+use handoff_ipc::{Binder, Call, CallOptions, Code, Error, ExceptionCode, Proxy, Service, Status};
 
 /// The name under which the service is registered.
 const NAME: &str = "sample.greeter";
@@ -77,12 +77,15 @@ impl Proxy for GreeterProxy {
 }
 
 impl GreeterProxy {
+    /// An object of another interface is refused.
+    const OPTIONS: CallOptions = CallOptions::of(Self::INTERFACE);
+
     fn hello(&self, name: &str) -> handoff_ipc::Result<String> {
-        self.0.call(HELLO, |data| data.write_string16(name), |reply| reply.read())
+        self.0.call_with(Self::OPTIONS, HELLO, |data| data.write_string16(name), |reply| reply.read())
     }
 
     fn greeted(&self) -> handoff_ipc::Result<i32> {
-        self.0.call(GREETED, |_| Ok(()), |reply| reply.read())
+        self.0.call_with(Self::OPTIONS, GREETED, |_| Ok(()), |reply| reply.read())
     }
 }
 // ANCHOR_END: proxy

@@ -158,3 +158,19 @@ fn several_results_come_back_and_proxies_change_their_kind() {
     let here = BenchmarkAsyncProxy::from(BenchmarkStub::new(Benchmark::default()).proxy());
     one_thread().block_on(here.write_message(&SampleMessage::default())).unwrap();
 }
+
+#[test]
+fn an_asynchronous_proxy_of_another_interface_is_refused() {
+    let serving = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let server = Runtime::private().unwrap();
+    let gate = Gate { open: Semaphore::new(0), waiting: AtomicUsize::new(0), sums: Benchmark::default() };
+    let here = Binder::new_async_on(BenchmarkAsyncStub::new(gate), serving.handle());
+    let (_client, found) = client_of(&server, here.clone());
+    for object in [here, found] {
+        let wrong = EverythingAsyncProxy::wrap(object);
+        let outcome = one_thread().block_on(wrong.add(1, 2));
+        let Err(Error::WrongInterface { expected, found }) = outcome else { panic!("{outcome:?}") };
+        let right = (EverythingAsyncProxy::DESCRIPTOR, BenchmarkAsyncProxy::DESCRIPTOR);
+        assert_eq!((expected.as_str(), found.as_str()), right);
+    }
+}

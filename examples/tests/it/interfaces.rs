@@ -12,10 +12,11 @@ use handoff_examples::interfaces::sample::base::v1_0 as base;
 use handoff_examples::interfaces::sample::everything::*;
 use handoff_examples::interfaces::vendor::sample::benchmark as aidl;
 use handoff_ipc::engine::EngineKind;
+use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::queue::{Descriptor, MessageQueue, Synchronized};
 use handoff_ipc::runtime::{Options, Runtime};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Error, Proxy, Result, SharedMemory, Status};
+use handoff_ipc::{Binder, Call, Code, Error, Proxy, Result, Service, SharedMemory, Status};
 
 const ROLE: &str = "HANDOFF_TEST_ROLE";
 const SOCKET: &str = "HANDOFF_TEST_SOCKET";
@@ -256,4 +257,108 @@ fn interfaces_of_hidl_inherit_and_return_several_values() {
         let device: base::DeviceProxy = proxy.clone().into();
         assert_eq!(base::IDevice::open(&device, "").unwrap().0, base::Status::BUSY);
     });
+}
+
+/// What a caller of `proxy` is told when the object has another interface.
+fn is_refused<T: std::fmt::Debug>(outcome: Result<T>, expected: &str, found: &str) {
+    let text = outcome.as_ref().err().map(ToString::to_string);
+    assert!(
+        matches!(&outcome, Err(Error::WrongInterface { expected: e, found: f }) if e == expected && f == found),
+        "{outcome:?}"
+    );
+    assert_eq!(text.unwrap(), format!("the object has the interface {found}, not {expected}"));
+}
+
+#[test]
+fn a_proxy_of_another_interface_is_refused_and_names_both() {
+    use aidl::IBenchmark as _;
+    let [everything, benchmark] =
+        [EverythingProxy::DESCRIPTOR, aidl::BenchmarkProxy::DESCRIPTOR].map(str::to_owned);
+    let refused = |object: &Binder| {
+        let wrong = aidl::BenchmarkProxy::wrap(object.clone());
+        let message = aidl::SampleMessage { size: 1, data: vec![1] };
+        // Transaction 2 of the other interface exists: it must not run.
+        is_refused(wrong.write_message_oneway(&message), &benchmark, &everything);
+        is_refused(wrong.write_message(&message), &benchmark, &everything);
+        is_refused(wrong.within(LONG).write_message(&message), &benchmark, &everything);
+        is_refused(aidl::BenchmarkProxy::from_binder(object.clone()), &benchmark, &everything);
+        // What the object is remains usable, whichever proxy came before.
+        assert_eq!(EverythingProxy::wrap(object.clone()).add(1, 2).unwrap(), 3);
+        is_refused(wrong.write_message(&message), &benchmark, &everything);
+    };
+    on_each("everything", EverythingStub::new(Everything).proxy(), |proxy| {
+        refused(proxy.binder());
+        // An object that comes out of a reply.
+        refused(&proxy.itself().unwrap());
+    });
+}
+
+/// Calls what it is given as an `ICallback`, and answers with what came of it.
+struct CallsBack;
+
+impl Service for CallsBack {
+    fn descriptor(&self) -> &str {
+        "test.ICallsBack"
+    }
+    fn on_transact(&self, _: &Call<'_>, _: Code, data: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+        let callback: CallbackProxy = data.read()?;
+        callback.happened(7, "as asked")
+    }
+}
+
+#[test]
+fn an_object_that_arrives_as_a_parameter_is_checked_when_it_is_called() {
+    let server = Runtime::private().unwrap();
+    server.services().add("back", Binder::new(CallsBack), ServiceOptions::default()).unwrap();
+    let client = Runtime::connect(&Options::at(server.socket().unwrap())).unwrap();
+    for service in [Binder::new(CallsBack), client.services().get("back").unwrap()] {
+        let wrong = EverythingStub::new(Everything).binder();
+        let outcome = service.call(1, |to| to.write(&wrong), |_| Ok(()));
+        let Err(Error::Status(status)) = outcome else { panic!("{outcome:?}") };
+        let text = status.message().unwrap();
+        for name in [CallbackProxy::DESCRIPTOR, EverythingProxy::DESCRIPTOR] {
+            assert!(text.contains(name), "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_client_finds_services_by_type() {
+    let world = World::new();
+    let services = world.runtime.services();
+    let camera: base::CameraProxy = services.wait_for_proxy("camera", LONG).unwrap();
+    assert!(base::IDevice::close(&camera).is_ok());
+    let (camera, everything) = (base::CameraProxy::DESCRIPTOR, EverythingProxy::DESCRIPTOR);
+    is_refused(services.wait_for_proxy::<EverythingProxy>("camera", LONG), everything, camera);
+    is_refused(services.find::<EverythingProxy>("camera"), everything, camera);
+}
+
+#[test]
+fn an_object_of_a_derived_interface_passes_as_its_base_and_not_the_other_way() {
+    use base::IDevice as _;
+    on_each("camera", base::CameraStub::new(Camera).proxy(), |proxy| {
+        let device = base::DeviceProxy::from_binder(proxy.binder().clone()).unwrap();
+        assert_eq!(device.open("").unwrap().0, base::Status::BUSY);
+    });
+    struct Device;
+    impl base::IDevice for Device {
+        fn open(&self, _: &str) -> Result<(base::Status, base::i_device::State)> {
+            Ok((base::Status::OK, base::i_device::State::default()))
+        }
+        fn close(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+    let device = base::DeviceStub::new(Device).binder();
+    let (camera, base) = (base::CameraProxy::DESCRIPTOR, base::DeviceProxy::DESCRIPTOR);
+    is_refused(base::CameraProxy::wrap(device).close(), camera, base);
+}
+
+#[test]
+fn a_service_tells_of_its_state_in_its_own_words() {
+    let stub = EverythingStub::new(Everything);
+    let told = stub.with_dump(|_, args| format!("all of it, {}", args.join(" "))).binder();
+    assert_eq!(told.dump(&["please".to_owned()]).unwrap(), "all of it, please");
+    let silent = EverythingStub::new(Everything).binder();
+    assert_eq!(silent.dump(&[]).unwrap(), "sample.everything.IEverything has nothing to dump\n");
 }

@@ -1,5 +1,5 @@
-//! A compiler for arm64 from Debian's packages, unpacked into a folder: nothing is installed, no
-//! architecture is added to the system, and no root is needed.
+//! Compilers from Debian's packages, unpacked into a folder: nothing is installed, no architecture is added to
+//! the system, and no root is needed.
 //!
 //! Debian has the Rust compiler of its browsers (`rustc-web`) and its libraries for every
 //! architecture. `apt-get` gets them, and the C cross compiler, with lists and caches of its own.
@@ -13,12 +13,23 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::process::{find, run};
 
-/// What is needed of this machine's architecture. What those depend on is found by `apt-get`.
-const PACKAGES: [&str; 4] =
-    ["rustc-web", "libstd-rust-web-dev", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
+/// The packages of one kit.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    /// The folder that they are unpacked into.
+    pub(crate) name: &'static str,
+    /// Packages of this machine's architecture. What those depend on is found by `apt-get`.
+    pub(crate) packages: &'static [&'static str],
+    /// One of another architecture. It depends on nothing that is needed to build.
+    pub(crate) foreign: Option<&'static str>,
+}
 
-/// What is needed of the other architecture. It depends on nothing that is needed to build.
-const FOREIGN: &str = "libstd-rust-web-dev:arm64";
+/// What builds for arm64.
+pub(crate) const ARM64: Contents = Contents {
+    name: "debian-arm64",
+    packages: &["rustc-web", "libstd-rust-web-dev", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
+    foreign: Some("libstd-rust-web-dev:arm64"),
+};
 
 /// The sources of the standard library, for targets that Debian has no libraries of.
 const SOURCES: &str = "rust-web-src";
@@ -32,20 +43,21 @@ pub(crate) struct Kit {
 impl Kit {
     /// Gets and unpacks the packages below `tools`, unless that was done before. They are unpacked beside and
     /// renamed when they are whole; who comes meanwhile waits.
-    pub(crate) fn unpacked(tools: &Path) -> Result<Self> {
-        let folder = tools.join("debian-arm64");
+    pub(crate) fn unpacked(tools: &Path, contents: &Contents) -> Result<Self> {
+        let folder = tools.join(contents.name);
         let _lock = lock(tools)?;
         if !folder.join("complete").is_file() {
-            remove_left_overs(tools);
-            let new = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(tools)?;
-            for archive in download(new.path())? {
+            let unfinished = format!(".{}-", contents.name);
+            remove_left_overs(tools, &unfinished);
+            let new = tempfile::Builder::new().prefix(&unfinished).tempdir_in(tools)?;
+            for archive in download(new.path(), contents)? {
                 run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(new.path()))?;
                 std::fs::remove_file(archive)?;
             }
             std::fs::write(new.path().join("complete"), "")?;
             if folder.exists() {
                 // A folder into which something still writes can be renamed, but not removed.
-                std::fs::rename(&folder, tools.join(format!("{UNFINISHED}{}", std::process::id())))?;
+                std::fs::rename(&folder, tools.join(format!("{unfinished}{}", std::process::id())))?;
             }
             std::fs::rename(new.keep(), &folder)?;
         }
@@ -92,28 +104,25 @@ impl Kit {
     }
 }
 
-/// How the name begins of a folder that is being filled.
-const UNFINISHED: &str = ".debian-arm64-";
-
 /// Held for as long as the returned file is open.
 fn lock(tools: &Path) -> Result<File> {
     std::fs::create_dir_all(tools).with_context(|| format!("cannot make {}", tools.display()))?;
-    let lock = File::create(tools.join("debian-arm64.lock"))?;
+    let lock = File::create(tools.join("debian.lock"))?;
     lock.lock()?;
     Ok(lock)
 }
 
-/// Removes what runs that were killed have left, as far as that can be done.
-fn remove_left_overs(tools: &Path) {
+/// Removes the folders whose names begin so: runs that were killed have left them.
+fn remove_left_overs(tools: &Path, unfinished: &str) {
     for entry in std::fs::read_dir(tools).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+        if entry.file_name().to_string_lossy().starts_with(unfinished) {
             drop(std::fs::remove_dir_all(entry.path()));
         }
     }
 }
 
 /// Downloads the packages, and whatever they need that is not installed here.
-fn download(folder: &Path) -> Result<Vec<PathBuf>> {
+fn download(folder: &Path, contents: &Contents) -> Result<Vec<PathBuf>> {
     ensure!(find("dpkg-deb").is_some(), "dpkg-deb is not here to unpack packages with");
     let archives = archives(folder);
     for needed in [folder.join("apt/state/lists/partial"), archives.join("partial")] {
@@ -122,8 +131,10 @@ fn download(folder: &Path) -> Result<Vec<PathBuf>> {
     run(apt_get(folder).arg("update"))?;
     run(apt_get(folder)
         .args(["install", "--download-only", "-y", "--no-install-recommends"])
-        .args(PACKAGES))?;
-    run(apt_get(folder).args(["download", FOREIGN]).current_dir(&archives))?;
+        .args(contents.packages))?;
+    if let Some(foreign) = contents.foreign {
+        run(apt_get(folder).args(["download", foreign]).current_dir(&archives))?;
+    }
     packages(&archives)
 }
 
@@ -171,7 +182,7 @@ mod tests {
         for name in [".debian-arm64-x/apt", "debian-arm64/usr", "other"] {
             std::fs::create_dir_all(tools.path().join(name)).expect("made");
         }
-        remove_left_overs(tools.path());
+        remove_left_overs(tools.path(), ".debian-arm64-");
         let left = |name: &str| tools.path().join(name).exists();
         assert_eq!([left(".debian-arm64-x"), left("debian-arm64/usr"), left("other")], [false, true, true]);
     }
@@ -180,7 +191,7 @@ mod tests {
     fn the_second_waits_for_the_lock() {
         let tools = tempfile::tempdir().expect("a folder");
         let held = lock(tools.path()).expect("locked");
-        let second = File::open(tools.path().join("debian-arm64.lock")).expect("there");
+        let second = File::open(tools.path().join("debian.lock")).expect("there");
         assert!(second.try_lock().is_err());
         drop(held);
         assert!(second.try_lock().is_ok());

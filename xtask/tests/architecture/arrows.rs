@@ -7,15 +7,17 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("handoff-aidl", &[]),
     ("handoff-placement", &[]),
+    ("handoff-policy", &["handoff-placement"]),
     ("handoff-ipc", &["handoff-placement"]),
     ("handoff-trace", &["handoff-placement"]),
     ("handoff-workloads", &["handoff-aidl", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     ("handoff-lab", &["handoff-workloads", "handoff-ipc", "handoff-placement", "handoff-trace"]),
-    ("handoff-kernel", &[]),
-    ("handoff-targets", &["handoff-kernel"]),
+    ("handoff-guest", &[]),
+    ("handoff-kernel", &["handoff-guest"]),
+    ("handoff-targets", &["handoff-guest"]),
     ("handoff-campaign", &["handoff-lab", "handoff-targets"]),
     ("handoff-peers", &["handoff-workloads", "handoff-ipc"]),
     (
@@ -29,6 +31,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "handoff-ipc",
             "handoff-trace",
             "handoff-placement",
+            "handoff-policy",
+            "handoff-guest",
             "handoff-kernel",
             "handoff-targets",
         ],
@@ -36,12 +40,13 @@ const ARROWS: [(&str, &[&str]); 18] = [
     (
         "handoff-benches",
         &[
-            "handoff-kernel",
+            "handoff-guest",
             "handoff-lab",
             "handoff-peers",
             "handoff-workloads",
             "handoff-ipc",
             "handoff-placement",
+            "handoff-policy",
         ],
     ),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),

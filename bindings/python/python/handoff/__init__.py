@@ -31,10 +31,12 @@ from ._native import (
     DeathWatch,
     FileDescriptor,
     HandoffError,
+    NameTakenError,
     NoServiceError,
     Parcel,
     Remote,
     Runtime,
+    WrongInterfaceError,
     allowed_cpus,
     connect,
     core_classes,
@@ -57,11 +59,13 @@ __all__ = [
     "ExceptionCode",
     "FileDescriptor",
     "HandoffError",
+    "NameTakenError",
     "NoServiceError",
     "Parcel",
     "Remote",
     "Runtime",
     "ServiceError",
+    "WrongInterfaceError",
     "allowed_cpus",
     "connect",
     "core_classes",
@@ -101,4 +105,8 @@ class ServiceError(HandoffError):
     def __str__(self) -> str:
         if self.exception == ExceptionCode.SERVICE_SPECIFIC:
             return f"service-specific error {self.specific}: {self.message}"
-        return f"exception {self.exception}: {self.message}"
+        try:
+            name = ExceptionCode(self.exception).name.title().replace("_", "")
+        except ValueError:
+            name = str(self.exception)
+        return f"{name} exception: {self.message}"

@@ -84,6 +84,12 @@ class DeadObjectError(HandoffError):
 class DeadlineError(HandoffError):
     """The reply did not come within the call's deadline."""
 
+class WrongInterfaceError(HandoffError):
+    """The object has another interface than its caller means; nothing was sent."""
+
+class NameTakenError(HandoffError):
+    """Another process has registered this name."""
+
 class NoServiceError(HandoffError):
     """No service is registered under this name."""
 
@@ -173,13 +179,18 @@ class Runtime:
         """The service of this name, waiting so many seconds for it to be registered."""
 
     def serve(
-        self, name: str, descriptor: str, handler: Callable[[Caller, int, Parcel], Optional[Parcel]]
+        self,
+        name: str,
+        descriptor: str,
+        handler: Callable[[Caller, int, Parcel], Optional[Parcel]],
+        replace: bool = False,
     ) -> None:
         """Registers a service: `handler(caller, code, request)` gives the reply, or raises `ServiceError`;
-        `NotImplementedError` says that there is no such transaction."""
+        `NotImplementedError` says that there is no such transaction. `NameTakenError` if another process has the
+        name, unless `replace` takes it: that process has it again when this one ends."""
 
-    def register(self, name: str, object: Remote) -> None:
-        """Registers an object that `offer` made, or a generated stub's `binder()`."""
+    def register(self, name: str, object: Remote, replace: bool = False) -> None:
+        """Registers an object that `offer` made, or a generated stub's `binder()`; `replace` as of `serve`."""
 
     def close(self) -> None:
         """Takes back what was registered, and ends the connection."""
@@ -205,6 +216,12 @@ class Remote:
     def descriptor(self) -> str:
         """The name of the object's interface."""
 
+    def expecting(self, descriptor: str) -> Remote:
+        """The same object, whose calls fail with `WrongInterfaceError` if it has another interface than this one."""
+
+    def check_interface(self, descriptor: str) -> None:
+        """`WrongInterfaceError`, which names both, unless the object has this interface or one that extends it."""
+
     def is_same(self, other: Remote) -> bool:
         """True if both are references to one object."""
 
@@ -222,8 +239,13 @@ class DeathWatch:
     def cancel(self) -> None:
         """Takes it back."""
 
-def offer(descriptor: str, handler: Callable[[Caller, int, Parcel], Optional[Parcel]]) -> Remote:
-    """An object of this process, for others to call; the handler is as that of `Runtime.serve`."""
+def offer(
+    descriptor: str,
+    handler: Callable[[Caller, int, Parcel], Optional[Parcel]],
+    bases: Sequence[str] = (),
+) -> Remote:
+    """An object of this process, for others to call; the handler is as that of `Runtime.serve`. `bases` are the
+    descriptors of the interfaces that its own extends."""
 
 def connect(socket: Optional[Union[str, PathLike[str]]] = None) -> Runtime:
     """Connects to the service manager at a socket, or where `$HANDOFF_SOCKET` says, or at the usual place."""

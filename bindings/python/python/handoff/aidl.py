@@ -202,6 +202,10 @@ class _Bytes(_Counted[bytes]):
         return value
 
 
+def _unlike(wanted: str, value: object) -> str:
+    return f"{wanted} is wanted, and not the {type(value).__name__} {value!r}"
+
+
 def _count(source: Parcel, least: int) -> Optional[int]:
     count = source.read_int()
     if count == -1:
@@ -288,6 +292,8 @@ class _Array(_Counted["list[T]"]):
         self.item, self.size = item, size
 
     def write(self, to: Parcel, value: list[T]) -> None:
+        if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+            raise TypeError(_unlike("a list", value))
         if self.size is not None and len(value) != self.size:
             raise ValueError(f"an array of {self.size} items is wanted, not one of {len(value)}")
         to.write_int(len(value))
@@ -334,6 +340,8 @@ class _Structure(Codec[T]):
         return self.fields
 
     def write(self, to: Parcel, value: T) -> None:
+        if isinstance(self.kind, type) and not isinstance(value, self.kind):
+            raise TypeError(_unlike(f"a {self.kind.__name__}", value))
         to.write_int(1)
         to.begin_sized()
         for name, codec in self._fields():
@@ -361,6 +369,9 @@ class _Union(Codec[T]):
         self.structure = _Structure(kind, fields)
 
     def write(self, to: Parcel, value: Any) -> None:
+        kind = self.structure.kind
+        if isinstance(kind, type) and not isinstance(value, kind):
+            raise TypeError(_unlike(f"a {kind.__name__}", value))
         for number, (name, codec) in enumerate(self.structure._fields()):
             if name == value.tag:
                 to.write_int(1)
@@ -400,6 +411,8 @@ class _Interface(Codec[T]):
         self.proxy = proxy
 
     def write(self, to: Parcel, value: Any) -> None:
+        if not isinstance(value, Interface):
+            raise TypeError(_unlike("a proxy or a stub", value))
         to.write_object(value.binder())
 
     def write_null(self, to: Parcel) -> None:
@@ -414,12 +427,16 @@ class Proxy(Interface):
     """Calls an object of another process."""
 
     def __init__(self, remote: Remote, timeout: Optional[float] = None) -> None:
-        self._remote, self._timeout = remote, timeout
+        # Calls to an object of another interface are refused.
+        self._remote, self._timeout = remote.expecting(self.DESCRIPTOR), timeout
 
     @classmethod
     def find(cls: type[P], runtime: Runtime, name: str, timeout: float = 0.0) -> P:
-        """The service of this name, waiting so many seconds for it to be registered."""
-        return cls(runtime.find(name, timeout))
+        """The service of this name, waiting so many seconds for it to be registered; `WrongInterfaceError` if it
+        has another interface."""
+        found = runtime.find(name, timeout)
+        found.check_interface(cls.DESCRIPTOR)
+        return cls(found)
 
     def binder(self) -> Remote:
         return self._remote
@@ -453,14 +470,19 @@ class Stub(Interface):
         with _making:
             known = self._object() if self._object is not None else None
             if known is None:
-                known = offer(self.DESCRIPTOR, self._on_transact)
+                known = offer(self.DESCRIPTOR, self._on_transact, self._bases())
                 # Weakly: the object holds this one, and goes when nobody refers to it.
                 self._object = weakref.ref(known)
             return known
 
-    def register(self, runtime: Runtime, name: str) -> None:
-        """Registers the service under a name."""
-        runtime.register(name, self.binder())
+    def register(self, runtime: Runtime, name: str, replace: bool = False) -> None:
+        """Registers the service under a name; `NameTakenError` if another process has it and `replace` is not set."""
+        runtime.register(name, self.binder(), replace)
+
+    def _bases(self) -> list[str]:
+        """Descriptors of the interfaces that this one extends, nearest first."""
+        all = [kind.__dict__["DESCRIPTOR"] for kind in type(self).__mro__ if "DESCRIPTOR" in kind.__dict__]
+        return [descriptor for descriptor in all if descriptor != self.DESCRIPTOR]
 
     def _on_transact(self, caller: Caller, code: int, request: Parcel) -> Parcel:
         reply = Parcel()

@@ -142,11 +142,10 @@ impl Checker<'_> {
 
     fn unary(&mut self, scope: DefId, operator: &str, operand: &Expr, span: Span) -> Option<Computed> {
         // The least number has no positive counterpart: it is read together with its sign.
-        if operator == "-"
-            && let ExprKind::Integer(text) = &operand.kind
-            && matches!(text.as_str(), "9223372036854775808" | "9223372036854775808L")
-        {
-            return Computed::number(i64::MIN.into(), true);
+        if let ("-", ExprKind::Integer(text)) = (operator, &operand.kind) {
+            if matches!(text.as_str(), "9223372036854775808" | "9223372036854775808L") {
+                return Computed::number(i64::MIN.into(), true);
+            }
         }
         let computed = self.compute(scope, operand)?;
         if let Value::Float(value) = computed.value {

@@ -154,9 +154,8 @@ impl Checker<'_> {
         };
         self.check_overloads(methods());
         let explicit = methods().filter(|method| method.id.is_some()).count();
-        if explicit > 0
-            && let Some(without) = methods().find(|method| method.id.is_none())
-        {
+        let without = methods().find(|method| method.id.is_none());
+        if let Some(without) = without.filter(|_| explicit > 0) {
             let diagnostic = Diagnostic::error(without.name.span, "this method has no number, others have")
                 .help("number all methods or none: `void method() = 3;`");
             self.error(diagnostic);
@@ -264,7 +263,7 @@ impl Checker<'_> {
             let ty = self.resolve_type(id, &parameter.ty);
             results.push(result(ty, &parameter.name.text, parameter.name.span));
         }
-        if oneway && let Some(first) = method.results.first() {
+        if let Some(first) = method.results.first().filter(|_| oneway) {
             let diagnostic = Diagnostic::error(first.ty.span, "a oneway method returns nothing")
                 .help("take `oneway` or `generates` away");
             self.error(diagnostic);

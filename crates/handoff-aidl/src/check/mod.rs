@@ -129,9 +129,7 @@ impl<'a> Checker<'a> {
         } else {
             self.names.insert(full, id);
         }
-        if let Some(parent) = parent
-            && self.entry(parent).item.name.text == item.name.text
-        {
+        if parent.is_some_and(|parent| self.entry(parent).item.name.text == item.name.text) {
             let message = format!("`{}` has the name of the type around it", item.name.text);
             self.error(Diagnostic::error(item.name.span, message));
         }

@@ -132,12 +132,8 @@ impl Checker<'_> {
     }
 
     fn resolve_hidl(&self, scope: DefId, path: &Path, names: &[&str]) -> Option<DefId> {
-        if path.version.is_none()
-            && let Some(found) = self.in_scopes(scope, names)
-        {
-            return Some(found);
-        }
-        self.in_packages(scope, path, names)
+        let in_scopes = if path.version.is_none() { self.in_scopes(scope, names) } else { None };
+        in_scopes.or_else(|| self.in_packages(scope, path, names))
     }
 
     fn in_packages(&self, scope: DefId, path: &Path, names: &[&str]) -> Option<DefId> {
@@ -157,11 +153,10 @@ impl Checker<'_> {
             let import = &import.path;
             let first = import.names.first().map(|name| name.text.as_str());
             let covers = first.is_none() || first == Some("types") || first == names.first().copied();
-            if covers
-                && import.version.is_some()
-                && let Some(found) = self.find(&package_of(import), "::", names)
-            {
-                return Some(found);
+            if covers && import.version.is_some() {
+                if let Some(found) = self.find(&package_of(import), "::", names) {
+                    return Some(found);
+                }
             }
         }
         None

@@ -107,9 +107,8 @@ impl Rules<'_> {
     }
 
     fn check_opaque(&self, diagnostics: &mut Diagnostics) {
-        if let DefKind::Opaque { rust_type: Some(path) } = &self.def.kind
-            && syn::parse_str::<syn::Path>(path).is_err()
-        {
+        let DefKind::Opaque { rust_type: Some(path) } = &self.def.kind else { return };
+        if syn::parse_str::<syn::Path>(path).is_err() {
             let message = format!("{path:?} is no path of a Rust type");
             diagnostics.push(Diagnostic::error(self.at, message).help("such as `crate::types::Region`"));
         }

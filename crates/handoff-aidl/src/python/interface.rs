@@ -15,8 +15,10 @@ impl Generator<'_> {
         let mut chain = vec![def.id];
         while let Some(DefKind::Interface(Interface { base: Some(base), .. })) =
             chain.last().map(|last| &self.model.def(*last).kind)
-            && !chain.contains(base)
         {
+            if chain.contains(base) {
+                break;
+            }
             chain.push(*base);
         }
         for id in chain.into_iter().rev() {
@@ -56,9 +58,7 @@ impl Generator<'_> {
         let _ = write!(code, "\n\nclass {}({base}):\n", self.name(def.id));
         Self::docstring(&def.docs, &format!("`{}`.", def.name), 1, code);
         let _ = writeln!(code, "\n    DESCRIPTOR = {}", names::text(&def.descriptor()));
-        if def.language == Language::Aidl
-            && let Some(version) = self.options.version
-        {
+        if let Some(version) = self.options.version.filter(|_| def.language == Language::Aidl) {
             let _ = writeln!(code, "    VERSION = {version}");
             if let Some(hash) = &self.options.hash {
                 let _ = writeln!(code, "    HASH = {}", names::text(hash));

@@ -80,7 +80,8 @@ impl Generator<'_> {
                  + ::std::marker::Send + 'static) -> ::handoff_ipc::Result<R> {{\n\
                  let mut request = ::handoff_ipc::parcel::Parcel::new();\n\
                  request.write(write)?;\n\
-                 let options = ::handoff_ipc::CallOptions {{ deadline: self.deadline, ..::core::default::Default::default() }};\n\
+                 let options = ::handoff_ipc::CallOptions {{ deadline: self.deadline, \
+                 ..::handoff_ipc::CallOptions::of(<Self as ::handoff_ipc::Proxy>::INTERFACE) }};\n\
                  self.binder.call_parcel_async(options, code, request, read).await }}\n",
             );
         }
@@ -138,14 +139,20 @@ impl Generator<'_> {
             }
         }
         let data = if arms.contains("data.") { "data" } else { "_data" };
+        let [option, string] = ["Option", "String"].map(|name| self.std(name));
+        let (bases, dump) = (self.base_descriptors(interface), self.stub_dump());
         let descriptor = format!("<{blocking} as ::handoff_ipc::Proxy>::DESCRIPTOR");
         format!(
             "/// Serves a [`{name}`] with tasks: what a client's [`{proxy}`] or [`{blocking}`] calls.\n\
              #[derive(Debug)]\n\
-             pub struct {stub}<S> {{ service: S }}\n\
+             pub struct {stub}<S> {{ service: S, dump: {option}<fn(&S, &[{string}]) -> {string}> }}\n\
              impl<S: {name}> {stub}<S> {{\n\
              /// Of a service, or an `Arc` of one that is used elsewhere too.\n\
-             pub fn new(service: S) -> Self {{ Self {{ service }} }}\n\
+             pub fn new(service: S) -> Self {{ Self {{ service, dump: None }} }}\n\
+             /// With a function that tells people of the service's state: what `handoff service call NAME --dump` shows.\n\
+             #[must_use]\n\
+             pub fn with_dump(self, dump: fn(&S, &[{string}]) -> {string}) -> Self {{\n\
+             Self {{ dump: Some(dump), ..self }} }}\n\
              /// The object that is registered or handed to others, served by the runtime that this is called in.\n\
              /// `Binder::new_async_on` with this stub names another.\n\
              ///\n/// # Panics\n/// Outside of a tokio runtime.\n\
@@ -155,6 +162,7 @@ impl Generator<'_> {
              pub fn proxy(self) -> {proxy} {{ <{proxy} as ::handoff_ipc::Proxy>::wrap(self.binder()) }} }}\n\
              impl<S: {name}> ::handoff_ipc::AsyncService for {stub}<S> {{\n\
              fn descriptor(&self) -> &str {{ {descriptor} }}\n\
+             {bases}{dump}\
              fn on_transact(self: ::std::sync::Arc<Self>, _call: &::handoff_ipc::Call<'_>, \
              code: ::handoff_ipc::Code, {data}: &mut ::handoff_ipc::parcel::Reader<'_>) \
              -> ::handoff_ipc::Result<::handoff_ipc::Handling> {{ match code {{ {arms} \

@@ -256,7 +256,8 @@ impl Generator<'_> {
                  write: impl FnOnce(&mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()>, \
                  read: impl FnOnce(&mut ::handoff_ipc::parcel::Reader<'_>) -> ::handoff_ipc::Result<R>) \
                  -> ::handoff_ipc::Result<R> {{\n\
-                 let options = ::handoff_ipc::CallOptions {{ deadline: self.deadline, ..::core::default::Default::default() }};\n\
+                 let options = ::handoff_ipc::CallOptions {{ deadline: self.deadline, \
+                 ..::handoff_ipc::CallOptions::of(<Self as ::handoff_ipc::Proxy>::INTERFACE) }};\n\
                  self.binder.call_with(options, code, write, read) }}\n",
             );
         }
@@ -359,7 +360,11 @@ impl Generator<'_> {
         };
         let code = code_of(method);
         let body = if method.oneway {
-            format!("self.binder.oneway({codes}::{code}, {write})")
+            format!(
+                "self.binder.oneway_with(\
+                 ::handoff_ipc::CallOptions::of(<Self as ::handoff_ipc::Proxy>::INTERFACE), \
+                 {codes}::{code}, {write})"
+            )
         } else {
             let results = method.results.len();
             let reads = vec!["reply.read()?"; results + coming_back.len()];
@@ -432,18 +437,25 @@ impl Generator<'_> {
         } else {
             format!("match code {{ {arms} _ => Err({unknown}) }}")
         };
+        let [option, string] = ["Option", "String"].map(|name| self.std(name));
+        let (bases, dump) = (self.base_descriptors(interface), self.stub_dump());
         format!(
             "/// Serves a [`{name}`]: what a client's [`{proxy}`] calls.\n\
              #[derive(Debug)]\n\
-             pub struct {stub}<S> {{ service: S, scheduling: ::handoff_ipc::Scheduling }}\n\
+             pub struct {stub}<S> {{ service: S, scheduling: ::handoff_ipc::Scheduling, \
+             dump: {option}<fn(&S, &[{string}]) -> {string}> }}\n\
              impl<S: {name}> {stub}<S> {{\n\
              /// Of a service, or an `Arc` of one that is used elsewhere too.\n\
              pub fn new(service: S) -> Self {{\n\
-             Self {{ service, scheduling: ::std::default::Default::default() }} }}\n\
+             Self {{ service, scheduling: ::std::default::Default::default(), dump: None }} }}\n\
              /// With a way of its own to schedule the threads that serve it.\n\
              #[must_use]\n\
              pub fn with_scheduling(self, scheduling: ::handoff_ipc::Scheduling) -> Self {{\n\
              Self {{ scheduling, ..self }} }}\n\
+             /// With a function that tells people of the service's state: what `handoff service call NAME --dump` shows.\n\
+             #[must_use]\n\
+             pub fn with_dump(self, dump: fn(&S, &[{string}]) -> {string}) -> Self {{\n\
+             Self {{ dump: Some(dump), ..self }} }}\n\
              /// The object that is registered or handed to others.\n\
              pub fn binder(self) -> ::handoff_ipc::Binder {{ ::handoff_ipc::Binder::new(self) }}\n\
              /// A proxy of the object, for methods that take one.\n\
@@ -453,7 +465,30 @@ impl Generator<'_> {
              fn on_transact(&self, _call: &::handoff_ipc::Call<'_>, code: ::handoff_ipc::Code, \
              {data}: &mut ::handoff_ipc::parcel::Reader<'_>, {reply}: &mut ::handoff_ipc::parcel::Writer<'_>) \
              -> ::handoff_ipc::Result<()> {{ {body} }}\n\
-             fn scheduling(&self) -> ::handoff_ipc::Scheduling {{ self.scheduling }} }}\n"
+             {bases}\
+             fn scheduling(&self) -> ::handoff_ipc::Scheduling {{ self.scheduling }}\n\
+             {dump} }}\n"
+        )
+    }
+
+    /// What a stub says of the interfaces that its own extends.
+    pub(super) fn base_descriptors(&self, interface: &Interface) -> String {
+        let bases = self.bases(interface);
+        if bases.is_empty() {
+            return String::new();
+        }
+        let names: Vec<String> =
+            bases.into_iter().map(|base| format!("{:?}", self.model.def(base).descriptor())).collect();
+        format!("fn base_descriptors(&self) -> &[&str] {{ &[{}] }}\n", names.join(", "))
+    }
+
+    /// How a stub tells of its service's state.
+    pub(super) fn stub_dump(&self) -> String {
+        let string = self.std("String");
+        format!(
+            "fn dump(&self, args: &[{string}]) -> {string} {{ match self.dump {{\n\
+             Some(dump) => dump(&self.service, args),\n\
+             None => ::std::format!(\"{{}} has nothing to dump\\n\", self.descriptor()) }} }}\n"
         )
     }
 

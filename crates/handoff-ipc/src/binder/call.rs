@@ -14,7 +14,7 @@ use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Trans
 use crate::engine::{OutCall, ReadFn, WriteFn};
 use crate::locked::lock;
 use crate::parcel::{Object, Reader, SharedBytes};
-use crate::{Error, Result, pool};
+use crate::{Error, Result, Waiting, pool};
 
 /// What stands in front of a call's arguments.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ pub(super) fn transact(
 fn refused(error: Error, oneway: bool) -> Error {
     match error {
         // The half of the receiver's buffer that is for oneway calls is taken.
-        Error::TooLarge { .. } if oneway => Error::OnewayFull(0),
+        Error::TooLarge { .. } if oneway => Error::OnewayFull(Waiting::Unknown),
         other => other,
     }
 }

@@ -9,8 +9,8 @@ use super::call::{self, Token};
 use super::lend;
 use super::process::{Asked, Process};
 use super::token;
-use crate::dispatch;
 use crate::engine::{DeathRegistration, EngineKind, FreezeNews, OutCall, ReadFn, Remote, WriteFn};
+use crate::interface::KnownInterfaces;
 use crate::object::is_user_code;
 use crate::{Error, Result, pool};
 
@@ -33,6 +33,7 @@ pub(super) struct BinderRemote {
     // What stands in front of each call's arguments.
     token: OnceLock<Box<[u8]>>,
     takes_claims: OnceLock<bool>,
+    interfaces: KnownInterfaces,
     dead: AtomicBool,
     recipients: Mutex<Recipients>,
     next_recipient: AtomicU64,
@@ -48,6 +49,7 @@ impl BinderRemote {
             cookie,
             token: OnceLock::new(),
             takes_claims: OnceLock::new(),
+            interfaces: KnownInterfaces::default(),
             dead: AtomicBool::new(false),
             recipients: Mutex::default(),
             next_recipient: AtomicU64::new(0),
@@ -102,12 +104,8 @@ impl BinderRemote {
 
     #[cold]
     fn ask_interface(&self) -> Result<&[u8]> {
-        let mut found = String::new();
-        self.transact(&OutCall::of(dispatch::INTERFACE), &mut |_| Ok(()), &mut |reply| {
-            found = reply.read()?;
-            Ok(())
-        })?;
-        Ok(self.token.get_or_init(|| token::of(self.process.domain, &found)))
+        let descriptor = self.interfaces.descriptor(self, None)?;
+        Ok(self.token.get_or_init(|| token::of(self.process.domain, descriptor)))
     }
 
     /// Where a recipient is to be taken back from, once it is in place.
@@ -147,7 +145,16 @@ impl Remote for BinderRemote {
         EngineKind::Binder
     }
 
+    fn check_interface(&self, call: &OutCall) -> Result<()> {
+        self.interfaces.check_call(self, call)
+    }
+
+    fn is_of_own_user(&self) -> bool {
+        false
+    }
+
     fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
+        self.interfaces.check_call(self, call)?;
         let token = if is_user_code(call.code) { Some(self.token()?) } else { None };
         let outcome = call::transact(self, call, token, write, read);
         if matches!(outcome, Err(Error::Dead)) {

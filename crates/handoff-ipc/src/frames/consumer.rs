@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{About, Bits, DESCRIPTOR, LOOK, MOST, NEWS, SUBSCRIBE, UNSUBSCRIBE, bit};
 use crate::engine::DeathRegistration;
+use crate::interface::InterfaceId;
 use crate::locked::lock;
 use crate::object::{Binder, Call, Code, Service};
 use crate::parcel::{Reader, SharedBytes, Writer};
@@ -53,13 +54,10 @@ impl FrameConsumer {
     /// Subscribes to a pool: from now on this gets its frames.
     ///
     /// # Errors
-    /// [`Error::Protocol`] if the object is no pool or shares memory that cannot be; [`Error::Status`] with
+    /// [`Error::WrongInterface`] if the object is no pool, [`Error::Protocol`] if it shares memory that cannot be; [`Error::Status`] with
     /// `Security` if it has enough consumers; as [`Binder::call`] otherwise.
     pub fn subscribe(pool: &Binder) -> Result<Self> {
-        let found = pool.descriptor()?;
-        if found != DESCRIPTOR {
-            return Err(Error::Protocol(format!("the object is a {found}, not a {DESCRIPTOR}")));
-        }
+        pool.check_interface(InterfaceId::new(DESCRIPTOR))?;
         let token = Binder::new(Token);
         let subscribed = pool.call(
             SUBSCRIBE,

@@ -160,5 +160,5 @@ fn pools_that_cannot_be_are_refused() {
     }
     drop(FrameConsumer::subscribe(&one.binder()).unwrap());
     let stranger = Binder::new(crate::PlainService::new("test.INone", |_, _, _| Ok(None)));
-    assert!(matches!(FrameConsumer::subscribe(&stranger), Err(Error::Protocol(_))));
+    assert!(matches!(FrameConsumer::subscribe(&stranger), Err(Error::WrongInterface { .. })));
 }

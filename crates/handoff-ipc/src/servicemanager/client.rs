@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use handoff_placement::policy::client::Notice;
+use handoff_placement::notice::Notice;
 
 use super::code;
 use super::connection::{Connection, is_absence};
+use super::names::NameChange;
 use super::process::Process;
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
 use super::watching::{Callback, Watch};
@@ -57,11 +58,13 @@ impl ServiceManager {
 
     /// Registers `binder` under a name until this runtime is dropped or its process ends.
     ///
-    /// A name that this user has registered before passes to the new object. A placement policy that runs
-    /// here (`handoff policy run`) is told that this process offers the name.
+    /// A name that a living process has is refused, unless [`ServiceOptions::replace`] asks for it: that process is
+    /// told ([`ServiceManager::on_name_change`]), and has the name again when this one ends. Android's own manager on
+    /// the `binder` engine always lets the last one have a name. A placement policy that runs here
+    /// (`handoff policy run`) is told that this process offers the name.
     ///
     /// # Errors
-    /// [`Error::PermissionDenied`] if the policy does not let this user add the name, or another
+    /// [`Error::NameTaken`] if a living process has the name; [`Error::PermissionDenied`] if the policy does not let this user add the name, or another
     /// user has it; an illegal-argument status if it cannot be a name.
     pub fn add(&self, name: &str, binder: Binder, options: ServiceOptions) -> Result<()> {
         check_name(name)?;
@@ -69,6 +72,12 @@ impl ServiceManager {
         // Rules of a placement policy may be for whoever offers this name; nobody need listen.
         Notice::Service(name).tell();
         Ok(())
+    }
+
+    /// Calls `changed` whenever another process takes a name from this one, and when the name comes back; on a thread
+    /// of the pool, for as long as the connection lasts. Both are also told on standard error.
+    pub fn on_name_change(&self, changed: impl Fn(&str, NameChange) + Send + Sync + 'static) {
+        self.connection.on_name_change(Arc::new(changed));
     }
 
     /// Takes a registration back.
@@ -94,6 +103,14 @@ impl ServiceManager {
     /// As [`ServiceManager::get`] and [`Proxy::from_binder`].
     pub fn find<P: Proxy>(&self, name: &str) -> Result<P> {
         P::from_binder(self.get(name)?)
+    }
+
+    /// [`ServiceManager::wait_for`], with the object's interface checked and wrapped.
+    ///
+    /// # Errors
+    /// As [`ServiceManager::wait_for`] and [`Proxy::from_binder`].
+    pub fn wait_for_proxy<P: Proxy>(&self, name: &str, timeout: Duration) -> Result<P> {
+        P::from_binder(self.wait_for(name, timeout)?)
     }
 
     /// The object that is registered under a name, if there is one.

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::code;
+use super::names::{NameChange, NameListener};
 use super::process::ProcessObject;
+use super::registry::IfTaken;
 use super::types::ServiceOptions;
 use super::watching::Remembered;
 use crate::domain::Domain;
@@ -19,12 +21,16 @@ use crate::{Error, ExceptionCode, Result, stats};
 const FIRST_RETRY: Duration = Duration::from_millis(10);
 const LAST_RETRY: Duration = Duration::from_millis(500);
 
+pub(super) type OnNameChange = dyn Fn(&str, NameChange) + Send + Sync;
+
 /// A service that this process registered.
 #[derive(Clone)]
 struct Added {
     name: Arc<str>,
     binder: Binder,
     options: ServiceOptions,
+    // Another process has taken the name.
+    lost: bool,
 }
 
 #[derive(Default)]
@@ -48,6 +54,8 @@ pub(crate) struct Connection {
     manager: Mutex<Manager>,
     told: Mutex<Told>,
     process: Binder,
+    names: Binder,
+    name_listeners: Mutex<Vec<Arc<OnNameChange>>>,
     next_watch: AtomicU64,
     seeking: AtomicBool,
     itself: Weak<Connection>,
@@ -66,6 +74,8 @@ impl Connection {
     pub(crate) fn new(engine: Arc<dyn Engine>, embedded: Option<Binder>) -> Arc<Self> {
         Arc::new_cyclic(|itself| Connection {
             process: ProcessObject::binder(&engine),
+            names: NameListener::binder(itself),
+            name_listeners: Mutex::default(),
             engine,
             embedded,
             manager: Mutex::default(),
@@ -133,7 +143,7 @@ impl Connection {
         if let Reference::Local(node) = &binder.0 {
             node.live_in(options.domain);
         }
-        let added = Added { name: name.into(), binder, options };
+        let added = Added { name: name.into(), binder, options, lost: false };
         self.tell(
             |manager| self.send_add(manager, &added),
             |told| {
@@ -141,6 +151,30 @@ impl Connection {
                 told.services.push(added.clone());
             },
         )
+    }
+
+    /// Has `listener` told of each name that this process loses or has again.
+    pub(super) fn on_name_change(&self, listener: Arc<OnNameChange>) {
+        lock(&self.name_listeners).push(listener);
+    }
+
+    /// The manager says that this process has lost a name, or has it again.
+    pub(super) fn name_changed(&self, name: &str, change: NameChange) {
+        let mut told = lock(&self.told);
+        let Some(service) = told.services.iter_mut().find(|service| *service.name == *name) else { return };
+        service.lost = matches!(change, NameChange::Lost { .. });
+        drop(told);
+        match change {
+            NameChange::Lost { pid, uid } => eprintln!(
+                "handoff: process {pid} of user {uid} has taken the name {name:?}; it comes back when that process ends"
+            ),
+            NameChange::Regained => eprintln!("handoff: this process has the name {name:?} again"),
+        }
+        // The application's own code: never under a lock.
+        let listeners = lock(&self.name_listeners).clone();
+        for listener in listeners {
+            listener(name, change);
+        }
     }
 
     /// Tells the manager something, and remembers it.
@@ -259,7 +293,7 @@ impl Connection {
     }
 
     fn send_add(&self, manager: &Binder, service: &Added) -> Result<()> {
-        let Added { name, binder, options } = service;
+        let Added { name, binder, options, lost } = service;
         let interface = binder.local_service().map_or("", |service| service.descriptor());
         let with_all = |to: &mut Writer<'_>| {
             to.write_string16(name)?;
@@ -268,7 +302,22 @@ impl Connection {
             to.write(&options.allow_isolated)?;
             to.write(&options.dump_priority.bits())?;
             to.write_string16(options.domain.name())?;
-            to.write_string16(interface)
+            to.write_string16(interface)?;
+            let if_taken = match (lost, options.replace) {
+                (true, _) => IfTaken::Wait,
+                (false, true) => IfTaken::Replace,
+                (false, false) => IfTaken::Refuse,
+            };
+            to.write(&if_taken.number())?;
+            to.write(&Some(self.names.clone()))
+        };
+        let read = |reply: &mut Reader<'_>| {
+            // A manager of an older version answers nothing, and lets the last one have a name.
+            if reply.remaining() == 0 || !reply.read::<bool>()? {
+                return Ok(());
+            }
+            let (pid, uid) = (reply.read()?, reply.read()?);
+            Err(Error::NameTaken { name: name.to_string(), pid, uid })
         };
         let as_android = |to: &mut Writer<'_>| {
             to.write_string16(name)?;
@@ -276,7 +325,7 @@ impl Connection {
             to.write(&options.allow_isolated)?;
             to.write(&options.dump_priority.bits())
         };
-        match call(manager, CallOptions::default(), code::ADD_WITH, with_all, |_| Ok(())) {
+        match call(manager, CallOptions::default(), code::ADD_WITH, with_all, read) {
             // Android's own manager has a driver for each domain, and no word for it.
             Err(Error::UnknownTransaction { .. }) if options.domain == Domain::Framework => {
                 call(manager, CallOptions::default(), code::ADD, as_android, |_| Ok(()))

@@ -10,6 +10,7 @@
 
 mod client;
 mod connection;
+mod names;
 mod policy;
 #[cfg(feature = "manager")]
 mod policy_file;
@@ -25,6 +26,7 @@ mod watching;
 pub use crate::domain::{Domain, UnknownDomain};
 pub use client::ServiceManager;
 pub(crate) use connection::Connection;
+pub use names::NameChange;
 pub use policy::{Action, NamePattern, Policy, Principal, Range, Rule};
 #[cfg(feature = "manager")]
 pub use policy_file::PolicyError;
@@ -63,7 +65,8 @@ mod code {
     pub(super) const REMOVE: Code = 15;
     pub(super) const DEBUG_INFO: Code = 16;
 
-    /// As [`ADD`], with the domain, the interface and the process's own object.
+    /// As [`ADD`], with the domain, the interface, the process's own object, what to do if the name is taken, and who is
+    /// told when it is lost. The reply says who has the name where it is refused.
     pub(super) const ADD_WITH: Code = 101;
     /// A page of [`super::ServiceInfo`] behind a name.
     pub(super) const LIST_PAGE: Code = 102;
@@ -72,6 +75,9 @@ mod code {
 
     /// `IServiceCallback.onRegistration`, which the manager calls oneway.
     pub(super) const ON_REGISTRATION: Code = 1;
+    /// The manager tells a process that it has lost a name, or has it again; oneway, to the object that came with the
+    /// registration.
+    pub(super) const NAME_CHANGED: Code = 1;
 }
 
 /// Interface of the objects that hear of registrations.

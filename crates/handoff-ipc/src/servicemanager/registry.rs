@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::code;
 use super::policy::{Action, Policy};
@@ -25,8 +26,34 @@ const MAX_WATCHES: usize = 1 << 16;
 fn share(all: usize, of_others: usize) -> usize {
     all.saturating_sub(of_others) / 2
 }
+/// How long the holder of a name that somebody else wants has to answer that it lives.
+const HOLDER_ANSWER: Duration = Duration::from_secs(1);
 /// Longest name of an interface that is kept.
 const MAX_INTERFACE: usize = 255;
+
+/// What becomes of a registration whose name a living process has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfTaken {
+    /// It is refused.
+    Refuse,
+    /// It takes the name until it ends; who had it gets it back then.
+    Replace,
+    /// It has the name when it is free: of a process that lost it before the manager was restarted.
+    Wait,
+}
+
+impl IfTaken {
+    /// As it travels.
+    pub(super) fn number(self) -> i32 {
+        self as i32
+    }
+
+    /// From what came: [`IfTaken::Refuse`] for what this version does not know.
+    pub(super) fn from_number(number: i32) -> Self {
+        let known = [IfTaken::Replace, IfTaken::Wait].into_iter().find(|known| known.number() == number);
+        known.unwrap_or(IfTaken::Refuse)
+    }
+}
 
 /// A service as it is handed to the registry.
 pub(super) struct Registration {
@@ -34,6 +61,9 @@ pub(super) struct Registration {
     pub(super) process: Option<Binder>,
     pub(super) interface: String,
     pub(super) options: ServiceOptions,
+    pub(super) if_taken: IfTaken,
+    /// Who is told that the name was lost, and that it came back.
+    pub(super) listener: Option<Binder>,
 }
 
 struct Entry {
@@ -43,6 +73,16 @@ struct Entry {
     serial: u64,
     // Held so that the recipient stays in place; `None` for a moment, and for this process's own.
     death: Option<DeathRegistration>,
+    // Services that have lost the name to this one; the last one is the next to have it.
+    behind: Vec<Entry>,
+}
+
+/// Registrations that have ended. They are dropped without the registry's lock.
+#[derive(Default)]
+struct Ended {
+    _entries: Vec<Entry>,
+    // The listener of who has the name again, if somebody has.
+    heir: Option<Option<Binder>>,
 }
 
 struct Watcher {
@@ -85,6 +125,17 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Tells who had a name that another process has it now, or that it has the name again.
+fn tell_of_change(listener: &Binder, name: &str, holder: Option<CallingIdentity>) {
+    // One that is dead, or does not keep up, finds out when it asks.
+    drop(listener.oneway(code::NAME_CHANGED, |to| {
+        to.write_string16(name)?;
+        to.write(&holder.is_some())?;
+        to.write(&holder.map_or(0, |who| who.pid))?;
+        to.write(&holder.map_or(0, |who| who.uid))
+    }));
+}
+
 /// All names of one manager.
 #[derive(Default)]
 pub(super) struct Registry {
@@ -111,10 +162,53 @@ fn take_one(counts: &mut HashMap<u32, usize>, uid: u32) {
 }
 
 impl State {
-    fn remove(&mut self, name: &str) -> Option<Entry> {
-        let entry = self.entries.remove(name)?;
+    /// Takes the present registration of a name out. The last living one that lost the name to it has it again.
+    fn remove(&mut self, name: &str) -> Option<Ended> {
+        let mut entry = self.entries.remove(name)?;
         take_one(&mut self.names_of, entry.owner.uid);
-        Some(entry)
+        let mut behind = std::mem::take(&mut entry.behind);
+        let mut ended = Ended { _entries: vec![entry], heir: None };
+        while let Some(next) = behind.pop() {
+            if next.service.binder.is_alive() {
+                ended.heir = Some(next.service.listener.clone());
+                self.entries.insert(name.to_owned(), Entry { behind, ..next });
+                break;
+            }
+            take_one(&mut self.names_of, next.owner.uid);
+            ended._entries.push(next);
+        }
+        Some(ended)
+    }
+
+    /// [`State::remove`] of a present registration whose process is known to be dead.
+    fn remove_dead(&mut self, name: &str) -> Option<Ended> {
+        let is_dead = self.entries.get(name).is_some_and(|entry| !entry.service.binder.is_alive());
+        if is_dead { self.remove(name) } else { None }
+    }
+
+    /// Takes one of the registrations out that wait behind the present one of a name.
+    fn remove_behind(&mut self, name: &str, which: impl Fn(&Entry) -> bool) -> Option<Ended> {
+        let behind = &mut self.entries.get_mut(name)?.behind;
+        let at = behind.iter().position(which)?;
+        let gone = behind.remove(at);
+        take_one(&mut self.names_of, gone.owner.uid);
+        Some(Ended { _entries: vec![gone], heir: None })
+    }
+
+    /// Takes a registration out, wherever it stands.
+    fn remove_serial(&mut self, name: &str, serial: u64) -> Option<Ended> {
+        match self.entries.get(name)?.serial == serial {
+            true => self.remove(name),
+            false => self.remove_behind(name, |entry| entry.serial == serial),
+        }
+    }
+
+    fn entry_mut(&mut self, name: &str, serial: u64) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(name)?;
+        if entry.serial == serial {
+            return Some(entry);
+        }
+        entry.behind.iter_mut().find(|entry| entry.serial == serial)
     }
 
     fn remove_watcher(&mut self, name: &str, which: impl Fn(&Watcher) -> bool) -> Option<Watcher> {
@@ -160,8 +254,13 @@ impl Registry {
         )
     }
 
-    /// Registers a name, until its process ends.
-    pub(super) fn add(self: &Arc<Self>, who: CallingIdentity, name: &str, new: Registration) -> Result<()> {
+    /// Registers a name, until its process ends. Gives who has the name where it is refused.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        who: CallingIdentity,
+        name: &str,
+        new: Registration,
+    ) -> Result<Option<CallingIdentity>> {
         check_name(name)?;
         if new.interface.len() > MAX_INTERFACE {
             return exception(
@@ -170,40 +269,105 @@ impl Registry {
             );
         }
         self.require(who, Action::Add, name)?;
+        if new.if_taken == IfTaken::Refuse {
+            self.notice_death(name, &new.binder);
+        }
         let may_replace = self.policy().allows(who, Action::Replace, name);
         let limit = self.policy().names_per_user;
-        let binder = new.binder.clone();
+        let (binder, if_taken) = (new.binder.clone(), new.if_taken);
         let mut state = self.state();
-        match state.entries.get(name) {
-            Some(old) if old.service.binder.is_alive() && old.owner.uid != who.uid && !may_replace => {
-                let text = format!("{name:?} is registered by a process of user {}", old.owner.uid);
+        let dead = state.remove_dead(name);
+        let holder = state.entries.get(name).map(|old| (old.owner, old.service.binder == binder));
+        match holder {
+            Some((owner, _)) if owner.uid != who.uid && !may_replace => {
                 drop(state);
+                self.ended(name, dead);
                 count(&self.counts.refused);
+                let text = format!("{name:?} is registered by a process of user {}", owner.uid);
                 return exception(ExceptionCode::Security, text);
+            }
+            Some((owner, false)) if if_taken == IfTaken::Refuse => {
+                drop(state);
+                self.ended(name, dead);
+                count(&self.counts.refused);
+                return Ok(Some(owner));
             }
             _ => {}
         }
+        // One object has a name once.
+        let before = state.remove_behind(name, |entry| entry.service.binder == binder);
         let held = state.names_of.get(&who.uid).copied().unwrap_or(0);
-        let limit = limit.min(share(MAX_NAMES, state.entries.len() - held));
-        let replaces = state.entries.get(name).map(|old| old.owner.uid);
-        let is_full = state.entries.len() >= MAX_NAMES && replaces.is_none();
-        if is_full || held >= limit && replaces != Some(who.uid) {
-            drop(state);
+        let in_all: usize = state.names_of.values().sum();
+        let limit = limit.min(share(MAX_NAMES, in_all - held));
+        let replaces = holder.is_some_and(|(owner, _)| owner.uid == who.uid) && if_taken != IfTaken::Wait;
+        if !replaces && (in_all >= MAX_NAMES || held >= limit) {
+            drop((state, before));
+            self.ended(name, dead);
             return exception(
                 ExceptionCode::IllegalState,
                 format!("no room for {name:?}: user {} has registered {held} names of {limit}", who.uid),
             );
         }
-        let old = state.remove(name);
         let serial = state.next_serial();
         *state.names_of.entry(who.uid).or_default() += 1;
-        state.entries.insert(name.to_owned(), Entry { service: new, owner: who, serial, death: None });
+        let mut new = Entry { service: new, owner: who, serial, death: None, behind: Vec::new() };
+        let (mut loser, mut gone) = (None, None);
+        match state.entries.remove(name) {
+            Some(mut old) if if_taken == IfTaken::Wait && old.service.binder != binder => {
+                old.behind.insert(0, new);
+                state.entries.insert(name.to_owned(), old);
+            }
+            old => {
+                if let Some(mut old) = old {
+                    new.behind = std::mem::take(&mut old.behind);
+                    // What a process replaces itself, or has no room to keep, does not come back.
+                    let is_own = old.owner == who && old.service.listener == new.service.listener;
+                    if is_own || old.service.binder == binder || old.owner.uid == who.uid && held >= limit {
+                        take_one(&mut state.names_of, old.owner.uid);
+                        gone = Some(old);
+                    } else {
+                        loser = old.service.listener.clone();
+                        new.behind.push(old);
+                    }
+                }
+                state.entries.insert(name.to_owned(), new);
+            }
+        }
         drop(state);
-        drop(old);
+        drop((before, gone));
+        // Who had it before is told after whoever it came from.
+        self.ended(name, dead);
+        if let Some(loser) = loser {
+            tell_of_change(&loser, name, Some(who));
+        }
         count(&self.counts.added);
         self.hear_of_death(&binder, name, serial)?;
         self.tell(name);
-        Ok(())
+        Ok(None)
+    }
+
+    /// Before a name is refused: the news that its holder is dead may come later than the next who wants it, from the
+    /// driver, or from a process that ends its runtime and starts another. So the holder is asked. One that stands
+    /// still delays those who want its name, and has it.
+    fn notice_death(&self, name: &str, wanted_for: &Binder) {
+        let holder = self.state().entries.get(name).map(|entry| (entry.serial, entry.service.binder.clone()));
+        let Some((serial, holder)) = holder else { return };
+        if holder.is_local() || holder == *wanted_for {
+            return;
+        }
+        if matches!(holder.ping_within(HOLDER_ANSWER), Err(Error::Dead)) {
+            self.died(name, serial);
+        }
+    }
+
+    /// Registrations of a name have ended: who has it again is told, and those who wait for it are.
+    fn ended(&self, name: &str, ended: Option<Ended>) {
+        let Some(Ended { _entries, heir: Some(listener) }) = ended else { return };
+        drop(_entries);
+        if let Some(listener) = listener {
+            tell_of_change(&listener, name, None);
+        }
+        self.tell(name);
     }
 
     /// After the entry is in its place, so that a process which is dead already finds it.
@@ -218,18 +382,18 @@ impl Registry {
             }
         });
         let mut state = self.state();
-        let entry = state.entries.get_mut(name).filter(|entry| entry.serial == serial);
+        let entry = state.entry_mut(name, serial);
         match (linked, entry) {
             (Ok(death), Some(entry)) => entry.death = Some(death),
             (Ok(death), None) => {
                 drop(state);
                 drop(death);
             }
-            (Err(error), entry) => {
+            (Err(error), _) => {
                 // A service whose end would go unnoticed is not kept.
-                let gone = entry.is_some().then(|| state.remove(name)).flatten();
+                let gone = state.remove_serial(name, serial);
                 drop(state);
-                drop(gone);
+                self.ended(name, gone);
                 return Err(error);
             }
         }
@@ -237,12 +401,10 @@ impl Registry {
     }
 
     fn died(&self, name: &str, serial: u64) {
-        let mut state = self.state();
-        if state.entries.get(name).is_some_and(|entry| entry.serial == serial) {
-            let gone = state.remove(name);
-            drop(state);
-            drop(gone);
+        let gone = self.state().remove_serial(name, serial);
+        if gone.is_some() {
             count(&self.counts.died);
+            self.ended(name, gone);
         }
     }
 
@@ -251,20 +413,26 @@ impl Registry {
         check_name(name)?;
         self.require(who, Action::Add, name)?;
         let mut state = self.state();
-        match state.entries.get(name) {
-            Some(entry) if entry.owner.uid != who.uid => {
-                let text = format!("{name:?} is registered by a process of user {}", entry.owner.uid);
-                drop(state);
-                exception(ExceptionCode::Security, text)
+        let is_its = |entry: &Entry| entry.service.binder == *binder && entry.owner.uid == who.uid;
+        let (gone, owner) = match state.entries.get(name) {
+            Some(entry) if is_its(entry) => (state.remove(name), None),
+            Some(entry) => {
+                let owner = entry.owner.uid;
+                (state.remove_behind(name, is_its), Some(owner))
             }
-            Some(entry) if entry.service.binder == *binder => {
-                let gone = state.remove(name);
-                drop(state);
-                drop(gone);
+            None => (None, None),
+        };
+        drop(state);
+        match (gone, owner) {
+            (gone @ Some(_), _) => {
+                self.ended(name, gone);
                 Ok(())
             }
+            (None, Some(owner)) if owner != who.uid => exception(
+                ExceptionCode::Security,
+                format!("{name:?} is registered by a process of user {owner}"),
+            ),
             _ => {
-                drop(state);
                 exception(ExceptionCode::IllegalState, format!("{name:?} is not registered with this object"))
             }
         }

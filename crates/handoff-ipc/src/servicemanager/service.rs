@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::policy::Policy;
-use super::registry::{Registration, Registry};
+use super::registry::{IfTaken, Registration, Registry};
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions};
 use super::{DESCRIPTOR, MANAGER_NAME, code};
 use crate::dispatch::calling_identity;
@@ -58,8 +58,10 @@ impl Manager {
             process: Some(process),
             interface: DESCRIPTOR.to_owned(),
             options: ServiceOptions { dump_priority: DumpPriority::CRITICAL, ..ServiceOptions::default() },
+            if_taken: IfTaken::Replace,
+            listener: None,
         };
-        self.registry.add(CallingIdentity::own(), MANAGER_NAME, registration)
+        self.registry.add(CallingIdentity::own(), MANAGER_NAME, registration).map(drop)
     }
 
     /// Replaces the policy. What is registered stays; every later request meets the new rules.
@@ -139,8 +141,11 @@ impl Service for ManagerService {
                     dump_priority: DumpPriority::from_bits(dump_priority),
                     ..ServiceOptions::default()
                 };
-                let interface = String::new();
-                registry.add(who, &name, Registration { binder, process: None, interface, options })
+                // Android's manager lets the last one have a name.
+                let (interface, if_taken) = (String::new(), IfTaken::Replace);
+                let new =
+                    Registration { binder, process: None, interface, options, if_taken, listener: None };
+                registry.add(who, &name, new).map(drop)
             }
             code::ADD_WITH => {
                 let (name, binder, process) = (name(data)?, data.read()?, data.read()?);
@@ -149,9 +154,22 @@ impl Service for ManagerService {
                     allow_isolated,
                     dump_priority: DumpPriority::from_bits(dump_priority),
                     domain: data.read::<String>()?.parse()?,
+                    replace: false,
                 };
                 let interface = data.read()?;
-                registry.add(who, &name, Registration { binder, process, interface, options })
+                // Of processes that were built before there was a choice.
+                let (if_taken, listener) = match data.remaining() {
+                    0 => (IfTaken::Replace, None),
+                    _ => (IfTaken::from_number(data.read()?), data.read()?),
+                };
+                let new = Registration { binder, process, interface, options, if_taken, listener };
+                let holder = registry.add(who, &name, new)?;
+                reply.write(&holder.is_some())?;
+                if let Some(holder) = holder {
+                    reply.write(&holder.pid)?;
+                    reply.write(&holder.uid)?;
+                }
+                Ok(())
             }
             code::REMOVE => registry.remove(who, &name(data)?, &data.read()?),
             code::LIST => {

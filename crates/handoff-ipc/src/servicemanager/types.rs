@@ -86,12 +86,21 @@ pub struct ServiceOptions {
     pub dump_priority: DumpPriority,
     /// Whether Android's isolated processes may find it; kept for the kernel driver's manager.
     pub allow_isolated: bool,
+    /// Takes the name from a living process that has it, until this one ends: then that process has it again. Without
+    /// it the registration is refused. Android's own manager always lets the last one have a name.
+    pub replace: bool,
 }
 
 impl ServiceOptions {
     /// Of this domain.
     pub fn of(domain: Domain) -> Self {
         ServiceOptions { domain, ..Self::default() }
+    }
+
+    /// With the name taken from whoever has it: [`ServiceOptions::replace`].
+    #[must_use]
+    pub fn replacing(self) -> Self {
+        ServiceOptions { replace: true, ..self }
     }
 
     /// Of hardware abstraction.

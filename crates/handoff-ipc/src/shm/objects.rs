@@ -8,12 +8,14 @@ use super::link::Link;
 use super::remote::RemoteNode;
 use super::slot::{Entry, MAX_OBJECTS};
 use crate::disposal::PeerFd;
+use crate::interface::Interfaces;
 use crate::ledger::{self, Resource};
 use crate::object::{Binder, Reference};
 use crate::parcel::{Bring, Incoming, Kind, Object, no_object, wrong_kind};
 use crate::{Error, Result};
 
-/// The sender's own object; the receiver holds one more reference.
+/// The sender's own object; the receiver holds one more reference. Its interfaces stand where those of third
+/// processes have the endpoint.
 const OF_SENDER: u32 = 1;
 /// An object that the receiver once gave to the sender.
 const OF_RECEIVER: u32 = 2;
@@ -42,7 +44,8 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
                 Entry { kind: FD, ..entry }
             }
             Object::Binder(Binder(Reference::Local(node))) => {
-                Entry { kind: OF_SENDER, value: link.export(&node)?, ..entry }
+                let endpoint = node.interfaces().to_bytes();
+                Entry { kind: OF_SENDER, value: link.export(&node)?, endpoint, ..entry }
             }
             Object::Binder(Binder(Reference::Remote(remote))) => {
                 let Some(remote) = remote.as_any().downcast_ref::<RemoteNode>() else {
@@ -129,7 +132,9 @@ impl Bring for Arrived<'_> {}
 impl Incoming for Arrived<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match self.take(at)? {
-            (Entry { kind: OF_SENDER, value, .. }, _) => Ok(Binder::from_remote(self.link.proxy(value))),
+            (Entry { kind: OF_SENDER, value, endpoint, .. }, _) => {
+                Ok(Binder::from_remote(self.link.proxy(value, Interfaces::from_bytes(endpoint))))
+            }
             (Entry { kind: OF_RECEIVER, value, .. }, _) => match self.link.exported(value) {
                 Some(node) => Ok(Binder(Reference::Local(node))),
                 None => Err(Error::UnknownObject(value)),

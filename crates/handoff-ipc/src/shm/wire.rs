@@ -16,6 +16,10 @@ pub(crate) const MAX_FDS: usize = 64;
 /// 128 random bits: an endpoint's name, or the right to one object.
 pub(crate) type Token = [u8; 16];
 
+/// Hashes of an object's interfaces, as `interface.rs` has them; zeros where the owner states none, as processes do
+/// that were built before there were any.
+pub(crate) type Stated = [u8; 16];
+
 /// Why something was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -59,8 +63,8 @@ pub(crate) enum Message {
     /// First on every connection: who I am, and which introduction brings me (zeros: none). One that
     /// takes up an introduction brings one end of the connection that is to be used.
     Hello { endpoint: Token, token: Token },
-    /// The answer: who I am, and the object that the connection was made for (0: none).
-    Welcome { endpoint: Token, node: u64 },
+    /// The answer: who I am, and the object that the connection was made for (0: none), of these interfaces.
+    Welcome { endpoint: Token, node: u64, interfaces: Stated },
     /// The other answer: we have a link, ask for the object there, with `Redeem`.
     Known { endpoint: Token, nonce: Token },
     /// No. `request` is 0 where it answers a `Hello`.
@@ -79,8 +83,8 @@ pub(crate) enum Message {
     Introduced { request: u32, node: u64, token: Token },
     /// You sent me this nonce on another connection.
     Redeem { request: u32, token: Token },
-    /// The object that it stands for (0: none).
-    Redeemed { request: u32, node: u64 },
+    /// The object that it stands for (0: none), of these interfaces.
+    Redeemed { request: u32, node: u64, interfaces: Stated },
     /// The introduction that you asked for is over: taken up, given up, or too old.
     IntroductionOver { token: Token },
     /// I have no room for the slot that you opened: nobody serves what you put there.
@@ -102,7 +106,7 @@ impl Message {
         let none = [0; 16];
         let (kind, a, b, first, second) = match *self {
             Hello { endpoint, token } => (1, VERSION, 0, endpoint, token),
-            Welcome { endpoint, node } => (2, VERSION, node, endpoint, none),
+            Welcome { endpoint, node, interfaces } => (2, VERSION, node, endpoint, interfaces),
             Slot { slot } => (3, slot, 0, none, none),
             Call { slot } => (4, slot, 0, none, none),
             Raise { slot } => (5, slot, 0, none, none),
@@ -110,7 +114,7 @@ impl Message {
             Introduce { request, node } => (7, request, node, none, none),
             Introduced { request, node, token } => (8, request, node, token, none),
             Redeem { request, token } => (9, request, 0, token, none),
-            Redeemed { request, node } => (10, request, node, none, none),
+            Redeemed { request, node, interfaces } => (10, request, node, interfaces, none),
             Release { node, count } => (11, count, node, none, none),
             Ring => (12, 0, 0, none, none),
             Post => (13, 0, 0, none, none),
@@ -144,7 +148,7 @@ impl Message {
                 return Err(Error::Protocol(format!("the peer speaks version {a}, this is {VERSION}")));
             }
             1 => Hello { endpoint: first, token: second },
-            2 => Welcome { endpoint: first, node: b },
+            2 => Welcome { endpoint: first, node: b, interfaces: second },
             3 => Slot { slot: a },
             4 => Call { slot: a },
             5 => Raise { slot: a },
@@ -152,7 +156,7 @@ impl Message {
             7 => Introduce { request: a, node: b },
             8 => Introduced { request: a, node: b, token: first },
             9 => Redeem { request: a, token: first },
-            10 => Redeemed { request: a, node: b },
+            10 => Redeemed { request: a, node: b, interfaces: first },
             11 => Release { node: b, count: a },
             12 => Ring,
             13 => Post,
@@ -176,7 +180,7 @@ mod tests {
         (1u32..19, any::<u32>(), any::<u64>(), any::<Token>(), any::<Token>()).prop_map(
             |(kind, a, b, t, u)| match kind {
                 1 => Message::Hello { endpoint: t, token: u },
-                2 => Message::Welcome { endpoint: t, node: b },
+                2 => Message::Welcome { endpoint: t, node: b, interfaces: u },
                 3 => Message::Slot { slot: a },
                 4 => Message::Call { slot: a },
                 5 => Message::Raise { slot: a },
@@ -184,7 +188,7 @@ mod tests {
                 7 => Message::Introduce { request: a, node: b },
                 8 => Message::Introduced { request: a, node: b, token: t },
                 9 => Message::Redeem { request: a, token: t },
-                10 => Message::Redeemed { request: a, node: b },
+                10 => Message::Redeemed { request: a, node: b, interfaces: t },
                 11 => Message::Release { node: b, count: a },
                 12 => Message::Ring,
                 13 => Message::Post,

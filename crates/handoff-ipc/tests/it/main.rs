@@ -7,6 +7,7 @@ mod common;
 mod frames;
 mod hostile;
 mod introductions;
+mod names;
 mod priority;
 mod queue;
 mod queue_processes;

@@ -59,6 +59,7 @@ fn role_main() {
                 let (action, name) = step.split_once('=').unwrap();
                 let outcome = match action {
                     "add" => services.add(name, everything(), ServiceOptions::default()),
+                    "take" => services.add(name, everything(), ServiceOptions::default().replacing()),
                     "get" => services.get(name).and_then(|binder| binder.ping()),
                     "wait" => services.wait_for(name, LONG).map(drop),
                     "watch" => services.on_registration(name, |_, _| ()).map(drop),
@@ -211,7 +212,10 @@ fn a_name_passes_to_a_new_object_of_its_user_and_is_taken_back() {
     let (old, new) = (everything(), everything());
     services.add("name", old.clone(), ServiceOptions::default()).unwrap();
     let critical = ServiceOptions { dump_priority: DumpPriority::CRITICAL, ..ServiceOptions::default() };
-    services.add("name", new.clone(), critical).unwrap();
+    let taken = services.add("name", new.clone(), critical).unwrap_err();
+    assert!(matches!(taken, Error::NameTaken { pid, .. } if pid == std::process::id()), "{taken}");
+    assert_eq!(services.get("name").unwrap(), old);
+    services.add("name", new.clone(), critical.replacing()).unwrap();
     assert_eq!(services.get("name").unwrap(), new);
     let listed = services.list().unwrap();
     assert_eq!(listed.iter().filter(|info| info.name == "name").count(), 1);
@@ -303,7 +307,7 @@ fn registrations_are_heard_of() {
     assert_eq!((name.as_str(), echo(&binder, b"1").unwrap()), ("late", b"1".to_vec()));
     first.kill();
     eventually("the name is free", || services.check("late").unwrap().is_none());
-    let _second = Peer::start("service late", &place.socket());
+    let mut second = Peer::start("service late", &place.socket());
     let (_, again) = heard.recv_timeout(LONG).unwrap();
     assert_ne!(again, binder);
     // Whoever comes later hears of what is there, once.
@@ -312,6 +316,7 @@ fn registrations_are_heard_of() {
     assert_eq!(present.recv_timeout(LONG).unwrap(), again);
     drop(late);
     drop(watch);
+    second.kill();
     let _third = Peer::start("service late", &place.socket());
     assert_eq!(echo(&services.get("late").unwrap(), b"3").unwrap(), b"3");
     assert!(heard.try_recv().is_err() && present.try_recv().is_err(), "both watches have ended");
@@ -397,7 +402,7 @@ fn limits_are_for_each_user() {
     add("a").unwrap();
     add("b").unwrap();
     assert!(is_status(&add("c").unwrap_err(), ExceptionCode::IllegalState));
-    add("b").unwrap();
+    services.add("b", everything(), ServiceOptions::default().replacing()).unwrap();
     let held: Vec<_> = ["x", "y"].map(|name| services.on_registration(name, |_, _| ()).unwrap()).into();
     let error = services.on_registration("z", |_, _| ()).unwrap_err();
     assert!(is_status(&error, ExceptionCode::IllegalState), "{error}");
@@ -473,7 +478,8 @@ fn the_policy_keeps_other_users_out() {
         "get=free",
         "add=free",
         "list=",
-        "add=handed-on",
+        "take=handed-on",
+        "take=shared",
     ];
     let refused =
         |outcome: &str| outcome.starts_with("permission denied: the policy does not let user 12345");
@@ -485,7 +491,7 @@ fn the_policy_keeps_other_users_out() {
         assert!(refused(&guest[step]), "{}: {}", steps[step], guest[step]);
     }
     // It may add these names, but not take them from another user.
-    for step in [7, 9] {
+    for step in [7, 9, 12] {
         assert!(
             guest[step].contains("is registered by a process of user 0"),
             "{}: {}",
@@ -493,8 +499,8 @@ fn the_policy_keeps_other_users_out() {
             guest[step]
         );
     }
-    eventually("the name that was handed on ended with its process", || {
-        services.check("handed-on").unwrap().is_none()
+    eventually("the name that was handed on came back when its process ended", || {
+        services.get("handed-on").is_ok_and(|found| found.is_local())
     });
     // The group lets in, and shows in the list.
     let member = as_user(12_345, 12_000, &place.socket(), &["get=shared", "get=secret", "list="]);
@@ -552,7 +558,7 @@ fn a_hostile_client_harms_nobody() {
     let block = Arc::clone(&stuck);
     let watch = hostile.services().on_registration("noise", move |_, _| drop(block.lock())).unwrap();
     for _ in 0..300 {
-        services.add("noise", everything(), ServiceOptions::default()).unwrap();
+        services.add("noise", everything(), ServiceOptions::default().replacing()).unwrap();
     }
     drop(held);
     drop(watch);

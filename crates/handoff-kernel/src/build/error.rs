@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::config::{BadLine, Unmet};
 use super::log::Diagnostic;
-use crate::guest::GuestError;
+use handoff_guest::GuestError;
 
 /// Why a kernel could not be built, with what to do about it.
 #[derive(Debug, thiserror::Error)]

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::{BuildError, KernelArch};
-use crate::guest::{Stopper, last_lines, process::Process};
+use handoff_guest::{Stopper, last_lines, process::Process};
 
-pub(crate) use crate::guest::on_path;
+pub(crate) use handoff_guest::on_path;
 
 /// Programs that every kernel build runs, with Debian's packages.
 const TOOLS: [(&str, &str); 6] =

@@ -35,7 +35,7 @@ pub use source::fetch_source;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::guest::Stopper;
+use handoff_guest::Stopper;
 use make::Make;
 
 /// What a kernel needs to run as a small guest of QEMU with Binder, tracing and networks to test

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::BuildError;
-use crate::guest::{Arch, GuestError, fetch_package, last_lines};
+use handoff_guest::{Arch, GuestError, fetch_package, last_lines};
 
 /// Fetches a source package of the distribution (such as `linux-source-6.1`) into the cache and
 /// unpacks the tree in it to `folder`; gives the tree's folder. Nothing is installed.

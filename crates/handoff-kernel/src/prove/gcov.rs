@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use super::ProveError;
-use crate::guest::{Guest, GuestCommand};
+use handoff_guest::{Guest, GuestCommand};
 
 /// Where the kernel keeps the counts.
 const FOLDER: &str = "/sys/kernel/debug/gcov";

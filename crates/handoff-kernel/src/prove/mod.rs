@@ -11,7 +11,7 @@
 //! place cannot flood the console and stop the boot.
 //!
 //! ```no_run
-//! use handoff_kernel::guest::{Guest, GuestCommand};
+//! use handoff_guest::{Guest, GuestCommand};
 //! use handoff_kernel::prove::{Probe, prove};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,7 +36,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::guest::{Guest, GuestCommand, GuestError};
+use handoff_guest::{Guest, GuestCommand, GuestError};
 use session::Session;
 
 /// What came of a load under probes.

@@ -6,7 +6,7 @@ use super::counters;
 use super::gcov::{self, Branch};
 use super::probe::{Counted, Probe};
 use super::{Finding, ProveError};
-use crate::guest::{Guest, GuestCommand, GuestOutput};
+use handoff_guest::{Guest, GuestCommand, GuestOutput};
 
 const TRACING: &str = "/sys/kernel/tracing";
 /// Each CPU's share of a probe's ring buffer: it only has to count, and overwrites itself.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::StudyError;
 use super::file::{Machine, ProofPlan};
-use crate::guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
 use crate::prove::{Probe, Proof, prove};
+use handoff_guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
 
 /// Where handoff stands in the guest.
 pub const PROGRAM: &str = "/bin/handoff";

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::StudyError;
 use crate::build::KernelArch;
-use crate::guest::{Acceleration, Smp};
 use crate::prove::Probe;
+use handoff_guest::{Acceleration, Smp};
 
 /// A study: a feature's patches, a tree to bring them to, and how to see what they do.
 ///

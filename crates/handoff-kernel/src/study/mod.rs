@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 
 use crate::build::BuildError;
 use crate::document::{self, Block};
-use crate::guest::{GuestError, Stopper};
 use crate::patch::InputError;
 use crate::port::PortError;
 use crate::prove::ProveError;
+use handoff_guest::{GuestError, Stopper};
 
 /// How to run a study.
 pub struct Options<'a> {

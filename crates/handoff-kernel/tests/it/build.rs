@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use handoff_guest::Stopper;
 use handoff_kernel::build::{Base, BuildError, Built, KernelArch, KernelBuild, guest_fragment};
-use handoff_kernel::guest::Stopper;
 use handoff_testkit::{require, require_tool};
 
 use crate::tiny::{Tree, tools};

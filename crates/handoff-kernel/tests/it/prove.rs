@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use handoff_kernel::guest::{Acceleration, Guest, GuestCommand};
+use handoff_guest::{Acceleration, Guest, GuestCommand};
 use handoff_kernel::prove::{Finding, Probe, Proof, prove};
 use handoff_testkit::{require, require_guest};
 

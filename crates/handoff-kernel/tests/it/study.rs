@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use handoff_guest::{Acceleration, Guest, Stopper};
 use handoff_kernel::document::Block;
-use handoff_kernel::guest::{Acceleration, Guest, Stopper};
 use handoff_kernel::study::{self, Boot, Measured, Options, Outcome, Step, Study, StudyError};
 use handoff_testkit::{require, require_guest};
 

@@ -1,7 +1,7 @@
 //! Pins that did not last: what the placement policy that runs here has had to apply again.
 
 use super::{Finding, Level, Root};
-use handoff_placement::policy::client;
+use handoff_placement::notice;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn findings(root: &Root) -> Option<Finding> {
     if root.as_ref() != Path::new("/") {
         return None;
     }
-    told(&client::status(&client::default_folder()).ok()?)
+    told(&notice::status(&notice::default_folder()).ok()?)
 }
 
 fn told(status: &str) -> Option<Finding> {

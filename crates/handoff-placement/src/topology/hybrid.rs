@@ -20,17 +20,17 @@ pub(super) fn figures(root: &Root, online: &CpuSet) -> BTreeMap<CpuId, u64> {
 #[cfg(target_arch = "x86_64")]
 fn ask_each(online: &CpuSet) -> BTreeMap<CpuId, u64> {
     use crate::guard::AffinityGuard;
-    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    use raw_cpuid::native_cpuid::cpuid_count;
 
     const HYBRID: u32 = 1 << 15;
     const TYPES: u32 = 0x1a;
-    if __cpuid(0).eax < TYPES || __cpuid_count(7, 0).edx & HYBRID == 0 {
+    if cpuid_count(0, 0).eax < TYPES || cpuid_count(7, 0).edx & HYBRID == 0 {
         return BTreeMap::new();
     }
     let mut types = BTreeMap::new();
     for cpu in online.iter() {
         let Ok(_pinned) = AffinityGuard::pin(&CpuSet::of(cpu)) else { continue };
-        match __cpuid_count(TYPES, 0).eax >> 24 {
+        match cpuid_count(TYPES, 0).eax >> 24 {
             0x20 => types.insert(cpu, 1),
             0x40 => types.insert(cpu, 2),
             _ => None,

@@ -9,10 +9,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Subcommand;
 use handoff_ipc::Runtime;
-use handoff_placement::policy::{
-    Daemon, Explanation, Journal, Policy, Problem, Process, Recovered, World, client, import_task_profiles,
-};
-use handoff_placement::{Error, Root, Tid, Topology};
+use handoff_placement::{Journal, Recovered, Root, Tid, Topology, notice};
+use handoff_policy::{Daemon, Error, Explanation, Policy, Problem, Process, World, import_task_profiles};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -104,7 +102,7 @@ enum What {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let folder = self.state.clone().unwrap_or_else(client::default_folder);
+        let folder = self.state.clone().unwrap_or_else(notice::default_folder);
         match &self.what {
             What::Check { file } => check(output, file),
             What::Apply { file } => apply(output, file, folder),
@@ -112,7 +110,7 @@ impl Options {
             What::Explain { file, pid, foreground } => explain(output, file, *pid, *foreground),
             What::Foreground { pid, off } => {
                 let pid = Tid::new(*pid).context("a process has a number above 0")?;
-                let answer = client::foreground(&folder, pid, !off).with_context(|| refused(&folder))?;
+                let answer = notice::foreground(&folder, pid, !off).with_context(|| refused(&folder))?;
                 output.line(format_args!("{answer}"))?;
                 Ok(Verdict::Pass)
             }
@@ -133,7 +131,7 @@ impl Options {
 }
 
 fn refused(folder: &Path) -> String {
-    format!("the policy at {} was not told", client::socket(folder).display())
+    format!("the policy at {} was not told", notice::socket(folder).display())
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
@@ -210,7 +208,7 @@ fn daemon<'a>(
     verify: Duration,
 ) -> anyhow::Result<Daemon<'a>> {
     let policy = load(file)?;
-    let options = handoff_placement::policy::Options { folder, verify, ..Default::default() };
+    let options = handoff_policy::Options { folder, verify, ..Default::default() };
     let started = Daemon::new(policy, options, move |event| {
         // Nobody may read the log any more; that is no reason to stop placing.
         let _ = match output.format() {
@@ -270,7 +268,7 @@ fn registered() -> Vec<(Tid, String)> {
 }
 
 fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
-    let answer = client::status(folder).with_context(|| refused(folder))?;
+    let answer = notice::status(folder).with_context(|| refused(folder))?;
     let rows: Vec<serde_json::Value> =
         serde_json::from_str(&answer).context("the policy answered something else")?;
     if output.format() == Format::Json {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use handoff_kernel::guest::{Acceleration, Arch, Guest, GuestCommand, GuestOutput};
+use handoff_guest::{Acceleration, Arch, Guest, GuestCommand, GuestOutput};
 use handoff_testkit::{again_if_stuck, require, require_guest_of, require_static_handoff};
 use serde_json::Value;
 

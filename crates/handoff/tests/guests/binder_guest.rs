@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use handoff_guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
 use handoff_ipc::Domain;
-use handoff_kernel::guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
 use handoff_testkit::{again_if_stuck, require, require_guest};
 
 /// Tests of a package as static programs, which run in a guest with nothing but busybox.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use handoff_kernel::guest::{Acceleration, Guest, GuestCommand, GuestOutput};
+use handoff_guest::{Acceleration, Guest, GuestCommand, GuestOutput};
 use handoff_testkit::{again_if_stuck, require, require_guest};
 use serde_json::Value;
 

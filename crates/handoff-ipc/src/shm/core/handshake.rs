@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Core, Peer};
 use crate::disposal::PeerFd;
+use crate::interface::Interfaces;
 use crate::ledger::{self, Resource};
 use crate::local::LocalNode;
 use crate::object::{Binder, CallingIdentity, Reference};
@@ -75,19 +76,19 @@ impl Core {
         let peer = sender.ok_or_else(|| Error::Protocol("an answer without credentials".into()))?;
         let is_expected = |endpoint| introduced.is_none_or(|expected| expected == endpoint);
         match message {
-            Message::Welcome { endpoint, node } if is_expected(endpoint) => {
+            Message::Welcome { endpoint, node, interfaces } if is_expected(endpoint) => {
                 let charge = ledger::charge(peer, Resource::Descriptors, 1)?;
                 let socket = PeerFd::new(socket, peer.uid).charged(charge);
                 let link = self.add_link(socket, peer, endpoint)?;
                 match node {
                     0 => Err(Error::NoSuchService("the peer offers nothing".into())),
-                    node => Ok(Binder::from_remote(link.proxy(node))),
+                    node => Ok(Binder::from_remote(link.proxy(node, Interfaces::from_bytes(interfaces)))),
                 }
             }
             Message::Known { endpoint, nonce } if introduced == Some(endpoint) => {
                 let link = self.await_link(endpoint, peer)?;
-                let node = link.redeem(nonce)?;
-                Ok(Binder::from_remote(link.proxy(node)))
+                let (node, interfaces) = link.redeem(nonce)?;
+                Ok(Binder::from_remote(link.proxy(node, Interfaces::from_bytes(interfaces))))
             }
             Message::Refused { refusal, .. } => Err(refusal.into()),
             Message::Welcome { .. } | Message::Known { .. } => {
@@ -149,7 +150,7 @@ impl Core {
                     Ok(_) => {}
                     Err(_) => {
                         // A peer of another version knows this message, and the version in it.
-                        let welcome = Message::Welcome { endpoint: [0; 16], node: 0 };
+                        let welcome = Message::Welcome { endpoint: [0; 16], node: 0, interfaces: [0; 16] };
                         drop(socket::send(socket.as_fd(), &welcome, &[]));
                     }
                 }
@@ -214,8 +215,9 @@ impl Core {
         node: &Arc<LocalNode>,
     ) {
         if let Ok(link) = self.add_link(socket, peer, endpoint) {
+            let interfaces = node.interfaces().to_bytes();
             let welcome = match link.export(node) {
-                Ok(node) => Message::Welcome { endpoint: self.endpoint, node },
+                Ok(node) => Message::Welcome { endpoint: self.endpoint, node, interfaces },
                 Err(_) => Message::Refused { request: 0, refusal: Refusal::TooMany },
             };
             // If it is gone already, the poller will see that next.

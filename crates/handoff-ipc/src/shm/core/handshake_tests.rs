@@ -156,7 +156,7 @@ fn who_has_a_link_already_gets_the_object_there_and_nowhere_else() {
     send(&theirs, Message::Redeem { request: 1, token: nonce }, &[]);
     assert_eq!(next(&theirs), Message::Refused { request: 1, refusal: Refusal::NotYours });
     send(&on_known, Message::Redeem { request: 2, token: nonce }, &[]);
-    let Message::Redeemed { request: 2, node } = next(&on_known) else { panic!("it is its own") };
+    let Message::Redeemed { request: 2, node, .. } = next(&on_known) else { panic!("it is its own") };
     assert!(known.exported(node).is_some() && link.exported(node).is_none());
     send(&on_known, Message::Redeem { request: 3, token: nonce }, &[]);
     assert_eq!(next(&on_known), Message::Refused { request: 3, refusal: Refusal::NotYours });

@@ -156,7 +156,7 @@ fn introductions_beyond_the_share_are_refused_and_others_get_theirs() {
 fn a_slot_that_the_peer_refuses_fails_its_call_with_the_reason() {
     let core = Core::start().unwrap();
     let (link, theirs) = asker(&core, ASKER);
-    let object = Binder::from_remote(link.proxy(1));
+    let object = Binder::from_remote(link.proxy(1, None));
     let call = std::thread::spawn(move || object.call(1, |_| Ok(()), |_| Ok(())));
     let Message::Slot { slot } = next(&theirs) else { panic!("a slot is opened first") };
     send(&theirs, Message::SlotRefused { slot, refusal: Refusal::TooMany }, &[]);

@@ -65,18 +65,21 @@ impl Link {
             }
             Message::Redeem { request, token } => {
                 let node = self.core()?.redeem(&token, self).ok_or(Refusal::NotYours);
-                let exported = node.and_then(|node| self.export(&node).map_err(|_| Refusal::TooMany));
+                let exported = node.and_then(|node| {
+                    let id = self.export(&node).map_err(|_| Refusal::TooMany)?;
+                    Ok((id, node.interfaces().to_bytes()))
+                });
                 let answer = match exported {
-                    Ok(node) => Message::Redeemed { request, node },
+                    Ok((node, interfaces)) => Message::Redeemed { request, node, interfaces },
                     Err(refusal) => Message::Refused { request, refusal },
                 };
                 self.send(answer, Vec::new())?;
             }
             Message::Introduced { request, node, token } => {
-                self.answered(request, Ok(Answer { node, token, fd: fds.pop() }));
+                self.answered(request, Ok(Answer { node, first: token, fd: fds.pop() }));
             }
-            Message::Redeemed { request, node } => {
-                self.answered(request, Ok(Answer { node, token: [0; 16], fd: None }));
+            Message::Redeemed { request, node, interfaces } => {
+                self.answered(request, Ok(Answer { node, first: interfaces, fd: None }));
             }
             Message::Refused { request, refusal } => self.answered(request, Err(refusal)),
             Message::IntroductionOver { token } => self.core()?.end_referral(&token, self),

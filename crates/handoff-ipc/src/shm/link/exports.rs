@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::Link;
+use crate::interface::Interfaces;
 use crate::ledger::{self, Charge, Resource};
 use crate::local::LocalNode;
 use crate::locked::lock;
@@ -66,8 +67,15 @@ impl Link {
         }
     }
 
-    /// The proxy for an object of the peer, of which this process was just given one reference.
-    pub(crate) fn proxy(self: &Arc<Self>, node: u64) -> Arc<RemoteNode> {
+    /// The proxy for an object of the peer, of which this process was just given one reference. `stated`: the
+    /// interfaces that the peer says it has.
+    pub(crate) fn proxy(self: &Arc<Self>, node: u64, stated: Option<Interfaces>) -> Arc<RemoteNode> {
+        let proxy = self.counted_proxy(node);
+        proxy.state_interfaces(stated);
+        proxy
+    }
+
+    fn counted_proxy(self: &Arc<Self>, node: u64) -> Arc<RemoteNode> {
         let mut proxies = lock(&self.proxies);
         if let Some(known) = proxies.get(&node).and_then(Weak::upgrade) {
             known.add_reference();

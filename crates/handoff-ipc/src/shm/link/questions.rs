@@ -8,7 +8,7 @@ use super::Link;
 use crate::disposal::PeerFd;
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
-use crate::shm::wire::{Message, Refusal, Token};
+use crate::shm::wire::{Message, Refusal, Stated, Token};
 use crate::{Error, Result, pool};
 
 /// Introductions of one peer that threads wait for at once, at the most.
@@ -35,7 +35,8 @@ pub(super) struct Answers {
 
 pub(super) struct Answer {
     pub(super) node: u64,
-    pub(super) token: Token,
+    // The token of an introduction, or the interfaces of an object.
+    pub(super) first: Token,
     pub(super) fd: Option<PeerFd>,
 }
 
@@ -81,13 +82,14 @@ impl Link {
     pub(crate) fn introduce(&self, node: u64) -> Result<(OwnedFd, Token)> {
         let answer = self.ask(|request| Message::Introduce { request, node })?;
         match answer.fd.and_then(PeerFd::take) {
-            Some(fd) if answer.node == node => Ok((fd, answer.token)),
+            Some(fd) if answer.node == node => Ok((fd, answer.first)),
             _ => Err(Error::UnknownObject(node)),
         }
     }
 
-    /// Asks the peer for the object that it sent a nonce for, on another connection.
-    pub(crate) fn redeem(&self, nonce: Token) -> Result<u64> {
-        Ok(self.ask(|request| Message::Redeem { request, token: nonce })?.node)
+    /// Asks the peer for the object that it sent a nonce for, on another connection; and for its interfaces.
+    pub(crate) fn redeem(&self, nonce: Token) -> Result<(u64, Stated)> {
+        let answer = self.ask(|request| Message::Redeem { request, token: nonce })?;
+        Ok((answer.node, answer.first))
     }
 }

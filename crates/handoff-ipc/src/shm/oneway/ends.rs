@@ -36,7 +36,7 @@ use crate::shm::remote::RemoteNode;
 use crate::shm::spurious::SpuriousWakes;
 use crate::shm::sync;
 use crate::shm::wire::Message;
-use crate::{Error, Result, dispatch, stats};
+use crate::{Error, Result, Waiting, dispatch, stats};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.
 pub(crate) const INBOX: u32 = u32::MAX;
@@ -99,7 +99,7 @@ impl Sender {
             if free < room + DATA / 2 {
                 // Perhaps it fits into what is left before the end.
                 if free < room || room <= 2 * RECORD {
-                    return Err(Error::OnewayFull(DATA - free));
+                    return Err(Error::OnewayFull(Waiting::Bytes(DATA - free)));
                 }
             } else {
                 // SAFETY: free up to the end, as was just found; the sending end is locked.
@@ -109,7 +109,7 @@ impl Sender {
                 room = DATA;
             }
         }
-        let full = Error::OnewayFull(DATA - free);
+        let full = Error::OnewayFull(Waiting::Bytes(DATA - free));
         let table = MAX_OBJECTS * size_of::<Entry>();
         let space = free.min(room).saturating_sub(RECORD + 32);
         if space == 0 {
@@ -119,7 +119,9 @@ impl Sender {
         // thread holds the lock of the sending end.
         let mut writer = unsafe { self.ring.payload_writer(self.written, space) };
         write(&mut writer).map_err(|error| match error {
-            Error::TooLarge { size, .. } if size <= DATA / 2 - table => Error::OnewayFull(DATA - free),
+            Error::TooLarge { size, .. } if size <= DATA / 2 - table => {
+                Error::OnewayFull(Waiting::Bytes(DATA - free))
+            }
             Error::TooLarge { size, .. } => Error::TooLarge { size, limit: DATA / 2 - table },
             other => other,
         })?;

@@ -42,6 +42,7 @@ pub const SUM: Code = 18;
 pub const COUNT_FDS: Code = 19;
 pub const SUM_MEMORY: Code = 20;
 pub const HOLD: Code = 21;
+pub const WHO_SERVES: Code = 22;
 
 #[derive(Default)]
 pub struct Everything {
@@ -136,6 +137,7 @@ impl Service for Everything {
                 let mask = handoff_placement::affinity(handoff_placement::Tid::current()).unwrap();
                 reply.write(&mask.to_string())
             }
+            WHO_SERVES => reply.write(&std::process::id()),
             DIE => std::process::abort(),
             SELF => reply.write(&Binder::new(Everything::default())),
             DEADLINE => reply.write(

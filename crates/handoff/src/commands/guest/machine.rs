@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use handoff_kernel::guest::{Acceleration, Arch, Builder, Guest, GuestError, Kernel, Smp};
+use handoff_guest::{Acceleration, Arch, Builder, Guest, GuestError, Kernel, Smp};
 
 /// Which kernel on which machine.
 #[derive(Debug, clap::Args)]

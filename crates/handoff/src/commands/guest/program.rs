@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use handoff_kernel::guest::Arch;
+use handoff_guest::Arch;
 
 use crate::output::Advice as _;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use handoff_kernel::guest::{Arch, Builder, Guest, GuestCommand, GuestOutput, Stopper, Stream};
+use handoff_guest::{Arch, Builder, Guest, GuestCommand, GuestOutput, Stopper, Stream};
 use serde_json::json;
 
 use super::machine::{Machine, explained};

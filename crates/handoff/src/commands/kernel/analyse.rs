@@ -85,7 +85,7 @@ fn cache() -> Option<PathBuf> {
 /// Handoff's cache folder: the one that the environment names, or by the rules of the XDG base
 /// directories.
 pub(super) fn cache_folder() -> Option<PathBuf> {
-    if let Some(folder) = env::var_os(handoff_kernel::guest::CACHE_DIR).filter(|folder| !folder.is_empty()) {
+    if let Some(folder) = env::var_os(handoff_guest::CACHE_DIR).filter(|folder| !folder.is_empty()) {
         return Some(folder.into());
     }
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use handoff_guest::{Arch, Builder, Guest, GuestCommand, Incident, Kernel, Stopper};
 use handoff_kernel::build::KernelArch;
-use handoff_kernel::guest::{Arch, Builder, Guest, GuestCommand, Incident, Kernel, Stopper};
 use serde::Serialize;
 
 use crate::commands::guest::machine::{Hardware, explained};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use handoff_guest::Stopper;
 use handoff_kernel::build::{Base, Built, KernelArch, KernelBuild, guest_fragment};
-use handoff_kernel::guest::Stopper;
 use serde::Serialize;
 
 use crate::commands::guest::run::until_interrupted;

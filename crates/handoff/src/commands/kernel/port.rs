@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use handoff_guest::Stopper;
 use handoff_kernel::build::{Base, BuildError, KernelArch, KernelBuild, guest_fragment};
 use handoff_kernel::document::counted;
-use handoff_kernel::guest::Stopper;
 use handoff_kernel::patch::{Input, Limits, Series, load};
 use handoff_kernel::port::commit::{self, CommitReport};
 use handoff_kernel::port::{Options as PortOptions, PortReport, port};

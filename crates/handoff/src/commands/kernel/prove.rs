@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use handoff_kernel::guest::{Arch, GuestCommand, Stopper};
+use handoff_guest::{Arch, GuestCommand, Stopper};
 use handoff_kernel::prove::{Probe, Proof, prove};
 
 use super::boot::{SerialLog, find};

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use handoff_kernel::guest::Stopper;
+use handoff_guest::Stopper;
 use handoff_kernel::study::{self, Outcome, Step, Study};
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use handoff_kernel::guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
+use handoff_guest::{Builder, Guest, GuestCommand, GuestError, Kernel, Stopper};
 use handoff_lab::doctor::{Pulse, Root};
 use handoff_lab::experiment::ArmId;
 use handoff_lab::experiment::guest::{Boot, GuestKernel, GuestPlan, Guests};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use handoff_kernel::guest::Stopper;
+use handoff_guest::Stopper;
 use handoff_lab::experiment::file::{Experiment, Where};
 use handoff_lab::experiment::guest::{Boot, GuestPlan, Guests};
 use handoff_lab::experiment::journal::restore;

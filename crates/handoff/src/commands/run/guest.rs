@@ -1,6 +1,6 @@
 //! `handoff run --guest`: the same suite where the kernel has the Binder driver.
 
-use handoff_kernel::guest::{Guest, GuestCommand, Stopper};
+use handoff_guest::{Guest, GuestCommand, Stopper};
 
 use super::{Options, absolute};
 use crate::commands::guest::machine::explained;

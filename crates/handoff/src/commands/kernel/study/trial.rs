@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use handoff_kernel::guest::{GuestCommand, Stopper};
+use handoff_guest::{GuestCommand, Stopper};
 use handoff_kernel::prove::{Expectation, Finding};
 use handoff_kernel::study::{Boot, PROGRAM, Quiet};
 use handoff_lab::doctor::{Pulse, Root};

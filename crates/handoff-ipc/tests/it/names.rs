@@ -1,0 +1,149 @@
+//! Names of services: who has one that two processes want.
+
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use crate::common::*;
+use handoff_ipc::runtime::Options;
+use handoff_ipc::servicemanager::{Manager, NameChange, Policy, ServiceOptions, SocketAccess};
+use handoff_ipc::{Binder, Error, Result, Runtime};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn connect(socket: &Path) -> Runtime {
+    Runtime::connect(&Options::at(socket)).unwrap()
+}
+
+fn everything() -> Binder {
+    Binder::new(Everything::default())
+}
+
+/// Adds `name`, taking it from whoever has it.
+fn take(runtime: &Runtime, name: &str) -> Result<()> {
+    runtime.services().add(name, everything(), ServiceOptions::default().replacing())
+}
+
+/// What becomes of the names of a runtime.
+fn changes(runtime: &Runtime) -> Receiver<(String, NameChange)> {
+    let (send, heard) = mpsc::channel();
+    runtime.services().on_name_change(move |name, change| drop(send.send((name.to_owned(), change))));
+    heard
+}
+
+/// The process that a name leads to.
+fn pid_of(runtime: &Runtime, name: &str) -> u32 {
+    let found = runtime.services().wait_for(name, LONG).unwrap();
+    found.call(WHO_SERVES, |_| Ok(()), |reply| reply.read()).unwrap()
+}
+
+#[test]
+#[ignore = "a process of another test"]
+fn role_main() {
+    let Some((role, socket)) = role() else { return };
+    let (role, name) = role.split_once(' ').unwrap();
+    if role == "manager" {
+        let _serving = Manager::new(Policy::open()).serve(&socket, SocketAccess::Owner).unwrap();
+        ready_and_wait();
+    }
+    let runtime = connect(&socket);
+    match role {
+        "has" => runtime.services().add(name, everything(), ServiceOptions::default()).unwrap(),
+        "takes" => take(&runtime, name).unwrap(),
+        other => panic!("no such role: {other}"),
+    }
+    ready_and_wait();
+}
+
+#[test]
+fn a_second_start_is_refused_and_told_who_has_the_name() {
+    let place = Place::new();
+    let _manager = Peer::start("manager -", &place.socket());
+    let first = Peer::start("has bank", &place.socket());
+    let second = connect(&place.socket());
+    let refused = second.services().add("bank", everything(), ServiceOptions::default()).unwrap_err();
+    let Error::NameTaken { name, pid, uid } = &refused else { panic!("{refused:?}") };
+    let own_uid = rustix::process::geteuid().as_raw();
+    assert_eq!((name.as_str(), *pid, *uid), ("bank", first.child.id(), own_uid));
+    assert!(refused.to_string().contains(&format!("process {pid} of user {uid}")), "{refused}");
+    assert_eq!(pid_of(&second, "bank"), first.child.id());
+}
+
+#[test]
+fn a_service_that_crashed_has_its_name_at_once_when_it_starts_again() {
+    let place = Place::new();
+    let _manager = Peer::start("manager -", &place.socket());
+    let client = connect(&place.socket());
+    for _ in 0..10 {
+        // Adding without a word of replacing, or the peer would not be ready.
+        let mut service = Peer::start("has bank", &place.socket());
+        assert_eq!(pid_of(&client, "bank"), service.child.id());
+        service.kill();
+    }
+    // A runtime that ends within a process that goes on.
+    for _ in 0..10 {
+        let brief = connect(&place.socket());
+        brief.services().add("brief", everything(), ServiceOptions::default()).unwrap();
+    }
+}
+
+#[test]
+fn who_loses_a_name_is_told_and_has_it_again() {
+    let place = Place::new();
+    let _manager = Peer::start("manager -", &place.socket());
+    let (loser, watcher) = (connect(&place.socket()), connect(&place.socket()));
+    let heard = changes(&loser);
+    loser.services().add("bank", everything(), ServiceOptions::default()).unwrap();
+    let (send, registered) = mpsc::channel();
+    let _watch = watcher.services().on_registration("bank", move |_, _| _ = send.send(())).unwrap();
+    registered.recv_timeout(LONG).unwrap();
+    let uid = rustix::process::geteuid().as_raw();
+    for _ in 0..2 {
+        let mut winner = Peer::start("takes bank", &place.socket());
+        let pid = winner.child.id();
+        assert_eq!(heard.recv_timeout(LONG).unwrap(), ("bank".to_owned(), NameChange::Lost { pid, uid }));
+        assert_eq!(pid_of(&watcher, "bank"), pid);
+        registered.recv_timeout(LONG).unwrap();
+        winner.kill();
+        assert_eq!(heard.recv_timeout(LONG).unwrap(), ("bank".to_owned(), NameChange::Regained));
+        registered.recv_timeout(LONG).unwrap();
+        assert_eq!(pid_of(&watcher, "bank"), std::process::id());
+    }
+    // Taken by two, one after the other: it comes back over both.
+    let one = Peer::start("takes bank", &place.socket());
+    let two = Peer::start("takes bank", &place.socket());
+    drop(one);
+    assert_eq!(pid_of(&watcher, "bank"), two.child.id());
+    drop(two);
+    eventually("the name comes back", || pid_of(&watcher, "bank") == std::process::id());
+    // Given up while it is lost, it does not.
+    let three = Peer::start("takes bank", &place.socket());
+    let mine = everything();
+    loser.services().add("other", mine.clone(), ServiceOptions::default()).unwrap();
+    let thief = connect(&place.socket());
+    take(&thief, "other").unwrap();
+    loser.services().remove("other", &mine).unwrap();
+    drop(thief);
+    eventually("nobody has it", || watcher.services().check("other").unwrap().is_none());
+    drop(three);
+}
+
+#[test]
+fn a_name_that_was_taken_is_where_it_was_after_a_restart_of_the_manager() {
+    let place = Place::new();
+    let mut manager = Peer::start("manager -", &place.socket());
+    let loser = connect(&place.socket());
+    let heard = changes(&loser);
+    loser.services().add("bank", everything(), ServiceOptions::default()).unwrap();
+    let mut winner = Peer::start("takes bank", &place.socket());
+    assert!(matches!(heard.recv_timeout(LONG).unwrap().1, NameChange::Lost { .. }));
+    let client = connect(&place.socket());
+    for _ in 0..3 {
+        manager.kill();
+        manager = Peer::start("manager -", &place.socket());
+        eventually("the winner has it", || pid_of(&client, "bank") == winner.child.id());
+    }
+    // Both have told the new manager by then, in whatever order, or will.
+    winner.kill();
+    eventually("the name comes back", || pid_of(&client, "bank") == std::process::id());
+}

@@ -1,0 +1,562 @@
+//! Decides for every process, places it, and puts everything back at the end.
+
+use super::decide::{Decider, Subject};
+use super::events::Happening;
+use super::file::{Policy, Problems};
+use super::listen::Sources;
+use super::log::{Event, Stopped, printable};
+use super::rule::Rule;
+use super::socket::{Request, Server, answer};
+use super::text::matches;
+use super::world::{Observer, Process, World};
+use crate::error::{Error, Result};
+use handoff_placement::Applied;
+use handoff_placement::Error as PlacementError;
+use handoff_placement::Root;
+use handoff_placement::Tid;
+use handoff_placement::Topology;
+use handoff_placement::notice;
+use handoff_placement::process::{ProcessKey, Scope, Status, processes, threads_of};
+use handoff_placement::{ControlGroup, Limits, enter_group};
+use handoff_placement::{Journal, POLICY_GROUP};
+use handoff_placement::{Restored, Snapshot};
+use rustix::fd::BorrowedFd;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How a policy is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the socket and the journal are: see [`notice::default_folder`].
+    pub folder: PathBuf,
+    /// How often to look around where the kernel does not tell of births.
+    pub look_around: Duration,
+    /// How often to read temperatures, and to see whether pins were lost.
+    pub verify: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            folder: notice::default_folder(),
+            look_around: Duration::from_secs(2),
+            verify: Duration::from_secs(10),
+        }
+    }
+}
+
+struct Placed {
+    /// The rule of the process and those of its threads, as they were applied.
+    rules: Rules,
+    applied: Vec<Applied>,
+    comm: String,
+    /// Pins that were found lost so far.
+    lost: usize,
+    /// Those that could not be applied again at the last look.
+    unrepaired: Vec<String>,
+    /// The CPUs changed since: what `big` means may have, too.
+    stale: bool,
+}
+
+/// The rule of a process and of each of its threads that has one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Rules {
+    process: Option<usize>,
+    threads: BTreeMap<Tid, usize>,
+}
+
+impl Rules {
+    fn is_empty(&self) -> bool {
+        self.process.is_none() && self.threads.is_empty()
+    }
+}
+
+/// A policy that is in force.
+pub struct Daemon<'a> {
+    policy: Policy,
+    machine: Topology,
+    options: Options,
+    journal: Journal,
+    decider: Decider,
+    observer: Observer,
+    world: World,
+    before: BTreeMap<ProcessKey, Snapshot>,
+    placed: BTreeMap<ProcessKey, Placed>,
+    refused: BTreeMap<ProcessKey, Rules>,
+    timers: BTreeMap<ProcessKey, Instant>,
+    groups: BTreeMap<String, ControlGroup>,
+    log: Box<dyn FnMut(Event) + 'a>,
+}
+
+impl<'a> Daemon<'a> {
+    /// Checks the policy against this machine, puts back what a killed one left, and makes the groups
+    /// that the profiles need. Nothing is placed yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Policy`] if the machine cannot give what the profiles ask; [`PlacementError::Journal`] if another
+    /// policy is running; [`PlacementError::Cgroup`]. Nothing is left behind then.
+    pub fn new(policy: Policy, options: Options, log: impl FnMut(Event) + 'a) -> Result<Self> {
+        let machine = Topology::read()?;
+        let problems = policy.check_on(&machine);
+        if !problems.is_empty() {
+            return Err(Error::Policy(Problems(problems)));
+        }
+        let mut journal = Journal::open(&options.folder)?;
+        let mut log: Box<dyn FnMut(Event) + 'a> = Box::new(log);
+        let recovered = journal.recover()?;
+        if !recovered.is_empty() {
+            log(Event::Recovered(recovered));
+        }
+        let mut daemon = Self {
+            policy,
+            machine,
+            options,
+            journal,
+            decider: Decider::default(),
+            observer: Observer::default(),
+            world: World::default(),
+            before: BTreeMap::new(),
+            placed: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            log,
+        };
+        daemon.make_groups()?;
+        daemon.world.read_sensors(&Root::host());
+        Ok(daemon)
+    }
+
+    /// The policy that is in force.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    fn make_groups(&mut self) -> handoff_placement::Result<()> {
+        let used: BTreeSet<&String> = self.policy.rules.iter().map(|rule| &rule.profile).collect();
+        for name in used {
+            let profile = &self.policy.profiles[name];
+            if !profile.has_group() {
+                continue;
+            }
+            let cpus = profile.group_cpus.as_ref().map(|cpus| cpus.resolve(&self.machine)).transpose()?;
+            let limits = Limits { cpus, ..profile.limits.clone() };
+            let safe: String =
+                name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+            let name_of_group = format!("{POLICY_GROUP}{}-{safe}", std::process::id());
+            let group = self.journal.make_group(&name_of_group, &limits)?;
+            self.groups.insert(name.clone(), group);
+        }
+        Ok(())
+    }
+
+    /// Looks at every process once; says how many are placed.
+    pub fn look_at_all(&mut self) -> usize {
+        self.world.forget_ended();
+        let now = Instant::now();
+        for pid in processes() {
+            self.look_at(pid, now);
+        }
+        self.tidy();
+        self.placed.len()
+    }
+
+    /// Forgets what ended.
+    fn tidy(&mut self) {
+        self.placed.retain(|key, _| key.is_alive());
+        self.before.retain(|key, _| key.is_alive());
+        self.refused.retain(|key, _| key.is_alive());
+        self.timers.retain(|key, _| key.is_alive());
+        self.observer.forget_ended();
+        self.decider.forget_ended();
+        self.world.forget_ended();
+    }
+
+    fn look_at(&mut self, pid: Tid, now: Instant) {
+        if pid.as_raw() as u32 == std::process::id() {
+            return;
+        }
+        if !self.may_concern(pid) {
+            return;
+        }
+        let Some(process) = self.observer.look(pid, &self.world, now) else { return };
+        let (wanted, reason, again) = self.wanted(&process, now);
+        match again {
+            Some(again) => drop(self.timers.insert(process.key, again)),
+            None => drop(self.timers.remove(&process.key)),
+        }
+        let placed = self.placed.get(&process.key);
+        let is_stale = placed.is_some_and(|placed| placed.stale);
+        let has = placed.map(|placed| placed.rules.clone()).unwrap_or_default();
+        // What was refused is not tried again until something else is wanted.
+        if (wanted == has && !is_stale) || self.refused.get(&process.key) == Some(&wanted) {
+            return;
+        }
+        match self.place(&process, &wanted) {
+            Ok(()) => {
+                self.refused.remove(&process.key);
+                let profiles = self.profiles(&wanted);
+                (self.log)(Event::Placed {
+                    pid: pid.as_raw(),
+                    comm: printable(&process.comm),
+                    profiles,
+                    reason,
+                });
+            }
+            // It ended meanwhile.
+            Err(PlacementError::NoSuchThread(_)) => {}
+            Err(error) => {
+                self.refused.insert(process.key, wanted);
+                let reason = format!("{reason}, but {error}");
+                (self.log)(Event::Refused { pid: pid.as_raw(), comm: printable(&process.comm), reason });
+            }
+        }
+    }
+
+    /// A first look that costs one file: on a busy machine most births are nobody's that a rule names.
+    fn may_concern(&self, pid: Tid) -> bool {
+        let Ok(status) = Status::of(pid) else { return false };
+        let named =
+            |rule: &Rule| rule.matches.comm.as_ref().is_none_or(|pattern| matches(pattern, &status.comm));
+        self.policy.rules.iter().any(named)
+            || self.placed.contains_key(&ProcessKey { pid, start: status.start })
+    }
+
+    /// The rules that a process and its threads should have.
+    fn wanted(&mut self, process: &Process, now: Instant) -> (Rules, String, Option<Instant>) {
+        let whole = self.decider.decide(&self.policy, Subject::whole(process), &self.world, now);
+        let mut rules = Rules { process: whole.rule, threads: BTreeMap::new() };
+        let (mut reason, mut again) = (whole.reason, whole.again);
+        let is_for_threads =
+            |rule: &Rule| rule.matches.thread.is_some() && rule.matches.check(process).is_ok();
+        if self.policy.rules.iter().any(is_for_threads) {
+            for tid in threads_of(process.key.pid).unwrap_or_default() {
+                let path = format!("/proc/{}/task/{tid}/comm", process.key.pid);
+                let Ok(name) = std::fs::read_to_string(path) else { continue };
+                let subject = Subject { process, thread: Some((tid, name.trim_end_matches('\n'))) };
+                let decision = self.decider.decide(&self.policy, subject, &self.world, now);
+                if let Some(rule) = decision.rule {
+                    reason = format!("{reason}; thread {tid}: {}", decision.reason);
+                    rules.threads.insert(tid, rule);
+                }
+                again = match (again, decision.again) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+        (rules, reason, again)
+    }
+
+    fn profiles(&self, rules: &Rules) -> Vec<String> {
+        let all = rules.process.iter().chain(rules.threads.values());
+        all.map(|&index| self.policy.rules[index].profile.clone())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }
+
+    /// From what it had at first to what it should have; back to that if it cannot be had.
+    fn place(&mut self, process: &Process, wanted: &Rules) -> handoff_placement::Result<()> {
+        let key = process.key;
+        let lost = self.placed.remove(&key).map_or(0, |placed| placed.lost);
+        if let Some(before) = self.before.get(&key) {
+            before.restore();
+        } else if !wanted.is_empty() {
+            let before = Snapshot::take(key.pid)?;
+            self.journal.before(&before)?;
+            self.before.insert(key, before);
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut applied = Vec::new();
+        match self.apply(key, wanted, &mut applied) {
+            Ok(()) => {
+                let comm = process.comm.clone();
+                let rules = wanted.clone();
+                let placed = Placed { rules, applied, comm, lost, unrepaired: Vec::new(), stale: false };
+                self.placed.insert(key, placed);
+                Ok(())
+            }
+            Err(error) => {
+                if let Some(before) = self.before.get(&key) {
+                    before.restore();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn apply(
+        &self,
+        key: ProcessKey,
+        wanted: &Rules,
+        applied: &mut Vec<Applied>,
+    ) -> handoff_placement::Result<()> {
+        if let Some(index) = wanted.process {
+            let name = &self.policy.rules[index].profile;
+            let profile = &self.policy.profiles[name];
+            if let Some(group) = self.groups.get(name) {
+                group.take(key.pid)?;
+            }
+            profile.join.iter().try_for_each(|folder| enter_group(folder, key.pid))?;
+            applied.push(profile.placement.apply(Scope::Process, key.pid, &self.machine)?);
+        }
+        for (&tid, &index) in &wanted.threads {
+            let profile = &self.policy.profiles[&self.policy.rules[index].profile];
+            match profile.placement.apply(Scope::Thread, tid, &self.machine) {
+                Ok(done) => applied.push(done),
+                // The thread ended; the next look leaves it out.
+                Err(PlacementError::NoSuchThread(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies lost pins again.
+    fn verify(&mut self) {
+        for (key, placed) in &mut self.placed {
+            let (mut lost, mut refusal) = (Vec::new(), None);
+            for pin in placed.applied.iter_mut().filter_map(Applied::pin_mut) {
+                let found = pin.lost().unwrap_or_default();
+                if !found.is_empty() {
+                    lost.extend(found.iter().map(ToString::to_string));
+                    refusal = pin.reapply().err().or(refusal);
+                }
+            }
+            let pid = key.pid.as_raw();
+            match refusal {
+                // It ended meanwhile.
+                Some(PlacementError::NoSuchThread(_)) => {}
+                Some(error) if placed.unrepaired != lost => {
+                    placed.lost += lost.len();
+                    placed.unrepaired.clone_from(&lost);
+                    (self.log)(Event::Lost { pid, lost, reason: error.to_string() });
+                }
+                Some(_) => {}
+                None => {
+                    if !lost.is_empty() {
+                        // Those that were counted when they could not be applied again count once.
+                        placed.lost += if placed.unrepaired.is_empty() { lost.len() } else { 0 };
+                        (self.log)(Event::Repaired { pid, lost });
+                    }
+                    placed.unrepaired.clear();
+                }
+            }
+        }
+    }
+
+    /// Runs until `stop` can be read: places processes as they come, change and go.
+    ///
+    /// # Errors
+    ///
+    /// If the socket cannot be made, or waiting fails. What was placed is put back in any case when the
+    /// daemon is dropped or [`Daemon::finish`]ed.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<()> {
+        let path = notice::socket(&self.options.folder);
+        let fail = |what: &str, source| PlacementError::Journal {
+            path: path.clone(),
+            what: what.to_owned(),
+            source,
+        };
+        let mut server = Server::listen(path.clone()).map_err(|e| fail("cannot be listened on", e))?;
+        let needs_pressure = self.policy.rules.iter().any(|rule| rule.when.cpu_pressure.is_some());
+        let sources = Sources::open(needs_pressure, &mut self.log);
+        self.look_at_all();
+        let mut next_verify = Instant::now() + self.options.verify;
+        let mut next_look = (!sources.hear_of_births()).then(|| Instant::now() + self.options.look_around);
+        loop {
+            let wake = self.next_wake(next_verify, next_look, server.deadline());
+            let ready = sources.wait(stop, &server, wake).map_err(|e| fail("cannot be waited on", e))?;
+            if ready.stop {
+                return Ok(());
+            }
+            if ready.server {
+                server.accept();
+            }
+            for (request, stream) in server.requests() {
+                let said = self.obey(request);
+                answer(&stream, said.as_deref().map_err(String::as_str));
+            }
+            self.react(&sources.read(&ready));
+            let now = Instant::now();
+            let due: Vec<Tid> =
+                self.timers.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.pid).collect();
+            due.into_iter().for_each(|pid| self.look_at(pid, now));
+            if next_look.is_some_and(|at| at <= now) {
+                self.look_at_all();
+                next_look = Some(Instant::now() + self.options.look_around);
+            }
+            if next_verify <= now {
+                self.verify();
+                if self.uses_sensors() {
+                    self.sense();
+                }
+                self.tidy();
+                next_verify = Instant::now() + self.options.verify;
+            }
+        }
+    }
+
+    fn uses_sensors(&self) -> bool {
+        self.policy.rules.iter().any(|rule| rule.when.needs_sensors())
+    }
+
+    fn next_wake(&self, verify: Instant, look: Option<Instant>, server: Option<Instant>) -> Option<Instant> {
+        // With nothing placed and no sensor to read there is nothing to verify.
+        let verify = (!self.placed.is_empty() || self.uses_sensors()).then_some(verify);
+        [verify, look, server, self.timers.values().min().copied()].into_iter().flatten().min()
+    }
+
+    fn react(&mut self, happened: &[Happening]) {
+        let now = Instant::now();
+        let minds_threads = self.policy.rules.iter().any(|rule| rule.matches.thread.is_some());
+        let concerned = |what: &Happening| match *what {
+            Happening::Changed { process, is_thread } => (minds_threads || !is_thread).then_some(process),
+            _ => None,
+        };
+        let changed: BTreeSet<Tid> = happened.iter().filter_map(concerned).collect();
+        for pid in changed {
+            self.look_at(pid, now);
+        }
+        if happened.contains(&Happening::Cpus) && self.machine.refresh(&Root::host()).unwrap_or(false) {
+            self.replace_all();
+        }
+        if happened.contains(&Happening::Power) {
+            self.sense();
+        }
+        if happened.contains(&Happening::Missed) {
+            self.look_at_all();
+        }
+    }
+
+    /// Reads the sensors, and decides again if one of them moved.
+    fn sense(&mut self) {
+        let before = self.world.clone();
+        self.world.read_sensors(&Root::host());
+        if self.world != before {
+            self.look_at_all();
+        }
+    }
+
+    /// The CPUs changed: what is placed is placed anew, and what was refused is tried again.
+    fn replace_all(&mut self) {
+        self.refused.clear();
+        self.placed.values_mut().for_each(|placed| placed.stale = true);
+        self.look_at_all();
+    }
+
+    /// Notes that a process offers a service under this name, for rules that match services. Nothing is
+    /// placed before the next look.
+    ///
+    /// # Errors
+    ///
+    /// In words, if there is no such process or it has too many names.
+    pub fn note_service(&mut self, pid: Tid, name: &str) -> std::result::Result<(), String> {
+        let key = ProcessKey::of(pid).map_err(|error| error.to_string())?;
+        let names = self.world.services.entry(key).or_default();
+        if names.len() >= 64 {
+            return Err("a process may have 64 service names".to_owned());
+        }
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+        (self.log)(Event::Told { pid: pid.as_raw(), what: format!("offers `{}`", printable(name)) });
+        Ok(())
+    }
+
+    fn obey(&mut self, request: Request) -> std::result::Result<String, String> {
+        let gone = |error: PlacementError| error.to_string();
+        match request {
+            Request::Foreground { pid, on } => {
+                let key = ProcessKey::of(pid).map_err(gone)?;
+                if on {
+                    self.world.foreground.insert(key)
+                } else {
+                    self.world.foreground.remove(&key)
+                };
+                let what = if on { "in the foreground" } else { "not in the foreground" }.to_owned();
+                (self.log)(Event::Told { pid: pid.as_raw(), what });
+                self.look_at(pid, Instant::now());
+                let placed = self.placed.get(&key).map(|placed| self.profiles(&placed.rules).join(", "));
+                Ok(placed.map_or_else(|| "no profile".to_owned(), |profiles| format!("profile {profiles}")))
+            }
+            Request::Service { pid, name } => {
+                self.note_service(pid, &name)?;
+                self.look_at(pid, Instant::now());
+                Ok("noted".to_owned())
+            }
+            Request::Status => {
+                let rows = self.placed.iter().map(|(key, placed)| {
+                    serde_json::json!({
+                        "pid": key.pid.as_raw(),
+                        "comm": printable(&placed.comm),
+                        "profiles": self.profiles(&placed.rules),
+                        "lost_pins": placed.lost,
+                    })
+                });
+                Ok(serde_json::Value::from(rows.collect::<Vec<_>>()).to_string())
+            }
+        }
+    }
+
+    /// Gives every process back what it had, and removes the groups.
+    ///
+    /// # Errors
+    ///
+    /// [`PlacementError::Journal`] if the journal cannot be emptied.
+    pub fn finish(mut self) -> Result<Stopped> {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Result<Stopped> {
+        let mut stopped = Stopped::default();
+        for (_, snapshot) in std::mem::take(&mut self.before) {
+            match snapshot.restore() {
+                Restored::Whole => stopped.restored += 1,
+                Restored::Partly { .. } => stopped.partly += 1,
+                Restored::Gone => {}
+            }
+        }
+        self.placed.clear();
+        self.groups.clear();
+        self.journal.empty()?;
+        Ok(stopped)
+    }
+
+    /// Leaves everything placed; the journal keeps what [`Journal::recover`] needs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Policy`] with what was refused, if anything was: then everything is put back first.
+    pub fn leave(mut self) -> Result<usize> {
+        if let Some((key, _)) = self.refused.iter().next() {
+            let comm = Status::of(key.pid).map(|status| printable(&status.comm)).unwrap_or_default();
+            let problem = super::Problem {
+                line: self.refused[key].process.map_or(1, |index| self.policy.rules[index].line),
+                message: format!("process {} ({comm}) could not be placed, so nothing was", key.pid),
+                help: None,
+            };
+            return Err(Error::Policy(Problems(vec![problem])));
+        }
+        let count = self.placed.len();
+        self.before.clear();
+        std::mem::take(&mut self.groups).into_values().for_each(ControlGroup::keep);
+        self.placed.clear();
+        // With nothing left to put back, drop leaves the journal alone.
+        Ok(count)
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        if !self.before.is_empty() || !self.groups.is_empty() {
+            let _ = self.put_back();
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Policies: their files, and the daemon that carries them out.
+
+mod policy_daemon;
+mod policy_files;
