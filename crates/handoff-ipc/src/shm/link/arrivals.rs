@@ -3,16 +3,18 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use super::Link;
 use super::questions::Answer;
+use super::{Link, PATIENCE};
+use crate::disposal;
 use crate::ledger::{self, Resource};
 use crate::locked::lock;
 use crate::shm::oneway;
 use crate::shm::server::ServerSlot;
 use crate::shm::slot::SLOT_SIZE;
 use crate::shm::socket::Received;
-use crate::shm::wire::{Message, Refusal};
+use crate::shm::wire::{MAX_FDS, Message, Refusal};
 use crate::{Error, Result};
 
 /// Slots that one peer may open.
@@ -21,7 +23,11 @@ const MAX_SLOTS: usize = 1024;
 impl Link {
     /// Takes one message of the peer. An error ends the link.
     pub(crate) fn handle(self: &Arc<Self>, received: Received) -> Result<()> {
-        let Received { message, mut fds, truncated, .. } = received;
+        let Received { message, fds, truncated, .. } = received;
+        let (mut fds, has_room) = disposal::count_arrived(self.peer, fds);
+        if !has_room {
+            self.crowded.store(true, Ordering::Relaxed);
+        }
         match message {
             Message::Slot { slot } => match fds.pop() {
                 Some(region) => self.add_slot(slot, region.as_fd())?,
@@ -116,6 +122,16 @@ impl Link {
         Ok(())
     }
 
+    /// True while as many of the peer's descriptors wait to be closed as may be: it is not read from.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let was = self.crowded.load(Ordering::Relaxed);
+        let is = was && ledger::charge(self.peer, Resource::Closing, MAX_FDS as u64).is_err();
+        if was && !is {
+            self.crowded.store(false, Ordering::Relaxed);
+        }
+        is
+    }
+
     /// Maps a slot that the peer opened, as far as its share goes.
     fn add_slot(&self, id: u32, region: BorrowedFd<'_>) -> Result<()> {
         {
@@ -154,8 +170,12 @@ impl Link {
         Ok(slot)
     }
 
-    /// The slot that a nested call came in; its announcement may still be on the way.
-    pub(crate) fn await_slot(&self, id: u32) -> Result<Arc<ServerSlot>> {
-        self.await_news("the slot of a nested call", || lock(&self.server_slots).get(&id).cloned())
+    /// The slot that a nested call came in; its announcement may still be on the way. It is waited for until the
+    /// deadline of whoever serves it, if that is sooner than the peer's time is up.
+    pub(crate) fn await_slot(&self, id: u32, deadline: Option<Instant>) -> Result<Arc<ServerSlot>> {
+        let end = Instant::now() + PATIENCE;
+        let end = deadline.map_or(end, |deadline| deadline.min(end));
+        let look = || lock(&self.server_slots).get(&id).cloned();
+        self.await_news_until(end, "the slot of a nested call", look)
     }
 }
