@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::ledger::Charge;
+use crate::identity::CallingIdentity;
+use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
 
 /// Threads at most. Users beyond share one of them.
@@ -101,10 +102,33 @@ impl PeerFd {
         self
     }
 
+    /// Whether it counts as one that the peer may have this process keep.
+    pub(crate) fn may_be_kept(&self) -> bool {
+        self.charge.as_ref().is_some_and(|charge| charge.resource() == Resource::Descriptors)
+    }
+
     /// For the application, which closes it when it likes.
     pub(crate) fn take(mut self) -> Option<OwnedFd> {
         self.fd.take()
     }
+}
+
+/// Has descriptors that came counted until they are closed or taken. Those beyond the peer's share of descriptors count
+/// as what waits to be closed. False if that is used up as well: then no more is to be read from the peer for a while.
+pub(crate) fn count_arrived(who: CallingIdentity, fds: Vec<PeerFd>) -> (Vec<PeerFd>, bool) {
+    let mut has_room = true;
+    let count = |fd: PeerFd| {
+        let own = ledger::charge(who, Resource::Descriptors, 1);
+        match own.or_else(|_| ledger::charge(who, Resource::Closing, 1)) {
+            Ok(charge) => fd.charged(charge),
+            Err(_) => {
+                has_room = false;
+                fd
+            }
+        }
+    };
+    let counted = fds.into_iter().map(count).collect();
+    (counted, has_room)
 }
 
 impl AsFd for PeerFd {

@@ -19,6 +19,8 @@ use crate::{Error, Result, stats};
 pub(crate) enum Resource {
     /// Connections, newcomers' among them, and descriptors that nobody has taken out of a parcel.
     Descriptors,
+    /// Descriptors that came beyond the share above, until they are closed.
+    Closing,
     /// Regions of shared memory that peers made.
     Mappings,
     /// Their bytes.
@@ -32,12 +34,13 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    const COUNT: usize = 6;
+    const COUNT: usize = 7;
 
     /// As an error names it.
     fn name(self) -> &'static str {
         match self {
             Resource::Descriptors => "descriptors",
+            Resource::Closing => "descriptors that are not closed yet",
             Resource::Mappings => "shared regions",
             Resource::Bytes => "bytes of shared memory",
             Resource::Exports => "objects",
@@ -79,6 +82,7 @@ impl Limits {
         let descriptors = files - (files / 8).max(64).min(files);
         let mut limits = [0; Resource::COUNT];
         limits[Resource::Descriptors as usize] = descriptors;
+        limits[Resource::Closing as usize] = descriptors / 8;
         limits[Resource::Mappings as usize] = mappings.saturating_sub(OWN_MAPPINGS).max(mappings / 2);
         limits[Resource::Bytes as usize] = bytes;
         limits[Resource::Exports as usize] = MOST_EXPORTS;
@@ -152,6 +156,13 @@ impl Drop for Charge {
     }
 }
 
+impl Charge {
+    /// What it is an entry of.
+    pub(crate) fn resource(&self) -> Resource {
+        self.resource
+    }
+}
+
 /// Enters what a peer makes this process hold.
 ///
 /// # Errors
@@ -178,7 +189,7 @@ pub(crate) fn held() -> Held {
     let ledger = lock(&LEDGER);
     let of = |resource: Resource| ledger[resource as usize].all;
     Held {
-        descriptors: of(Resource::Descriptors),
+        descriptors: of(Resource::Descriptors) + of(Resource::Closing),
         mappings: of(Resource::Mappings),
         bytes: of(Resource::Bytes),
         exports: of(Resource::Exports),

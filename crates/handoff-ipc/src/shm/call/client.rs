@@ -383,6 +383,19 @@ impl Waiting<'_> {
         (!left.is_zero()).then_some(left.min(LONGEST_SLEEP))
     }
 
+    /// Has a nested call served by another thread.
+    #[cold]
+    fn leave_to_pool(&self, id: u32) {
+        let link = Arc::clone(self.link);
+        pool::run(Box::new(move || {
+            match link.await_slot(id, None) {
+                Ok(slot) => slot.rung(&link),
+                // The request still stands in the call's slot, which nobody can use any longer.
+                Err(_) => link.hang_up(),
+            }
+        }));
+    }
+
     /// Takes a nested call up: false if there was none. One that came after the deadline is not for this thread,
     /// which would be late for as long as it takes.
     #[cold]
@@ -392,16 +405,16 @@ impl Waiting<'_> {
             return Ok(false);
         }
         if late {
-            let link = Arc::clone(self.link);
-            pool::run(Box::new(move || {
-                if let Ok(slot) = link.await_slot(id) {
-                    slot.rung(&link);
-                }
-            }));
+            self.leave_to_pool(id);
             return Ok(true);
         }
-        match self.link.await_slot(id) {
+        match self.link.await_slot(id, self.deadline.map(|(end, _)| end)) {
             Ok(slot) => Ok(server::serve_here(self.link, &slot)),
+            // The slot may still come; the caller waits no longer.
+            Err(_) if self.left().is_none() => {
+                self.leave_to_pool(id);
+                Ok(true)
+            }
             Err(error) => {
                 // The request still stands in this call's slot, which nobody can use any longer.
                 self.link.hang_up();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Core, Peer};
-use crate::disposal::PeerFd;
+use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
 use crate::interface::Interfaces;
 use crate::ledger::{self, Resource};
@@ -131,9 +131,15 @@ impl Core {
         socket: Arc<PeerFd>,
         introduction: Option<Token>,
     ) {
-        let heard = socket::receive(socket.as_fd());
+        let mut heard = socket::receive(socket.as_fd());
         if matches!(heard, Ok(Receive::Empty)) {
             return;
+        }
+        if let Ok(Receive::Message(hello)) = &mut heard
+            && let Some(sender) = hello.sender
+        {
+            // Counted to their end: who uses up its share this way is not let in again.
+            hello.fds = disposal::count_arrived(sender, std::mem::take(&mut hello.fds)).0;
         }
         self.forget_newcomer(key, &socket);
         match introduction {

@@ -79,6 +79,8 @@ impl Core {
                         let user = link.peer().uid;
                         if let Some(time) = budget.spend(user, link.id, messages, Instant::now()) {
                             self.pause(key, time);
+                        } else if link.is_crowded() {
+                            self.pause(key, SHORTAGE);
                         }
                     }
                     Some(Peer::Newcomer { socket, introduction, .. }) => {
@@ -122,6 +124,9 @@ impl Core {
             if outcome.is_err() {
                 self.bury(link);
                 return count;
+            }
+            if link.is_crowded() {
+                return count + 1;
             }
         }
         TURN

@@ -16,6 +16,7 @@ use crate::ledger::{self, Resource};
 use crate::object::{Binder, Reference, Service};
 use crate::parcel::{Reader, Writer};
 use crate::shm::oneway::ring;
+use crate::shm::pair::await_that;
 use crate::shm::region::Region;
 use crate::shm::slot::SLOT_SIZE;
 use crate::shm::socket;
@@ -113,7 +114,36 @@ fn a_slot_beyond_the_share_is_refused_and_the_link_goes_on() {
     drop(others);
     send(&theirs, Message::Slot { slot: 1 }, &[&region(SLOT_SIZE)]);
     answers(&theirs, 2);
-    assert!(link.await_slot(1).is_ok());
+    assert!(link.await_slot(1, None).is_ok());
+    core.stop();
+}
+
+/// Those beyond its share count until they are closed, and when that share is used up nothing more is read.
+#[test]
+fn a_peer_whose_descriptors_wait_to_be_closed_is_not_read_from() {
+    let core = Core::start().unwrap();
+    let who = CallingIdentity { pid: 1, uid: 50_007, gid: 1 };
+    let (link, theirs) = peer(&core, ASKER, who);
+    send(&theirs, Message::Slot { slot: 0 }, &[&region(SLOT_SIZE)]);
+    answers(&theirs, 1);
+    let (slow, other) = slow_to_close();
+    let others = ledger::use_up(who, Resource::Descriptors);
+    let room = 64;
+    let most =
+        (0..).take_while(|more| ledger::charge(who, Resource::Closing, room + more).is_ok()).count() as u64;
+    send(&theirs, Message::Fds { slot: 0, reply: false }, &[&slow]);
+    drop(slow);
+    answers(&theirs, 2);
+    // It waits to be closed, and takes one place.
+    assert!(ledger::charge(who, Resource::Closing, room + most - 1).is_err());
+    assert!(ledger::charge(who, Resource::Closing, room + most - 2).is_ok());
+    let rest = ledger::use_up(who, Resource::Closing);
+    send(&theirs, Message::Fds { slot: 0, reply: false }, &[&region(1)]);
+    await_that("the link is crowded", || link.is_crowded());
+    let question = Message::Introduce { request: 3, node: u64::MAX };
+    send(&theirs, question, &[]);
+    drop((rest, others, other));
+    assert_eq!(next(&theirs), Message::Refused { request: 3, refusal: Refusal::Unknown });
     core.stop();
 }
 

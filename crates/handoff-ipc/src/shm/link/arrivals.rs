@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::Link;
 use super::tables::Answer;
-use crate::disposal::drop_later;
+use crate::disposal::{self, drop_later};
 use crate::ledger::{self, Resource};
 use crate::locked::lock;
 use crate::shm::call::server_slot::ServerSlot;
@@ -15,7 +15,7 @@ use crate::shm::oneway;
 use crate::shm::outstanding;
 use crate::shm::slot::SLOT_SIZE;
 use crate::shm::socket::Received;
-use crate::shm::wire::{Message, Refusal};
+use crate::shm::wire::{MAX_FDS, Message, Refusal};
 use crate::{Error, Result, pool};
 
 /// Slots that one peer may open.
@@ -24,7 +24,11 @@ const MAX_SLOTS: usize = 1024;
 impl Link {
     /// Takes one message of the peer. An error ends the link.
     pub(crate) fn handle(self: &Arc<Self>, received: Received) -> Result<()> {
-        let Received { message, mut fds, truncated, .. } = received;
+        let Received { message, fds, truncated, .. } = received;
+        let (mut fds, has_room) = disposal::count_arrived(self.peer, fds);
+        if !has_room {
+            self.crowded.store(true, Ordering::Relaxed);
+        }
         match message {
             Message::Slot { slot } => match fds.pop() {
                 Some(region) => self.add_slot(slot, region.as_fd())?,
@@ -117,6 +121,16 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// True while as many of the peer's descriptors wait to be closed as may be: it is not read from.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let was = self.crowded.load(Ordering::Relaxed);
+        let is = was && ledger::charge(self.peer, Resource::Closing, MAX_FDS as u64).is_err();
+        if was && !is {
+            self.crowded.store(false, Ordering::Relaxed);
+        }
+        is
     }
 
     /// Maps a slot that the peer opened, as far as its share goes.

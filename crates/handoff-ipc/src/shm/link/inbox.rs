@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use super::{Link, PATIENCE};
 use crate::disposal::PeerFd;
-use crate::ledger::{self, Resource};
 use crate::locked::lock;
 use crate::shm::call::server_slot::ServerSlot;
 use crate::shm::wire::Refusal;
@@ -22,10 +21,10 @@ impl Link {
             parcels.lost = Some(Refusal::NoRoom);
         }
         for fd in fds {
-            match ledger::charge(self.peer, Resource::Descriptors, 1) {
-                Ok(charge) if parcels.lost.is_none() => parcels.fds.push_back(fd.charged(charge)),
-                Ok(_) => {}
-                Err(_) => parcels.lost = Some(Refusal::TooMany),
+            if !fd.may_be_kept() {
+                parcels.lost = Some(Refusal::TooMany);
+            } else if parcels.lost.is_none() {
+                parcels.fds.push_back(fd);
             }
         }
         drop(inbox);
@@ -60,8 +59,17 @@ impl Link {
         self.news.notify_all();
     }
 
-    pub(super) fn await_news<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
-        let end = Instant::now() + PATIENCE;
+    pub(super) fn await_news<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> Result<T> {
+        self.await_news_until(Instant::now() + PATIENCE, what, look)
+    }
+
+    /// As [`Link::await_news`], until a time of the caller's.
+    pub(super) fn await_news_until<T>(
+        &self,
+        end: Instant,
+        what: &str,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T> {
         let mut guard = lock(&self.news_lock);
         loop {
             if let Some(found) = look() {
@@ -72,14 +80,18 @@ impl Link {
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Error::Protocol(format!("the peer did not send {what} in {PATIENCE:?}")));
+                return Err(Error::Protocol(format!("the peer did not send {what} in time")));
             }
             guard = self.news.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// The slot that a nested call came in; its announcement may still be on the way.
-    pub(crate) fn await_slot(&self, id: u32) -> Result<Arc<ServerSlot>> {
-        self.await_news("the slot of a nested call", || lock(&self.server_slots).get(&id).cloned())
+    /// The slot that a nested call came in; its announcement may still be on the way. It is waited for until the
+    /// deadline of whoever serves it, if that is sooner than the peer's time is up.
+    pub(crate) fn await_slot(&self, id: u32, deadline: Option<Instant>) -> Result<Arc<ServerSlot>> {
+        let end = Instant::now() + PATIENCE;
+        let end = deadline.map_or(end, |deadline| deadline.min(end));
+        let look = || lock(&self.server_slots).get(&id).cloned();
+        self.await_news_until(end, "the slot of a nested call", look)
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Link {
     // What the peer calls itself: a hint, and no proof of who it is.
     peer_endpoint: Token,
     dead: AtomicBool,
+    // See `is_crowded`.
+    crowded: AtomicBool,
     // Threads that wait for the peer to answer an introduction.
     introductions: AtomicU32,
     exports: Mutex<HashMap<u64, Export>>,
@@ -94,6 +96,7 @@ impl Link {
             peer_started: claim::start_of(peer.pid).unwrap_or(u64::MAX),
             peer_endpoint,
             dead: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
             introductions: AtomicU32::new(0),
             exports: Mutex::default(),
             exports_version: AtomicU32::new(0),
