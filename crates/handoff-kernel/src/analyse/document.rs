@@ -13,6 +13,17 @@ impl Analysis {
         document::markdown(&self.blocks())
     }
 
+    /// The document for a terminal: as Markdown, with a word on where its pictures are.
+    pub fn text(&self) -> String {
+        let mut blocks = self.blocks();
+        for block in &mut blocks {
+            if matches!(block, Block::Image(_)) {
+                *block = Block::Text("(the picture is written by `--html FILE` and `--svg FILE`)".to_owned());
+            }
+        }
+        document::markdown(&blocks).replace("&lt;", "<")
+    }
+
     /// The document as one HTML file that opens offline.
     pub fn html(&self) -> String {
         document::html(&self.title(), &self.blocks())

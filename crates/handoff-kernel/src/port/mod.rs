@@ -26,6 +26,7 @@ mod find;
 mod git;
 mod heading;
 mod hunks;
+mod lacking;
 mod merge;
 mod outcome;
 mod place;
@@ -40,6 +41,7 @@ mod tree;
 mod wanted;
 mod words;
 
+pub use lacking::{Lacking, lacking};
 pub use outcome::{Edit, Enclosing, How, Outcome};
 pub use report::{Counts, FileAction, FileReport, HunkReport, PatchReport, PortReport};
 pub use scope::ScopeKind;

@@ -193,6 +193,9 @@ fn the_document_has_the_outline_and_invents_nothing() {
     let (tree, series) = fixture();
     let analysis = analyse(&series, tree.path(), &Options::default()).unwrap();
     let (markdown, html) = (analysis.markdown(), analysis.html());
+    // A terminal shows no pictures.
+    assert!(markdown.contains("<svg") && !analysis.text().contains("<svg"));
+    assert!(analysis.text().contains("--html FILE"));
     let mut at = 0;
     for heading in [
         "## 1 The feature",

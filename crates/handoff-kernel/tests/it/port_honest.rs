@@ -397,3 +397,72 @@ fn files_that_may_be_meant_are_named() {
     let report = run(&folder, &change, &quiet());
     assert!(report.to_string().contains("files that may be meant: `a/deep/x.c`, `b/x.c`"), "{report}");
 }
+
+#[test]
+fn rows_of_a_table_are_known_by_their_numbers() {
+    let row = |id: &str| format!("\t{{ USB_DEVICE(0x046d, {id}), .driver_info = USB_QUIRK_RESET }},\n");
+    let rows = |ids: &[&str]| ids.iter().map(|id| row(id)).collect::<String>();
+    let head = "static const struct usb_device_id list[] = {\n";
+    let file = format!("{head}{}}};\n", rows(&["0x0825", "0x08c1", "0x08c2", "0x08c3"]));
+    // The new row stands between two that are here and one that is not.
+    let lines = format!(" {}+{} {} {}", row("0x0825"), row("0x0847"), row("0x08c1"), row("0x08c2"));
+    let folder = tree(&[("x.c", &file)]);
+    let report = run(&folder, &patch(&[(40, head.trim_end(), &lines)]), &quiet());
+    let want = format!("{head}{}}};\n", rows(&["0x0825", "0x0847", "0x08c1", "0x08c2", "0x08c3"]));
+    assert_eq!(read(&folder, "x.c"), want, "{report}");
+    // Rows that all are others are no place.
+    let other = format!(" {} {}+{} {}", row("0x1111"), row("0x1112"), row("0x1113"), row("0x1114"));
+    let folder = tree(&[("x.c", &file)]);
+    let report = run(&folder, &patch(&[(40, head.trim_end(), &other)]), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+}
+
+#[test]
+fn one_line_does_not_rename_a_flag() {
+    let file = "void f(struct x *x)\n{\n\tif (is_new(x)) {\n\t\tx->quirks |= X_OTHER_FLAG;\n\t\tx->quirks |= X_REBOOT;\n\t}\n\tstart(x);\n}\n";
+    let lines = " \t\tx->quirks |= X_WAKEUP;\n \t\tx->quirks |= X_REBOOT;\n+\t\tif (late(x))\n+\t\t\tx->quirks |= X_WAKEUP;\n \t}\n \tstart(x);\n }\n";
+    let folder = tree(&[("x.c", file)]);
+    let report = run(&folder, &patch(&[(4, "void f(struct x *x)", lines)]), &quiet());
+    assert!(read(&folder, "x.c").contains("\t\tif (late(x))\n\t\t\tx->quirks |= X_WAKEUP;\n"), "{report}");
+}
+
+#[test]
+fn a_heading_may_lack_its_parentheses() {
+    let file = "static int wdm_write\n(struct file *file, int count)\n{\n\tint rv;\n\n\trv = submit(file, count);\n\tif (rv < 0)\n\t\tgoto out;\n\tnote(file, \"sent %d\",\n\t\tfile->index);\nout:\n\treturn rv;\n}\n";
+    let lines = " \tif (rv < 0) {\n \t\tgoto out;\n \tnote(file, \"sent %d\",\n-\t\tfile->index);\n+\t\tle16_to_cpu(file->index));\n out:\n \treturn rv;\n }\n";
+    let folder = tree(&[("x.c", file)]);
+    let report = run(&folder, &patch(&[(107, "static int wdm_write", lines)]), &quiet());
+    assert!(read(&folder, "x.c").contains("\t\tle16_to_cpu(file->index));\n"), "{report}");
+}
+
+#[test]
+fn what_a_hunk_moves_is_not_there_already() {
+    let file = "void f(void)\n{\n\tfirst_step(a, b);\n\tsecond_step(c, d);\n\tthird_step(e, f);\n\tfourth_step(g, other);\n}\n";
+    let lines = " \tfirst_step(a, b);\n-\tsecond_step(c, d);\n \tthird_step(e, f);\n+\tsecond_step(c, d);\n \tfourth_step(g, h);\n }\n";
+    let folder = tree(&[("x.c", file)]);
+    let report = run(&folder, &patch(&[(3, "void f(void)", lines)]), &quiet());
+    let want = "void f(void)\n{\n\tfirst_step(a, b);\n\tthird_step(e, f);\n\tsecond_step(c, d);\n\tfourth_step(g, other);\n}\n";
+    let all_or_nothing = [want, file];
+    assert!(all_or_nothing.contains(&read(&folder, "x.c").as_str()), "{report}\n{}", read(&folder, "x.c"));
+}
+
+#[test]
+fn a_row_goes_in_front_of_the_one_that_ends_its_table() {
+    let file = "static struct ctl_table t[] = {\n\t{\n\t\t.procname = \"a_name\",\n\t\t.data = &a_limit,\n\t},\n\t{ }\n};\n";
+    let lines = " \t\t.procname = \"a_name\",\n \t\t.data = &a_limit,\n \t},\n+\t{\n+\t\t.procname = \"b_name\",\n+\t\t.data = &b_limit,\n+\t},\n };\n";
+    let folder = tree(&[("x.c", file)]);
+    let report = run(&folder, &patch(&[(33, "static struct ctl_table t[] = {", lines)]), &quiet());
+    assert!(read(&folder, "x.c").ends_with("\t\t.data = &b_limit,\n\t},\n\t{ }\n};\n"), "{report}");
+}
+
+#[test]
+fn a_line_of_a_makefile_stands_outside_of_the_entry_in_its_heading() {
+    let file = "obj-y := usb.o\n\nusbcore-$(CONFIG_OF) += of.o\nusbcore-$(CONFIG_PCI) += hcd-pci.o\nusbcore-$(CONFIG_ACPI) += usb-acpi.o\n\nobj-$(CONFIG_USB) += usbcore.o\n";
+    let change = "--- a/Makefile\n+++ b/Makefile\n@@ -15,5 +15,6 @@ usbcore-$(CONFIG_LEDS) += leds.o\n usbcore-$(CONFIG_SIDEBAND) += offload.o\n usbcore-$(CONFIG_PCI) += hcd-pci.o\n usbcore-$(CONFIG_ACPI) += usb-acpi.o\n+usbcore-$(CONFIG_SYSCTL) += sysctl.o\n \n ifdef CONFIG_ONBOARD\n";
+    let folder = tree(&[("Makefile", file)]);
+    let report = run(&folder, change, &quiet());
+    assert!(
+        read(&folder, "Makefile").contains("usb-acpi.o\nusbcore-$(CONFIG_SYSCTL) += sysctl.o\n"),
+        "{report}"
+    );
+}

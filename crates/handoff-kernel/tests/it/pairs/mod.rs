@@ -4,13 +4,15 @@
 //! added lines as a hunk of the newer line's diff, the people who maintain the older line have shown where that hunk
 //! belongs there. A hunk counts only if all of its changes are found so, each of them once.
 
+pub(crate) mod excerpt;
 pub(crate) mod tools;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use handoff_kernel::patch::{FilePatch, Hunk, Limits, Op, parse, text};
+pub(crate) use handoff_kernel::patch::Hunk;
+use handoff_kernel::patch::{FilePatch, Limits, Op, parse, text};
 
 /// A hunk, the file that it goes to, and what the file is to be.
 pub(crate) struct Pair {
@@ -149,6 +151,11 @@ fn found<'a, 'b>(hunk: &Hunk, all: &[Group<'_>], there: &'a [Group<'b>]) -> Opti
 
 /// A hunk as a patch of one file.
 fn patch_of(path: &str, hunk: &Hunk) -> Vec<u8> {
+    text::encode(&hunk_lines(path, hunk))
+}
+
+/// The lines of a patch of one hunk.
+fn hunk_lines(path: &str, hunk: &Hunk) -> String {
     let (mut old, mut new, mut body) = (0, 0, String::new());
     for line in &hunk.lines {
         let mark = match line.op {
@@ -166,8 +173,8 @@ fn patch_of(path: &str, hunk: &Hunk) -> Vec<u8> {
         }
     }
     let heading = if hunk.heading.is_empty() { String::new() } else { format!(" {}", hunk.heading) };
-    text::encode(&format!(
+    format!(
         "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -{},{old} +{},{new} @@{heading}\n{body}",
         hunk.old_start, hunk.new_start
-    ))
+    )
 }

@@ -31,8 +31,11 @@ impl Verdict {
     }
 }
 
-/// The other tools, and how each is run.
-pub(crate) const OTHERS: [(&str, fn(&Pair, &Path) -> Option<Verdict>); 4] = [
+/// A tool's name, and how it is run in a folder of its own; `None` if it is not installed.
+type Tool = (&'static str, fn(&Pair, &Path) -> Option<Verdict>);
+
+/// The other tools.
+pub(crate) const OTHERS: [Tool; 4] = [
     ("git apply", git_apply),
     ("patch -F2", |pair, folder| patch(pair, folder, "-F2")),
     ("patch -F3", |pair, folder| patch(pair, folder, "-F3")),

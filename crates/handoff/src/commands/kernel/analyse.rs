@@ -71,7 +71,7 @@ impl Options {
         }
         match output.format() {
             Format::Json => output.json(&analysis)?,
-            Format::Text => output.line(format_args!("{}", analysis.markdown().trim_end()))?,
+            Format::Text => output.line(format_args!("{}", analysis.text().trim_end()))?,
         }
         Ok(Verdict::Pass)
     }

@@ -9,7 +9,7 @@ use handoff_kernel::build::{Base, BuildError, KernelArch, KernelBuild, guest_fra
 use handoff_kernel::document::counted;
 use handoff_kernel::patch::{Input, Limits, Series, load};
 use handoff_kernel::port::commit::{self, CommitReport};
-use handoff_kernel::port::{Options as PortOptions, PortReport, port};
+use handoff_kernel::port::{Lacking, Options as PortOptions, PortReport, lacking, port};
 use handoff_kernel::prerequisite::{self, Chosen, Explanation, choose, explain};
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ Examples:
   handoff kernel port abc123^! --source linux --onto linux-3.4 --with-prerequisites
   handoff kernel port v3.12..v3.13 --source linux --onto linux-3.4 --build-each build
   handoff kernel port fixes.mbox --onto . --commit            a commit for each patch; then --continue, --skip or --abort
+  handoff kernel port fix.patch --onto . --lacking            name what its added lines use and the tree lacks
   handoff kernel port fix.patch --onto . --confidence 0.8 --format json
 
   b4 am -o - MESSAGE-ID | handoff kernel port - --onto linux-3.4
@@ -67,6 +68,10 @@ pub(crate) struct Options {
     /// Take the series that stopped back.
     #[arg(long, conflicts_with_all = ["series", "dry_run", "build_each", "resume", "skip"])]
     abort: bool,
+    /// Also name what added lines use and the tree does not have: functions, fields, macros, CONFIG_ symbols; with
+    /// where --source has them.
+    #[arg(long, conflicts_with_all = ["commit", "resume", "skip", "abort"])]
+    lacking: bool,
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
@@ -117,10 +122,13 @@ impl Options {
                 counted(changed.len(), "file")
             ));
         }
-        let ported = match &self.build_each {
+        let mut ported = match &self.build_each {
             Some(folder) => self.port_and_build(&series, &options, folder, prerequisites)?,
             None => Ported::of(port(&series, &self.onto, &options)?, prerequisites),
         };
+        if self.lacking {
+            ported.lacking = lacking(&series, &self.onto, self.source.as_deref());
+        }
         output.result(&ported)?;
         Ok(verdict(ported.is_clean(), ported.report.is_doubtful()))
     }
@@ -240,6 +248,8 @@ struct Ported {
     prerequisites: Vec<Chosen>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     builds: Vec<EachBuild>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lacking: Vec<Lacking>,
 }
 
 /// A build after one patch.
@@ -255,7 +265,7 @@ struct EachBuild {
 
 impl Ported {
     fn of(report: PortReport, prerequisites: Vec<Chosen>) -> Self {
-        Self { report, prerequisites, builds: Vec::new() }
+        Self { report, prerequisites, builds: Vec::new(), lacking: Vec::new() }
     }
 
     fn is_clean(&self) -> bool {
@@ -270,6 +280,12 @@ impl fmt::Display for Ported {
             writeln!(f, "needs {id} {}: {}", one.commit.subject, one.because)?;
         }
         write!(f, "{}", self.report)?;
+        for one in &self.lacking {
+            write!(f, "\n`{}` is nowhere here, and {} uses it", one.name, one.used_in.join(", "))?;
+            if let Some((path, line)) = &one.source {
+                write!(f, "; the source has it in {path}, line {line}")?;
+            }
+        }
         for build in &self.builds {
             match (&build.error, build.seconds) {
                 (Some(error), _) => write!(f, "\nafter `{}`: {error}", build.subject)?,
@@ -306,6 +322,7 @@ mod tests {
             resume: false,
             skip: false,
             abort: false,
+            lacking: false,
             dry_run: false,
             no_markers: false,
             confidence: 0.5,
