@@ -321,14 +321,18 @@ impl Registry {
             old => {
                 if let Some(mut old) = old {
                     new.behind = std::mem::take(&mut old.behind);
-                    // What a process replaces itself, or has no room to keep, does not come back.
+                    // What a process replaces itself is no loss, and does not come back.
                     let is_own = old.owner == who && old.service.listener == new.service.listener;
-                    if is_own || old.service.binder == binder || old.owner.uid == who.uid && held >= limit {
+                    let is_loss = !is_own && old.service.binder != binder;
+                    if is_loss {
+                        loser = old.service.listener.clone();
+                    }
+                    // Nor does what its user has no room for.
+                    if is_loss && (old.owner.uid != who.uid || held < limit) {
+                        new.behind.push(old);
+                    } else {
                         take_one(&mut state.names_of, old.owner.uid);
                         gone = Some(old);
-                    } else {
-                        loser = old.service.listener.clone();
-                        new.behind.push(old);
                     }
                 }
                 state.entries.insert(name.to_owned(), new);

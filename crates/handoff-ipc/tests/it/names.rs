@@ -147,3 +147,18 @@ fn a_name_that_was_taken_is_where_it_was_after_a_restart_of_the_manager() {
     winner.kill();
     eventually("the name comes back", || pid_of(&client, "bank") == std::process::id());
 }
+
+#[test]
+fn who_loses_a_name_and_has_no_room_to_wait_for_it_is_told_too() {
+    let place = Place::new();
+    // The manager's own name is one of the two.
+    let policy = Policy { names_per_user: 2, ..Policy::open() };
+    let _serving = Manager::new(policy).serve(&place.socket(), SocketAccess::Owner).unwrap();
+    let (loser, winner) = (connect(&place.socket()), connect(&place.socket()));
+    let heard = changes(&loser);
+    loser.services().add("bank", everything(), ServiceOptions::default()).unwrap();
+    take(&winner, "bank").unwrap();
+    assert!(matches!(heard.recv_timeout(LONG).unwrap().1, NameChange::Lost { .. }));
+    drop(winner);
+    eventually("nobody has it", || loser.services().check("bank").unwrap().is_none());
+}
