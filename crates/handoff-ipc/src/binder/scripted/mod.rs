@@ -262,7 +262,7 @@ mod tests {
         process.is_polled();
         std::thread::scope(|scope| {
             let calls = scope.spawn(|| {
-                let remote = Binder::from_remote(process.proxy(1));
+                let remote = Binder::from_remote(crate::binder::talk::proxy(&process, 1));
                 let call = |meant| {
                     let options = CallOptions::of(InterfaceId::new(meant));
                     remote.call_with(options, 1, |_| Ok(()), |_| Ok(()))
