@@ -49,7 +49,7 @@ fn threads() -> usize {
 
 /// A connection that finds what `server` has under a name.
 fn client_of(server: &Runtime, binder: Binder) -> (Runtime, Binder) {
-    server.services().add("it", binder, ServiceOptions::default()).unwrap();
+    server.services().add("it", binder, ServiceOptions::default().replacing()).unwrap();
     let client = Runtime::connect(&Options::at(server.socket().unwrap())).unwrap();
     let found = client.services().get("it").unwrap();
     (client, found)

@@ -95,7 +95,8 @@ pub(super) fn offer(way: Way, binder: Binder, interface: &str) -> Result<(Runtim
     let name = format!("{interface}/{}", std::process::id());
     runtime
         .services()
-        .add(&name, binder, ServiceOptions::of(way.context.into()))
+        // A process may offer one interface several times, each to those who have found it.
+        .add(&name, binder, ServiceOptions::of(way.context.into()).replacing())
         .map_err(|error| failed("cannot register the service", error))?;
     let socket = runtime.socket().map(PathBuf::from);
     Ok((runtime, Address { name, socket }))
