@@ -2,6 +2,7 @@
 
 mod architecture {
     mod arrows;
+    mod circles;
     mod pages;
     mod snippets;
     mod sources;

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cformat::general;
 use crate::deadline::{Missed, Recorder, Slices, Watch, Wire};
+use crate::error::call_failed;
 use crate::error::{Error, Result};
 use crate::measurement::{Better, Clock, Measurement, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
-use crate::rpc::role::{AskClient, call_failed};
+use crate::rpc::role::AskClient;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
 use crate::rpc::{self, Context, Engine, Processes, Serving};
 use crate::sys::clock::now;

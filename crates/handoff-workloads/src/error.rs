@@ -77,3 +77,8 @@ impl Error {
         Error::Parameter { parameter: parameter.into(), problem: problem.into() }
     }
 }
+
+/// A call that failed, as an error of the workload.
+pub(crate) fn call_failed(error: &handoff_ipc::Error) -> Error {
+    Error::io("a call failed", std::io::Error::other(error.to_string()))
+}

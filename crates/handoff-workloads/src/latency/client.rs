@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::Plant;
 use super::why::{Counters, Ledger, Spent, Worst};
 use crate::deadline::{Missed, Slices, Tripwire, Wire};
+use crate::error::call_failed;
 use crate::error::{Error, Result};
-use crate::rpc::role::call_failed;
 use crate::rpc::service::{ProbeProxy, Spot, cpu_here};
 use crate::sys::clock::now;
 

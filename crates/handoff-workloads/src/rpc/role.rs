@@ -7,18 +7,18 @@ use handoff_ipc::{Binder, Proxy as _};
 use handoff_placement::Tid;
 use rustix::process::getpid;
 use rustix::thread::sched_setaffinity;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::host::{self, Address, Way};
 use super::service::{ProbeProxy, Stamps};
 use super::{Context, Engine};
 use crate::add_ints;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, call_failed};
 use crate::inversion;
 use crate::latency;
 use crate::peer::Channel;
 use crate::place::{self, Placement};
+use crate::sys::clock::process_cpu_time;
 use crate::transports::receiver::{Receiver, ReceiverProxy};
 use crate::transports::sender::{AskSender, Sender};
 
@@ -240,11 +240,6 @@ fn say<T: Serialize>(parent: &mut Channel, result: Result<T>) -> Result<()> {
     parent.say(result)
 }
 
-/// A call that failed, as an error of the workload.
-pub(crate) fn call_failed(error: &handoff_ipc::Error) -> Error {
-    Error::io("a call failed", std::io::Error::other(error.to_string()))
-}
-
 /// Pins this thread, and the first thread of the process: threads of the runtime's pool run where that
 /// one may.
 fn pin(cpu: Option<usize>) -> Result<()> {
@@ -274,12 +269,6 @@ fn stamped(probe: &ProbeProxy, payload: usize, calls: u32) -> Result<Stamped> {
 
 fn payload_of(size: usize) -> Vec<u8> {
     (0..size).map(|i| (i % 251) as u8).collect()
-}
-
-/// CPU time of this process, in nanoseconds.
-pub(crate) fn process_cpu_time() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 fn echo(probe: &ProbeProxy, payload: usize, samples: u32, trips: u32) -> Result<Batch> {

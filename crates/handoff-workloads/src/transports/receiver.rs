@@ -301,7 +301,7 @@ impl Service for Receiver {
                 self.begin(&Begin { way, messages, payload: payload as usize, each, wake })
             }
             GENERATED => reply.write(&BenchmarkStub::new(self.clone()).proxy()),
-            CPU_TIME => reply.write(&crate::rpc::role::process_cpu_time()),
+            CPU_TIME => reply.write(&crate::sys::clock::process_cpu_time()),
             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
         }
     }

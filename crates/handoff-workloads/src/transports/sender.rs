@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::generated::{self, BenchmarkProxy, IBenchmark as _, SampleMessage};
 use super::receiver::{Begin, Completion, EMPTIED, FILLED, ReceiverProxy, now, sum};
 use super::{MAX_PAYLOAD, Transport, Turn};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, call_failed};
 use crate::rpc::Engine;
-use crate::rpc::role::{call_failed, process_cpu_time};
+use crate::sys::clock::process_cpu_time;
 
 /// Messages before those that count.
 const WARM_UP: u32 = 20;
