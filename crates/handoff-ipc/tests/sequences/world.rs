@@ -128,6 +128,8 @@ impl World {
         let viewer = connected(&socket);
         let frames: Binder = viewer.1.call(FRAMES, |_| Ok(()), |r| r.read()).unwrap();
         let camera = FrameConsumer::subscribe(&frames).unwrap();
+        // Its slot stays, as the viewer's does.
+        drop(honest.1.call(NEW, |_| Ok(()), |r| r.read::<Binder>()).unwrap());
         let before = engine.stats();
         let mut world = World { socket, engine, kept, pool, honest, viewer, camera, before, calls: 0 };
         world.check();
