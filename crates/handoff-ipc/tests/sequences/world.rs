@@ -108,6 +108,7 @@ pub struct World {
     kept: Kept,
     pool: FramePool,
     honest: (ShmEngine, Binder),
+    viewer: (ShmEngine, Binder),
     camera: FrameConsumer,
     before: EngineStats,
     calls: u64,
@@ -123,13 +124,14 @@ impl World {
         let (kept, file) = (Kept::default(), memfd(4096, 0, SEALS));
         let target = Target { kept: Arc::clone(&kept), frames: pool.binder(), file };
         engine.become_context_manager(Binder::new(target)).unwrap();
-        let client = ShmEngine::new(&socket).unwrap();
-        let root = client.context_object().unwrap();
-        let frames: Binder = root.call(FRAMES, |_| Ok(()), |r| r.read()).unwrap();
+        let honest = connected(&socket);
+        let viewer = connected(&socket);
+        let frames: Binder = viewer.1.call(FRAMES, |_| Ok(()), |r| r.read()).unwrap();
         let camera = FrameConsumer::subscribe(&frames).unwrap();
+        // Its slot stays, as the viewer's does.
+        drop(honest.1.call(NEW, |_| Ok(()), |r| r.read::<Binder>()).unwrap());
         let before = engine.stats();
-        let mut world =
-            World { socket, engine, kept, pool, honest: (client, root), camera, before, calls: 0 };
+        let mut world = World { socket, engine, kept, pool, honest, viewer, camera, before, calls: 0 };
         world.check();
         world.before = world.engine.stats();
         world
@@ -138,7 +140,9 @@ impl World {
     /// An honest call in the midst of it. It may have to wait for a thread, and gets its own answer or none.
     pub fn call(&mut self) {
         match self.echo(Duration::from_millis(200)) {
-            Ok(()) | Err(Error::DeadlineExpired(_)) => {}
+            Ok(()) => {}
+            // Its slot is left to the late reply, and the next call would open another one: a new connection has one.
+            Err(Error::DeadlineExpired(_)) => self.honest = connected(&self.socket),
             Err(other) => panic!("an honest call has {other:?}"),
         }
     }
@@ -187,6 +191,12 @@ impl World {
         let threads = self.engine.stats().threads;
         assert!(threads <= 64, "{threads} threads");
     }
+}
+
+fn connected(socket: &Path) -> (ShmEngine, Binder) {
+    let engine = ShmEngine::new(socket).unwrap();
+    let root = engine.context_object().unwrap();
+    (engine, root)
 }
 
 /// Other threads of this process that do not sleep.
