@@ -251,7 +251,7 @@ impl Intervals {
                 svg.text(left, y - 11.0, "label", &shortened(&row.label, room as usize));
                 svg.text(right, y - 11.0, "value end", &value);
             } else {
-                svg.text(left - 12.0, y + 4.0, "label end", &shortened(&row.label, 36));
+                svg.text(left - 12.0, y + 4.0, "label end", &shortened(&row.label, 31));
                 svg.text(right + 12.0, y + 4.0, "value", &value);
             }
             if let Some((low, high)) = row.interval {
