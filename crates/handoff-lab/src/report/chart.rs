@@ -12,6 +12,9 @@ const COLOURS: usize = 8;
 /// Pixels of a letter of a chart's text, with room to spare.
 const LETTER: f64 = 7.5;
 
+/// Pixels from a line of an axis' title to the next.
+const AXIS_LINE: f64 = 15.0;
+
 /// A screen that a chart is drawn for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Screen {
@@ -160,6 +163,20 @@ impl Svg {
         self.add(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escape(text)));
     }
 
+    /// A label under an axis, which stays inside of the drawing.
+    fn tick(&mut self, screen: Screen, x: f64, y: f64, text: &str) {
+        let half = 0.5 * LETTER * text.chars().count() as f64;
+        let last = (screen.width - half).max(half);
+        self.text(x.clamp(half.min(last), last), y, "tick middle", text);
+    }
+
+    /// The title of an axis, a line below the other.
+    fn axis(&mut self, x: f64, y: f64, class: &str, lines: &[String]) {
+        for (index, line) in lines.iter().enumerate() {
+            self.text(x, y + AXIS_LINE * index as f64, class, line);
+        }
+    }
+
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         self.add(format_args!(
             "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" class=\"{class}\"/>",
@@ -201,7 +218,9 @@ impl Intervals {
         });
         let band = self.band.into_iter().flat_map(|(low, high)| [low, high]);
         let scale = Scale::over(self.kind, ends.chain(self.reference).chain(band), (left, right));
-        let mut svg = Svg::new(screen, bottom + 44.0, &self.title);
+        let axis = wrapped(&self.axis, screen.width);
+        let below = AXIS_LINE * (axis.len() - 1) as f64;
+        let mut svg = Svg::new(screen, bottom + 44.0 + below, &self.title);
         if let Some((low, high)) = self.band {
             let (low, high) = (scale.clamped(low), scale.clamped(high));
             svg.add(format_args!(
@@ -213,7 +232,7 @@ impl Intervals {
         for tick in scale.ticks(if narrow { 5 } else { 8 }) {
             let x = scale.at(tick);
             svg.line((x, top), (x, bottom), "grid");
-            svg.text(x, bottom + 16.0, "tick middle", &(self.format)(tick));
+            svg.tick(screen, x, bottom + 16.0, &(self.format)(tick));
         }
         if let Some(reference) = self.reference {
             svg.line((scale.at(reference), top), (scale.at(reference), bottom), "reference");
@@ -232,7 +251,7 @@ impl Intervals {
                 svg.text(left, y - 11.0, "label", &shortened(&row.label, room as usize));
                 svg.text(right, y - 11.0, "value end", &value);
             } else {
-                svg.text(left - 12.0, y + 4.0, "label end", &shortened(&row.label, 36));
+                svg.text(left - 12.0, y + 4.0, "label end", &shortened(&row.label, 31));
                 svg.text(right + 12.0, y + 4.0, "value", &value);
             }
             if let Some((low, high)) = row.interval {
@@ -245,7 +264,8 @@ impl Intervals {
             }
             svg.dot(scale.clamped(row.value), y, 5.0, row.colour, &spoken);
         }
-        svg.text(0.5 * (left + right), bottom + 36.0, "axis middle", &self.axis);
+        let middle = if axis.len() > 1 { 0.5 * screen.width } else { 0.5 * (left + right) };
+        svg.axis(middle, bottom + 36.0, "axis middle", &axis);
         svg.end()
     }
 }
@@ -266,22 +286,25 @@ impl Lines {
         let columns =
             (((right - 14.0) / (30.0 + LETTER * letters as f64)) as usize).clamp(1, self.series.len().max(1));
         let legend = 20.0 * self.series.len().div_ceil(columns) as f64;
-        let top = 26.0;
+        let (x_axis, y_axis) =
+            (wrapped(&self.x_axis, right - left), wrapped(&self.y_axis, screen.width - 8.0));
+        let top = 26.0 + AXIS_LINE * (y_axis.len() - 1) as f64;
+        let below = AXIS_LINE * (x_axis.len() - 1) as f64;
         let bottom = top + if narrow { 240.0 } else { 300.0 };
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Scale::over(self.x_kind, points().map(|point| point.0), (left, right));
         let y = Scale::over(self.y_kind, points().map(|point| point.1), (bottom, top));
-        let mut svg = Svg::new(screen, bottom + 50.0 + legend, &self.title);
+        let mut svg = Svg::new(screen, bottom + 50.0 + below + legend, &self.title);
         for tick in y.ticks(6) {
             svg.line((left, y.at(tick)), (right, y.at(tick)), "grid");
             svg.text(left - 6.0, y.at(tick) + 4.0, "tick end", &(self.y_format)(tick));
         }
         for tick in x.ticks(if narrow { 4 } else { 8 }) {
             svg.line((x.at(tick), bottom), (x.at(tick), bottom + 4.0), "grid");
-            svg.text(x.at(tick), bottom + 17.0, "tick middle", &(self.x_format)(tick));
+            svg.tick(screen, x.at(tick), bottom + 17.0, &(self.x_format)(tick));
         }
-        svg.text(4.0, 13.0, "axis", &self.y_axis);
-        svg.text(0.5 * (left + right), bottom + 35.0, "axis middle", &self.x_axis);
+        svg.axis(4.0, 13.0, "axis", &y_axis);
+        svg.axis(0.5 * (left + right), bottom + 35.0, "axis middle", &x_axis);
         if let (true, [first, second, ..]) = (self.paired, self.series.as_slice()) {
             for (a, b) in first.points.iter().zip(&second.points) {
                 svg.line((x.at(a.0), y.at(a.1)), (x.at(b.0), y.at(b.1)), "pair");
@@ -292,8 +315,10 @@ impl Lines {
         }
         for (index, series) in self.series.iter().enumerate() {
             let width = (right - 14.0) / columns as f64;
-            let at =
-                (14.0 + width * (index % columns) as f64, bottom + 58.0 + 20.0 * (index / columns) as f64);
+            let at = (
+                14.0 + width * (index % columns) as f64,
+                bottom + 58.0 + below + 20.0 * (index / columns) as f64,
+            );
             svg.dot(at.0, at.1 - 4.0, 5.0, series.colour, &series.name);
             svg.text(at.0 + 10.0, at.1, "label", &shortened(&series.name, letters));
         }
@@ -338,6 +363,23 @@ pub fn distribution(values: &[f64]) -> Vec<(f64, f64)> {
     let kept = (0..n).filter(|index| index % every == every - 1 || *index + 1 == n);
     points.extend(kept.map(|index| (sorted[index], (index + 1) as f64 / n as f64)));
     points
+}
+
+/// The text in lines that fit into so many pixels, broken at spaces; one line at least.
+fn wrapped(text: &str, room: f64) -> Vec<String> {
+    let most = (room / LETTER) as usize;
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        if lines[last].is_empty() {
+            lines[last] = word.to_owned();
+        } else if lines[last].chars().count() + 1 + word.chars().count() <= most {
+            lines[last] = format!("{} {word}", lines[last]);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 fn shortened(text: &str, most: usize) -> String {
@@ -438,6 +480,17 @@ mod tests {
         assert_eq!(points.last(), Some(&(9999.0, 1.0)));
         assert!(distribution(&[]).is_empty());
         assert_eq!(distribution(&[4.0]), [(4.0, 0.0), (4.0, 1.0)]);
+    }
+
+    #[test]
+    fn a_long_title_is_broken_and_ticks_stay_inside() {
+        assert_eq!(wrapped("a bc def", 5.0 * LETTER), ["a bc", "def"]);
+        assert_eq!(wrapped("", 100.0), [""]);
+        assert_eq!(wrapped("longer-than-that", 3.0 * LETTER), ["longer-than-that"]);
+        let mut chart = lines(vec![(1.0, 2.0), (2.0, 3.0)]);
+        chart.y_axis = "share of round trips that take at most so long (without the slowest 0.1%)".into();
+        assert!(!chart.draw(NARROW).contains(&format!(">{}<", chart.y_axis)));
+        assert!(chart.draw(NARROW).contains("(without the slowest 0.1%)<"), "{}", chart.draw(NARROW));
     }
 
     #[test]

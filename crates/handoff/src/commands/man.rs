@@ -110,7 +110,10 @@ fn render(command: &clap::Command, above: Option<&str>, page: &mut dyn Write) ->
         let others: Vec<String> = others.iter().map(|name| format!("\\fB{}\\fR(1)", escaped(name))).collect();
         write!(page, ".SH \"SEE ALSO\"\n{}\n", others.join(", "))?;
     }
-    man.render_version_section(page)
+    if command.get_version().is_some() {
+        man.render_version_section(page)?;
+    }
+    Ok(())
 }
 
 /// A section of terms, each with what it means.

@@ -68,7 +68,8 @@ fn exec_gives_cpus_policy_nice_and_io() {
 fn exec_gives_the_status_of_the_command() {
     let status = |arguments: &[&str]| handoff(arguments).status.code();
     assert_eq!(status(&["exec", "--cpus", "all", "--", "sh", "-c", "exit 7"]), Some(7));
-    assert_eq!(status(&["exec", "--cpus", "all", "--", "/no/such/program"]), Some(2));
+    assert_eq!(status(&["exec", "--cpus", "all", "--", "/no/such/program"]), Some(127));
+    assert_eq!(status(&["exec", "--cpus", "all", "--", "/etc/passwd"]), Some(126));
 }
 
 #[test]

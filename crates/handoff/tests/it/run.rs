@@ -36,3 +36,30 @@ fn a_quick_run_measures_floors_and_calls_and_writes_both_files() {
     let kept: Value = serde_json::from_str(&kept).expect("JSON");
     assert_eq!(kept["groups"].as_array().map(Vec::len), Some(groups.len()));
 }
+
+#[test]
+fn results_go_below_one_folder_and_nothing_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path().join("here");
+    std::fs::create_dir(&here).expect("a folder");
+    let results = folder.path().join("results");
+    let ab = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+            .args(["lab", "ab", "true", "true > f", "--rounds", "6", "--cgroup", "never"])
+            .env("HANDOFF_RESULTS", &results)
+            .env("XDG_STATE_HOME", folder.path().join("state"))
+            .current_dir(&here)
+            .output()
+            .expect("handoff runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let said = ab();
+    assert!(said.contains("no shell reads `true > f`: the command itself gets >;"), "{said}");
+    ab();
+    for file in ["lab.sqlite", "lab-1.html", "lab-2.html"] {
+        assert!(results.join(file).is_file(), "{file} is missing: {said}");
+    }
+    assert_eq!(std::fs::read_dir(&here).expect("the folder").count(), 0, "something was left behind");
+}
