@@ -117,9 +117,7 @@ impl CallerSlot {
 
     /// Back to the link, for another thread.
     pub(crate) fn give_back(self: Arc<Self>) {
-        if let Some(link) = self.link.upgrade()
-            && !self.is_dead()
-        {
+        if let Some(link) = self.link.upgrade().filter(|_| !self.is_dead()) {
             link.caller_slots.put(self);
         }
     }

@@ -137,9 +137,7 @@ impl Core {
         self.forget_newcomer(key, &socket);
         match introduction {
             Some(token) => {
-                if let Some(node) = self.claim(&token)
-                    && let Ok(Receive::Message(hello)) = heard
-                {
+                if let (Some(node), Ok(Receive::Message(hello))) = (self.claim(&token), heard) {
                     self.answer_introduced(token, node, hello);
                 }
             }
