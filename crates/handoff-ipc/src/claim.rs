@@ -23,7 +23,7 @@ impl Claim {
         if !claimed.more_urgent_than(pool::base()) {
             return Some(claimed);
         }
-        let tid = Tid::new(self.tid.cast_signed())?;
+        let tid = Tid::new(self.tid as i32)?;
         let theirs = pid != 0 && is_thread_of(tid, pid);
         let real = if theirs { Priority::of(tid).ok()? } else { return None };
         // Last: if the process lives now, it was no other that was looked at.
@@ -34,7 +34,7 @@ impl Claim {
 
 /// When a process started, in ticks since boot.
 pub(crate) fn start_of(pid: u32) -> Option<u64> {
-    let pid = Tid::new(pid.cast_signed())?;
+    let pid = Tid::new(pid as i32)?;
     Some(ProcessKey::of(pid).ok()?.start)
 }
 

@@ -100,8 +100,10 @@ fn sweep(place: &Path) {
         let is_ours = number.is_some_and(|number| {
             number.len() == DIGITS && number.bytes().all(|digit| digit.is_ascii_hexdigit())
         });
-        if is_ours && let Ok(_lock) = lock(&entry.path()) {
-            drop(std::fs::remove_dir_all(entry.path()));
+        if is_ours {
+            if let Ok(_lock) = lock(&entry.path()) {
+                drop(std::fs::remove_dir_all(entry.path()));
+            }
         }
     }
 }

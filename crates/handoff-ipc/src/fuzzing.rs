@@ -42,12 +42,10 @@ pub fn queue_descriptor(bytes: &[u8]) -> Result<()> {
 
     // Its numbers in HIDL's form, over memory of one page whose first words the rest of the bytes fill.
     let Some((&count, rest)) = bytes.split_first() else { return Ok(()) };
-    let (grantors, words) = rest.as_chunks::<{ Grantor::HIDL_SIZE }>();
-    let (grantors, words) = match grantors.split_at_checked(usize::from(count % 8)) {
-        Some((grantors, others)) => (grantors, others.as_flattened()),
-        None => (grantors, words),
-    };
-    let grantors: Vec<Grantor> = grantors.iter().map(|bytes| Grantor::from_hidl(*bytes)).collect();
+    let whole = rest.len() / Grantor::HIDL_SIZE;
+    let (grantors, words) = rest.split_at(usize::from(count % 8).min(whole) * Grantor::HIDL_SIZE);
+    let grantors = grantors.chunks_exact(Grantor::HIDL_SIZE).filter_map(|bytes| bytes.try_into().ok());
+    let grantors: Vec<Grantor> = grantors.map(Grantor::from_hidl).collect();
     let (region, file) = crate::shm::region::Region::create("handoff-fuzz", 4096)?;
     let memory = crate::SharedMemory::from_fd(file.try_clone().map_err(|e| Error::io("dup", e))?, 4096)?;
     drop(region);

@@ -150,7 +150,7 @@ impl SharedMemory {
     /// The word at byte `offset`, for those who may write: `None` if it is not aligned or not inside.
     pub(crate) fn word(&self, offset: usize) -> Option<&std::sync::atomic::AtomicU32> {
         let Mapping::Writable(region) = &self.mapping else { return None };
-        let fits = offset.is_multiple_of(4) && offset.checked_add(4)? <= region.len();
+        let fits = offset % 4 == 0 && offset.checked_add(4)? <= region.len();
         // SAFETY: aligned (a mapping begins at a page) and inside the mapping, which lives as long as
         // `self`; atomics may be shared.
         fits.then(|| unsafe { &*region.start().add(offset).cast() })

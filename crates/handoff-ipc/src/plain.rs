@@ -128,7 +128,7 @@ mod tests {
             reply.write(|to| to.write_string16(&format!("said {code}")))?;
             Ok(Some(reply))
         }));
-        let (mut out, into) = std::io::pipe().unwrap();
+        let (mut out, into) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut request = Parcel::new();
         request.write(|to| to.write(&OwnedFd::from(into))).unwrap();
         request.write(|to| to.write(&talker)).unwrap();

@@ -191,7 +191,7 @@ struct Pool {
 /// One for the process: threads are shared by all engines and objects.
 static POOL: LazyLock<Pool> = LazyLock::new(|| {
     // What the process was started with, not what some thread of it was given.
-    let leader = Tid::new(std::process::id().cast_signed());
+    let leader = Tid::new(std::process::id() as i32);
     Pool {
         state: Mutex::new(State { max: DEFAULT_MAX, ..State::default() }),
         pending: AtomicU64::new(0),
@@ -310,12 +310,12 @@ pub(crate) fn stand_in() -> StandIn {
         state.shares.end(user);
         state.tell_pending();
     }
-    if state.threads < state.limit()
-        && let Some(work) = state.take_pending()
-    {
-        state.threads += 1;
-        drop(state);
-        spawn(work);
+    if state.threads < state.limit() {
+        if let Some(work) = state.take_pending() {
+            state.threads += 1;
+            drop(state);
+            spawn(work);
+        }
     }
     StandIn { user }
 }

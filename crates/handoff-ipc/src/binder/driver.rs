@@ -268,7 +268,7 @@ impl Driver {
             let Err(error) = answer else {
                 let heard = (both.read_consumed as usize).min(read.len());
                 // SAFETY: the driver wrote so many bytes, from the first on.
-                return Ok(unsafe { read[..heard].assume_init_ref() });
+                return Ok(unsafe { std::slice::from_raw_parts(read.as_ptr().cast(), heard) });
             };
             interrupted(error)?;
         }
@@ -280,7 +280,7 @@ impl Driver {
         // SAFETY: the driver writes three 32-bit numbers.
         let answer =
             unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_GET_EXTENDED_ERROR as _, error.as_mut_ptr()) };
-        (answer == 0 && error[2] != 0).then(|| error[2].cast_signed())
+        (answer == 0 && error[2] != 0).then(|| error[2] as i32)
     }
 
     /// A delivered text that ends in a zero, such as a security context.

@@ -33,14 +33,14 @@ thread_local! {
 /// Puts the calling thread's claim in front of a call.
 pub(super) fn write(to: &mut Writer<'_>) -> Result<()> {
     let (priority, tid) = shm::caller();
-    to.write_i32(priority.cast_signed())?;
-    to.write_i32(tid.cast_signed())
+    to.write_i32(priority as i32)?;
+    to.write_i32(tid as i32)
 }
 
 /// Takes it from there.
 #[cold]
 pub(super) fn read(from: &mut Reader<'_>) -> Result<Claim> {
-    Ok(Claim { priority: from.read_i32()?.cast_unsigned(), tid: from.read_i32()?.cast_unsigned() })
+    Ok(Claim { priority: from.read_i32()? as u32, tid: from.read_i32()? as u32 })
 }
 
 /// The calling thread serves calls until it ends, beginning at the process's own priority: it was

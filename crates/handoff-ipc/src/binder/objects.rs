@@ -163,9 +163,8 @@ fn encode_some(process: &Arc<Process>, data: &mut [u8], objects: Vec<(u32, Objec
 /// Makes buffer objects say where their buffers are now.
 pub(super) fn point_again(data: &mut [u8], objects: &[(u32, Object)]) {
     for (at, object) in objects {
-        if let Object::Buffer(bytes) = object
-            && let Some(address) = data.get_mut(*at as usize + 8..*at as usize + 16)
-        {
+        let Object::Buffer(bytes) = object else { continue };
+        if let Some(address) = data.get_mut(*at as usize + 8..*at as usize + 16) {
             address.copy_from_slice(&(bytes.start().addr() as u64).to_ne_bytes());
         }
     }
@@ -189,8 +188,8 @@ impl<'a> Arrived<'a> {
         let mut places = Vec::with_capacity(offsets.len() / 8);
         let mut free_from = 0;
         offsets.for_each_chunk::<64>(|piece| {
-            places.extend(piece.as_chunks::<8>().0.iter().map(|raw| {
-                let at = u64::from_ne_bytes(*raw);
+            places.extend(piece.chunks_exact(8).map(|raw| {
+                let at = u64::from_ne_bytes(raw.try_into().ok()?);
                 // The driver lets none stand in another: a descriptor taken twice would be closed twice.
                 let end = at.checked_add(FLAT_OBJECT_SIZE as u64);
                 free_from = end.filter(|end| at >= free_from && *end <= data.len() as u64)?;

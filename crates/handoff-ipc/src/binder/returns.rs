@@ -107,7 +107,7 @@ impl<'a> Returns<'a> {
     fn other(&mut self, number: u32) -> Result<Return<'a>> {
         let found = match number {
             BR_TRANSACTION_SEC_CTX => Return::Transaction(self.take()?, Some(self.long()?)),
-            BR_ERROR => Return::Error(self.word()?.cast_signed()),
+            BR_ERROR => Return::Error(self.word()? as i32),
             BR_OK => Return::Ok,
             BR_DEAD_REPLY => Return::DeadReply,
             BR_INCREFS => Return::IncRefs(self.long()?, self.long()?),

@@ -292,9 +292,7 @@ impl Buffer {
         } else if bytes.capacity() > 0 {
             let mut first = TALKS.take();
             // A thread that ends, has never talked, or has enough has no use for it.
-            if let Some(talk) = first.as_mut()
-                && talk.spare.len() < SPARES
-            {
+            if let Some(talk) = first.as_mut().filter(|talk| talk.spare.len() < SPARES) {
                 talk.spare.push(std::mem::take(&mut bytes));
             }
             TALKS.set(first);

@@ -42,7 +42,7 @@ pub(super) fn name(descriptor: &str) -> Box<[u8]> {
 pub(super) fn write(to: &mut Writer<'_>, work_source: Option<u32>, token: &[u8]) -> Result<()> {
     let Some(user) = work_source else { return to.write_raw(token) };
     to.write_i32(STRICT_MODE)?;
-    to.write_i32(user.cast_signed())?;
+    to.write_i32(user as i32)?;
     to.write_raw(token.get(8..).unwrap_or_default())
 }
 
@@ -55,7 +55,7 @@ pub(super) fn check(from: &mut Reader<'_>, name: &[u8]) -> Result<Option<u32>> {
         return Err(no_token());
     }
     if from.pass(name) {
-        return Ok((work_source != NO_WORK_SOURCE).then_some(work_source.cast_unsigned()));
+        return Ok((work_source != NO_WORK_SOURCE).then_some(work_source as u32));
     }
     Err(another_interface(from))
 }

@@ -119,7 +119,7 @@ impl Transaction {
             cookie: long(8),
             code: word(16),
             flags: word(20),
-            sender_pid: word(24).cast_signed(),
+            sender_pid: word(24) as i32,
             sender_euid: word(28),
             data_size: long(32),
             offsets_size: long(40),

@@ -116,14 +116,15 @@ impl<'a> SharedBytes<'a> {
             return false;
         }
         // Without a call of the C library, which would take longer than a short comparison.
-        let (words, rest) = other.as_chunks::<8>();
-        let same = words.iter().enumerate().all(|(index, word)| {
+        let mut words = other.chunks_exact(8);
+        let (rest, at_rest) = (words.remainder(), words.len() * 8);
+        let same = words.by_ref().enumerate().all(|(index, word)| {
             let mut found = [0; 8];
             // SAFETY: this is as long as `other`, which has eight bytes here; copied out once, torn or not.
             unsafe { found.as_mut_ptr().copy_from_nonoverlapping(self.start.add(index * 8), 8) };
-            found == *word
+            word.try_into().is_ok_and(|word: [u8; 8]| found == word)
         });
-        same && rest.iter().zip(words.len() * 8..).all(|(byte, at)| self.get(at) == Some(*byte))
+        same && rest.iter().zip(at_rest..).all(|(byte, at)| self.get(at) == Some(*byte))
     }
 
     /// Copies all bytes to `to`, which the caller guarantees to be writable.

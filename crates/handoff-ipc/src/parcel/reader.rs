@@ -149,10 +149,10 @@ impl<'a> Reader<'a> {
     /// was gathered from where its sender had it.
     #[inline]
     pub fn read_bytes(&mut self) -> Result<SharedBytes<'a>> {
-        if self.objects.is_some()
-            && let Some(gathered) = self.gathered()?
-        {
-            return Ok(gathered);
+        if self.objects.is_some() {
+            if let Some(gathered) = self.gathered()? {
+                return Ok(gathered);
+            }
         }
         let count = self.read_i32()?;
         match usize::try_from(count) {

@@ -191,9 +191,7 @@ impl<'a> Writer<'a> {
 
     #[cold]
     fn grow(&mut self, needed: usize) -> Result<()> {
-        if let Some(spill) = self.spill
-            && needed <= spill.capacity
-        {
+        if let Some(spill) = self.spill.filter(|spill| needed <= spill.capacity) {
             let run = needed - self.len >= RUN && self.len > 0;
             // SAFETY: what is on the stage is shorter than the way from the start to the page.
             self.put_down(if run { unsafe { spill.page.sub(self.len) } } else { spill.start });

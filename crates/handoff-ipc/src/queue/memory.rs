@@ -72,7 +72,7 @@ fn part(grantor: &Grantor, role: Role, fds: usize) -> Result<Part> {
         .ok()
         .filter(|fd| *fd < fds)
         .ok_or_else(|| bad(format!("{role:?} lies in descriptor {} of {fds}", grantor.fd_index)))?;
-    let start = usize::try_from(grantor.offset).ok().filter(|start| start.is_multiple_of(8));
+    let start = usize::try_from(grantor.offset).ok().filter(|start| start % 8 == 0);
     let start = start.ok_or_else(|| bad(format!("{role:?} lies at {}, no multiple of 8", grantor.offset)))?;
     let end = usize::try_from(grantor.extent).ok().filter(|len| *len > 0);
     let end = end.and_then(|len| start.checked_add(len)).filter(|end| *end <= isize::MAX as usize);
@@ -105,7 +105,7 @@ impl Memory {
         }
         let ring = parts[Role::Data as usize];
         let size = ring.end - ring.start;
-        if !size.is_multiple_of(quantum) {
+        if quantum == 0 || size % quantum != 0 {
             return Err(bad(format!("its ring of {size} bytes is no whole number of messages of {quantum}")));
         }
         let mut regions = Vec::with_capacity(fds.len());

@@ -80,7 +80,7 @@ impl Cursor {
     /// Takes the value of a counter over.
     #[cold]
     fn jump(&mut self, to: u64, shape: Shape) -> Result<(), Fault> {
-        if !to.is_multiple_of(shape.quantum) {
+        if to % shape.quantum != 0 {
             return Err(Fault::Misaligned(to));
         }
         self.at = to;
@@ -104,7 +104,7 @@ impl Cursor {
         if bytes > shape.size {
             return Err(Fault::Apart { read, write });
         }
-        if !bytes.is_multiple_of(shape.quantum) {
+        if bytes % shape.quantum != 0 {
             return Err(Fault::Misaligned(write));
         }
         Ok(bytes)
@@ -187,7 +187,7 @@ impl Cursor {
         if bytes > shape.size {
             return Err(self.overflow(write, shape));
         }
-        if !bytes.is_multiple_of(shape.quantum) {
+        if bytes % shape.quantum != 0 {
             return Err(Fault::Misaligned(write));
         }
         Ok(bytes)

@@ -172,7 +172,7 @@ impl Region {
 
     /// Gives the memory of some bytes back to the kernel, in whole pages: they are zero from then on.
     pub(crate) fn free(&self, from: usize, len: usize) {
-        debug_assert!(from.is_multiple_of(4096) && from + len <= self.len);
+        debug_assert!(from % 4096 == 0 && from + len <= self.len);
         // SAFETY: inside the mapping, which stays; what the bytes become is what a peer could write there.
         // Refused, they stay as they are.
         let _ = unsafe { madvise(self.start().add(from).cast(), len, Advice::LinuxRemove) };

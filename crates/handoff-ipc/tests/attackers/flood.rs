@@ -68,7 +68,7 @@ fn connections_without_end(at: &Path) {
             for round in 0u32.. {
                 let socket = dial(&at);
                 if let Ok(socket) = socket
-                    && round.is_multiple_of(2)
+                    && round % 2 == 0
                 {
                     let hello = Message { first: endpoint(), ..message(kind::HELLO, VERSION, 0) };
                     send_bytes(&socket, &hello.bytes(), &[]);

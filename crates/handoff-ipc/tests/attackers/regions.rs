@@ -66,7 +66,7 @@ impl Memory {
 
     /// A word of it.
     pub fn at(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
+        assert!(offset % 4 == 0 && offset + 4 <= self.len);
         // SAFETY: inside of the mapping and aligned.
         unsafe { &*self.start.add(offset).cast::<AtomicU32>() }
     }

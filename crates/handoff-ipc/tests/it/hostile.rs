@@ -70,7 +70,7 @@ fn call_for_ever(socket: &std::path::Path) {
 /// Writes random words at random places of the shared regions, mostly where headers are.
 fn scribble_for_ever(seed: u64) {
     let mut random = Random(seed);
-    let pid = std::process::id().cast_signed();
+    let pid = std::process::id() as i32;
     loop {
         for line in std::fs::read_to_string("/proc/self/maps").unwrap().lines() {
             let named = line.contains("handoff-slot") || line.contains("handoff-oneway");
@@ -84,7 +84,7 @@ fn scribble_for_ever(seed: u64) {
                     2 => 8192,
                     _ => len as u64,
                 };
-                let page = if random.next().is_multiple_of(5) { len as u64 - 8192 } else { 0 };
+                let page = if random.next() % 5 == 0 { len as u64 - 8192 } else { 0 };
                 let at = from + ((page + random.next() % within) as usize & !3).min(len - 4);
                 let word = match random.next() % 3 {
                     0 => random.next() as u32,
@@ -115,13 +115,13 @@ fn babble_for_ever() {
             let mut bytes = [0u8; 48];
             bytes[0] = (random.next() % 15) as u8;
             for byte in &mut bytes[4..] {
-                *byte = if random.next().is_multiple_of(2) { 0 } else { random.next() as u8 };
+                *byte = if random.next() % 2 == 0 { 0 } else { random.next() as u8 };
             }
-            let len = if random.next().is_multiple_of(20) { (random.next() % 60) as usize } else { 48 };
+            let len = if random.next() % 20 == 0 { (random.next() % 60) as usize } else { 48 };
             let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
             let fds = [std::os::fd::AsFd::as_fd(&file)];
-            if random.next().is_multiple_of(3) {
+            if random.next() % 3 == 0 {
                 control.push(rustix::net::SendAncillaryMessage::ScmRights(&fds));
             }
             let message = std::io::IoSlice::new(&bytes[..len.min(48)]);

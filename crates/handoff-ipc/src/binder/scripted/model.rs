@@ -203,7 +203,11 @@ impl Script {
         }
         let said = state.say(start as u64, &self.memory);
         assert!(said.len() <= read.len(), "{} bytes for a buffer of {}", said.len(), read.len());
-        Ok(read[..said.len()].write_copy_of_slice(&said))
+        for (place, byte) in read.iter_mut().zip(&said) {
+            place.write(*byte);
+        }
+        // SAFETY: so many bytes were written just now.
+        Ok(unsafe { std::slice::from_raw_parts(read.as_ptr().cast(), said.len()) })
     }
 }
 
@@ -367,7 +371,7 @@ impl State {
             }
             19 => {
                 bare(returns::BR_ERROR);
-                said.extend(i32::from(input.byte().cast_signed()).to_ne_bytes());
+                said.extend(i32::from(input.byte() as i8).to_ne_bytes());
             }
             // Of a kernel that is newer than everything here.
             20 => {
@@ -412,7 +416,7 @@ impl State {
                 | if flags & 2 != 0 { TF_STATUS_CODE } else { 0 }
                 | if flags & 4 != 0 { TF_CLEAR_BUF } else { 0 }
                 | if flags & 8 != 0 { lend::TF_CLAIM } else { 0 },
-            sender_pid: if flags & 32 == 0 { std::process::id().cast_signed() } else { -1 },
+            sender_pid: if flags & 32 == 0 { std::process::id() as i32 } else { -1 },
             sender_euid: 7,
             data_size: delivery.data_size,
             offsets_size: delivery.offsets_size,

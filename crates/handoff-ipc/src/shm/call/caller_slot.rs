@@ -118,9 +118,7 @@ impl CallerSlot {
 
     /// Back to the link, for another thread.
     pub(crate) fn give_back(self: Arc<Self>) {
-        if let Some(home) = self.home.upgrade()
-            && !self.is_dead()
-        {
+        if let Some(home) = self.home.upgrade().filter(|_| !self.is_dead()) {
             lock(&home).push(self);
         }
     }

@@ -159,7 +159,7 @@ impl Follow {
     /// Whether the next call is to be timed.
     #[inline]
     pub(crate) fn wants_time(&self) -> bool {
-        self.trial < MODES.len() || self.left.is_multiple_of(SAMPLE)
+        self.trial < MODES.len() || self.left % SAMPLE == 0
     }
 
     /// A call went by; with its round trip if it was timed.

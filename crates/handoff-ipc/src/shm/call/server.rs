@@ -442,10 +442,10 @@ impl Known {
             self.decide(link, header, node);
         }
         self.trusted -= 1;
-        if worker.packed() != self.wanted
-            && let Some(wanted) = Priority::unpack(self.wanted)
-        {
-            worker.become_priority(wanted);
+        if worker.packed() != self.wanted {
+            if let Some(wanted) = Priority::unpack(self.wanted) {
+                worker.become_priority(wanted);
+            }
         }
     }
 

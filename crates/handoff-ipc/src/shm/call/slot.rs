@@ -163,7 +163,7 @@ impl Slot {
 
     #[inline]
     fn u32_at(&self, offset: usize) -> &AtomicU32 {
-        debug_assert!(offset.is_multiple_of(4) && offset + 4 <= self.region.len());
+        debug_assert!(offset % 4 == 0 && offset + 4 <= self.region.len());
         // SAFETY: inside the mapping (all callers pass constants below SLOT_SIZE), aligned, and
         // atomics may be shared with whoever else maps the page.
         unsafe { &*self.region.start().add(offset).cast::<AtomicU32>() }

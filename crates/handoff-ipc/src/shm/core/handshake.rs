@@ -135,18 +135,16 @@ impl Core {
         if matches!(heard, Ok(Receive::Empty)) {
             return;
         }
-        if let Ok(Receive::Message(hello)) = &mut heard
-            && let Some(sender) = hello.sender
-        {
-            // Counted to their end: who uses up its share this way is not let in again.
-            hello.fds = disposal::count_arrived(sender, std::mem::take(&mut hello.fds)).0;
+        if let Ok(Receive::Message(hello)) = &mut heard {
+            if let Some(sender) = hello.sender {
+                // Counted to their end: who uses up its share this way is not let in again.
+                hello.fds = disposal::count_arrived(sender, std::mem::take(&mut hello.fds)).0;
+            }
         }
         self.forget_newcomer(key, &socket);
         match introduction {
             Some(token) => {
-                if let Some(node) = self.claim(&token)
-                    && let Ok(Receive::Message(hello)) = heard
-                {
+                if let (Some(node), Ok(Receive::Message(hello))) = (self.claim(&token), heard) {
                     self.answer_introduced(token, node, hello);
                 }
             }

@@ -161,7 +161,9 @@ impl Core {
         }
         peers.introductions.referrals.retain(|_, referral| now.duration_since(referral.since) < LONGEST);
         let nonces = &mut peers.introductions.by_nonce;
-        gone.extend(nonces.extract_if(|_, nonce| now.duration_since(nonce.since) >= PATIENCE));
+        let old = nonces.iter().filter(|(_, nonce)| now.duration_since(nonce.since) >= PATIENCE);
+        let old: Vec<_> = old.map(|(number, _)| *number).collect();
+        gone.extend(old.iter().filter_map(|number| nonces.remove_entry(number)));
         drop(peers);
         // A service's own `drop` may be in them: not under the lock.
         drop(gone);

@@ -34,10 +34,10 @@ impl Core {
     /// one on: a caller's urgency is only known once its message was read. Without the privilege
     /// the poller stays what it is, and urgent callers that ring wait their turn.
     fn become_urgent(&self) {
-        if can_raise_to(URGENT)
-            && let Err(error) = URGENT.apply(Tid::current())
-        {
-            crate::stats::inherit_denied(&error);
+        if can_raise_to(URGENT) {
+            if let Err(error) = URGENT.apply(Tid::current()) {
+                crate::stats::inherit_denied(&error);
+            }
         }
     }
 
@@ -56,7 +56,7 @@ impl Core {
             };
             let tick = expires.then_some(Duration::from_secs(1));
             let timeout = [tick, self.resume()].into_iter().flatten().min().map(|wait| Timespec {
-                tv_sec: wait.as_secs().cast_signed(),
+                tv_sec: wait.as_secs() as i64,
                 // Rounded up: a paused socket is not looked for before its time.
                 tv_nsec: (wait.subsec_nanos().saturating_add(1_000_000)).min(999_999_999).into(),
             });
@@ -230,10 +230,10 @@ impl Core {
             // Fails only if the link was buried meanwhile.
             let _ = epoll::add(&self.epoll, peer.socket(), EventData::new_u64(key), EventFlags::IN);
             // After that: whoever has kept a message before found nothing to modify.
-            if let Peer::Link(link) = &peer
-                && link.has_backlog()
-            {
-                self.want_write(link);
+            if let Peer::Link(link) = &peer {
+                if link.has_backlog() {
+                    self.want_write(link);
+                }
             }
         }
         next

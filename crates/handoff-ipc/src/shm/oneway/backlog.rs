@@ -105,7 +105,8 @@ impl Backlog {
         let mut kept = lock(&self.kept);
         let at = (number - kept.gone) as usize;
         kept.places[at].1 = true;
-        while kept.places.pop_front_if(|(_, over)| *over).is_some() {
+        while kept.places.front().is_some_and(|(_, over)| *over) {
+            kept.places.pop_front();
             kept.gone += 1;
         }
         told(kept.taken());

@@ -135,10 +135,9 @@ impl Receiver {
                 bell::attend(bell);
             }
             let (mut to_run, mut outcome) = self.drain(link, &mut drained);
-            if let (Some(first), Ok(())) = (to_run.first(), &outcome)
-                && !bell::serves(bell, first.0)
-            {
-                bell::serve(bell, first.0);
+            let first = to_run.first().map(|first| first.0).filter(|_| outcome.is_ok());
+            if let Some(first) = first.filter(|first| !bell::serves(bell, *first)) {
+                bell::serve(bell, first);
                 // What came before the word said so was not rung for.
                 let (more, then) = self.drain(link, &mut drained);
                 to_run.extend(more);

@@ -176,7 +176,7 @@ impl Ring {
     /// # Safety
     /// The head's place is free, `at` is a multiple of 32, and only this thread writes there.
     pub(crate) unsafe fn put(&self, at: u32, record: Record) {
-        debug_assert!(at.is_multiple_of(32));
+        debug_assert!(at % 32 == 0);
         // SAFETY: positions are multiples of 32, so a head never crosses the end of the memory; the
         // rest is the caller's promise.
         unsafe { self.at(at).cast::<Record>().write(record) };
@@ -186,13 +186,13 @@ impl Ring {
     pub(crate) fn read(&self, at: u32, end: u32) -> Result<Found> {
         let broken = |what: &str| Error::Protocol(format!("a oneway record {what}"));
         let (there, until_end) = (end.wrapping_sub(at) as usize, Self::until_end(at));
-        if !(RECORD..=DATA).contains(&there) || !at.is_multiple_of(32) {
+        if !(RECORD..=DATA).contains(&there) || at % 32 != 0 {
             return Err(broken("that is out of the ring"));
         }
         // SAFETY: a head does not cross the end (both are multiples of 32); any bits are one.
         let record: Record = unsafe { self.at(at).cast::<Record>().read_volatile() };
         let size = record.size as usize;
-        if !size.is_multiple_of(32) || size < RECORD || size > there.min(until_end) {
+        if size % 32 != 0 || size < RECORD || size > there.min(until_end) {
             return Err(broken("of an impossible size"));
         }
         if record.code == SKIP {
