@@ -115,7 +115,7 @@ impl Tracee {
     }
 
     fn instruction(tid: i32) -> u64 {
-        request(libc::PTRACE_PEEKUSER, tid, offset_of!(libc::user, regs.rip), 0).cast_unsigned()
+        request(libc::PTRACE_PEEKUSER, tid, offset_of!(libc::user, regs.rip), 0) as u64
     }
 
     /// Has a thread run on that is stopped.
