@@ -84,10 +84,10 @@ impl Reader<'_> {
     fn kernel(&self, kernel: &Spanned<Kernel>) -> Result<Kernel, FileError> {
         if let Kernel::Image { image, modules } = kernel.get_ref() {
             if !image.is_file() {
-                return Err(self.error(kernel.span(), &format!("there is no file {}", image.display())));
+                return Err(self.error(kernel.span(), format!("there is no file {}", image.display())));
             }
             if let Some(folder) = modules.as_ref().filter(|folder| !folder.is_dir()) {
-                return Err(self.error(kernel.span(), &format!("there is no folder {}", folder.display())));
+                return Err(self.error(kernel.span(), format!("there is no folder {}", folder.display())));
             }
         }
         Ok(kernel.get_ref().clone())
