@@ -176,6 +176,7 @@ impl Rack {
         let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
             .args(["lab", "history", "--format", "json"])
             .current_dir(self.folder.path())
+            .envs(self.environment.iter().cloned())
             .output()
             .expect("handoff runs");
         let runs: Value = serde_json::from_slice(&output.stdout).expect("a list");
