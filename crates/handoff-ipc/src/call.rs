@@ -57,7 +57,7 @@ impl Call<'_> {
     }
 
     /// The caller's security context, such as SELinux's, for services that ask for it with
-    /// [`Service::wants_security_context`]; the `binder` engine tells it.
+    /// [`Service::wants_security_context`](crate::Service::wants_security_context); the `binder` engine tells it.
     pub fn security_context(&self) -> Option<&str> {
         self.told.as_ref()?.security_context.as_deref()
     }
@@ -71,7 +71,7 @@ impl Call<'_> {
 /// How one call is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallOptions {
-    /// The call fails with [`Error::DeadlineExpired`] when its reply has not come by then.
+    /// The call fails with [`Error::DeadlineExpired`](crate::Error::DeadlineExpired) when its reply has not come by then.
     pub deadline: Option<Duration>,
     /// What the call and its reply carry is secret: on the `binder` engine, the kernel and this process clear
     /// their buffers when they are freed.
@@ -80,7 +80,7 @@ pub struct CallOptions {
     /// engine carries, as Android's battery statistics want it.
     pub work_source: Option<u32>,
     /// The interface that the caller means the object to have: another one is refused with
-    /// [`Error::WrongInterface`] and nothing is sent. Generated proxies state theirs.
+    /// [`Error::WrongInterface`](crate::Error::WrongInterface) and nothing is sent. Generated proxies state theirs.
     pub interface: Option<InterfaceId>,
 }
 
