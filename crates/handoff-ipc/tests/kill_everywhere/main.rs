@@ -54,12 +54,34 @@ fn cpu(number: Option<u64>) -> Option<usize> {
     cpus.iter().nth(chosen).map(|cpu| cpu as usize)
 }
 
-#[test]
-fn a_process_may_be_killed_at_any_instruction() {
+/// What the process holds is counted: one test at a time.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// Tests that share the paths: each is killed after some minutes if it hangs.
+macro_rules! parts {
+    ($($name:ident $part:literal),*) => {
+        const PARTS: usize = [$($part),*].len();
+        $(
+            #[test]
+            fn $name() {
+                kill_at_some_boundaries($part);
+            }
+        )*
+    };
+}
+
+parts! {
+    killed_at_any_instruction_1 0, killed_at_any_instruction_2 1, killed_at_any_instruction_3 2,
+    killed_at_any_instruction_4 3, killed_at_any_instruction_5 4, killed_at_any_instruction_6 5,
+    killed_at_any_instruction_7 6, killed_at_any_instruction_8 7, killed_at_any_instruction_9 8
+}
+
+fn kill_at_some_boundaries(part: usize) {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let kills: u64 = repeats(16, 8);
     let mut faults = Vec::new();
     println!("{HEAD}");
-    for path in Path::all() {
+    for path in Path::all().skip(part).step_by(PARTS) {
         let mut sweep = Sweep::new(path, 2, cpu(None));
         // Spread over the path, at other places for each.
         let every = (sweep.boundaries.len() as u64 / kills).max(1);
