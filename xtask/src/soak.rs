@@ -123,9 +123,9 @@ fn build() -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["test", "--release", "--package", "handoff-ipc", "--test", "kill_everywhere", "--no-run"]);
     let messages = output(build.arg("--message-format=json-render-diagnostics"))?;
-    let programs = messages.lines().filter_map(|line| {
+    let mut programs = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         Some(PathBuf::from(message.get("executable")?.as_str()?))
     });
-    programs.last().context("cargo did not say where the test program is")
+    programs.next_back().context("cargo did not say where the test program is")
 }

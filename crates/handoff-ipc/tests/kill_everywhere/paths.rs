@@ -246,7 +246,9 @@ fn reads_what_is_written(survivor: &Survivor) -> Op {
 
 fn writes_what_is_read(survivor: &Survivor) -> Op {
     let numbers = survivor.desk.kept.lock().unwrap().numbers.take();
-    Box::new(move || Ok(numbers.expect("the victim asked for it").writer()?.write(&[1, 2, 3])?))
+    Box::new(move || {
+        Ok(numbers.expect("the victim asked for it").writer()?.write_blocking(&[1, 2, 3], Some(GENEROUS))?)
+    })
 }
 
 fn receives_frames(folder: &FsPath) -> Act {
