@@ -225,7 +225,7 @@ mod tests {
     fn the_child_ends_with_a_parent_that_was_killed() {
         let mut command = Command::new(std::env::current_exe().expect("this test"));
         command
-            .args(["--ignored", "--exact", "guest::process::tests::parent_main", "--nocapture"])
+            .args(["--ignored", "--exact", "process::tests::parent_main", "--nocapture"])
             .env(ROLE, "1")
             .stdout(Stdio::piped());
         let mut parent = command.spawn().expect("started");

@@ -390,6 +390,6 @@ mod tests {
         let wrong = Asked { title: Some("u".into()), ..asked(What::Ratio) };
         assert!(draw(&store, &wrong).expect_err("no such runs").to_string().contains("there are: t"));
         let few = draw(&store, &asked(What::Ratio)).expect("drawn");
-        assert!(crate::report::history::text(&few).contains("1 runs are too few"));
+        assert!(crate::report::history::text(&few).contains("1 run is too few"));
     }
 }

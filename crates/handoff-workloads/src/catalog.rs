@@ -201,7 +201,7 @@ mod tests {
             ("spin", r#"{"items": 3, "steps": 100}"#),
             ("tcp-rr", r#"{"transactions": 20}"#),
             ("tcp-stream", r#"{"seconds": 0.2}"#),
-            ("transports", r#"{"rounds": 1, "samples": 5, "stream": 5}"#),
+            ("transports", r#"{"turns": 1, "samples": 5, "stream": 5}"#),
             ("wake-fanout", r#"{"wakees": 2, "rounds": 5}"#),
         ] {
             let value: serde_json::Value = serde_json::from_str(parameters).expect("JSON");

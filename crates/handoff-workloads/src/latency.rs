@@ -273,6 +273,7 @@ mod tests {
     #[test]
     fn a_test_that_is_stopped_reports_what_it_made() {
         require!(require_realtime());
+        crate::rpc::play_here();
         let parameters = Parameters { iterations: 3 * BATCH, ..Parameters::default() };
         let report = run_until(&parameters, &AtomicBool::new(true)).expect("it ran");
         let value: serde_json::Value = serde_json::to_value(&report).expect("JSON");

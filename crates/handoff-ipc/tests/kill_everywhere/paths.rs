@@ -452,6 +452,11 @@ impl Path {
         CALLS.iter().chain(OTHERS)
     }
 
+    /// Whether a connection is made on the way, whose greeting has a time limit.
+    pub fn has_a_greeting(&self) -> bool {
+        self.name.contains("introduction") || self.name.contains("connect")
+    }
+
     pub fn named(name: &str) -> Option<&'static Path> {
         Path::all().find(|path| path.name == name)
     }

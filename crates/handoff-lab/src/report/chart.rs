@@ -163,11 +163,18 @@ impl Svg {
         self.add(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escape(text)));
     }
 
-    /// A label under an axis, which stays inside of the drawing.
-    fn tick(&mut self, screen: Screen, x: f64, y: f64, text: &str) {
-        let half = 0.5 * LETTER * text.chars().count() as f64;
-        let last = (screen.width - half).max(half);
-        self.text(x.clamp(half.min(last), last), y, "tick middle", text);
+    /// Labels under an axis, which stay inside of the drawing. One that would touch its left neighbour is left out.
+    fn ticks(&mut self, screen: Screen, y: f64, labels: impl Iterator<Item = (f64, String)>) {
+        let mut free = f64::NEG_INFINITY;
+        for (x, text) in labels {
+            let half = 0.5 * LETTER * text.chars().count() as f64;
+            let last = (screen.width - half).max(half);
+            let x = x.clamp(half.min(last), last);
+            if x - half >= free {
+                self.text(x, y, "tick middle", &text);
+                free = x + half + 0.5 * LETTER;
+            }
+        }
     }
 
     /// The title of an axis, a line below the other.
@@ -229,11 +236,12 @@ impl Intervals {
                 bottom - top
             ));
         }
-        for tick in scale.ticks(if narrow { 5 } else { 8 }) {
-            let x = scale.at(tick);
+        let ticks = scale.ticks(if narrow { 5 } else { 8 });
+        for x in ticks.iter().map(|tick| scale.at(*tick)) {
             svg.line((x, top), (x, bottom), "grid");
-            svg.tick(screen, x, bottom + 16.0, &(self.format)(tick));
         }
+        let labels = ticks.into_iter().map(|tick| (scale.at(tick), (self.format)(tick)));
+        svg.ticks(screen, bottom + 16.0, labels);
         if let Some(reference) = self.reference {
             svg.line((scale.at(reference), top), (scale.at(reference), bottom), "reference");
         }
@@ -299,10 +307,12 @@ impl Lines {
             svg.line((left, y.at(tick)), (right, y.at(tick)), "grid");
             svg.text(left - 6.0, y.at(tick) + 4.0, "tick end", &(self.y_format)(tick));
         }
-        for tick in x.ticks(if narrow { 4 } else { 8 }) {
-            svg.line((x.at(tick), bottom), (x.at(tick), bottom + 4.0), "grid");
-            svg.tick(screen, x.at(tick), bottom + 17.0, &(self.x_format)(tick));
+        let ticks = x.ticks(if narrow { 4 } else { 8 });
+        for at in ticks.iter().map(|tick| x.at(*tick)) {
+            svg.line((at, bottom), (at, bottom + 4.0), "grid");
         }
+        let labels = ticks.into_iter().map(|tick| (x.at(tick), (self.x_format)(tick)));
+        svg.ticks(screen, bottom + 17.0, labels);
         svg.axis(4.0, 13.0, "axis", &y_axis);
         svg.axis(0.5 * (left + right), bottom + 35.0, "axis middle", &x_axis);
         if let (true, [first, second, ..]) = (self.paired, self.series.as_slice()) {
