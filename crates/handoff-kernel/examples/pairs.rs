@@ -2,8 +2,7 @@
 //!
 //! `cargo run -p handoff-kernel --example pairs -- NEWER.diff OLDER.diff TREE`: both are diffs between two releases
 //! of a line, and `TREE` is the older line's release before its diff. `--tools` runs `patch`, `git apply` and `wiggle`
-//! on the same hunks, `--verbose` names each hunk that is not right, and `--excerpts` prints them for the tests
-//! instead of judging them.
+//! on the same hunks, and `--verbose` names each hunk that is not right.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,10 +34,6 @@ fn main() -> ExitCode {
         }
     };
     let (tools, verbose) = (flags.iter().any(|f| f == "--tools"), flags.iter().any(|f| f == "--verbose"));
-    if flags.iter().any(|flag| flag == "--excerpts") {
-        print_excerpts(&all);
-        return ExitCode::SUCCESS;
-    }
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     for pair in &all {
         let mut verdicts: Vec<(&str, Verdict)> = Vec::new();
@@ -85,22 +80,4 @@ fn main() -> ExitCode {
         );
     }
     ExitCode::SUCCESS
-}
-
-/// Prints those that `git apply` refuses, and every hundredth of the others.
-fn print_excerpts(all: &[pairs::Pair]) {
-    for (number, pair) in all.iter().enumerate() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let refused = OTHERS[0].1(pair, folder.path()) == Some(Verdict::GaveUp);
-        let series = handoff_kernel::patch::parse(&pair.patch, &handoff_kernel::patch::Limits::default());
-        let Ok(series) = series else { continue };
-        let hunk = &series.patches[0].files[0].hunks[0];
-        if (refused || number % 100 == 0)
-            && let Some(text) = pairs::excerpt::write(pair, hunk)
-            && let [again] = &pairs::excerpt::read(&text)[..]
-            && again.name == pair.name
-        {
-            print!("{text}");
-        }
-    }
 }

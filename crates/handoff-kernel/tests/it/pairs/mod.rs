@@ -4,7 +4,6 @@
 //! added lines as a hunk of the newer line's diff, the people who maintain the older line have shown where that hunk
 //! belongs there. A hunk counts only if all of its changes are found so, each of them once.
 
-pub(crate) mod excerpt;
 pub(crate) mod tools;
 
 use std::collections::BTreeMap;
