@@ -218,7 +218,7 @@ pub unsafe extern "C" fn handoff_find(
 }
 
 /// Checks that an object has the interface of this descriptor, or one that extends it. Gives 0; -1 if not: of the kind
-/// `HANDOFF_KIND_WRONG_INTERFACE` with both names in [`handoff_last_error`].
+/// `HANDOFF_KIND_WRONG_INTERFACE` with both names in `handoff_last_error`.
 ///
 /// # Safety
 ///

@@ -151,7 +151,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
 }
 
 /// [`run`], which ends early once `stop` is set and reports the iterations that were made. It looks between batches
-/// of [`BATCH`] iterations, so that the look costs the calls nothing.
+/// of 500 iterations, so that the look costs the calls nothing.
 ///
 /// # Errors
 ///

@@ -37,7 +37,8 @@ pub(super) fn user() -> Option<u32> {
 /// Whether the calling thread could take up some of the work in a mask.
 #[inline]
 pub(super) fn concerns_this_thread(mask: u64) -> bool {
-    mask & WANTED.get() != 0
+    // Nothing waits, nearly always: then the thread-local is not looked up.
+    mask != 0 && mask & WANTED.get() != 0
 }
 
 /// Threads at work and tasks that wait, by user.

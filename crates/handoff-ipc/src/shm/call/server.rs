@@ -286,17 +286,16 @@ impl ServerSlot {
                 }
             })
         });
-        let domain = called.and_then(|node| node.domain());
-        self.put_reply(link, area, domain, reply, outcome);
+        self.put_reply(link, area, || called.and_then(|node| node.domain()), reply, outcome);
     }
 
-    /// Completes a reply, which the exchange of the word then hands over. `domain` is that of the service.
+    /// Completes a reply, which the exchange of the word then hands over. `domain` gives that of the service.
     #[inline]
     fn put_reply(
         &self,
         link: &Arc<Link>,
         area: Area,
-        domain: Option<Domain>,
+        domain: impl FnOnce() -> Option<Domain>,
         mut reply: Writer<'_>,
         outcome: Result<()>,
     ) {
@@ -305,7 +304,7 @@ impl ServerSlot {
             if !reply.has_objects() {
                 return Ok(0);
             }
-            self.send_objects(link, area, domain, reply.take_objects())
+            self.send_objects(link, area, domain(), reply.take_objects())
         });
         reply.unstage();
         match outcome {

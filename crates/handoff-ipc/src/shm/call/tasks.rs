@@ -85,7 +85,7 @@ impl Turn {
         // arguments were read: nothing borrows them.
         let mut reply = unsafe { slot.writer(Area::A, &mut stage) };
         let outcome = dispatch::write_outcome(outcome, &mut reply);
-        self.slot.put_reply(&self.link, Area::A, self.domain, reply, outcome);
+        self.slot.put_reply(&self.link, Area::A, || self.domain, reply, outcome);
         self.slot.finish(&self.link, false, false);
         if self.slot.presence.quit() {
             self.slot.rung(&self.link);

@@ -124,10 +124,17 @@ fn post(word: &AtomicU32, caller: u32) -> Posted {
 /// Looks for the reply.
 #[inline]
 pub(crate) fn poll_reply(word: &AtomicU32) -> Reply {
+    // The two that a caller finds while both sides run, in the order in which it finds them.
     match word.load(Ordering::Acquire) {
-        REQUEST | ASLEEP_FOR_REPLY => Reply::Pending,
-        other => reply(other),
+        REQUEST => Reply::Pending,
+        AWAKE_FOR_REQUEST => Reply::Ready,
+        other => other_reply(other),
     }
+}
+
+#[inline(never)]
+fn other_reply(word: u32) -> Reply {
+    if word == ASLEEP_FOR_REPLY { Reply::Pending } else { reply(word) }
 }
 
 /// Looks for the reply to a request of [`post_away`].
@@ -219,10 +226,15 @@ pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> Owed {
 /// Looks for a request.
 #[inline]
 pub(crate) fn poll_request(word: &AtomicU32) -> Request {
-    request(word.load(Ordering::Acquire))
+    // The two that a server finds while both sides run, in the order in which it finds them.
+    match word.load(Ordering::Acquire) {
+        AWAKE_FOR_REQUEST => Request::Pending,
+        REQUEST => Request::Ready,
+        other => request(other),
+    }
 }
 
-#[inline]
+#[inline(never)]
 fn request(word: u32) -> Request {
     match word {
         REQUEST | ASLEEP_FOR_REPLY | REQUEST_AWAY => Request::Ready,
