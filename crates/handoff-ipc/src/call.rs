@@ -18,13 +18,13 @@ pub struct Call<'a> {
     pub(crate) priority: u32,
     pub(crate) oneway: bool,
     pub(crate) deadline: Option<Instant>,
-    pub(crate) told: Option<Box<Told>>,
+    pub(crate) driver_details: Option<Box<DriverDetails>>,
     pub(crate) lifetime: std::marker::PhantomData<&'a ()>,
 }
 
 /// What only the kernel's driver tells of a call, and seldom.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct DriverDetails {
     pub(crate) work_source: Option<u32>,
     pub(crate) security_context: Option<String>,
 }
@@ -53,13 +53,13 @@ impl Call<'_> {
     /// The user on whose account the caller works, where it says so ([`CallOptions::work_source`]); the
     /// `binder` engine carries it.
     pub fn work_source(&self) -> Option<u32> {
-        self.told.as_ref()?.work_source
+        self.driver_details.as_ref()?.work_source
     }
 
     /// The caller's security context, such as SELinux's, for services that ask for it with
     /// [`Service::wants_security_context`](crate::Service::wants_security_context); the `binder` engine tells it.
     pub fn security_context(&self) -> Option<&str> {
-        self.told.as_ref()?.security_context.as_deref()
+        self.driver_details.as_ref()?.security_context.as_deref()
     }
 
     /// When the caller stops to wait. A service that works long may look at it and give up.

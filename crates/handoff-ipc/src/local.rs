@@ -52,7 +52,7 @@ pub(crate) fn call_of(call: &OutCall) -> Call<'static> {
         priority: 0,
         oneway: call.oneway,
         deadline: call.deadline.map(|wait| std::time::Instant::now() + wait),
-        told: None,
+        driver_details: None,
         lifetime: std::marker::PhantomData,
     }
 }

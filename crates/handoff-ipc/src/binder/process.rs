@@ -160,7 +160,7 @@ impl Process {
         }
         Command::Release(handle).put(&mut out);
         Command::DecRefs(handle).put(&mut out);
-        // A driver that refuses has buried the process: nothing is left to give back.
+        // A driver that refuses has given the process up: nothing is left to give back.
         drop(self.driver.write_read(&mut out, &mut []));
     }
 

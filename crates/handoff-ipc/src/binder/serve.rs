@@ -11,7 +11,7 @@ use super::returns::{Return, Returns};
 use super::talk::{Buffer, Delivered, READ, await_taken, exchange, flush, say, say_reply};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
-use crate::call::{Call, Told};
+use crate::call::{Call, DriverDetails};
 use crate::code::is_user_code;
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
@@ -50,7 +50,7 @@ fn serve(process: &Arc<Process>, entry: Command) {
             Err(Error::Protocol(what)) => stats::say_once(&stats::MALFORMED, || {
                 format!("a part of what the Binder driver said cannot be read, and is passed over: {what}")
             }),
-            // The driver has buried the process.
+            // The driver has given the process up.
             Err(_) => return,
             Ok(()) => {}
         }
@@ -157,7 +157,7 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
             priority: lent.map_or(0, handoff_placement::Priority::pack),
             oneway,
             deadline: None,
-            told: tells.then(|| Box::new(Told { work_source, security_context })),
+            driver_details: tells.then(|| Box::new(DriverDetails { work_source, security_context })),
             lifetime: std::marker::PhantomData,
         };
         let mut serve = || dispatch::serve(&**node.service(), &call, data.code, request, &mut writer);

@@ -105,7 +105,7 @@ impl Talk {
         if self.out.is_empty() {
             return None;
         }
-        // A driver that refuses has buried the process: nothing is left to say.
+        // A driver that refuses has given the process up: nothing is left to say.
         drop(self.process.driver.write_read(&mut self.out, &mut []));
         self.out.clear();
         self.was_said();

@@ -200,7 +200,7 @@ impl Core {
     /// The link has something to send that its socket did not take.
     pub(crate) fn want_write(&self, link: &Link) {
         let both = EventFlags::IN | EventFlags::OUT;
-        // Fails only if the link was buried meanwhile.
+        // Fails only if the peer died meanwhile.
         let _ = epoll::modify(&self.epoll, link.socket(), EventData::new_u64(link.id), both);
     }
 }

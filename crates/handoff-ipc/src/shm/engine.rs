@@ -10,7 +10,7 @@ use rustix::net::{
 };
 
 use super::core::Core;
-use super::link::PATIENCE;
+use super::link::PEER_TIMEOUT;
 use super::{client, follow};
 use crate::engine::{Engine, EngineStats};
 use crate::engine_kind::EngineKind;
@@ -70,7 +70,7 @@ impl Engine for ShmEngine {
 
     fn context_object(&self) -> Result<Binder> {
         let socket = new_socket()?;
-        connect_within(&socket, &self.address()?, PATIENCE).map_err(|error| {
+        connect_within(&socket, &self.address()?, PEER_TIMEOUT).map_err(|error| {
             let what = format!("no service manager answers at {}", self.manager.display());
             Error::io(what, error)
         })?;

@@ -10,6 +10,17 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use model::{wait, wake};
 
+/// What a side of a hand-off still has to do after its exchange of the word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WakeAction {
+    /// Nothing: a thread of the peer looks at the word, or nobody waits any longer.
+    Nothing,
+    /// `FUTEX_WAKE`: a thread of the peer sleeps on the word.
+    Wake,
+    /// A message to the peer's control socket: no thread looks at the word.
+    Notify,
+}
+
 #[cfg(not(loom))]
 mod real {
     use std::sync::atomic::AtomicU32;

@@ -27,8 +27,8 @@ pub(crate) struct CallerSlot {
     gate: Gate,
     abandoned: AtomicBool,
     // Invariant: set to `None` under `memory`, after the gate was closed, when nobody is inside: by
-    // the burial or by the thread that was in it when it leaves. Looked at by the thread that is in
-    // it, and by the burial under `memory`.
+    // `on_peer_death` or by the thread that was in it when it leaves. Looked at by the thread that is in
+    // it, and by `on_peer_death` under `memory`.
     slot: UnsafeCell<Option<Slot>>,
     memory: Mutex<()>,
     // Invariant: touched only by the thread that is in the slot.
@@ -124,7 +124,7 @@ impl CallerSlot {
     }
 
     /// The peer is gone: wakes whoever waits in the slot, or frees its memory.
-    pub(crate) fn bury(&self) {
+    pub(crate) fn on_peer_death(&self) {
         let guard = self.memory.lock();
         match self.gate.close() {
             Closed::Empty => self.free(),
@@ -143,7 +143,7 @@ impl CallerSlot {
     /// The peer has no room for it: as if the peer were gone, for this slot.
     pub(crate) fn refuse(&self, refusal: Refusal) {
         let _ = self.refusal.set(refusal);
-        self.bury();
+        self.on_peer_death();
     }
 
     /// What a call in a dead slot failed of.
@@ -232,10 +232,10 @@ impl CallerSlots {
         }
     }
 
-    pub(crate) fn bury(&self) {
+    pub(crate) fn on_peer_death(&self) {
         lock(&self.free).clear();
         for slot in std::mem::take(&mut *lock(&self.all)) {
-            slot.bury();
+            slot.on_peer_death();
         }
     }
 

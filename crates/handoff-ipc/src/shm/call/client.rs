@@ -11,7 +11,7 @@ use super::follow::{self, Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
 use super::request::Request;
 use super::slot::{Area, LARGE_REPLY, Meta, NO_CPU, Slot};
 use super::wait::{self, ReplyWait};
-use super::word::{self, Posted, Reply};
+use super::word::{self, Reply};
 use super::{server, serving};
 use crate::call::OutCall;
 use crate::object::{ReadFn, WriteFn};
@@ -21,7 +21,7 @@ use crate::shm::objects::{self, Arrived};
 use crate::shm::phases::{Point, pass};
 use crate::shm::place;
 use crate::shm::remote::RemoteNode;
-use crate::shm::sync;
+use crate::shm::sync::{self, WakeAction};
 use crate::shm::wire::Message;
 use crate::{Error, Result, pool};
 
@@ -94,11 +94,11 @@ fn free_or_new(link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
 /// A new slot, which the peer is told of.
 pub(crate) fn open(link: &Link, class: u64) -> Result<Arc<CallerSlot>> {
     let (slot, file) = Slot::create()?;
-    slot.set_watch(0, NO_CPU);
+    slot.set_server_status(0, NO_CPU);
     let new = link.caller_slots.add(class, slot);
-    // After it stands in the list: either the burial sees the slot, or the send sees the burial.
+    // After it stands in the list: either `on_peer_death` sees the slot, or the send sees that the link ended.
     if link.is_dead() {
-        new.bury();
+        new.on_peer_death();
         return Err(Error::Dead);
     }
     link.send(Message::Slot { slot: new.id() }, vec![file])?;
@@ -212,22 +212,22 @@ pub(crate) fn transact(
     let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
     let posted = word::post_request(slot.word(), mode == Mode::Block);
     pass(Point::Posted);
-    // The burial sets the flag first and then exchanges the word: one of the two is seen.
+    // `on_peer_death` sets the flag first and then exchanges the word: one of the two is seen.
     if shared.is_dead() {
         return Err(shared.why_dead(Error::Dead));
     }
     let waiting = Waiting { link, shared, slot, priority, deadline, yields: follow.yields };
     let mode = match (posted, &outer) {
         (_, Some(outer)) => waiting.ask_outer(outer)?,
-        (Posted::Seen, None) => mode,
-        (Posted::Wake, None) => waiting.wake(mode),
-        (Posted::Ring, None) => waiting.ring(mode)?,
+        (WakeAction::Nothing, None) => mode,
+        (WakeAction::Wake, None) => waiting.wake(mode),
+        (WakeAction::Notify, None) => waiting.ring(mode)?,
     };
     pass(Point::Woken);
     let slept = waiting.for_reply(mode).map_err(|error| shared.why_dead(error))?;
     pass(Point::Returned);
     if mode == Mode::Spin {
-        follow.found_asleep(posted == Posted::Wake);
+        follow.found_asleep(posted == WakeAction::Wake);
     }
     if outer.is_none() {
         follow.note(began.map(|began| began.elapsed().as_nanos() as u64));
@@ -240,7 +240,7 @@ pub(crate) fn transact(
 #[cold]
 fn look_around(slot: &Slot, follow: &mut Follow) {
     let home = place::only_cpu();
-    let server = slot.watch_cpu();
+    let server = slot.server_cpu();
     let same = home.is_some_and(|cpu| u32::from(cpu) == server);
     let apart = home.is_some_and(|cpu| server != NO_CPU && u32::from(cpu) != server);
     // On one CPU that both share they yield instead of looking, which is worth a trial too. A server that is bound
@@ -263,7 +263,7 @@ impl Waiting<'_> {
     /// The server's thread sleeps at the slot.
     #[inline]
     fn wake(&self, mode: Mode) -> Mode {
-        if self.slot.watch_priority() != self.priority {
+        if self.slot.server_priority() != self.priority {
             self.raise();
         }
         sync::wake(self.slot.word());
@@ -275,7 +275,7 @@ impl Waiting<'_> {
     #[cold]
     fn raise(&self) {
         let urgent = |bits| Priority::unpack(bits);
-        let (Some(mine), Some(its)) = (urgent(self.priority), urgent(self.slot.watch_priority())) else {
+        let (Some(mine), Some(its)) = (urgent(self.priority), urgent(self.slot.server_priority())) else {
             return;
         };
         if mine.more_urgent_than(its) {
@@ -345,7 +345,7 @@ impl Waiting<'_> {
 
     fn yield_to_server(&self) -> Option<Result<()>> {
         // A thread that runs for a less urgent one never gets the CPU from one that only yields.
-        if self.slot.watch_priority() != self.priority {
+        if self.slot.server_priority() != self.priority {
             return None;
         }
         let end = Instant::now() + self.deadline.map_or(YIELD_LIMIT, |(_, wait)| wait.min(YIELD_LIMIT));

@@ -2,8 +2,8 @@
 //! or out.
 //!
 //! A caller's slot belongs to one thread at a time, which goes in and out with every call; the
-//! burial of a dead peer comes once in a connection's life. So all the cost is on the side of the
-//! burial: it asks the kernel to run a barrier on every CPU that runs a thread of this process
+//! end of a peer comes once in a connection's life. So all the cost is on the side of the
+//! end: it asks the kernel to run a barrier on every CPU that runs a thread of this process
 //! (`membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`), and the thread that goes in or out only
 //! keeps the compiler from moving its two accesses past each other. Where the kernel has no such
 //! call, both sides run an ordinary fence.

@@ -16,13 +16,13 @@ use super::caller_slot::CallerSlot;
 use super::client;
 use super::pending::Fate;
 use super::request::Request;
-use super::word::{self, Posted, Reply};
+use super::word::{self, Reply};
 use crate::call::OutCall;
 use crate::locked::lock;
 use crate::object::{ReadFn, Remote, WriteFn};
 use crate::shm::link::Link;
 use crate::shm::remote::RemoteNode;
-use crate::shm::sync;
+use crate::shm::sync::{self, WakeAction};
 use crate::shm::wire::Message;
 use crate::{Error, Result};
 
@@ -126,9 +126,9 @@ impl Outgoing {
         unsafe { request.put(&self.link, &shared, slot, write, || 0)? };
         self.posted = true;
         match word::post_away(slot.word()) {
-            Posted::Seen => {}
-            Posted::Wake => sync::wake(slot.word()),
-            Posted::Ring => self.link.send(Message::Call { slot: shared.id() }, Vec::new())?,
+            WakeAction::Nothing => {}
+            WakeAction::Wake => sync::wake(slot.word()),
+            WakeAction::Notify => self.link.send(Message::Call { slot: shared.id() }, Vec::new())?,
         }
         Ok(())
     }

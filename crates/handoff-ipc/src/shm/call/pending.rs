@@ -66,7 +66,7 @@ impl Outstanding {
     }
 
     /// The peer is gone.
-    pub(crate) fn bury(&self) {
+    pub(crate) fn on_peer_death(&self) {
         self.turns.close();
         let calls = std::mem::take(&mut *lock(&self.calls));
         for fate in calls.by_slot.into_values() {

@@ -69,11 +69,9 @@ mod tests {
 /// Every interleaving of a caller and the threads that are sent to its slot, or come by.
 #[cfg(all(test, loom))]
 mod loom_model {
-    use super::super::word::{
-        self, Owed, Posted, Reply, Request, poll_reply, poll_request, post_reply, post_request,
-    };
+    use super::super::word::{self, Reply, Request, poll_reply, poll_request, post_reply, post_request};
     use super::*;
-    use crate::shm::sync;
+    use crate::shm::sync::{self, WakeAction};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -100,9 +98,9 @@ mod loom_model {
 
     fn call(slot: &Slot) {
         match post_request(&slot.word, true) {
-            Posted::Seen => {}
-            Posted::Wake => sync::wake(&slot.word),
-            Posted::Ring => rung(slot),
+            WakeAction::Nothing => {}
+            WakeAction::Wake => sync::wake(&slot.word),
+            WakeAction::Notify => rung(slot),
         }
     }
 
@@ -116,7 +114,7 @@ mod loom_model {
 
     fn reply(slot: &Slot, attend: bool) {
         slot.served.fetch_add(1, Ordering::AcqRel);
-        if post_reply(&slot.word, attend, false) == Owed::Wake {
+        if post_reply(&slot.word, attend, false) == WakeAction::Wake {
             sync::wake(&slot.word);
         }
     }

@@ -57,7 +57,7 @@ impl Request {
         }
         flags |= waits();
         writer.unstage();
-        let meta = Meta::new(flags | slot.lead(Area::A, &writer), current_cpu());
+        let meta = Meta::new(flags | slot.payload_offset(Area::A, &writer), current_cpu());
         let (priority, tid) = self.caller;
         slot.write_request(&Header { code: self.code, len, meta, node: self.node, priority, tid });
         Ok(())

@@ -11,7 +11,7 @@ use super::server_slot::ServerSlot;
 use super::serving;
 use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE};
 use super::wait::{self, RequestWait};
-use super::word::{self, Owed, Request};
+use super::word::{self, Request};
 use crate::call::Call;
 use crate::claim::Claim;
 use crate::engine_kind::EngineKind;
@@ -24,7 +24,7 @@ use crate::shm::link::Link;
 use crate::shm::objects::{self, Arrived};
 use crate::shm::phases::{Point, pass};
 use crate::shm::place::{self, Place};
-use crate::shm::sync;
+use crate::shm::sync::{self, WakeAction};
 use crate::shm::wire::Message;
 use crate::{Domain, Error, Result, dispatch};
 
@@ -182,16 +182,16 @@ impl ServerSlot {
         let owed = word::post_reply(self.slot.word(), attend, sleeps);
         pass(Point::Replied);
         match owed {
-            Owed::Nothing => {}
-            Owed::Wake => sync::wake(self.slot.word()),
-            Owed::Tell => self.tell(link),
+            WakeAction::Nothing => {}
+            WakeAction::Wake => sync::wake(self.slot.word()),
+            WakeAction::Notify => self.tell(link),
         }
         pass(Point::WokenBack);
     }
 
     #[cold]
     fn tell(&self, link: &Link) {
-        // A link that just broke needs no news: its burial tells the caller.
+        // A link that just broke needs no news: `on_peer_death` tells the caller.
         drop(link.send(Message::Done { slot: self.id }, Vec::new()));
     }
 
@@ -314,7 +314,7 @@ impl ServerSlot {
                     self.slot.set_reply_read(false);
                     self.holds_large.store(true, Ordering::Relaxed);
                 }
-                self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.lead(area, &reply)));
+                self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.payload_offset(area, &reply)));
             }
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }
@@ -390,7 +390,7 @@ impl ServerSlot {
             priority: header.priority,
             oneway: false,
             deadline,
-            told: None,
+            driver_details: None,
             lifetime: std::marker::PhantomData,
         }
     }
@@ -462,7 +462,7 @@ impl Known {
         let watch = (worker.packed(), self.place.bound().map_or(self.only_cpu, u32::from));
         if watch != self.watch {
             self.watch = watch;
-            slot.slot.set_watch(watch.0, watch.1);
+            slot.slot.set_server_status(watch.0, watch.1);
         }
     }
 }

@@ -70,7 +70,7 @@ impl ServerSlot {
         self.served.get()
     }
 
-    pub(crate) fn bury(&self) {
+    pub(crate) fn on_peer_death(&self) {
         self.dead.store(true, Ordering::Release);
         word::kill(self.slot.word());
         sync::wake(self.slot.word());

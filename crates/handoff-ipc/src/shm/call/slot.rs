@@ -3,7 +3,7 @@
 //! ```text
 //! byte 0        state word, code/status, length, meta, object, priority, thread: half a cache line
 //! byte 32       payload: the request, and the reply where it may overwrite the request; one with a
-//!               large buffer begins so that the buffer does at the next page (see `Meta::lead`)
+//!               large buffer begins so that the buffer does at the next page (see `Meta::payload_offset`)
 //! 2 MiB         the reply to a request that the service still borrows
 //! last 2 pages  what each side tells about itself, and objects beside the payload
 //! ```
@@ -63,7 +63,7 @@ pub(crate) struct Header {
     pub(crate) code: u32,
     /// Bytes of payload.
     pub(crate) len: u32,
-    /// Flags in the low byte, the lead above, the caller's CPU in the high half.
+    /// Flags in the low byte, the payload offset above, the caller's CPU in the high half.
     pub(crate) meta: Meta,
     /// The object that is called.
     pub(crate) node: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Header {
     pub(crate) tid: u32,
 }
 
-/// Flags, lead and CPU in one word.
+/// Flags, payload offset and CPU in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Meta(pub(crate) u32);
 
@@ -98,7 +98,7 @@ impl Meta {
 
     /// How far before the area's second page the payload begins, in bytes, less than 1024; 0: at the
     /// area's start.
-    fn lead(self) -> usize {
+    fn payload_offset(self) -> usize {
         (self.0 >> 8 & 0xff) as usize * 4
     }
 
@@ -241,7 +241,7 @@ impl Slot {
 
     /// The flags of `Meta` that tell where a parcel begins, once nothing of it is on a stage.
     #[inline]
-    pub(crate) fn lead(&self, area: Area, parcel: &Writer<'_>) -> u32 {
+    pub(crate) fn payload_offset(&self, area: Area, parcel: &Writer<'_>) -> u32 {
         let start = parcel.start().addr() - self.region.start().addr();
         if start == area.start() { 0 } else { (((area.page() - start) / 4) as u32) << 8 }
     }
@@ -250,7 +250,8 @@ impl Slot {
     #[inline]
     pub(crate) fn payload(&self, area: Area, meta: Meta, len: u32) -> Option<SharedBytes<'_>> {
         let len = len as usize;
-        let start = if meta.lead() == 0 { area.start() } else { area.page() - meta.lead() };
+        let start =
+            if meta.payload_offset() == 0 { area.start() } else { area.page() - meta.payload_offset() };
         // SAFETY: inside the mapping, which lives as long as `self`: a payload of the largest size ends
         // before the area's table even if it begins at the area's second page.
         (len <= MAX_PAYLOAD).then(|| unsafe { SharedBytes::new(self.region.start().add(start), len) })
@@ -328,16 +329,16 @@ impl Slot {
     }
 
     /// What the attending thread tells its caller: its priority, and its only CPU or `NO_CPU`.
-    pub(crate) fn set_watch(&self, priority: u32, cpu: u32) {
+    pub(crate) fn set_server_status(&self, priority: u32, cpu: u32) {
         self.u32_at(SERVER_PAGE).store(priority, Ordering::Relaxed);
         self.u32_at(SERVER_PAGE + 4).store(cpu, Ordering::Relaxed);
     }
 
-    pub(crate) fn watch_priority(&self) -> u32 {
+    pub(crate) fn server_priority(&self) -> u32 {
         self.u32_at(SERVER_PAGE).load(Ordering::Relaxed)
     }
 
-    pub(crate) fn watch_cpu(&self) -> u32 {
+    pub(crate) fn server_cpu(&self) -> u32 {
         self.u32_at(SERVER_PAGE + 4).load(Ordering::Relaxed)
     }
 }
@@ -356,7 +357,7 @@ mod tests {
         for area in [Area::A, Area::B] {
             assert!(area.page() + MAX_PAYLOAD <= area.table(), "{area:?}");
             assert!(area.start() + size_of::<Stage>() <= area.page(), "{area:?}");
-            assert!(area.start() + Meta(u32::MAX).lead() < area.page(), "{area:?}");
+            assert!(area.start() + Meta(u32::MAX).payload_offset() < area.page(), "{area:?}");
         }
         assert!(Area::A.table() + TABLE <= AREA_B);
         assert!(Area::B.table() + TABLE <= CALLER_PAGE);
@@ -408,8 +409,8 @@ mod tests {
             writer.write_bytes(&bytes).unwrap();
             writer.write_i32(-1).unwrap();
             writer.unstage();
-            let meta = Meta(mine.lead(area, &writer));
-            assert_eq!(meta.lead(), 4 * lead, "{before} numbers, then {size} bytes");
+            let meta = Meta(mine.payload_offset(area, &writer));
+            assert_eq!(meta.payload_offset(), 4 * lead, "{before} numbers, then {size} bytes");
             let mut reader = Reader::new(theirs.payload(area, meta, writer.len() as u32).unwrap());
             (0..before).for_each(|number| assert_eq!(reader.read_i32().unwrap(), number));
             assert_eq!(reader.read_bytes().unwrap().to_vec(), bytes);

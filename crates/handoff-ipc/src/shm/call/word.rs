@@ -16,7 +16,7 @@
 //! The word lies in memory that the peer may scribble on. Nothing but the two peers' own progress
 //! depends on it; whether the peer is dead is known from a flag in private memory.
 
-use crate::shm::sync::{AtomicU32, Ordering};
+use crate::shm::sync::{AtomicU32, Ordering, WakeAction};
 
 const PHASE: u32 = 0x0f;
 /// The reply is in the slot, or nothing was ever asked: the caller may post.
@@ -45,28 +45,6 @@ const REQUEST_AWAY: u32 = REQUEST | CALLER_AWAY;
 const ABANDONED_AWAY: u32 = ABANDONED | CALLER_AWAY;
 const AWAKE_FOR_REQUEST: u32 = FREE | ATTENDED;
 const ASLEEP_FOR_REQUEST: u32 = FREE | ATTENDED | SERVER_SLEEPS;
-
-/// What a server that replied owes its caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owed {
-    /// Nothing: the caller looks, or has gone.
-    Nothing,
-    /// Wake the thread that sleeps on the word.
-    Wake,
-    /// Tell the caller's process at the control socket.
-    Tell,
-}
-
-/// What a caller that posted must do for its request to be seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Posted {
-    /// Nothing: a thread is looking.
-    Seen,
-    /// Wake the thread that sleeps on the word.
-    Wake,
-    /// Ring: no thread looks at this slot.
-    Ring,
-}
 
 /// What the caller finds in the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,26 +76,26 @@ pub(crate) enum Request {
 
 /// Hands a request over. With `sleeps` the caller is about to sleep, which saves it an exchange.
 #[inline]
-pub(crate) fn post_request(word: &AtomicU32, sleeps: bool) -> Posted {
+pub(crate) fn post_request(word: &AtomicU32, sleeps: bool) -> WakeAction {
     post(word, if sleeps { CALLER_SLEEPS } else { 0 })
 }
 
 /// Hands over a request that no thread will wait for.
 #[cfg(any(feature = "tokio", test))]
-pub(crate) fn post_away(word: &AtomicU32) -> Posted {
+pub(crate) fn post_away(word: &AtomicU32) -> WakeAction {
     post(word, CALLER_AWAY)
 }
 
 /// Hands a request over, with what the caller does meanwhile.
 #[inline]
-fn post(word: &AtomicU32, caller: u32) -> Posted {
+fn post(word: &AtomicU32, caller: u32) -> WakeAction {
     let old = word.swap(REQUEST | caller, Ordering::AcqRel);
     if old & ATTENDED == 0 {
-        Posted::Ring
+        WakeAction::Notify
     } else if old & SERVER_SLEEPS != 0 {
-        Posted::Wake
+        WakeAction::Wake
     } else {
-        Posted::Seen
+        WakeAction::Nothing
     }
 }
 
@@ -207,7 +185,7 @@ pub(crate) fn is_free(word: &AtomicU32) -> bool {
 /// Hands the reply over. `attend`: this thread looks at the slot from now on; `sleeps`: it is about
 /// to sleep.
 #[inline]
-pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> Owed {
+pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> WakeAction {
     let new = match (attend, sleeps) {
         (false, _) => FREE,
         (true, false) => FREE | ATTENDED,
@@ -215,11 +193,11 @@ pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> Owed {
     };
     let old = word.swap(new, Ordering::AcqRel);
     if old & (CALLER_SLEEPS | CALLER_AWAY) == 0 {
-        Owed::Nothing
+        WakeAction::Nothing
     } else if old & CALLER_SLEEPS != 0 {
-        Owed::Wake
+        WakeAction::Wake
     } else {
-        Owed::Tell
+        WakeAction::Notify
     }
 }
 
@@ -301,13 +279,13 @@ mod tests {
     #[test]
     fn a_fresh_slot_rings_and_an_attended_one_does_not() {
         let word = AtomicU32::new(0);
-        assert_eq!(post_request(&word, false), Posted::Ring);
+        assert_eq!(post_request(&word, false), WakeAction::Notify);
         assert_eq!(poll_request(&word), Request::Ready);
-        assert_eq!(post_reply(&word, true, false), Owed::Nothing);
+        assert_eq!(post_reply(&word, true, false), WakeAction::Nothing);
         assert_eq!(poll_reply(&word), Reply::Ready);
-        assert_eq!(post_request(&word, true), Posted::Seen);
-        assert_eq!(post_reply(&word, true, true), Owed::Wake, "a caller that sleeps is woken");
-        assert_eq!(post_request(&word, false), Posted::Wake);
+        assert_eq!(post_request(&word, true), WakeAction::Nothing);
+        assert_eq!(post_reply(&word, true, true), WakeAction::Wake, "a caller that sleeps is woken");
+        assert_eq!(post_request(&word, false), WakeAction::Wake);
     }
 
     #[test]
@@ -316,26 +294,26 @@ mod tests {
         post_request(&word, false);
         assert_eq!(abandon(&word), Reply::Pending);
         assert!(!is_free(&word));
-        assert_eq!(post_reply(&word, false, false), Owed::Nothing, "nobody waits for a late reply");
+        assert_eq!(post_reply(&word, false, false), WakeAction::Nothing, "nobody waits for a late reply");
         assert!(is_free(&word));
     }
 
     #[test]
     fn a_caller_without_a_thread_is_told_at_its_socket() {
         let word = AtomicU32::new(0);
-        assert_eq!(post_away(&word), Posted::Ring);
+        assert_eq!(post_away(&word), WakeAction::Notify);
         assert_eq!(poll_request(&word), Request::Ready);
         assert_eq!(nest(&word), None, "nobody there could serve a nested call");
         assert_eq!(poll_away(&word), Reply::Pending);
         assert_eq!(poll_reply(&word), Reply::Broken, "no thread waits so");
-        assert_eq!(post_reply(&word, true, true), Owed::Tell);
+        assert_eq!(post_reply(&word, true, true), WakeAction::Notify);
         assert_eq!(poll_away(&word), Reply::Ready);
-        assert_eq!(post_away(&word), Posted::Wake);
+        assert_eq!(post_away(&word), WakeAction::Wake);
         // Given up, it is told as well: the slot is free only then.
         assert_eq!(abandon_away(&word), Reply::Pending);
         assert!(!is_free(&word));
         assert_eq!(poll_request(&word), Request::Ready);
-        assert_eq!(post_reply(&word, false, false), Owed::Tell);
+        assert_eq!(post_reply(&word, false, false), WakeAction::Notify);
         assert!(is_free(&word));
         assert_eq!(abandon_away(&word), Reply::Ready, "too late to give up");
     }
@@ -357,7 +335,7 @@ mod tests {
         assert!(!detach(&word));
         post_reply(&word, true, true);
         assert!(detach(&word));
-        assert_eq!(post_request(&word, false), Posted::Ring);
+        assert_eq!(post_request(&word, false), WakeAction::Notify);
     }
 
     #[test]
@@ -370,9 +348,9 @@ mod tests {
         let asleep = server_may_sleep(&word).unwrap();
         rouse(&word);
         assert_ne!(word.load(Ordering::Relaxed), asleep, "the kernel would not let it sleep");
-        assert_eq!(post_request(&word, true), Posted::Seen);
+        assert_eq!(post_request(&word, true), WakeAction::Nothing);
         rouse(&word);
-        assert_eq!(post_reply(&word, true, true), Owed::Wake, "the caller's sleep is its own");
+        assert_eq!(post_reply(&word, true, true), WakeAction::Wake, "the caller's sleep is its own");
     }
 
     #[test]

@@ -37,9 +37,9 @@ fn slot() -> Arc<Slot> {
 fn call(slot: &Slot, value: u32, sleeps: bool) -> Option<u32> {
     slot.payload.store(value, Ordering::Relaxed);
     match post_request(&slot.word, sleeps) {
-        Posted::Seen => {}
-        Posted::Wake => sync::wake(&slot.word),
-        Posted::Ring => ring(slot),
+        WakeAction::Nothing => {}
+        WakeAction::Wake => sync::wake(&slot.word),
+        WakeAction::Notify => ring(slot),
     }
     match await_reply(slot, |_| unreachable!("nobody nests here")) {
         ReplyWait::Ready => Some(slot.payload.load(Ordering::Relaxed)),
@@ -77,10 +77,10 @@ fn reply(slot: &Slot, attend: bool, sleeps: bool) {
     let value = slot.payload.load(Ordering::Relaxed);
     slot.payload.store(value + 100, Ordering::Relaxed);
     match post_reply(&slot.word, attend, sleeps) {
-        Owed::Nothing => {}
-        Owed::Wake => sync::wake(&slot.word),
+        WakeAction::Nothing => {}
+        WakeAction::Wake => sync::wake(&slot.word),
         // The bell stands for the caller's socket.
-        Owed::Tell => ring(slot),
+        WakeAction::Notify => ring(slot),
     }
 }
 
@@ -179,7 +179,7 @@ fn a_call_is_answered_or_given_up_never_both() {
     loom::model(|| {
         let slot = slot();
         slot.payload.store(1, Ordering::Relaxed);
-        assert_eq!(post_request(&slot.word, false), Posted::Ring);
+        assert_eq!(post_request(&slot.word, false), WakeAction::Notify);
         let server = {
             let slot = Arc::clone(&slot);
             thread::spawn(move || reply(&slot, false, false))
@@ -203,7 +203,7 @@ fn a_call_without_a_thread_is_told_of_or_given_up_and_told_of() {
         loom::model(move || {
             let slot = slot();
             slot.payload.store(1, Ordering::Relaxed);
-            assert_eq!(post_away(&slot.word), Posted::Ring);
+            assert_eq!(post_away(&slot.word), WakeAction::Notify);
             let server = {
                 let slot = Arc::clone(&slot);
                 thread::spawn(move || reply(&slot, false, false))
@@ -222,7 +222,7 @@ fn a_call_without_a_thread_is_told_of_or_given_up_and_told_of() {
 fn a_nested_call_reaches_the_waiting_caller() {
     loom::model(|| {
         let slot = slot();
-        assert_eq!(post_request(&slot.word, false), Posted::Ring);
+        assert_eq!(post_request(&slot.word, false), WakeAction::Notify);
         let server = {
             let slot = Arc::clone(&slot);
             thread::spawn(move || {
@@ -261,7 +261,7 @@ fn hostile(words: &'static [u32], honest: fn(&Slot)) {
                     slot.word.swap(*word, Ordering::AcqRel);
                     sync::wake(&slot.word);
                 }
-                // What the burial does.
+                // What `on_peer_death` does.
                 slot.dead.store(true, Ordering::Release);
                 kill(&slot.word);
                 sync::wake(&slot.word);

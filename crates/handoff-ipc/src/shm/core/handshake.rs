@@ -16,7 +16,7 @@ use crate::interface::Interfaces;
 use crate::ledger::{self, Resource};
 use crate::object::LocalNode;
 use crate::object::{Binder, Reference};
-use crate::shm::link::{Link, PATIENCE};
+use crate::shm::link::{Link, PEER_TIMEOUT};
 use crate::shm::socket::{self, Receive, Received};
 use crate::shm::wire::{Message, Refusal, Token};
 use crate::{Error, Result};
@@ -73,7 +73,7 @@ impl Core {
 
     /// Waits for the answer to a `Hello`. `introduced`: the endpoint that an introducer named.
     fn await_answer(self: &Arc<Self>, socket: OwnedFd, introduced: Option<Token>) -> Result<Binder> {
-        let Received { message, sender, .. } = receive_within(socket.as_fd(), PATIENCE)?;
+        let Received { message, sender, .. } = receive_within(socket.as_fd(), PEER_TIMEOUT)?;
         let peer = sender.ok_or_else(|| Error::Protocol("an answer without credentials".into()))?;
         let is_expected = |endpoint| introduced.is_none_or(|expected| expected == endpoint);
         match message {
@@ -109,7 +109,7 @@ impl Core {
 
     /// [`Core::link_to`], which another thread may be about to add: it was welcomed a moment ago.
     fn await_link(&self, endpoint: Token, peer: CallingIdentity) -> Result<Arc<Link>> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + PEER_TIMEOUT;
         loop {
             if let Some(link) = self.link_to(endpoint, peer) {
                 return Ok(link);

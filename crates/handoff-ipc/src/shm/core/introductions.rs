@@ -13,7 +13,7 @@ use super::{Core, Peer, random};
 use crate::disposal::PeerFd;
 use crate::ledger::{self, Charge, Resource};
 use crate::object::LocalNode;
-use crate::shm::link::{Link, PATIENCE};
+use crate::shm::link::{Link, PEER_TIMEOUT};
 use crate::shm::socket;
 use crate::shm::wire::{Message, Refusal, Token};
 
@@ -153,7 +153,7 @@ impl Core {
         let mut peers = self.peers();
         for (key, peer) in &peers.by_key {
             if let Peer::Newcomer { since, introduction, .. } = peer {
-                let limit = if introduction.is_some() { INTRODUCTION } else { PATIENCE };
+                let limit = if introduction.is_some() { INTRODUCTION } else { PEER_TIMEOUT };
                 if now.duration_since(*since) >= limit {
                     expired.push((*key, *introduction));
                 }
@@ -161,7 +161,7 @@ impl Core {
         }
         peers.introductions.referrals.retain(|_, referral| now.duration_since(referral.since) < LONGEST);
         let nonces = &mut peers.introductions.by_nonce;
-        let old = nonces.iter().filter(|(_, nonce)| now.duration_since(nonce.since) >= PATIENCE);
+        let old = nonces.iter().filter(|(_, nonce)| now.duration_since(nonce.since) >= PEER_TIMEOUT);
         let old: Vec<_> = old.map(|(number, _)| *number).collect();
         gone.extend(old.iter().filter_map(|number| nonces.remove_entry(number)));
         drop(peers);

@@ -96,7 +96,7 @@ impl Core {
             }
         }
         for link in self.links() {
-            self.bury(&link);
+            self.on_peer_death(&link);
         }
         let left = std::mem::take(&mut *self.peers());
         drop(left);
@@ -107,7 +107,7 @@ impl Core {
         if flags.contains(EventFlags::OUT) {
             link.flush(|| {
                 let id = EventData::new_u64(link.id);
-                // Fails only if the link was buried meanwhile.
+                // Fails only if the peer died meanwhile.
                 let _ = epoll::modify(&self.epoll, link.socket(), id, EventFlags::IN);
             });
         }
@@ -122,7 +122,7 @@ impl Core {
                 Err(error) => Err(error),
             };
             if outcome.is_err() {
-                self.bury(link);
+                self.on_peer_death(link);
                 return count;
             }
             if link.is_crowded() {
@@ -132,7 +132,7 @@ impl Core {
         TURN
     }
 
-    fn bury(&self, link: &Arc<Link>) {
+    fn on_peer_death(&self, link: &Arc<Link>) {
         let _ = epoll::delete(&self.epoll, link.socket());
         let mut peers = self.peers();
         let removed = peers.by_key.remove(&link.id);
@@ -141,7 +141,7 @@ impl Core {
         }
         drop(peers);
         link.hang_up();
-        link.bury();
+        link.on_peer_death();
         // Its socket may have descriptors in its queue, and slots are unmapped with it.
         drop_later(link.peer().uid, removed);
     }
@@ -227,7 +227,7 @@ impl Core {
         let next = paused.iter().map(|(_, until)| until.saturating_duration_since(now)).min();
         drop(peers);
         for (key, peer) in due {
-            // Fails only if the link was buried meanwhile.
+            // Fails only if the peer died meanwhile.
             let _ = epoll::add(&self.epoll, peer.socket(), EventData::new_u64(key), EventFlags::IN);
             // After that: whoever has kept a message before found nothing to modify.
             if let Peer::Link(link) = &peer {

@@ -172,15 +172,15 @@ impl Link {
     }
 
     /// The connection is gone: tells everybody who waits on it, once.
-    pub(crate) fn bury(self: &Arc<Self>) {
+    pub(crate) fn on_peer_death(self: &Arc<Self>) {
         if self.dead.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.caller_slots.bury();
+        self.caller_slots.on_peer_death();
         #[cfg(feature = "tokio")]
-        self.outstanding.bury();
+        self.outstanding.on_peer_death();
         let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
-        slots.iter().for_each(|slot| slot.bury());
+        slots.iter().for_each(|slot| slot.on_peer_death());
         let charges = std::mem::take(&mut *lock(&self.charges));
         // Unmapped elsewhere, and counted until then.
         drop_later(self.peer.uid, (slots, charges));
@@ -190,7 +190,7 @@ impl Link {
         // After this nobody waits for the peer, in the ring of its oneway calls neither.
         self.tell();
         if let Some(receiver) = self.oneway_in.get() {
-            receiver.bury(self);
+            receiver.on_peer_death(self);
         }
         lock(&self.inbox).clear();
         let exports = std::mem::take(&mut *lock(&self.exports));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use super::{Link, PATIENCE};
+use super::{Link, PEER_TIMEOUT};
 use crate::disposal::PeerFd;
 use crate::locked::lock;
 use crate::shm::call::server_slot::ServerSlot;
@@ -60,7 +60,7 @@ impl Link {
     }
 
     pub(super) fn await_news<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> Result<T> {
-        self.await_news_until(Instant::now() + PATIENCE, what, look)
+        self.await_news_until(Instant::now() + PEER_TIMEOUT, what, look)
     }
 
     /// As [`Link::await_news`], until a time of the caller's.
@@ -89,7 +89,7 @@ impl Link {
     /// The slot that a nested call came in; its announcement may still be on the way. It is waited for until the
     /// deadline of whoever serves it, if that is sooner than the peer's time is up.
     pub(crate) fn await_slot(&self, id: u32, deadline: Option<Instant>) -> Result<Arc<ServerSlot>> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + PEER_TIMEOUT;
         let end = deadline.map_or(end, |deadline| deadline.min(end));
         let look = || lock(&self.server_slots).get(&id).cloned();
         self.await_news_until(end, "the slot of a nested call", look)

@@ -38,7 +38,7 @@ use crate::locked::lock;
 use crate::{Error, Result};
 
 /// How long the peer may take to answer a control message, or to send what it announced.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// This process's end of the connection to one other.
 pub(crate) struct Link {

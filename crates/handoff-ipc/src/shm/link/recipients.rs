@@ -16,7 +16,7 @@ impl Link {
     ) -> Result<DeathRegistration> {
         let id = self.next_recipient.fetch_add(1, Ordering::Relaxed);
         let mut recipients = lock(&self.recipients);
-        // Under the lock that the burial takes: it runs once, whoever of the two comes first.
+        // Under the lock that `on_peer_death` takes: it runs once, whoever of the two comes first.
         if self.is_dead() {
             drop(recipients);
             pool::run_for(self.peer.uid, died);

@@ -12,7 +12,7 @@
 //! The word lies in memory that the peer may scribble on. A wrong value costs the peer's own calls
 //! a wake-up, and nobody else anything.
 
-use crate::shm::sync::{AtomicU32, Ordering, fence};
+use crate::shm::sync::{AtomicU32, Ordering, WakeAction, fence};
 
 /// Nobody looks: ring.
 const UNATTENDED: u32 = 0;
@@ -29,17 +29,6 @@ const SERVING: u32 = 4;
 /// scribbles must not keep it for ever.
 const MOST_LOOKS: usize = 16;
 
-/// What a sender has left to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rang {
-    /// Nothing: a thread looks, or will.
-    Heard,
-    /// Wake the thread that sleeps on the word.
-    Wake,
-    /// Tell the receiving process that a thread is wanted.
-    Tell,
-}
-
 /// What the word says while `node` is served. Objects with the largest numbers have no such word.
 fn serving(node: u64) -> Option<u32> {
     u32::try_from(node).ok()?.checked_add(SERVING)
@@ -48,23 +37,23 @@ fn serving(node: u64) -> Option<u32> {
 /// After a record for `node` was made visible. A `patient` one may wait until the calls before it were
 /// served.
 #[inline]
-pub(crate) fn ring(bell: &AtomicU32, node: u64, patient: bool) -> Rang {
+pub(crate) fn ring(bell: &AtomicU32, node: u64, patient: bool) -> WakeAction {
     // The receiver sets the bell, fences and looks for records; here it is the other way round.
     fence(Ordering::SeqCst);
     for _ in 0..MOST_LOOKS {
         let said = bell.load(Ordering::Acquire);
         // Exchanged, never just set: a thread may have come, and gone to sleep, meanwhile.
         let (next, then) = match said {
-            ATTENDED | RUNG => return Rang::Heard,
-            said if patient && Some(said) == serving(node) => return Rang::Heard,
-            ASLEEP => (ATTENDED, Rang::Wake),
-            _ => (RUNG, Rang::Tell),
+            ATTENDED | RUNG => return WakeAction::Nothing,
+            said if patient && Some(said) == serving(node) => return WakeAction::Nothing,
+            ASLEEP => (ATTENDED, WakeAction::Wake),
+            _ => (RUNG, WakeAction::Notify),
         };
         if bell.compare_exchange(said, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return then;
         }
     }
-    Rang::Tell
+    WakeAction::Notify
 }
 
 /// A thread looks from now on. It looks for records after this.
@@ -145,20 +134,20 @@ mod tests {
     #[test]
     fn a_thread_is_asked_for_once() {
         let bell = AtomicU32::new(0);
-        assert_eq!(ring(&bell, 1, true), Rang::Tell);
-        assert_eq!(ring(&bell, 1, true), Rang::Heard, "the first to ring has asked");
+        assert_eq!(ring(&bell, 1, true), WakeAction::Notify);
+        assert_eq!(ring(&bell, 1, true), WakeAction::Nothing, "the first to ring has asked");
         assert!(was_rung(&bell));
         attend(&bell);
-        assert_eq!(ring(&bell, 1, true), Rang::Heard);
+        assert_eq!(ring(&bell, 1, true), WakeAction::Nothing);
         assert!(may_sleep(&bell) && !was_woken(&bell));
-        assert_eq!(ring(&bell, 1, true), Rang::Wake);
+        assert_eq!(ring(&bell, 1, true), WakeAction::Wake);
         assert!(was_woken(&bell));
-        assert_eq!(ring(&bell, 1, true), Rang::Heard, "it is awake");
+        assert_eq!(ring(&bell, 1, true), WakeAction::Nothing, "it is awake");
         assert!(may_sleep(&bell));
         rouse(&bell);
         assert!(was_woken(&bell), "it is wanted elsewhere");
         leave(&bell);
-        assert_eq!(ring(&bell, 1, true), Rang::Tell);
+        assert_eq!(ring(&bell, 1, true), WakeAction::Notify);
         rouse(&bell);
         assert!(!may_sleep(&bell), "somebody rang meanwhile");
     }
@@ -168,13 +157,13 @@ mod tests {
         let bell = AtomicU32::new(0);
         serve(&bell, 7);
         assert!(serves(&bell, 7) && !serves(&bell, 8));
-        assert_eq!(ring(&bell, 7, true), Rang::Heard);
-        assert_eq!(ring(&bell, 7, false), Rang::Tell, "the ring fills up");
+        assert_eq!(ring(&bell, 7, true), WakeAction::Nothing);
+        assert_eq!(ring(&bell, 7, false), WakeAction::Notify, "the ring fills up");
         serve(&bell, 7);
-        assert_eq!(ring(&bell, 8, true), Rang::Tell);
+        assert_eq!(ring(&bell, 8, true), WakeAction::Notify);
         serve(&bell, 7);
         assert!(may_sleep(&bell));
-        assert_eq!(ring(&bell, 7, true), Rang::Wake);
+        assert_eq!(ring(&bell, 7, true), WakeAction::Wake);
     }
 
     #[test]
@@ -183,14 +172,14 @@ mod tests {
             let bell = AtomicU32::new(0);
             serve(&bell, node);
             assert!(!serves(&bell, node));
-            assert_eq!(ring(&bell, node, true), Rang::Tell, "{node}");
+            assert_eq!(ring(&bell, node, true), WakeAction::Notify, "{node}");
         }
     }
 
     #[test]
     fn a_scribbled_word_is_rung() {
         let bell = AtomicU32::new(0xdead_beef);
-        assert_eq!(ring(&bell, 1, true), Rang::Tell);
+        assert_eq!(ring(&bell, 1, true), WakeAction::Notify);
     }
 }
 
@@ -224,9 +213,9 @@ mod loom_model {
     fn send(ring: &Ring, upto: u32, node: u64) {
         ring.written.store(upto, Ordering::Release);
         match super::ring(&ring.bell, node, true) {
-            Rang::Heard => {}
-            Rang::Wake => sync::wake(&ring.bell),
-            Rang::Tell => want(ring),
+            WakeAction::Nothing => {}
+            WakeAction::Wake => sync::wake(&ring.bell),
+            WakeAction::Notify => want(ring),
         }
     }
 

@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
+use super::adaptive_spin::{AdaptiveSpin, CpuMove};
 use super::backlog::Backlog;
-use super::patience::{Crowded, Patience};
 use super::ring::{DATA, Record, Ring};
 use crate::shm::spurious::SpuriousWakes;
 use crate::{Error, Result};
@@ -51,8 +51,8 @@ pub(super) struct Drained {
     pub(super) never_rests: bool,
     /// Where the last record's sender ran.
     pub(super) cpu: u32,
-    pub(super) patience: Patience,
-    pub(super) crowded: Crowded,
+    pub(super) adaptive_spin: AdaptiveSpin,
+    pub(super) cpu_move: CpuMove,
     /// Whom the last calls went to, and how many of them in a row.
     pub(super) node: u64,
     pub(super) alike: u32,

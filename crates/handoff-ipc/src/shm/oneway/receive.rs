@@ -9,7 +9,7 @@ use handoff_placement::fast::current_cpu;
 use handoff_placement::{Policy, Priority};
 
 use super::backlog::Admitted;
-use super::bell::{self, Rang};
+use super::bell;
 use super::ends::{Drained, INBOX, Receiver};
 use super::ring::{DATA, Found, Record};
 use crate::call::Call;
@@ -24,6 +24,7 @@ use crate::shm::call::follow::{self, SPIN_LIMIT};
 use crate::shm::call::slot::Entry;
 use crate::shm::link::Link;
 use crate::shm::objects::{self, Arrived};
+use crate::shm::sync::WakeAction;
 use crate::shm::{place, sync};
 use crate::{Error, Result, dispatch, stats};
 
@@ -81,9 +82,9 @@ impl Receiver {
         drop(given_back);
         // The calls before it may wait behind those that a thread serves; this must not.
         match bell::ring(self.ring.bell(), node, false) {
-            Rang::Heard => {}
-            Rang::Wake => sync::wake(self.ring.bell()),
-            Rang::Tell => self.rung(link),
+            WakeAction::Nothing => {}
+            WakeAction::Wake => sync::wake(self.ring.bell()),
+            WakeAction::Notify => self.rung(link),
         }
         Ok(())
     }
@@ -101,7 +102,7 @@ impl Receiver {
 
     /// The peer is gone. On the poller's thread, before the peer's references are: what it has sent until
     /// now is served.
-    pub(crate) fn bury(self: &Arc<Self>, link: &Arc<Link>) {
+    pub(crate) fn on_peer_death(self: &Arc<Self>, link: &Arc<Link>) {
         self.dead.store(true, Ordering::Release);
         bell::leave(self.ring.bell());
         sync::wake(self.ring.bell());
@@ -188,7 +189,7 @@ impl Receiver {
                 sync::wait(bell, bell::ASLEEP, Some(LINGER));
                 let here = current_cpu();
                 let beside = drained.cpu == u32::from(here);
-                if drained.crowded.woken(beside, slept.elapsed()) {
+                if drained.cpu_move.woken(beside, slept.elapsed()) {
                     place::leave(here);
                 }
             }
@@ -219,7 +220,7 @@ impl Receiver {
         let beside = drained.cpu == u32::from(current_cpu());
         // Where it has no other CPU than its sender's, it offers that one after each look.
         let yields = beside && *bound.get_or_insert_with(|| place::only_cpu().is_some());
-        if !drained.patience.looks(beside && !yields) {
+        if !drained.adaptive_spin.looks(beside && !yields) {
             return false;
         }
         let look = || {
@@ -228,9 +229,9 @@ impl Receiver {
             (found || wanted).then_some(found)
         };
         let found = follow::spin(SPIN_LIMIT, yields, look).unwrap_or(false);
-        drained.patience.looked(found);
+        drained.adaptive_spin.looked(found);
         if found {
-            drained.crowded.paid();
+            drained.cpu_move.paid();
         }
         found
     }
@@ -320,7 +321,7 @@ impl Queued {
             priority: self.taken.record.priority,
             oneway: true,
             deadline: None,
-            told: None,
+            driver_details: None,
             lifetime: std::marker::PhantomData,
         };
         let (mut nowhere, mut arrived) = (Vec::new(), Arrived::new(link, entries, fds));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use handoff_placement::fast::current_cpu;
 
-use super::bell::{self, Rang};
+use super::bell;
 use super::ends::{INBOX, Sender};
 use super::ring::{DATA, RECORD, Record, Ring, size_of_record};
 use crate::call::OutCall;
@@ -15,6 +15,7 @@ use crate::shm::call::client;
 use crate::shm::call::slot::{Entry, MAX_OBJECTS};
 use crate::shm::link::Link;
 use crate::shm::remote::RemoteNode;
+use crate::shm::sync::WakeAction;
 use crate::shm::wire::Message;
 use crate::shm::{objects, sync};
 use crate::{Error, Result, Waiting};
@@ -103,9 +104,9 @@ impl Sender {
         self.ring.set_written(self.written);
         let patient = self.free(COMFORT) >= COMFORT;
         match bell::ring(self.ring.bell(), node, patient) {
-            Rang::Heard => {}
-            Rang::Wake => sync::wake(self.ring.bell()),
-            Rang::Tell => link.send(Message::Post, Vec::new())?,
+            WakeAction::Nothing => {}
+            WakeAction::Wake => sync::wake(self.ring.bell()),
+            WakeAction::Notify => link.send(Message::Post, Vec::new())?,
         }
         Ok(())
     }

@@ -8,12 +8,12 @@ use crate::shm::call::follow::SPIN_LIMIT;
 
 /// Looking is worth its CPU time while calls come soon after each other.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct AdaptiveSpin {
     fruitless: u32,
     rests: u32,
 }
 
-impl Patience {
+impl AdaptiveSpin {
     /// Fruitless looks after which the receiver mostly sleeps at once.
     const MOST: u32 = 4;
     /// Then it looks again this seldom.
@@ -44,7 +44,7 @@ impl Patience {
 /// receiver that takes its CPU away. For calls that come now and then that is the cheapest way; while they come
 /// sooner after each other than a look lasts, another CPU is.
 #[derive(Debug)]
-pub(super) struct Crowded {
+pub(super) struct CpuMove {
     // Short sleeps in a row that ended beside the sender.
     run: u32,
     // Such sleeps before the next move.
@@ -53,13 +53,13 @@ pub(super) struct Crowded {
     found: u32,
 }
 
-impl Default for Crowded {
+impl Default for CpuMove {
     fn default() -> Self {
-        Crowded { run: 0, rest: Self::FIRST_REST, found: Self::WORTH }
+        CpuMove { run: 0, rest: Self::FIRST_REST, found: Self::WORTH }
     }
 }
 
-impl Crowded {
+impl CpuMove {
     /// A move costs about ten wake-ups on one CPU.
     const FIRST_REST: u32 = 8;
     const LONGEST_REST: u32 = 1 << 16;
@@ -89,55 +89,55 @@ impl Crowded {
 mod tests {
     use std::time::Duration;
 
-    use super::{Crowded, Patience};
+    use super::{AdaptiveSpin, CpuMove};
 
     const SOON: Duration = Duration::from_micros(3);
 
     #[test]
     fn a_receiver_beside_a_busy_sender_moves_and_seldom_again_if_that_does_not_pay() {
-        let mut crowded = Crowded::default();
-        let moves = (0..1_000_000).filter(|_| crowded.woken(true, SOON)).count();
+        let mut cpu_move = CpuMove::default();
+        let moves = (0..1_000_000).filter(|_| cpu_move.woken(true, SOON)).count();
         assert!((10..40).contains(&moves), "{moves}: each rest is twice the last, up to a limit");
-        for _ in 0..Crowded::WORTH {
-            crowded.paid();
+        for _ in 0..CpuMove::WORTH {
+            cpu_move.paid();
         }
-        assert!((0..Crowded::LONGEST_REST).any(|_| crowded.woken(true, SOON)));
-        let again = (1..).find(|_| crowded.woken(true, SOON)).unwrap();
-        assert_eq!(again, Crowded::FIRST_REST, "the last move paid: soon again");
+        assert!((0..CpuMove::LONGEST_REST).any(|_| cpu_move.woken(true, SOON)));
+        let again = (1..).find(|_| cpu_move.woken(true, SOON)).unwrap();
+        assert_eq!(again, CpuMove::FIRST_REST, "the last move paid: soon again");
     }
 
     #[test]
     fn calls_from_elsewhere_and_calls_now_and_then_move_nobody() {
-        let mut crowded = Crowded::default();
+        let mut cpu_move = CpuMove::default();
         let far = Duration::from_millis(1);
         for n in 0..100_000 {
-            assert!(!crowded.woken(false, SOON));
-            assert!(!crowded.woken(true, if n % 10 == 0 { far } else { SOON }));
+            assert!(!cpu_move.woken(false, SOON));
+            assert!(!cpu_move.woken(true, if n % 10 == 0 { far } else { SOON }));
         }
     }
 
     #[test]
     fn it_stops_looking_when_nothing_comes_and_tries_again_now_and_then() {
-        let mut patience = Patience::default();
-        for _ in 0..Patience::MOST {
-            assert!(patience.looks(false));
-            patience.looked(false);
+        let mut spin = AdaptiveSpin::default();
+        for _ in 0..AdaptiveSpin::MOST {
+            assert!(spin.looks(false));
+            spin.looked(false);
         }
         let mut looks = 0;
-        for _ in 0..10 * Patience::EVERY {
-            if patience.looks(false) {
+        for _ in 0..10 * AdaptiveSpin::EVERY {
+            if spin.looks(false) {
                 looks += 1;
-                patience.looked(false);
+                spin.looked(false);
             }
         }
         assert_eq!(looks, 10, "seldom");
-        while !patience.looks(false) {}
-        patience.looked(true);
-        assert!(patience.looks(false) && patience.looks(false), "a call came: always again");
+        while !spin.looks(false) {}
+        spin.looked(true);
+        assert!(spin.looks(false) && spin.looks(false), "a call came: always again");
     }
 
     #[test]
     fn in_its_senders_way_it_never_looks() {
-        assert!(!Patience::default().looks(true));
+        assert!(!AdaptiveSpin::default().looks(true));
     }
 }
