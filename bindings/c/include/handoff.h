@@ -229,7 +229,7 @@ struct handoff_object *handoff_find(const struct handoff_runtime *runtime,
                                     uint32_t timeout_ms);
 
 // Checks that an object has the interface of this descriptor, or one that extends it. Gives 0; -1 if not: of the kind
-// `HANDOFF_KIND_WRONG_INTERFACE` with both names in [`handoff_last_error`].
+// `HANDOFF_KIND_WRONG_INTERFACE` with both names in `handoff_last_error`.
 //
 // # Safety
 //
