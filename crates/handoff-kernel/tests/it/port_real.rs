@@ -22,6 +22,7 @@ fn the_same_fix_in_two_lines_says_where_a_hunk_belongs() {
     let found = |newer: &str, older: &str| pairs(newer.as_bytes(), older.as_bytes(), folder.path()).unwrap();
     let both = found(&diff(20, "new_one", "more"), &diff(7, "old_one", "more"));
     let [pair] = &both[..] else { panic!("{} pairs", both.len()) };
+    assert!(pair.name.starts_with("x.c"), "{}", pair.name);
     let want = old.replace("\ttwo();\n", "\ttwo();\n\tmore();\n");
     assert_eq!(String::from_utf8_lossy(&pair.after), want);
     assert_eq!(handoff(pair, folder.path()).0, Verdict::Right);
