@@ -170,9 +170,11 @@ impl Svg {
             let half = 0.5 * LETTER * text.chars().count() as f64;
             let last = (screen.width - half).max(half);
             let x = x.clamp(half.min(last), last);
-            if x - half >= free {
+            // Signs are wider than digits: `+100%` is as wide as six of these.
+            let reach = half + 0.5 * LETTER;
+            if x - reach >= free {
                 self.text(x, y, "tick middle", &text);
-                free = x + half + 0.5 * LETTER;
+                free = x + reach;
             }
         }
     }
