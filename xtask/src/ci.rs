@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     });
     // What `cargo run` builds: the tests have every feature.
     check("lean build", &mut |last| {
-        kept(cargo().args(["clippy", "--package", "handoff", "--", "-D", "warnings"]), last)
+        kept(cargo().args(["clippy", "--package", "handoff-cli", "--", "-D", "warnings"]), last)
     });
     check("documentation", &mut |last| {
         kept(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"), last)

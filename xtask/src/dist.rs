@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         let folder = target_dir().join("dist-build");
         let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
         command
-            .args(["build", "--profile", profile, "--locked", "--package", "handoff"])
+            .args(["build", "--profile", profile, "--locked", "--package", "handoff-cli"])
             .args(["--features", "full", "--target", &target])
             // What the workspace optimises for its own tests is not needed here.
             .args(["--config", "profile.dev.package.handoff-lab.opt-level=0"])

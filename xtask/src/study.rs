@@ -35,7 +35,7 @@ pub(crate) struct Options {
 /// Runs them one after the other; gives whether each is as it should be.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     packages::ensure()?;
-    run_command(cargo().args(["build", "--release", "--package", "handoff", "--features", "full"]))?;
+    run_command(cargo().args(["build", "--release", "--package", "handoff-cli", "--features", "full"]))?;
     let handoff = target_dir().join("release/handoff");
     let mut passed = true;
     for file in files(&options.names)? {

@@ -23,7 +23,7 @@ Examples:
   cargo xtask test --all               everything: guests, arm64, Slurm, Java, Python, loom
   cargo xtask test -p handoff-ipc
   cargo xtask test --all --deny-skips  on a machine that has everything
-  cargo xtask test -p handoff -- --nocapture latency")]
+  cargo xtask test -p handoff-cli -- --nocapture latency")]
 pub(crate) struct Options {
     /// Also guests of every kind, builds within tests, services of many processes, and the loom models.
     #[arg(long)]

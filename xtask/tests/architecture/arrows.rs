@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("handoff-campaign", &["handoff-lab", "handoff-targets"]),
     ("handoff-peers", &["handoff-workloads", "handoff-ipc"]),
     (
-        "handoff",
+        "handoff-cli",
         &[
             "handoff-aidl",
             "handoff-campaign",

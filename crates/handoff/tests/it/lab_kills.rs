@@ -1,6 +1,6 @@
 //! SIGKILL at any moment of a run of the lab: nothing stays changed, and no finished round is lost.
 //!
-//! `HANDOFF_KILLS=200 cargo test -p handoff --test it lab_kills` is the long form.
+//! `HANDOFF_KILLS=200 cargo test -p handoff-cli --test it lab_kills` is the long form.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
