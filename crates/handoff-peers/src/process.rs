@@ -229,7 +229,7 @@ impl Clients {
     }
 }
 
-/// A peer as a lane of `handoff transports`.
+/// A peer as a lane of `handoff measure transports`.
 #[derive(Debug)]
 pub struct PeerLane {
     kind: Kind,

@@ -136,7 +136,7 @@ pub struct Capture {
 /// Stops a recording with one system call and nothing else: for the moment of a missed deadline.
 ///
 /// The buffer cannot be removed while one is open (also in a forked process): drop it before
-/// [`Capture::finish`], or `handoff trace restore` has to remove the buffer later.
+/// [`Capture::finish`], or `handoff sched restore` has to remove the buffer later.
 #[derive(Debug)]
 pub struct Stopper {
     file: File,

@@ -14,7 +14,7 @@ Exit status:
   130  it was interrupted (Ctrl-C, SIGTERM) and has put back what it changed
 
 Examples:
-  handoff latency --help               what one command does, with examples
+  handoff measure latency --help       what one command does, with examples
   handoff completions bash             completions for your shell
   handoff man ./man                    a manual page for each command";
 
@@ -110,13 +110,13 @@ pub(crate) fn refuse(error: &clap::Error) -> ! {
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Start here", &["run", "doctor"]),
     ("Services", &["service", "servicemanager", "aidl"]),
-    ("Measure", &["latency", "throughput", "transports", "phases", "floors", "add-ints", "workload"]),
-    ("Compare", &["lab", "campaign", "affinity-study"]),
-    ("Understand", &["sched", "trace"]),
+    ("Measure", &["measure"]),
+    ("Compare", &["lab", "campaign"]),
+    ("Understand", &["sched"]),
     ("Place", &["cores", "exec", "pin", "policy"]),
     ("Machines", &["target", "guest"]),
     ("Kernel", &["kernel", "binder"]),
-    ("About", &["completions", "man"]),
+    ("About", &["version", "completions", "man"]),
 ];
 
 /// Clap lists subcommands in one block; its template takes the groups as text.
@@ -142,7 +142,9 @@ mod tests {
 
     #[test]
     fn a_negative_number_is_a_value() {
-        let error = command().try_get_matches_from(["handoff", "latency", "-i", "-5"]).expect_err("refused");
+        let error = command()
+            .try_get_matches_from(["handoff", "measure", "latency", "-i", "-5"])
+            .expect_err("refused");
         let text = error.to_string();
         assert!(text.contains("invalid value '-5' for '--iterations <N>'"), "{text}");
     }

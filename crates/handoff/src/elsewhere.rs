@@ -16,18 +16,7 @@ use handoff_targets::{Address, Session, Stream};
 use crate::output::Output;
 
 /// The commands that can run elsewhere.
-const MEASURING: [&str; 10] = [
-    "add-ints",
-    "affinity-study",
-    "cores",
-    "doctor",
-    "floors",
-    "latency",
-    "phases",
-    "run",
-    "throughput",
-    "workload",
-];
+const MEASURING: [&str; 4] = ["cores", "doctor", "measure", "run"];
 
 /// Clocks that differ by more are told of: time stamps of the two machines cannot be compared.
 const CLOCKS_DIFFER_S: i64 = 2;
@@ -149,15 +138,18 @@ mod tests {
     #[test]
     fn the_option_is_taken_out_and_the_rest_stays() {
         let there = |address: &str, args: &str| Some((address.to_owned(), args.to_owned()));
-        assert_eq!(asked("handoff latency -i 5"), None);
-        assert_eq!(asked("handoff latency --target ssh://lab -i 5"), there("ssh://lab", "latency -i 5"));
+        assert_eq!(asked("handoff measure latency -i 5"), None);
         assert_eq!(
-            asked("handoff --format json workload spin --target=guest --tasks 2"),
-            there("guest", "--format json workload spin --tasks 2")
+            asked("handoff measure latency --target ssh://lab -i 5"),
+            there("ssh://lab", "measure latency -i 5")
         );
         assert_eq!(
-            asked("handoff workload --target adb://x --target-program /p spin"),
-            there("adb://x", "workload spin")
+            asked("handoff --format json measure spin --target=guest --tasks 2"),
+            there("guest", "--format json measure spin --tasks 2")
+        );
+        assert_eq!(
+            asked("handoff measure --target adb://x --target-program /p spin"),
+            there("adb://x", "measure spin")
         );
     }
 

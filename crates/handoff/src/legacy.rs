@@ -12,17 +12,39 @@ use std::ffi::{OsStr, OsString};
 const COMMANDS: [(&str, &[&str]); 3] =
     [("latency", &["pair", "deadline_us", "raw_data", "trace"]), ("throughput", &[]), ("add-ints", &[])];
 
+/// Commands that were once at the top, and where they are now. `handoff measure latency` may be typed as
+/// `handoff latency` for good: scripts of the tools that it follows have one word there.
+const MOVED: [(&str, &str); 9] = [
+    ("add-ints", "measure add-ints"),
+    ("affinity-study", "measure affinity-study"),
+    ("floors", "measure floors"),
+    ("latency", "measure latency"),
+    ("phases", "measure phases"),
+    ("throughput", "measure throughput"),
+    ("trace", "sched"),
+    ("transports", "measure transports"),
+    ("workload", "measure"),
+];
+
 /// Options of `handoff` itself whose value may be the next argument, before the command's name.
 const GLOBAL_WITH_VALUE: [&str; 2] = ["--format", "--color"];
 
 /// The arguments as the parser knows them. The first is the name of the program, as always.
 pub(crate) fn rewrite(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.into_iter().collect();
-    // As kubectl, go and docker have it.
-    if args.len() == 2 && args[1] == "version" {
-        args[1] = "--version".into();
+    let Some(mut at) = next_word(&args, 1) else { return args };
+    if args[at] == "help" {
+        let Some(topic) = next_word(&args, at + 1) else { return args };
+        at = topic;
     }
-    let Some((at, one_dash)) = find_command(&args) else { return args };
+    if let Some((_, now)) = MOVED.iter().find(|(old, _)| args[at] == *old) {
+        args.splice(at..=at, now.split(' ').map(OsString::from));
+    }
+    if args[at] != "measure" {
+        return args;
+    }
+    let Some(at) = next_word(&args, at + 1) else { return args };
+    let Some((_, one_dash)) = COMMANDS.iter().find(|(name, _)| args[at] == *name) else { return args };
     for argument in args[at + 1..].iter_mut().take_while(|argument| *argument != "--") {
         if let Some(modern) = argument.to_str().and_then(|spelling| modernise(spelling, one_dash)) {
             *argument = modern.into();
@@ -31,19 +53,15 @@ pub(crate) fn rewrite(args: impl IntoIterator<Item = OsString>) -> Vec<OsString>
     args
 }
 
-/// Where the command's name stands, and its options of one dash, if it is one of ours.
-fn find_command(args: &[OsString]) -> Option<(usize, &'static [&'static str])> {
-    let mut at = 1;
+/// Where the first argument from `at` on stands that is neither an option of `handoff` itself nor its value.
+fn next_word(args: &[OsString], mut at: usize) -> Option<usize> {
     while let Some(argument) = args.get(at).map(OsString::as_os_str) {
         if GLOBAL_WITH_VALUE.iter().any(|global| argument == OsStr::new(global)) {
             at += 2;
         } else if argument.as_encoded_bytes().starts_with(b"-") {
             at += 1;
         } else {
-            return COMMANDS
-                .iter()
-                .find(|(name, _)| argument == OsStr::new(name))
-                .map(|&(_, options)| (at, options));
+            return Some(at);
         }
     }
     None
@@ -77,29 +95,48 @@ mod tests {
     }
 
     #[test]
-    fn the_version_may_be_asked_for_as_a_command() {
-        assert_eq!(rewritten("handoff version"), "handoff --version");
-        assert_eq!(rewritten("handoff latency version"), "handoff latency version");
+    fn commands_that_moved_are_found_where_they_were() {
+        for (old, new) in [
+            ("handoff workload hackbench -g 2", "handoff measure hackbench -g 2"),
+            ("handoff --format json floors", "handoff --format json measure floors"),
+            ("handoff trace export a.dat --html b.html", "handoff sched export a.dat --html b.html"),
+            ("handoff help latency", "handoff help measure latency"),
+            ("handoff help", "handoff help"),
+            ("handoff exec -- latency", "handoff exec -- latency"),
+            ("handoff lab latency", "handoff lab latency"),
+        ] {
+            assert_eq!(rewritten(old), new);
+        }
+    }
+
+    #[test]
+    fn what_moved_is_a_command_where_it_is_now() {
+        let command = crate::cli::command();
+        for (old, now) in MOVED {
+            assert!(command.find_subcommand(old).is_none(), "`{old}` is still at the top");
+            let found = now.split(' ').try_fold(&command, |command, word| command.find_subcommand(word));
+            assert!(found.is_some(), "there is no `{now}`");
+        }
     }
 
     #[test]
     fn latency_takes_the_old_options() {
         assert_eq!(
             rewritten("handoff latency -i 5000 -pair 4 -deadline_us 2500 -v -raw_data -m PASSTHROUGH"),
-            "handoff latency -i 5000 --pair 4 --deadline-us 2500 -v --raw-data -m PASSTHROUGH"
+            "handoff measure latency -i 5000 --pair 4 --deadline-us 2500 -v --raw-data -m PASSTHROUGH"
         );
-        assert_eq!(rewritten("handoff latency -pair=4 -trace"), "handoff latency --pair=4 --trace");
+        assert_eq!(rewritten("handoff latency -pair=4 -trace"), "handoff measure latency --pair=4 --trace");
     }
 
     #[test]
     fn throughput_takes_google_benchmarks_options() {
         assert_eq!(
             rewritten("handoff throughput --benchmark_format=json --benchmark_out=/tmp/a_b.json"),
-            "handoff throughput --benchmark-format=json --benchmark-out=/tmp/a_b.json"
+            "handoff measure throughput --benchmark-format=json --benchmark-out=/tmp/a_b.json"
         );
         assert_eq!(
             rewritten("handoff throughput --benchmark_filter BM_x"),
-            "handoff throughput --benchmark-filter BM_x"
+            "handoff measure throughput --benchmark-filter BM_x"
         );
     }
 
@@ -107,7 +144,7 @@ mod tests {
     fn global_options_may_stand_before_the_command() {
         assert_eq!(
             rewritten("handoff --format json --color=never latency -pair 2"),
-            "handoff --format json --color=never latency --pair 2"
+            "handoff --format json --color=never measure latency --pair 2"
         );
         assert_eq!(rewritten("handoff --format latency man -pair"), "handoff --format latency man -pair");
     }
@@ -118,12 +155,12 @@ mod tests {
             "handoff",
             "handoff --help",
             "handoff man -pair",
-            "handoff latency -pairs 4",
-            "handoff latency -p 4",
-            "handoff latency -- -pair --deadline_us",
-            "handoff throughput -pair 4",
-            "handoff add-ints -s 0 -c 1 -n 1000 -d 1e-3",
-            "handoff latency --name some_value",
+            "handoff measure latency -pairs 4",
+            "handoff measure latency -p 4",
+            "handoff measure latency -- -pair --deadline_us",
+            "handoff measure throughput -pair 4",
+            "handoff measure add-ints -s 0 -c 1 -n 1000 -d 1e-3",
+            "handoff measure latency --name some_value",
         ] {
             assert_eq!(rewritten(line), line);
         }
@@ -133,7 +170,7 @@ mod tests {
     fn bytes_that_are_no_text_pass_through() {
         use std::os::unix::ffi::OsStringExt as _;
         let odd = OsString::from_vec(vec![b'-', b'-', 0xff, b'_']);
-        let args = vec!["handoff".into(), "latency".into(), odd];
+        let args = vec!["handoff".into(), "measure".into(), "latency".into(), odd];
         assert_eq!(rewrite(args.clone()), args);
     }
 }

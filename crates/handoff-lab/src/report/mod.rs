@@ -3,7 +3,7 @@
 //! [`page`] has what all reports share (style, template engine), [`chart`] draws SVG, and each kind of
 //! report is one file beside its template: [`suite`] for `handoff run`, [`experiment`] for `handoff lab`,
 //! [`mod@history`] for `handoff lab history`,
-//! [`mod@phases`] for `handoff phases`, [`transports`] for `handoff transports`.
+//! [`mod@phases`] for `handoff measure phases`, [`transports`] for `handoff measure transports`.
 
 pub mod chart;
 pub mod experiment;

@@ -1,4 +1,4 @@
-//! The report of `handoff phases`: where the time of a transaction goes.
+//! The report of `handoff measure phases`: where the time of a transaction goes.
 
 use handoff_workloads::phases::Report;
 use handoff_workloads::phases::points::{Point, Side};

@@ -1,4 +1,4 @@
-//! The report of `handoff transports`.
+//! The report of `handoff measure transports`.
 
 use handoff_workloads::transports::{Advice, Row};
 use minijinja::Value;

@@ -159,7 +159,7 @@ impl Drop for Instance {
         {
             // A buffer still open elsewhere in this process: the next run, or `handoff trace
             // restore`, removes it.
-            eprintln!("warning: {} stays until `handoff trace restore`: {error}", self.path.display());
+            eprintln!("warning: {} stays until `handoff sched restore`: {error}", self.path.display());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Undoing what killed processes left behind: `handoff trace restore`.
+//! Undoing what killed processes left behind: `handoff sched restore`.
 //!
 //! Everything that a session changes lives in its instance, and the name of an instance says who
 //! made it: `handoff-<pid namespace>-<pid>-<start time>-<number>`. It is a leftover when no process

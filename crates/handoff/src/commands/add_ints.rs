@@ -1,4 +1,4 @@
-//! `handoff add-ints`: the time of one small call, as `binderAddInts` tells it.
+//! `handoff measure add-ints`: the time of one small call, as `binderAddInts` tells it.
 
 use handoff_workloads::add_ints::{self, Parameters};
 use handoff_workloads::rpc::{Context, Engine};
@@ -8,10 +8,10 @@ use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff add-ints                    1000 calls, 1 ms apart
-  handoff add-ints -n 10000 -d 0      without a pause
-  handoff add-ints -s 1 -c 0          server on CPU 1, client on CPU 0
-  handoff add-ints --engine local     a virtual call, to compare with";
+  handoff measure add-ints                    1000 calls, 1 ms apart
+  handoff measure add-ints -n 10000 -d 0      without a pause
+  handoff measure add-ints -s 1 -c 0          server on CPU 1, client on CPU 0
+  handoff measure add-ints --engine local     a virtual call, to compare with";
 
 /// Measure the time of one small call, with a pause before each.
 #[derive(Debug, clap::Args)]

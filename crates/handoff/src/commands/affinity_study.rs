@@ -1,4 +1,4 @@
-//! `handoff affinity-study`: what pinning costs and gives, for CPU-bound tasks.
+//! `handoff measure affinity-study`: what pinning costs and gives, for CPU-bound tasks.
 
 use std::fmt;
 use std::process::Command;
@@ -17,10 +17,10 @@ use crate::output::{Format, Output, Verdict, style};
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff affinity-study                          two tasks, in the three scenarios, about 20 seconds
-  handoff affinity-study --tasks 4 --rounds 12    narrower intervals
-  handoff affinity-study --iterations 1000000000  the work of the original study
-  handoff affinity-study --format json > study.json";
+  handoff measure affinity-study                          two tasks, in the three scenarios, about 20 seconds
+  handoff measure affinity-study --tasks 4 --rounds 12    narrower intervals
+  handoff measure affinity-study --iterations 1000000000  the work of the original study
+  handoff measure affinity-study --format json > study.json";
 
 /// Time CPU-bound tasks as the kernel places them, on one slow core, and on a fast core each.
 #[derive(Debug, clap::Args)]
@@ -84,7 +84,7 @@ impl Options {
                     return Ok(rounds);
                 }
                 let mut worker = Command::new(&me);
-                worker.args(["affinity-study", "--worker"]);
+                worker.args(["measure", "affinity-study", "--worker"]);
                 samples.push(study::run(plan, scenario, worker)?);
             }
             if round > 0 {

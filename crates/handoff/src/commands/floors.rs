@@ -1,4 +1,4 @@
-//! `handoff floors`: what the bare primitives of this machine take.
+//! `handoff measure floors`: what the bare primitives of this machine take.
 
 use std::fmt;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::output::{Output, Verdict, style};
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff floors                                    all of them, 8 bytes, in each placement
-  handoff floors --payload 65536                    with a payload that costs a copy
-  handoff floors --floor futex,cache-line         only these
-  handoff floors --placement same-cpu:1             both processes on CPU 1
-  handoff floors --format json                      every sample, for programs";
+  handoff measure floors                                    all of them, 8 bytes, in each placement
+  handoff measure floors --payload 65536                    with a payload that costs a copy
+  handoff measure floors --floor futex,cache-line         only these
+  handoff measure floors --placement same-cpu:1             both processes on CPU 1
+  handoff measure floors --format json                      every sample, for programs";
 
 /// Measure the bare primitives that a call is compared with.
 ///

@@ -12,7 +12,7 @@ use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff guest run -- latency -i 1000
+  handoff guest run -- measure latency -i 1000
   handoff guest run --raw -- uname -a
   handoff guest shell";
 

@@ -1,4 +1,4 @@
-//! `handoff latency`: deadlines, placement and inherited priority of calls.
+//! `handoff measure latency`: deadlines, placement and inherited priority of calls.
 
 use std::path::PathBuf;
 
@@ -14,15 +14,15 @@ use crate::{interrupt, progress};
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff latency -i 5000 -pair 3               as libhwbinder_latency
-  handoff latency -i 1 -v                       where each side runs, and how urgently
-  handoff latency -deadline_us 1000 -raw_data   every transaction, against another deadline
-  handoff latency -trace -deadline_us 1000      what led to the first miss, and why
-  handoff latency -trace --plant hog            the same, with a cause that is known
-  handoff latency --inversion                   a real priority inversion, with inheritance off and on
-  handoff latency --engine binder               the kernel's driver: on mainline, inheritance FAIL
-  handoff latency --engine binder --inherit user    and the runtime's own inheritance over it
-  handoff latency --no-inherit                  what the test says when inheritance is broken
+  handoff measure latency -i 5000 -pair 3               as libhwbinder_latency
+  handoff measure latency -i 1 -v                       where each side runs, and how urgently
+  handoff measure latency -deadline_us 1000 -raw_data   every transaction, against another deadline
+  handoff measure latency -trace -deadline_us 1000      what led to the first miss, and why
+  handoff measure latency -trace --plant hog            the same, with a cause that is known
+  handoff measure latency --inversion                   a real priority inversion, with inheritance off and on
+  handoff measure latency --engine binder               the kernel's driver: on mainline, inheritance FAIL
+  handoff measure latency --engine binder --inherit user    and the runtime's own inheritance over it
+  handoff measure latency --no-inherit                  what the test says when inheritance is broken
 
 Exit status 0 if every transaction was served at its caller's priority, 1 if not, or if a recorded
 deadline was missed.";

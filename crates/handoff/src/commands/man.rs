@@ -161,7 +161,7 @@ mod tests {
             );
         }
         assert!(text.contains("\\fBhandoff\\-lab\\-run\\fR(1)"), "{text}");
-        assert!(page(&["trace", "export"]).contains("handoff trace export [OPTIONS] <FILE>"));
+        assert!(page(&["sched", "export"]).contains("handoff sched export [OPTIONS] <FILE>"));
     }
 
     #[test]

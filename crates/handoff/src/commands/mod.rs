@@ -20,6 +20,7 @@ mod kernel;
 mod lab;
 mod latency;
 mod man;
+mod measure;
 mod peers;
 mod phases;
 mod pin;
@@ -32,8 +33,8 @@ mod service;
 mod servicemanager;
 mod target;
 mod throughput;
-mod trace;
 mod transports;
+mod version;
 mod workload;
 
 use clap::Subcommand;
@@ -56,10 +57,6 @@ fn context() -> impl TypedValueParser<Value = Context> {
 /// What `handoff` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure the time of one small call, as binderAddInts
-    AddInts(add_ints::Options),
-    /// Time CPU-bound tasks as the kernel places them, on one slow core, and on a fast core each
-    AffinityStudy(affinity_study::Options),
     /// Compile interfaces (.aidl, .hal) to Rust or Python; check, format, convert and freeze them
     Aidl(aidl::Options),
     /// Look at the kernel's Binder driver: features, freezing processes, devices in binderfs
@@ -74,27 +71,23 @@ pub(crate) enum Command {
     Doctor(doctor::Options),
     /// Run a command on chosen CPUs, at a priority, in a control group: taskset, chrt, nice and cgexec in one
     Exec(exec::Options),
-    /// Measure the bare primitives that a call is compared with
-    Floors(floors::Options),
     /// Run programs on another kernel, in QEMU: the Binder driver, CPU capacities, PREEMPT_RT
     Guest(guest::Options),
     /// Understand kernel patches, bring them to another tree, build it and boot it
     Kernel(kernel::Options),
     /// Compare two arms in randomised rounds, and give an honest verdict
     Lab(lab::Options),
-    /// Test calls: deadlines met, CPU kept, priority inherited, as libhwbinder_latency
-    Latency(latency::Options),
     /// Write a manual page for each command
     Man(man::Options),
-    /// Show the points that a transaction passes, one by one, and the time between them
-    Phases(phases::Options),
+    /// Measure calls, bare primitives and loads, each by itself
+    Measure(measure::Options),
     /// Put running threads or processes on chosen CPUs and priorities
     Pin(pin::Options),
     /// Place processes by rules: check, apply, run, explain, foreground, restore
     Policy(policy::Options),
     /// Measure what handing over costs on this machine, and write a report
     Run(run::Options),
-    /// Record the scheduler: who ran, who woke whom, and why it was slow
+    /// Record the scheduler, explain what was slow, export recordings (Perfetto, HTML)
     Sched(sched::Options),
     /// Look at the services that are registered, and call them by hand
     Service(service::Options),
@@ -103,22 +96,14 @@ pub(crate) enum Command {
     ServiceManager(servicemanager::Options),
     /// Look at the machines that commands run on with --target: list, check, doctor
     Target(target::Options),
-    /// Measure calls with payloads from 4 B to 1 MiB, as libhwbinder_benchmark
-    Throughput(throughput::Options),
-    /// Export recordings (Perfetto, HTML), and put back what killed ones left behind
-    Trace(trace::Options),
-    /// Compare the ways to another process: calls, oneway, queues, shared memory, and other people's
-    Transports(transports::Options),
-    /// Run one workload once: hackbench, tcp-stream, tcp-rr, sched-pipe, wake-fanout, spin
-    Workload(workload::Options),
+    /// Print the version and what this build has
+    Version(version::Options),
 }
 
 impl Command {
     /// Runs the command that was asked for.
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match self {
-            Self::AddInts(options) => options.run(output),
-            Self::AffinityStudy(options) => options.run(output),
             Self::Aidl(options) => options.run(output),
             Self::Binder(options) => options.run(output),
             Self::Campaign(options) => options.run(output),
@@ -126,13 +111,11 @@ impl Command {
             Self::Cores(options) => options.run(output),
             Self::Doctor(options) => options.run(output),
             Self::Exec(options) => options.run(output),
-            Self::Floors(options) => options.run(output),
             Self::Guest(options) => options.run(output),
             Self::Kernel(options) => options.run(output),
             Self::Lab(options) => options.run(output),
-            Self::Latency(options) => options.run(output),
             Self::Man(options) => options.run(output),
-            Self::Phases(options) => options.run(output),
+            Self::Measure(options) => options.run(output),
             Self::Pin(options) => options.run(output),
             Self::Policy(options) => options.run(output),
             Self::Run(options) => options.run(output),
@@ -140,10 +123,7 @@ impl Command {
             Self::Service(options) => options.run(output),
             Self::ServiceManager(options) => options.run(output),
             Self::Target(options) => options.run(output),
-            Self::Throughput(options) => options.run(output),
-            Self::Trace(options) => options.run(output),
-            Self::Transports(options) => options.run(output),
-            Self::Workload(options) => options.run(output),
+            Self::Version(options) => options.run(output),
         }
     }
 }

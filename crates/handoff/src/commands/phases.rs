@@ -1,4 +1,4 @@
-//! `handoff phases`: the points that a transaction passes, and the time between them.
+//! `handoff measure phases`: the points that a transaction passes, and the time between them.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use crate::results;
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff guest run -- phases -n 3            the fifteen points on the kernel's Binder driver
-  handoff phases --engine shm -n 3            the points of the shm engine, on this machine
-  handoff phases --html phases.html           with a waterfall chart
-  handoff phases --placement two-cpus         each side on a CPU of its own
-  handoff guest run --get phases.html -- phases --html phases.html";
+  handoff guest run -- measure phases -n 3            the fifteen points on the kernel's Binder driver
+  handoff measure phases --engine shm -n 3            the points of the shm engine, on this machine
+  handoff measure phases --html phases.html           with a waterfall chart
+  handoff measure phases --placement two-cpus         each side on a CPU of its own
+  handoff guest run --get phases.html -- measure phases --html phases.html";
 
 /// Show the points that each transaction passes, the time between them, and what looking costs.
 ///

@@ -14,7 +14,7 @@ Examples:
   handoff target list                     what ssh's configuration and the adb server know
   handoff target check ssh://lab-7 local  whether they can be measured on
   handoff target doctor ssh://lab-7       what could spoil a figure there
-  handoff latency --target ssh://lab-7    a measuring command there";
+  handoff measure latency --target ssh://lab-7    a measuring command there";
 
 /// Look at the machines that commands run on with --target.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `handoff throughput`: how long an echo of N bytes takes, in the formats of Google Benchmark.
+//! `handoff measure throughput`: how long an echo of N bytes takes, in the formats of Google Benchmark.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ use crate::output::{Format, Output, Verdict, style};
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff throughput                                        4 B to 1 MiB, on shm
-  handoff throughput --engine local --engine shm            both, to compare
-  handoff throughput --benchmark_filter='/(8|65536)$'       two sizes
-  handoff throughput --benchmark_format=json --benchmark_repetitions=5 > result.json
-  handoff throughput --benchmark_out=result.json            the table here, JSON in a file";
+  handoff measure throughput                                        4 B to 1 MiB, on shm
+  handoff measure throughput --engine local --engine shm            both, to compare
+  handoff measure throughput --benchmark_filter='/(8|65536)$'       two sizes
+  handoff measure throughput --benchmark_format=json --benchmark_repetitions=5 > result.json
+  handoff measure throughput --benchmark_out=result.json            the table here, JSON in a file";
 
 /// Measure calls with payloads from 4 bytes to 1 MiB: time, CPU time of both sides, throughput.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `handoff transports`: every way across, side by side.
+//! `handoff measure transports`: every way across, side by side.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ use crate::{interrupt, progress, results};
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff transports                              1000 bytes by every way there is here
-  handoff transports --sweep --html ways.html     from 8 B to 1 MiB, with charts
-  handoff transports --placement two-cpus         a CPU for the sender, another for the receiver
-  handoff transports --rate 50000                 advice for 50000 messages a second
-  handoff guest run -- transports                 on a kernel with the Binder driver, in QEMU";
+  handoff measure transports                              1000 bytes by every way there is here
+  handoff measure transports --sweep --html ways.html     from 8 B to 1 MiB, with charts
+  handoff measure transports --placement two-cpus         a CPU for the sender, another for the receiver
+  handoff measure transports --rate 50000                 advice for 50000 messages a second
+  handoff guest run -- measure transports                 on a kernel with the Binder driver, in QEMU";
 
 /// Payloads of `--sweep`.
 const SWEEP: [usize; 6] = [8, 64, 1000, 4096, 65_536, 1 << 20];

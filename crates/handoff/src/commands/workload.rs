@@ -1,4 +1,4 @@
-//! `handoff workload`: one workload, once, by itself. `handoff lab` compares.
+//! The loads of `handoff measure`: one workload, once, by itself.
 
 mod load;
 mod page;
@@ -12,24 +12,8 @@ use handoff_workloads::Workload;
 
 use crate::output::{Output, Verdict};
 
-const EXAMPLES: &str = "\
-Examples:
-  handoff workload hackbench                                      as rt-tests' hackbench
-  handoff workload hackbench --writers 5 --readers 50             one waker, many wakees
-  handoff workload tcp-stream --path namespaces --seconds 5       small writes through a queue
-  handoff workload spin --tasks 2 --cpus 0                        two tasks on one CPU
-  handoff workload spec run.json --format json                    what an experiment describes";
-
-/// Run one workload once and print what it measured.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    which: Which,
-}
-
 #[derive(Debug, clap::Subcommand)]
-enum Which {
+pub(super) enum Which {
     /// Groups of tasks that all send to all, to load the scheduler
     Hackbench(load::Hackbench),
     /// Two processes that hand a token back and forth through pipes
@@ -46,16 +30,16 @@ enum Which {
     WakeFanout(load::WakeFanout),
 }
 
-impl Options {
+impl Which {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let workload = match &self.which {
-            Which::Hackbench(options) => options.workload(),
-            Which::SchedPipe(options) => options.workload()?,
-            Which::Spec(spec) => spec.workload()?,
-            Which::Spin(options) => options.workload(),
-            Which::TcpRr(options) => options.workload()?,
-            Which::TcpStream(options) => options.workload()?,
-            Which::WakeFanout(options) => options.workload()?,
+        let workload = match self {
+            Self::Hackbench(options) => options.workload(),
+            Self::SchedPipe(options) => options.workload()?,
+            Self::Spec(spec) => spec.workload()?,
+            Self::Spin(options) => options.workload(),
+            Self::TcpRr(options) => options.workload()?,
+            Self::TcpStream(options) => options.workload()?,
+            Self::WakeFanout(options) => options.workload()?,
         };
         let outcome = workload.run()?;
         output.result(&page::Page(outcome))?;
@@ -65,13 +49,13 @@ impl Options {
 
 const SPEC_EXAMPLES: &str = "\
 Examples:
-  handoff workload spec run.json
-  echo '{\"workload\": \"spin\", \"parameters\": {\"tasks\": 2}}' | handoff workload spec - --format json";
+  handoff measure spec run.json
+  echo '{\"workload\": \"spin\", \"parameters\": {\"tasks\": 2}}' | handoff measure spec - --format json";
 
 /// Run a workload that is described in JSON: {\"workload\": NAME, \"parameters\": {...}}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SPEC_EXAMPLES)]
-struct Spec {
+pub(in crate::commands) struct Spec {
     /// The file; `-` for standard input.
     file: PathBuf,
 }

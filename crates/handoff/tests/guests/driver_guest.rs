@@ -137,7 +137,7 @@ fn a_person_can_freeze_a_process_and_ask_what_the_driver_can_do() {
         assert_eq!((status, found["device"].as_str()), (0, Some("/dev/hwbinder")), "{found}");
         assert_eq!(found["features"]["freeze"], true, "{found}");
 
-        let script = "handoff add-ints --engine binder -n 1000000 -d 0.0001 >/tmp/out 2>&1 & caller=$!; \
+        let script = "handoff measure add-ints --engine binder -n 1000000 -d 0.0001 >/tmp/out 2>&1 & caller=$!; \
         try=0; while [ $try -lt 100 ]; do try=$((try + 1)); sleep 1; read -r server rest </proc/$caller/task/$caller/children; \
             [ -n \"$server\" ] && grep -q binder /proc/$server/maps && break; done; \
         sleep 1; handoff binder freeze $server --patience 5000; \

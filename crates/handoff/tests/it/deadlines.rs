@@ -1,4 +1,4 @@
-//! `handoff latency -trace`: what led to a missed deadline is kept, and a planted cause is named.
+//! `handoff measure latency -trace`: what led to a missed deadline is kept, and a planted cause is named.
 
 use std::fs;
 use std::path::Path;

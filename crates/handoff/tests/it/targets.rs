@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The layout of a table of `handoff latency`: its keys, in order.
+/// The layout of a table of `handoff measure latency`: its keys, in order.
 fn layout(output: &Output) -> Vec<String> {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let table: Value = serde_json::from_slice(&output.stdout).expect("the table of latency is JSON");

@@ -17,8 +17,8 @@ use crate::{cli, interrupt, legacy};
 
 const EXAMPLES: &str = "\
 Examples:
-  handoff guest run -- latency -i 1000
-  handoff guest run --rt --smp 4,sockets=2,cores=2 -- workload hackbench
+  handoff guest run -- measure latency -i 1000
+  handoff guest run --rt --smp 4,sockets=2,cores=2 -- measure hackbench
   handoff guest run --raw -- sh -c 'ls -l /dev/*binder'
   handoff guest run --raw --get /tmp/log:boot.log -- sh -c 'dmesg >/tmp/log'
   handoff guest run --arch arm64 --cpu-capacity 446,446,446,446,871,871,871,1024 -- doctor

@@ -7,14 +7,14 @@ use crate::commands::recording::Watch;
 
 const HACKBENCH: &str = "\
 Examples:
-  handoff workload hackbench                                  20 to 20 in 10 groups, as rt-tests'
-  handoff workload hackbench --writers 5 --readers 50         5 to 50: one waker, many wakees
-  handoff workload hackbench -g 2 -l 1000 -p -T               threads and pipes";
+  handoff measure hackbench                                  20 to 20 in 10 groups, as rt-tests'
+  handoff measure hackbench --writers 5 --readers 50         5 to 50: one waker, many wakees
+  handoff measure hackbench -g 2 -l 1000 -p -T               threads and pipes";
 
 /// Measure how long groups of tasks take to send all their messages to each other.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HACKBENCH)]
-pub(super) struct Hackbench {
+pub(in crate::commands) struct Hackbench {
     /// Groups, which have nothing to do with each other.
     #[arg(short, long, default_value_t = 10)]
     groups: usize,
@@ -59,13 +59,13 @@ impl Hackbench {
 
 const SCHED_PIPE: &str = "\
 Examples:
-  handoff workload sched-pipe                          as `perf bench sched pipe`
-  handoff workload sched-pipe --placement same-cpu     without a wake-up on another CPU";
+  handoff measure sched-pipe                          as `perf bench sched pipe`
+  handoff measure sched-pipe --placement same-cpu     without a wake-up on another CPU";
 
 /// Measure two processes that hand a token back and forth through two pipes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SCHED_PIPE)]
-pub(super) struct SchedPipe {
+pub(in crate::commands) struct SchedPipe {
     /// Round trips.
     #[arg(short, long, default_value_t = 100_000)]
     loops: u32,
@@ -88,14 +88,14 @@ impl SchedPipe {
 
 const SPIN: &str = "\
 Examples:
-  handoff workload spin --tasks 2               two tasks, wherever the scheduler puts them
-  handoff workload spin --tasks 2 --cpus 0      both on CPU 0
-  handoff workload spin --tasks 2 --cpus 0,1    a CPU for each";
+  handoff measure spin --tasks 2               two tasks, wherever the scheduler puts them
+  handoff measure spin --tasks 2 --cpus 0      both on CPU 0
+  handoff measure spin --tasks 2 --cpus 0,1    a CPU for each";
 
 /// Measure tasks that only compute: what placement and company do to them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SPIN)]
-pub(super) struct Spin {
+pub(in crate::commands) struct Spin {
     /// Processes that compute.
     #[arg(short, long, default_value_t = 1)]
     tasks: usize,
@@ -119,13 +119,13 @@ impl Spin {
 
 const WAKE_FANOUT: &str = "\
 Examples:
-  handoff workload wake-fanout --wakees 50
-  handoff workload wake-fanout --wakees 8 --work 100000    wakees that work 150 us each time";
+  handoff measure wake-fanout --wakees 50
+  handoff measure wake-fanout --wakees 8 --work 100000    wakees that work 150 us each time";
 
 /// Measure how long wakees take from being woken to running, when one waker wakes many.
 #[derive(Debug, clap::Args)]
 #[command(after_help = WAKE_FANOUT)]
-pub(super) struct WakeFanout {
+pub(in crate::commands) struct WakeFanout {
     /// Processes that are woken.
     #[arg(short = 'n', long, default_value_t = 8)]
     wakees: usize,

@@ -51,14 +51,14 @@ impl LinkOptions {
 
 const STREAM: &str = "\
 Examples:
-  handoff workload tcp-stream --seconds 3
-  handoff workload tcp-stream --path namespaces --sysctl net.ipv4.tcp_autocorking=0
-  handoff workload tcp-stream --path namespaces --queue htb --rate 50 --nodelay";
+  handoff measure tcp-stream --seconds 3
+  handoff measure tcp-stream --path namespaces --sysctl net.ipv4.tcp_autocorking=0
+  handoff measure tcp-stream --path namespaces --queue htb --rate 50 --nodelay";
 
 /// Measure TCP with small writes: throughput, CPU time a megabyte, and what the stack counted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = STREAM)]
-pub(super) struct Stream {
+pub(in crate::commands) struct Stream {
     /// Bytes of one write.
     #[arg(short, long, default_value_t = 128)]
     message: usize,
@@ -90,14 +90,14 @@ impl Stream {
 
 const RR: &str = "\
 Examples:
-  handoff workload tcp-rr
-  handoff workload tcp-rr --request 128 --response 4096 --flows 4
-  handoff workload tcp-rr --path namespaces --queue none";
+  handoff measure tcp-rr
+  handoff measure tcp-rr --request 128 --response 4096 --flows 4
+  handoff measure tcp-rr --path namespaces --queue none";
 
 /// Measure a request and a response over TCP, again and again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RR)]
-pub(super) struct Rr {
+pub(in crate::commands) struct Rr {
     /// Bytes of a request.
     #[arg(long, default_value_t = 1)]
     request: usize,

@@ -1,4 +1,4 @@
-//! `handoff trace`: recordings in other tools' formats, and what recordings may leave behind.
+//! `handoff sched export` and `restore`: recordings in other tools' formats, and what recordings may leave behind.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,42 +12,18 @@ use serde::Serialize;
 use crate::output::{Output, Verdict};
 use crate::results;
 
-/// Turn recordings into other formats, and put back what killed ones left behind.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum What {
-    /// Turn a recording into a Perfetto file or a time line for the browser
-    Export(Export),
-    /// Remove the trace buffers that killed processes left behind
-    Restore(Restore),
-}
-
-impl Options {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        match &self.what {
-            What::Export(options) => options.run(output),
-            What::Restore(options) => options.run(output),
-        }
-    }
-}
-
 const EXPORT_EXAMPLES: &str = "\
 Examples:
-  handoff trace export trace.dat --perfetto trace.pftrace   for ui.perfetto.dev and trace_processor
-  handoff trace export trace.dat --html timeline.html       to look at, zoom and search, offline
-  handoff trace export systrace.html --html timeline.html   of Android, as text or as a Perfetto file
-  handoff trace export trace.dat --html t.html --task 1240 --task 1250 --from 8812345678 --to 8813345678";
+  handoff sched export trace.dat --perfetto trace.pftrace   for ui.perfetto.dev and trace_processor
+  handoff sched export trace.dat --html timeline.html       to look at, zoom and search, offline
+  handoff sched export systrace.html --html timeline.html   of Android, as text or as a Perfetto file
+  handoff sched export trace.dat --html t.html --task 1240 --task 1250 --from 8812345678 --to 8813345678";
 
 /// Turn a recording into other formats: one of `handoff sched record`, `trace-cmd record` (version 6),
 /// Perfetto or Android, or a trace as text (`atrace`, systrace, `trace-cmd report`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
-pub(crate) struct Export {
+pub(super) struct Export {
     /// The recording.
     #[arg(value_name = "FILE")]
     input: PathBuf,
@@ -87,7 +63,7 @@ impl fmt::Display for Exported {
 }
 
 impl Export {
-    fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         ensure!(
             self.perfetto.is_some() || self.html.is_some(),
             "nothing is asked for: name a file with --perfetto or --html"
@@ -128,14 +104,14 @@ impl Export {
 
 const RESTORE_EXAMPLES: &str = "\
 Examples:
-  handoff trace restore             after a recording was killed
-  handoff trace restore --dry-run   only list what would be removed";
+  handoff sched restore             after a recording was killed
+  handoff sched restore --dry-run   only list what would be removed";
 
 /// Remove the trace buffers that killed processes left behind. Those in use are left alone. (Each
 /// new recording does this, too.)
 #[derive(Debug, clap::Args)]
 #[command(after_help = RESTORE_EXAMPLES)]
-pub(crate) struct Restore {
+pub(super) struct Restore {
     /// Only list them.
     #[arg(long)]
     dry_run: bool,
@@ -172,7 +148,7 @@ impl fmt::Display for Restored {
 }
 
 impl Restore {
-    fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let tracefs = TraceFs::find()?;
         let (elsewhere, dead): (Vec<_>, Vec<_>) =
             leftovers(&tracefs)?.into_iter().partition(|left| left.elsewhere);
