@@ -3,6 +3,7 @@
 use clap::{CommandFactory as _, Parser};
 
 use crate::commands::Command;
+use crate::config::{self, Config};
 use crate::output::{Color, Format};
 
 /// How each command ends, for `handoff --help`.
@@ -68,6 +69,14 @@ pub(crate) fn command() -> clap::Command {
     command.help_template(template)
 }
 
+/// The same, with the defaults of the configuration file; or why it could not be read, which `--help` need not know.
+pub(crate) fn configured() -> (anyhow::Result<()>, clap::Command) {
+    match Config::load() {
+        Ok(config) => (Ok(()), config::with_defaults(command(), config::keep(config))),
+        Err(error) => (Err(error), command()),
+    }
+}
+
 /// Whether some command takes `--name`.
 pub(crate) fn has_option(name: &str) -> bool {
     fn takes(command: &clap::Command, name: &str) -> bool {
@@ -116,7 +125,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("Place", &["cores", "exec", "pin", "policy"]),
     ("Machines", &["target", "guest"]),
     ("Kernel", &["kernel", "binder"]),
-    ("About", &["version", "completions", "man"]),
+    ("About", &["version", "config", "completions", "man"]),
 ];
 
 /// Clap lists subcommands in one block; its template takes the groups as text.

@@ -10,13 +10,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, arg, value_parser};
 use handoff_targets::{Address, Session, Stream};
 
+use crate::config;
 use crate::output::Output;
 
 /// The commands that can run elsewhere.
-const MEASURING: [&str; 4] = ["cores", "doctor", "measure", "run"];
+pub(crate) const MEASURING: [&str; 4] = ["cores", "doctor", "measure", "run"];
 
 /// Clocks that differ by more are told of: time stamps of the two machines cannot be compared.
 const CLOCKS_DIFFER_S: i64 = 2;
@@ -47,6 +49,8 @@ pub(crate) struct Elsewhere {
     address: Address,
     program: Option<PathBuf>,
     args: Vec<String>,
+    /// Nobody typed the address: the configuration names it.
+    is_configured: bool,
 }
 
 impl Elsewhere {
@@ -65,12 +69,18 @@ impl Elsewhere {
         }
         let Some(address) = inner.get_one::<Address>("target").cloned() else { return Ok(None) };
         let program = inner.get_one::<PathBuf>("target-program").cloned();
-        Ok(Some(Self { address, program, args: without_target(args)? }))
+        let is_configured = inner.value_source("target") == Some(ValueSource::DefaultValue);
+        // The configuration of this machine goes along as options; there is none there.
+        let (before, after) = args.split_at(end_of_command(args, matches));
+        let mut kept = without_target(&before[1..])?;
+        kept.extend(config::as_options(inner));
+        kept.extend(without_target(after)?);
+        Ok(Some(Self { address, program, args: kept, is_configured }))
     }
 
     /// These arguments of ours, there.
     pub(crate) fn of(address: Address, args: Vec<String>) -> Self {
-        Self { address, program: None, args }
+        Self { address, program: None, args, is_configured: false }
     }
 
     /// Runs it there; its exit status is ours.
@@ -82,13 +92,21 @@ impl Elsewhere {
     pub(crate) fn status(&self, output: &Output) -> anyhow::Result<i32> {
         let own = std::env::current_exe().context("cannot tell which program this is")?;
         let program = self.program.as_ref().unwrap_or(&own);
+        if self.is_configured {
+            output.note(format_args!(
+                "on {}, as the configuration says; --target local runs it here",
+                self.address
+            ));
+        }
         let mut session = Session::open(&self.address)?;
         let _lock = session.lock()?;
         let ahead = session.facts().clock_ahead_s;
         if ahead.abs() > CLOCKS_DIFFER_S {
             output.warn(format_args!("the clock of {} is {ahead} s ahead of ours", self.address));
         }
-        let command = handoff_targets::Command::new(session.push(program)?).args(self.args.clone());
+        let command = handoff_targets::Command::new(session.push(program)?)
+            .args(self.args.clone())
+            .env(config::VARIABLE, "");
         let mut printed = Ok(());
         let done = session.run(&command, &mut |stream, bytes| match stream {
             Stream::Out if printed.is_ok() => printed = output.bytes(bytes),
@@ -107,10 +125,20 @@ impl Elsewhere {
     }
 }
 
+/// Behind the last word that names a command: `handoff measure latency`.
+fn end_of_command(args: &[OsString], matches: &ArgMatches) -> usize {
+    let (mut end, mut matches) = (1, matches);
+    while let Some((name, inner)) = matches.subcommand() {
+        end += args[end..].iter().position(|arg| arg == name).map_or(0, |at| at + 1);
+        matches = inner;
+    }
+    end
+}
+
 /// The arguments for the other side: the same, but for these two options.
 fn without_target(args: &[OsString]) -> anyhow::Result<Vec<String>> {
     let mut kept = Vec::new();
-    let mut args = args.iter().skip(1);
+    let mut args = args.iter();
     let mut ours = true;
     while let Some(arg) = args.next() {
         let text = arg.to_str().with_context(|| format!("{} is no text", arg.display()))?;

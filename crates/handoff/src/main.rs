@@ -6,6 +6,7 @@
 
 mod cli;
 mod commands;
+mod config;
 mod elsewhere;
 mod figures;
 mod interrupt;
@@ -25,9 +26,13 @@ fn main() -> ExitCode {
     #[cfg(feature = "peers")]
     handoff_peers::play_if_peer();
     let args = legacy::rewrite(std::env::args_os());
-    let matches = cli::command().try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(&error));
+    let (configured, command) = cli::configured();
+    let matches = command.try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(&error));
     let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let output = output::Output::new(cli.format, cli.color, cli.quiet);
+    if let Err(error) = configured {
+        return output.conclude(Err(error));
+    }
     match elsewhere::Elsewhere::asked(&args, &matches) {
         Ok(None) => {}
         Ok(Some(elsewhere)) => {

@@ -107,6 +107,11 @@ impl Output {
         self.format
     }
 
+    /// Whether notes and progress are left out.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Prints a result in the format that was asked for: its `Display` (which ends without a newline)
     /// or its JSON.
     pub(crate) fn result<T: Display + Serialize>(&self, result: &T) -> anyhow::Result<()> {

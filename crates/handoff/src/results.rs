@@ -1,5 +1,5 @@
-//! The folder for results: reports, stores, recordings. `--output`, else `$HANDOFF_RESULTS`, else `handoff/results` in
-//! the XDG state folder. Nothing is written into the current folder unless somebody asks for it.
+//! The folder for results: reports, stores, recordings. `--output`, else `$HANDOFF_RESULTS`, else `results` of the
+//! configuration, else `handoff/results` in the XDG state folder. Nothing is written into the current folder unless somebody asks for it.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::config;
 use crate::output::Advice as _;
 
 /// Names another folder for results.
@@ -39,7 +40,9 @@ impl Results {
     /// If nothing names one, or it cannot be made.
     pub(crate) fn made(&self) -> anyhow::Result<PathBuf> {
         let folder = self.folder()?;
-        let named = self.output.is_some() || std::env::var_os(VARIABLE).is_some();
+        let named = self.output.is_some()
+            || std::env::var_os(VARIABLE).is_some()
+            || config::value("results").is_some();
         make(&folder, named)?;
         Ok(folder)
     }
@@ -51,14 +54,14 @@ impl Results {
 ///
 /// If nothing in the environment names one either.
 pub(crate) fn usual() -> anyhow::Result<PathBuf> {
-    from(|name| std::env::var_os(name).map(PathBuf::from))
+    from(|name| std::env::var_os(name).map(PathBuf::from), config::value("results").map(PathBuf::from))
         .with_context(|| {
             format!("there is no folder for results: neither {VARIABLE}, XDG_STATE_HOME nor HOME is set")
         })
         .advise("name a folder with --output")
 }
 
-fn from(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+fn from(variable: impl Fn(&str) -> Option<PathBuf>, configured: Option<PathBuf>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
     // The XDG specification has relative paths ignored.
     let state = || {
@@ -66,7 +69,7 @@ fn from(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
             .filter(|path| path.is_absolute())
             .or_else(|| set("HOME").filter(|path| path.is_absolute()).map(|home| home.join(".local/state")))
     };
-    set(VARIABLE).or_else(|| state().map(|state| state.join("handoff/results")))
+    set(VARIABLE).or(configured).or_else(|| state().map(|state| state.join("handoff/results")))
 }
 
 /// Makes the folder for results if it is not there.
@@ -120,10 +123,13 @@ mod tests {
     use super::*;
 
     fn of(variables: &[(&str, &str)]) -> Option<PathBuf> {
-        from(|name| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| PathBuf::from(value))
-        })
+        from(
+            |name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| PathBuf::from(value))
+            },
+            None,
+        )
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Options {
                     return Ok(rounds);
                 }
                 let mut worker = Command::new(&me);
-                worker.args(["measure", "affinity-study", "--worker"]);
+                worker.args(["measure", "affinity-study", "--worker"]).env(crate::config::VARIABLE, "");
                 samples.push(study::run(plan, scenario, worker)?);
             }
             if round > 0 {

@@ -16,7 +16,8 @@ Examples:
   sudo handoff man /usr/local/share/man/man1";
 
 /// The variables of the environment that change what a command does.
-const VARIABLES: [(&str, &str); 8] = [
+const VARIABLES: [(&str, &str); 9] = [
+    ("HANDOFF_CONFIG", "the configuration file; empty for none"),
     ("HANDOFF_RESULTS", "the folder for results, if --output does not name one"),
     ("HANDOFF_SOCKET", "the socket of the service manager"),
     ("HANDOFF_BINDERFS", "the folder with the devices of the Binder driver"),
@@ -28,7 +29,8 @@ const VARIABLES: [(&str, &str); 8] = [
 ];
 
 /// What is kept, and where.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
+    ("~/.config/handoff/config.toml", "defaults for options: `handoff config`"),
     ("~/.local/state/handoff/results", "reports, recordings, and the store lab.sqlite"),
     ("~/.local/state/handoff", "what to put back after a run that was killed; /var/lib/handoff for root"),
     ("~/.cache/handoff", "packages and kernels of guests"),

@@ -11,6 +11,7 @@ mod aidl;
 mod binder;
 mod campaign;
 mod completions;
+mod config;
 mod cores;
 mod doctor;
 mod exec;
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Campaign(campaign::Options),
     /// Print the completions for a shell
     Completions(completions::Options),
+    /// Show the defaults for options, and where each comes from
+    Config(config::Options),
     /// Show the CPUs: classes, clusters, caches, siblings, and which may be used
     Cores(cores::Options),
     /// Say what could spoil a figure on this machine, and how to change it
@@ -108,6 +111,7 @@ impl Command {
             Self::Binder(options) => options.run(output),
             Self::Campaign(options) => options.run(output),
             Self::Completions(options) => options.run(output),
+            Self::Config(options) => options.run(output),
             Self::Cores(options) => options.run(output),
             Self::Doctor(options) => options.run(output),
             Self::Exec(options) => options.run(output),

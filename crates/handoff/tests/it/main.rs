@@ -3,6 +3,7 @@
 mod bisect;
 mod campaign;
 mod cli;
+mod config;
 mod deadlines;
 mod kernel_device;
 mod lab;
