@@ -7,7 +7,7 @@ use super::scope::Language;
 use super::source::Source;
 use super::structure;
 use super::wanted::Wanted;
-use crate::patch::{FilePatch, Hunk, PatchPath};
+use crate::patch::{FilePatch, Hunk, Op, PatchPath};
 
 /// How many lines of the file that a patch was made for are used as context on each side.
 const WIDE: usize = 12;
@@ -45,6 +45,7 @@ pub(super) fn place_all(
             demote(placement, needs);
         }
     }
+    check_moves(file, &mut placements);
     if source.language == Language::C {
         check_structure(file, &mut placements, source, path, &nears);
     }
@@ -113,6 +114,30 @@ fn with_base(
         return first.clone();
     }
     placed
+}
+
+/// What seems to be there already may be what another hunk takes away from there.
+fn check_moves(file: &FilePatch, placements: &mut [Placement]) {
+    let lines = |hunk: &Hunk, op: Op| -> Vec<String> {
+        let changed = hunk.lines.iter().filter(|line| line.op == op);
+        changed.map(|line| line.text.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+    };
+    let removed: Vec<Vec<String>> = file.hunks.iter().map(|hunk| lines(hunk, Op::Remove)).collect();
+    for index in 0..placements.len() {
+        if placements[index].outcome != Outcome::Present || placements[index].how != How::Alignment {
+            continue;
+        }
+        let added = lines(&file.hunks[index], Op::Add);
+        let takes = |other: usize| {
+            other != index
+                && placements[other].outcome != Outcome::Present
+                && removed[other].windows(added.len().max(1)).any(|run| run == added)
+        };
+        if let Some(other) = (0..placements.len()).find(|&other| takes(other)) {
+            let needs = format!("what it adds stands here already, but hunk {} takes it away", other + 1);
+            demote(&mut placements[index], needs);
+        }
+    }
 }
 
 /// Makes a conflict of a placement; its lines are those of the conflict.

@@ -19,6 +19,9 @@ const NEAR: usize = 8;
 /// ... if they are so many times further away.
 const FAR: usize = 12;
 
+/// Lines this much alike are the same one, with a detail that differs.
+const SAME_THING: f64 = 0.8;
+
 /// Below this a hunk is a conflict.
 pub(super) const ENOUGH: f64 = 0.5;
 
@@ -344,8 +347,9 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         .flat_map(|group| group.at..group.at + group.removed)
         .filter_map(|index| alignment.map[index].map(|(row, _)| row))
         .collect();
-    let exact = alignment.map.iter().flatten().filter(|(_, alike)| *alike >= 1.0);
-    let kept: Vec<usize> = exact.map(|(row, _)| *row).filter(|&row| !source.lines[row].is_bare()).collect();
+    let stays = |row: &usize| !going.contains(row) && !source.lines[*row].is_bare();
+    let same = alignment.map.iter().flatten().filter(|(_, alike)| *alike >= SAME_THING);
+    let kept: Vec<usize> = same.map(|(row, _)| *row).filter(stays).collect();
     for group in 0..wanted.groups.len() {
         match anchors.spot(group) {
             Ok(mut spot) => {

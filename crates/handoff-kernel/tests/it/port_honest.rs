@@ -242,6 +242,34 @@ fn what_stands_there_is_not_put_in_twice() {
 }
 
 #[test]
+fn what_another_hunk_takes_away_is_not_there_already() {
+    // The patch moves three lines below a call, which reads otherwise in the tree.
+    let moved = "\tset_up(queue, first);\n\tset_limit(queue, second);\n\tset_owner(queue, third);\n";
+    let body: String = (1..9).map(|n| format!("\tfill_{n}(queue, error);\n")).collect();
+    let file = format!(
+        "static int setup(struct queue *queue)\n{{\n\tint error = check(queue);\n\n\topen_it(queue);\n{moved}\tprime(dev->queue, 4, error);\n{body}\treturn error;\n}}\n"
+    );
+    let lines = |op: char| moved.lines().map(|line| format!("{op}{line}\n")).collect::<String>();
+    let heading = "static int setup(struct queue *queue)";
+    let change = patch(&[
+        (5, heading, &format!(" \topen_it(queue);\n{} \tlock_here(queue);\n", lines('-'))),
+        (
+            10,
+            heading,
+            &format!(
+                " \tprime(queue, error);\n{} \tfill_1(queue, error);\n \tfill_2(queue, error);\n",
+                lines('+')
+            ),
+        ),
+    ]);
+    let folder = tree(&[("x.c", &file)]);
+    let report = run(&folder, &change, &quiet());
+    let after = read(&folder, "x.c");
+    assert_ne!(hunk(&report, 2).outcome, Outcome::Present, "{report}");
+    assert!(after.contains("set_owner") || !report.is_clean(), "{report}\n{after}");
+}
+
+#[test]
 fn the_nearer_of_twins_is_not_taken() {
     let twin =
         |name: &str| format!("\tcase {name}:\n\t\tlock(q);\n\t\tpush(q, 1);\n\t\tunlock(q);\n\t\tbreak;\n");

@@ -44,13 +44,19 @@ pub(crate) fn made(root: &Path) -> Vec<Case> {
     folders.into_iter().map(case).collect()
 }
 
-fn case(folder: PathBuf) -> Case {
+/// The change from `a` to `b` of a case, with so many lines of context.
+pub(crate) fn patch(folder: &Path, context: usize) -> Vec<u8> {
     let output = Command::new("git")
-        .current_dir(&folder)
-        .args(["diff", "--no-index", "--no-prefix", "--no-color", "-U3", "a", "b"])
+        .current_dir(folder)
+        .args(["diff", "--no-index", "--no-prefix", "--no-color", &format!("-U{context}"), "a", "b"])
         .output()
         .expect("git makes the patches of the corpus");
     assert_eq!(output.status.code(), Some(1), "{}: a and b do not differ", folder.display());
+    output.stdout
+}
+
+fn case(folder: PathBuf) -> Case {
+    let patch = patch(&folder, 3);
     let expect = fs::read_to_string(folder.join("expect")).expect("each case says what is right");
     let expect = expect
         .lines()
@@ -62,7 +68,7 @@ fn case(folder: PathBuf) -> Case {
         })
         .collect();
     let name = folder.file_name().expect("a folder has a name").to_string_lossy().into_owned();
-    Case { name, folder, patch: output.stdout, expect }
+    Case { name, folder, patch, expect }
 }
 
 /// The files of a folder with their content.
