@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileReport, Options, Outcome, PortError, PortReport, port};
+use super::{FileReport, Options, Outcome, PatchReport, PortError, PortReport, port};
 use crate::patch::{Patch, Series, text};
 
 /// What was committed, and where the series stopped.
@@ -26,6 +26,12 @@ pub struct CommitReport {
     pub stopped: Option<String>,
     /// How many patches come after it.
     pub remaining: usize,
+    /// The branch that was made, where the series was placed without a checkout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// True if there is no work tree in which the patch that stopped could be resolved.
+    #[serde(skip)]
+    pub(super) detached: bool,
 }
 
 /// A commit that was made of a patch.
@@ -37,6 +43,12 @@ pub struct Committed {
     pub subject: String,
 }
 
+impl CommitReport {
+    pub(super) fn new(report: PortReport, commits: Vec<Committed>) -> Self {
+        Self { report, commits, stopped: None, remaining: 0, branch: None, detached: false }
+    }
+}
+
 impl fmt::Display for CommitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.report)?;
@@ -46,7 +58,17 @@ impl fmt::Display for CommitReport {
                 None => write!(f, "\nnothing to commit for `{}`: it is there already", commit.subject)?,
             }
         }
-        if let Some(subject) = &self.stopped {
+        if let Some(branch) = &self.branch {
+            write!(f, "\nthey are on the new branch `{branch}`; no work tree was touched")?;
+        }
+        if let Some(subject) = self.stopped.as_ref().filter(|_| self.detached) {
+            write!(
+                f,
+                "\nstopped at `{subject}`, {} more to come: check the branch out and port the rest onto it with \
+                 --commit, or look at its conflicts with --dry-run --review",
+                self.remaining
+            )?;
+        } else if let Some(subject) = &self.stopped {
             write!(
                 f,
                 "\nstopped at `{subject}`, {} more to come: resolve its conflicts and remove its .rej files, then \
@@ -81,6 +103,20 @@ pub enum CommitError {
     /// A series that stopped is not finished.
     #[error("a series is under way in this tree: --continue, --skip or --abort it first")]
     UnderWay,
+    /// A branch that would be overwritten.
+    #[error("the branch `{0}` exists already: name another one, or delete it first")]
+    BranchExists(String),
+    /// A folder that would be mixed with the patches.
+    #[error("{} is there already and holds files: name a new folder", .0.display())]
+    FolderInUse(PathBuf),
+    /// A patch that cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// Nothing that could be continued.
     #[error("no series is under way in this tree")]
     Nothing,
@@ -187,9 +223,9 @@ pub fn abort(onto: &Path) -> Result<(), CommitError> {
     git.take_back(&state, &state.start)
 }
 
-/// git, in one work tree.
-struct Git<'a> {
-    tree: &'a Path,
+/// git, in one work tree or repository.
+pub(super) struct Git<'a> {
+    pub(super) tree: &'a Path,
 }
 
 impl Git<'_> {
@@ -198,11 +234,11 @@ impl Git<'_> {
         CommitError::Git { tree: self.tree.to_owned(), what, message: message.to_string().trim().to_owned() }
     }
 
-    fn run(&self, words: &[&str]) -> Result<String, CommitError> {
+    pub(super) fn run(&self, words: &[&str]) -> Result<String, CommitError> {
         self.run_with(words, &[], None)
     }
 
-    fn run_with(
+    pub(super) fn run_with(
         &self,
         words: &[&str],
         environment: &[(&str, &str)],
@@ -292,12 +328,11 @@ impl Git<'_> {
         options: &Options,
         commits: Vec<Committed>,
     ) -> Result<CommitReport, CommitError> {
-        let mut all =
-            CommitReport { report: PortReport::new(self.tree, false), commits, stopped: None, remaining: 0 };
+        let mut all = CommitReport::new(PortReport::new(self.tree, false), commits);
         for (index, patch) in patches.iter().enumerate() {
             let one = Series { patches: vec![patch.clone()] };
             let report = port(&one, self.tree, &Options { dry_run: false, ..options.clone() })?;
-            let (written, notes, clean) = (report.written.clone(), notes(&report), report.is_clean());
+            let (written, notes, clean) = (report.written.clone(), notes(&report.patches), report.is_clean());
             all.report.append(report);
             if !clean {
                 let rest = Series { patches: patches[index..].to_vec() };
@@ -330,33 +365,47 @@ impl Git<'_> {
     }
 
     fn commit(&self, patch: &Patch, notes: &[String]) -> Result<Committed, CommitError> {
-        let subject =
-            if patch.subject.is_empty() { "Port a patch without a subject" } else { &patch.subject };
-        let committed = |id| Committed { id, subject: subject.to_owned() };
+        let committed = |id| Committed { id, subject: subject(patch).to_owned() };
         if self.run(&["diff", "--cached", "--quiet"]).is_ok() {
             return Ok(committed(None));
         }
-        let mut message = format!("{subject}\n");
-        if !patch.message.trim().is_empty() {
-            message.push_str(&format!("\n{}\n", patch.message.trim()));
-        }
-        // Writing to a String cannot fail.
-        match &patch.commit {
-            Some(id) => _ = writeln!(message, "\n(backported from commit {id})"),
-            None => message.push('\n'),
-        }
-        for note in notes {
-            _ = writeln!(message, "[{note}]");
-        }
-        let mut environment: Vec<(&str, &str)> = Vec::new();
-        if let Some((name, address)) = patch.author.as_deref().and_then(split_author) {
-            environment.extend([("GIT_AUTHOR_NAME", name), ("GIT_AUTHOR_EMAIL", address)]);
-        }
-        environment.extend(patch.date.as_deref().map(|date| ("GIT_AUTHOR_DATE", date)));
+        let (message, environment) = (message(patch, notes), author(patch));
         let words = ["commit", "--quiet", "--cleanup=whitespace", "--file=-"];
         self.run_with(&words, &environment, Some(&text::encode(&message)))?;
         Ok(committed(Some(self.head()?)))
     }
+}
+
+/// The subject of a patch's commit.
+pub(super) fn subject(patch: &Patch) -> &str {
+    if patch.subject.is_empty() { "Port a patch without a subject" } else { &patch.subject }
+}
+
+/// The message of a patch's commit: its own, where it came from, and what was doubtful.
+pub(super) fn message(patch: &Patch, notes: &[String]) -> String {
+    let mut message = format!("{}\n", subject(patch));
+    if !patch.message.trim().is_empty() {
+        message.push_str(&format!("\n{}\n", patch.message.trim()));
+    }
+    // Writing to a String cannot fail.
+    match &patch.commit {
+        Some(id) => _ = writeln!(message, "\n(backported from commit {id})"),
+        None => message.push('\n'),
+    }
+    for note in notes {
+        _ = writeln!(message, "[{note}]");
+    }
+    message
+}
+
+/// What tells git who wrote a patch, and when.
+pub(super) fn author(patch: &Patch) -> Vec<(&str, &str)> {
+    let mut environment = Vec::new();
+    if let Some((name, address)) = patch.author.as_deref().and_then(split_author) {
+        environment.extend([("GIT_AUTHOR_NAME", name), ("GIT_AUTHOR_EMAIL", address)]);
+    }
+    environment.extend(patch.date.as_deref().map(|date| ("GIT_AUTHOR_DATE", date)));
+    environment
 }
 
 /// `Name <address>` in its two parts.
@@ -367,9 +416,8 @@ fn split_author(author: &str) -> Option<(&str, &str)> {
 }
 
 /// What a reader of the commit should know of how its hunks were placed.
-fn notes(report: &PortReport) -> Vec<String> {
-    let files = report.patches.iter().flat_map(|patch| &patch.files);
-    files.flat_map(notes_of).collect()
+pub(super) fn notes(patches: &[PatchReport]) -> Vec<String> {
+    patches.iter().flat_map(|patch| &patch.files).flat_map(notes_of).collect()
 }
 
 fn notes_of(file: &FileReport) -> Vec<String> {

@@ -68,18 +68,24 @@ pub(super) fn reject(file: &FilePatch, hunks: &[&Hunk], path: &PatchPath, tree: 
     if hunks.is_empty() {
         return;
     }
-    let name = |side: char, path: &Option<PatchPath>| {
-        path.as_ref().map_or("/dev/null".to_owned(), |path| format!("{side}/{path}"))
-    };
     let mut out = tree.pending(&to).unwrap_or_default();
-    let header = format!("--- {}\n+++ {}\n", name('a', &file.old_path), name('b', &file.new_path));
-    out.extend_from_slice(header.as_bytes());
-    hunks.iter().for_each(|hunk| out.extend(text::encode(&as_text(hunk))));
+    out.extend(rejected(file, hunks));
     tree.set(&to, out, None);
 }
 
+/// Hunks of a file as they stood in the patch, with the file's header.
+pub(super) fn rejected(file: &FilePatch, hunks: &[&Hunk]) -> Vec<u8> {
+    let name = |side: char, path: &Option<PatchPath>| {
+        path.as_ref().map_or("/dev/null".to_owned(), |path| format!("{side}/{path}"))
+    };
+    let header = format!("--- {}\n+++ {}\n", name('a', &file.old_path), name('b', &file.new_path));
+    let mut out = header.into_bytes();
+    hunks.iter().for_each(|hunk| out.extend(text::encode(&as_text(hunk))));
+    out
+}
+
 /// A hunk as it stood in the patch.
-fn as_text(hunk: &Hunk) -> String {
+pub(super) fn as_text(hunk: &Hunk) -> String {
     let mut out = format!(
         "@@ -{},{} +{},{} @@",
         hunk.old_start,

@@ -19,6 +19,7 @@
 
 mod align;
 mod anchor;
+pub mod aside;
 pub mod commit;
 mod conflict;
 mod file;
@@ -34,6 +35,7 @@ mod rename;
 mod report;
 mod scope;
 mod source;
+mod store;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -50,7 +52,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::patch::{PatchPath, Series};
+use crate::patch::{Patch, PatchPath, Series};
 use tree::Tree;
 
 /// How to port.
@@ -134,20 +136,29 @@ fn place_series(series: &Series, onto: &Path, options: &Options) -> Result<(Port
     let bases = git::Bases::new(tree.root(), options.source.as_deref());
     let mut report = PortReport::new(onto, options.dry_run);
     for patch in &series.patches {
-        let mut files = Vec::new();
-        for file in &patch.files {
-            files.push(file::port_file(file, patch, &mut tree, &bases, options)?);
-        }
-        files.extend(patch.refused.iter().map(FileReport::refused));
-        report.patches.push(PatchReport {
-            subject: patch.subject.clone(),
-            commit: patch.commit.clone(),
-            source: patch.source.clone(),
-            files,
-        });
+        report.patches.push(place_patch(patch, &mut tree, &bases, options)?);
     }
     report.finish(tree.changed().map(ToString::to_string).collect());
     Ok((report, tree))
+}
+
+fn place_patch(
+    patch: &Patch,
+    tree: &mut Tree,
+    bases: &git::Bases,
+    options: &Options,
+) -> Result<PatchReport, PortError> {
+    let mut files = Vec::new();
+    for file in &patch.files {
+        files.push(file::port_file(file, patch, tree, bases, options)?);
+    }
+    files.extend(patch.refused.iter().map(FileReport::refused));
+    Ok(PatchReport {
+        subject: patch.subject.clone(),
+        commit: patch.commit.clone(),
+        source: patch.source.clone(),
+        files,
+    })
 }
 
 /// A file before and after.

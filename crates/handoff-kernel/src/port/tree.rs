@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::PortError;
 use super::scope::{Language, ScopeKind, Scopes};
+use super::store::{Objects, Store, locate};
 use crate::patch::{PatchPath, text};
 
 /// A source tree with changes that are not written yet.
 pub(super) struct Tree {
-    root: PathBuf,
+    store: Store,
+    /// What files are after the patches that were [sealed](Tree::seal): `None` for one that is gone.
+    sealed: BTreeMap<PatchPath, Option<Pending>>,
     /// What files will be: `None` for one that will be gone.
     pending: BTreeMap<PatchPath, Option<Pending>>,
     /// Paths by the last component, made when a file is missed for the first time.
@@ -27,34 +30,48 @@ struct Pending {
     mode: Option<u32>,
 }
 
+/// A file that a patch changed.
+pub(super) struct Change {
+    pub path: PatchPath,
+    /// Its bytes and its mode in front of the patch; `None` if it is new.
+    pub before: Option<(Vec<u8>, u32)>,
+    /// Its bytes and its mode behind the patch; `None` if it is gone.
+    pub after: Option<(Vec<u8>, u32)>,
+}
+
 impl Tree {
     pub(super) fn open(root: &Path) -> Result<Self, PortError> {
         let canonical = root.canonicalize().and_then(|path| {
             if path.is_dir() { Ok(path) } else { Err(io::Error::from(io::ErrorKind::NotADirectory)) }
         });
         let root = canonical.map_err(|error| PortError::Tree { path: root.to_owned(), error })?;
-        Ok(Self { root, pending: BTreeMap::new(), names: None, defined: HashMap::new() })
+        Ok(Self::of(Store::Folder(root)))
     }
 
+    /// The tree of a commit; nothing is checked out.
+    pub(super) fn of_commit(repository: &Path, commit: &str) -> Result<Self, PortError> {
+        let opened = Objects::open(repository, commit);
+        let objects = opened.map_err(|error| PortError::Tree { path: repository.to_owned(), error })?;
+        Ok(Self::of(Store::Commit(objects)))
+    }
+
+    fn of(store: Store) -> Self {
+        let (sealed, pending) = (BTreeMap::new(), BTreeMap::new());
+        Self { store, sealed, pending, names: None, defined: HashMap::new() }
+    }
+
+    /// The folder, or the repository of the commit.
     pub(super) fn root(&self) -> &Path {
-        &self.root
+        self.store.root()
     }
 
-    /// The file on disk, if no symbolic link on the way leads elsewhere.
-    fn locate(&self, path: &PatchPath) -> Result<PathBuf, PortError> {
-        let mut full = self.root.clone();
-        for component in path.as_str().split('/') {
-            full.push(component);
-            if fs::symlink_metadata(&full).is_ok_and(|meta| meta.file_type().is_symlink()) {
-                return Err(PortError::Link { path: path.clone(), link: full });
-            }
-        }
-        Ok(full)
+    fn changed_file(&self, path: &PatchPath) -> Option<&Option<Pending>> {
+        self.pending.get(path).or_else(|| self.sealed.get(path))
     }
 
     /// The bytes of a file with the changes so far; `None` if there is no such file.
     pub(super) fn read(&self, path: &PatchPath) -> Result<Option<Vec<u8>>, PortError> {
-        if let Some(pending) = self.pending.get(path) {
+        if let Some(pending) = self.changed_file(path) {
             return Ok(pending.as_ref().map(|pending| pending.bytes.clone()));
         }
         self.on_disk(path)
@@ -62,22 +79,16 @@ impl Tree {
 
     /// The bytes of a file as they are on disk; `None` if there is no such file.
     pub(super) fn on_disk(&self, path: &PatchPath) -> Result<Option<Vec<u8>>, PortError> {
-        match fs::read(self.locate(path)?) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Ok(None)
-            }
-            Err(error) => Err(PortError::Read { path: path.clone(), error }),
-        }
+        self.store.read(path)
     }
 
     /// What a file will be, if it was changed already.
     pub(super) fn pending(&self, path: &PatchPath) -> Option<Vec<u8>> {
-        self.pending.get(path)?.as_ref().map(|pending| pending.bytes.clone())
+        self.changed_file(path)?.as_ref().map(|pending| pending.bytes.clone())
     }
 
     pub(super) fn set(&mut self, path: &PatchPath, bytes: Vec<u8>, mode: Option<u32>) {
-        let mode = mode.or_else(|| self.pending.get(path).and_then(|p| p.as_ref()).and_then(|p| p.mode));
+        let mode = mode.or_else(|| self.changed_file(path).and_then(|p| p.as_ref()).and_then(|p| p.mode));
         self.defined.remove(path);
         self.pending.insert(path.clone(), Some(Pending { bytes, mode }));
     }
@@ -87,24 +98,42 @@ impl Tree {
         self.pending.insert(path.clone(), None);
     }
 
-    /// The mode of a file on disk.
+    /// The mode of a file in front of all changes.
     pub(super) fn mode(&self, path: &PatchPath) -> Option<u32> {
-        let full = self.locate(path).ok()?;
-        Some(fs::metadata(full).ok()?.permissions().mode() & 0o777)
+        self.store.mode(path)
+    }
+
+    /// Closes what one patch changed: the next one starts from there.
+    pub(super) fn seal(&mut self) -> Result<Vec<Change>, PortError> {
+        let mut changes = Vec::new();
+        for (path, after) in std::mem::take(&mut self.pending) {
+            let mode = |pending: &Pending| pending.mode.or_else(|| self.mode(&path)).unwrap_or(0o644);
+            let before = match self.sealed.get(&path) {
+                Some(sealed) => sealed.as_ref().map(|file| (file.bytes.clone(), mode(file))),
+                None => self.on_disk(&path)?.map(|bytes| (bytes, self.mode(&path).unwrap_or(0o644))),
+            };
+            let now = after.as_ref().map(|file| (file.bytes.clone(), mode(file)));
+            self.sealed.insert(path.clone(), after);
+            if before != now {
+                changes.push(Change { path, before, after: now });
+            }
+        }
+        Ok(changes)
     }
 
     /// Files whose last component is one of `names`.
     pub(super) fn files_named(&mut self, names: &[String]) -> Vec<PatchPath> {
-        let index = self.names.get_or_insert_with(|| index(&self.root));
+        let index = self.names.get_or_insert_with(|| self.store.by_name());
         let mut found: Vec<PatchPath> =
             names.iter().filter_map(|name| index.get(name)).flatten().cloned().collect();
         found.extend(
-            self.pending
+            self.sealed
                 .iter()
+                .chain(&self.pending)
                 .filter(|(path, to)| to.is_some() && names.iter().any(|n| n == path.file_name()))
                 .map(|(path, _)| path.clone()),
         );
-        found.retain(|path| self.pending.get(path).is_none_or(Option::is_some));
+        found.retain(|path| self.changed_file(path).is_none_or(Option::is_some));
         found.sort();
         found.dedup();
         found
@@ -113,12 +142,10 @@ impl Tree {
     /// The files of `folder` that end as `like` does and define `name`.
     pub(super) fn definitions(&mut self, like: &PatchPath, name: &str) -> Vec<PatchPath> {
         let end = like.as_str().rsplit_once('.').map_or("", |(_, end)| end);
-        let folder = self.root.join(like.folder());
-        let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-        let mut files: Vec<PatchPath> = entries
-            .flatten()
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
-            .filter_map(|entry| entry.file_name().into_string().ok())
+        let mut files: Vec<PatchPath> = self
+            .store
+            .files_in(like.folder())
+            .into_iter()
             .filter(|file| file.rsplit_once('.').is_some_and(|(_, other)| other == end))
             .filter_map(|file| {
                 let path = if like.folder().is_empty() { file } else { format!("{}/{file}", like.folder()) };
@@ -143,13 +170,13 @@ impl Tree {
     pub(super) fn write(self) -> Result<(), PortError> {
         let mut ready = Vec::new();
         for (path, pending) in &self.pending {
-            let full = self.locate(path)?;
+            let full = locate(self.root(), path)?;
             let Some(pending) = pending else {
                 ready.push((path, full, None));
                 continue;
             };
             let fail = |error| PortError::Write { path: path.clone(), error };
-            let folder = full.parent().unwrap_or(&self.root);
+            let folder = full.parent().unwrap_or(self.root());
             fs::create_dir_all(folder).map_err(fail)?;
             let mut file =
                 tempfile::Builder::new().prefix(".handoff-port").tempfile_in(folder).map_err(fail)?;
@@ -190,25 +217,4 @@ fn definitions_in(bytes: &[u8], path: &PatchPath) -> HashSet<String> {
         .filter(|scope| scope.kind != ScopeKind::Statement)
         .map(|scope| scope.name)
         .collect()
-}
-
-/// All files of a tree by their last component; symbolic links and git's folder are left out.
-fn index(root: &Path) -> HashMap<String, Vec<PatchPath>> {
-    let mut names: HashMap<String, Vec<PatchPath>> = HashMap::new();
-    let mut folders = vec![String::new()];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(root.join(&folder)) else { continue };
-        for entry in entries.flatten() {
-            let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
-            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            if kind.is_dir() && name != ".git" {
-                folders.push(path);
-            } else if kind.is_file()
-                && let Ok(path) = PatchPath::new(&path)
-            {
-                names.entry(name).or_default().push(path);
-            }
-        }
-    }
-    names
 }

@@ -7,6 +7,7 @@ mod device;
 mod pairs;
 mod patch_input;
 mod port;
+mod port_aside;
 mod port_commit;
 mod port_honest;
 mod port_real;

@@ -10,7 +10,7 @@ use handoff_kernel::port::commit::{CommitError, abort, changed_files, port_and_c
 use handoff_testkit::{require, require_tool};
 use tempfile::TempDir;
 
-fn git(folder: &Path, words: &[&str]) -> String {
+pub(crate) fn git(folder: &Path, words: &[&str]) -> String {
     let output = Command::new("git").arg("-C").arg(folder).args(words).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -18,7 +18,7 @@ fn git(folder: &Path, words: &[&str]) -> String {
 
 const FILE: &str = "int f(void)\n{\n\tone(a);\n\ttwo(b);\n\tthree(c);\n\tfour(d);\n\treturn 0;\n}\n";
 
-fn repository() -> TempDir {
+pub(crate) fn repository() -> TempDir {
     let folder = TempDir::new().unwrap();
     git(folder.path(), &["init", "-q"]);
     git(folder.path(), &["config", "user.name", "Porter"]);
@@ -30,7 +30,7 @@ fn repository() -> TempDir {
     folder
 }
 
-fn mail(id: char, subject: &str, diff: &str) -> String {
+pub(crate) fn mail(id: char, subject: &str, diff: &str) -> String {
     format!(
         "From {} Mon Sep 17 00:00:00 2001\nFrom: An Author <author@example.org>\nDate: Tue, 3 Mar 2015 10:00:00 +0100\nSubject: [PATCH] {subject}\n\nWhy it is good.\n\nSigned-off-by: An Author <author@example.org>\n---\n{diff}-- \n2.39\n\n",
         id.to_string().repeat(40)
@@ -38,7 +38,7 @@ fn mail(id: char, subject: &str, diff: &str) -> String {
 }
 
 /// Three patches: the second has no place.
-fn series() -> Series {
+pub(crate) fn series() -> Series {
     let hunk = |name: &str, start: usize, lines: &str| {
         let count = |skip: char| lines.lines().filter(|line| !line.starts_with(skip)).count();
         format!(

@@ -8,6 +8,7 @@ use handoff_guest::Stopper;
 use handoff_kernel::build::{Base, BuildError, KernelArch, KernelBuild, guest_fragment};
 use handoff_kernel::document::counted;
 use handoff_kernel::patch::{Input, Limits, Series, load};
+use handoff_kernel::port::aside::{self, Onto};
 use handoff_kernel::port::commit::{self, CommitReport};
 use handoff_kernel::port::{Lacking, Options as PortOptions, PortReport, lacking, port};
 use handoff_kernel::prerequisite::{self, Chosen, Explanation, choose, explain};
@@ -24,6 +25,8 @@ Examples:
   handoff kernel port abc123^! --source linux --onto linux-3.4 --with-prerequisites
   handoff kernel port v3.12..v3.13 --source linux --onto linux-3.4 --build-each build
   handoff kernel port fixes.mbox --onto . --commit            a commit for each patch; then --continue, --skip or --abort
+  handoff kernel port fixes.mbox --onto v6.1 --branch fixes-6.1      onto a tag, without a checkout
+  handoff kernel port fixes.mbox --onto v6.1 --write fixes-6.1/      the series as it fits v6.1, for quilt or git am
   handoff kernel port fix.patch --onto . --lacking            name what its added lines use and the tree lacks
   handoff kernel port fix.patch --onto . --confidence 0.8 --format json
 
@@ -42,8 +45,9 @@ pub(crate) struct Options {
     /// commits, or `-` for standard input.
     #[arg(value_name = "SERIES", required_unless_present_any = ["resume", "skip", "abort"])]
     series: Option<String>,
-    /// The tree that is changed.
-    #[arg(long, value_name = "DIR")]
+    /// The tree that is changed; or a branch, tag or commit of --source or of the current folder's repository, which
+    /// is not checked out: say where the result goes with --branch or --write.
+    #[arg(long, value_name = "DIR|REF")]
     onto: PathBuf,
     /// The tree or repository that the patches were made for: git merges with it where it can.
     #[arg(long, value_name = "DIR")]
@@ -59,6 +63,12 @@ pub(crate) struct Options {
     /// Commit each patch, with its author and where it came from; stop at the first conflict.
     #[arg(long, conflicts_with_all = ["dry_run", "build_each"])]
     commit: bool,
+    /// Make this branch, with a commit for each patch, and touch no work tree: for --onto REF.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["dry_run", "build_each", "commit", "resume", "skip", "abort", "write"])]
+    branch: Option<String>,
+    /// Write the series as it fits there into this new folder, as quilt and git am read it; the tree stays as it is.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "build_each", "commit", "resume", "skip", "abort"])]
+    write: Option<PathBuf>,
     /// Commit what you made of the patch that stopped, and go on with its series.
     #[arg(long = "continue", conflicts_with_all = ["series", "dry_run", "build_each"])]
     resume: bool,
@@ -109,6 +119,10 @@ impl Options {
         let repository = self.source.as_deref().unwrap_or(Path::new("."));
         let limits = Limits { strip: self.strip, keep_going: true, ..Limits::default() };
         let series = load(&Input::guess(series, repository), &limits)?;
+        let onto = self.find_onto()?;
+        if self.branch.is_some() || self.write.is_some() || onto != Onto::Folder(self.onto.clone()) {
+            return self.put_aside(output, &series, &onto, &options);
+        }
         let (series, prerequisites) = self.with_what_it_needs(series, &options)?;
         if self.commit {
             if !prerequisites.is_empty() {
@@ -131,6 +145,58 @@ impl Options {
         }
         output.result(&ported)?;
         Ok(verdict(ported.is_clean(), ported.report.is_doubtful()))
+    }
+
+    /// What the series is placed on: a folder, or else a commit of a repository.
+    fn find_onto(&self) -> anyhow::Result<Onto> {
+        if self.onto.is_dir() {
+            return Ok(Onto::Folder(self.onto.clone()));
+        }
+        let repositories = self.source.iter().map(PathBuf::as_path).chain([Path::new(".")]);
+        let name = self.onto.to_str().context("--onto is neither a folder nor the name of a commit")?;
+        let found =
+            repositories.filter(|folder| folder.is_dir()).find_map(|folder| Onto::commit(folder, name));
+        found.with_context(|| {
+            format!(
+                "{name} is neither a folder nor a branch, tag or commit of --source or of the repository here"
+            )
+        })
+    }
+
+    /// Places the series without touching a work tree.
+    fn put_aside(
+        &self,
+        output: &Output,
+        series: &Series,
+        onto: &Onto,
+        options: &PortOptions,
+    ) -> anyhow::Result<Verdict> {
+        ensure!(
+            !self.commit && self.build_each.is_none() && !self.lacking && !self.with_prerequisites,
+            "--commit, --build-each, --lacking and --with-prerequisites need a tree that is checked out, without --branch \
+             and --write: give its folder as --onto"
+        );
+        if let Some(branch) = &self.branch {
+            ensure!(
+                matches!(onto, Onto::Commit { .. }),
+                "--branch is for --onto REF, a commit that is not checked out; in a work tree, --commit commits on its branch"
+            );
+            return committed(output, &aside::to_branch(series, onto, branch, options)?);
+        }
+        if let Some(folder) = &self.write {
+            let wrote = aside::to_folder(series, onto, folder, options)?;
+            output.result(&wrote)?;
+            return Ok(verdict(wrote.report.is_clean(), wrote.report.is_doubtful()));
+        }
+        ensure!(
+            self.dry_run,
+            "{} is not checked out, so its files cannot be changed: --branch NAME commits the series on a new branch, --write \
+             DIR writes it as patches, --dry-run only says what would be done",
+            self.onto.display()
+        );
+        let report = aside::look(series, onto, options)?;
+        output.result(&report)?;
+        Ok(verdict(report.is_clean(), report.is_doubtful()))
     }
 
     /// The series with the commits in front of it that it needs.
@@ -319,6 +385,8 @@ mod tests {
             with_prerequisites: false,
             build_each: None,
             commit: false,
+            branch: None,
+            write: None,
             resume: false,
             skip: false,
             abort: false,
