@@ -17,6 +17,8 @@ pub enum Block {
     Quote(String),
     /// Lines that keep their form, such as code and logs.
     Lines(String),
+    /// Lines of a unified diff.
+    Diff(String),
     /// What a person has to write.
     Prompt(String),
     /// Items.
@@ -61,6 +63,9 @@ pub fn markdown(blocks: &[Block]) -> String {
             Block::Lines(text) => {
                 _ = write!(out, "```text\n{}\n```\n\n", text.trim_end().replace("```", "` ` `"));
             }
+            Block::Diff(text) => {
+                _ = write!(out, "```diff\n{}\n```\n\n", text.trim_end().replace("```", "` ` `"));
+            }
             Block::Prompt(text) => _ = write!(out, "> **To be written by a person:** {text}\n\n"),
             Block::List(items) => {
                 items.iter().for_each(|item| _ = writeln!(out, "- {item}"));
@@ -81,18 +86,15 @@ pub fn markdown(blocks: &[Block]) -> String {
     out
 }
 
+/// What all pages look like, in light and in dark, on a desk and on a phone.
+pub(crate) const STYLE: &str = include_str!("document.css");
+
 /// The document as one HTML file that opens offline.
 #[must_use]
 pub fn html(title: &str, blocks: &[Block]) -> String {
-    const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#223}\
-            table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccd;padding:.25em .6em;text-align:left;\
-            vertical-align:top}th{background:#f4f5f8}code{background:#f4f5f8;padding:0 .2em;overflow-wrap:anywhere}\
-            pre{background:#f4f5f8;padding:.6em 1em;overflow-x:auto;font-size:13px}blockquote{margin:1em 0;padding:.2em 1em;border-left:4px solid #ccd;color:#445;white-space:pre-wrap}\
-            .prompt{border-left:4px solid #a86b00;background:#fff6dd;padding:.4em 1em;margin:1em 0}\
-            .image{overflow-x:auto;margin:0 calc(50% - 50vw + 1em)}h5,h6{font-size:1em;margin:1.2em 0 .4em}@media print{.image{margin:0}.image svg{max-width:100%;height:auto}}";
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\
-             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n",
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><style>{STYLE}</style></head><body>\n",
         escape(title)
     );
     for block in blocks {
@@ -101,6 +103,9 @@ pub fn html(title: &str, blocks: &[Block]) -> String {
             Block::Text(text) => _ = writeln!(out, "<p>{}</p>", inline(text)),
             Block::Quote(text) => _ = writeln!(out, "<blockquote>{}</blockquote>", escape(text)),
             Block::Lines(text) => _ = writeln!(out, "<pre>{}</pre>", escape(text.trim_end())),
+            Block::Diff(text) => {
+                _ = writeln!(out, "<pre>{}</pre>", text.lines().map(diff_line).collect::<String>());
+            }
             Block::Prompt(text) => {
                 _ = writeln!(
                     out,
@@ -114,18 +119,28 @@ pub fn html(title: &str, blocks: &[Block]) -> String {
             }
             Block::Table(head, rows) => {
                 let head: String = head.iter().map(|cell| format!("<th>{}</th>", inline(cell))).collect();
-                let _ = writeln!(out, "<table><tr>{head}</tr>");
+                let _ = writeln!(out, "<div class=\"scroll\"><table><tr>{head}</tr>");
                 for row in rows {
                     let cells: String = row.iter().map(|cell| format!("<td>{}</td>", inline(cell))).collect();
                     let _ = writeln!(out, "<tr>{cells}</tr>");
                 }
-                out.push_str("</table>\n");
+                out.push_str("</table></div>\n");
             }
             Block::Image(image) => _ = writeln!(out, "<div class=\"image\">{image}</div>"),
         }
     }
     out.push_str("</body></html>\n");
     out
+}
+
+/// A line of a diff, in its colour.
+pub(crate) fn diff_line(line: &str) -> String {
+    let class = match line.bytes().next() {
+        Some(b'+') => " more",
+        Some(b'-') => " less",
+        _ => "",
+    };
+    format!("<span class=\"line{class}\">{}</span>", escape(line))
 }
 
 /// Text of others inside a sentence: nothing in it may become markup.

@@ -10,6 +10,12 @@ const ROW: usize = 34;
 const HEIGHT: usize = 24;
 const GAP: usize = 70;
 const LETTER: usize = 7;
+/// Colours for light and dark; the picture also stands alone.
+const STYLE: &str = ".paper{fill:#fff}text{fill:#1b1f24}.tip{fill:#667}.call-same{stroke:#99a}.call-added{stroke:#1a7f37}\
+    .call-removed{stroke:#b3261e}.box-same{fill:#f4f5f8;stroke:#889}.box-added{fill:#d9f2df;stroke:#1a7f37}\
+    .box-changed{fill:#fff1cc;stroke:#a86b00}.box-removed{fill:#fbdedb;stroke:#b3261e}\
+    @media(prefers-color-scheme:dark){.paper{fill:#14171b}text{fill:#e8eaed}.box-same{fill:#1d2127}.box-added{fill:#17381f}\
+    .box-changed{fill:#40300f}.box-removed{fill:#47201d}.call-added{stroke:#6fcf8a}.call-removed{stroke:#ff8a80}}";
 
 /// The graph as an SVG image that needs nothing else.
 ///
@@ -39,9 +45,9 @@ pub(super) fn draw(graph: &Graph) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          font-family=\"monospace\" font-size=\"11\" role=\"img\" aria-label=\"call graph\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+         <style>{STYLE}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
          <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
-         <path d=\"M0 0L8 4L0 8z\" fill=\"#667\"/></marker></defs>\n"
+         <path d=\"M0 0L8 4L0 8z\" class=\"tip\"/></marker></defs>\n"
     );
     let (mut x, mut y) = (20, 30);
     for (title, body, part_width, part_height) in parts {
@@ -92,9 +98,9 @@ fn part(graph: &Graph, without: Option<Mark>) -> (String, usize, usize) {
             continue;
         };
         let colour = match edge.mark {
-            Mark::Added => "#1a7f37",
-            Mark::Removed => "#b3261e",
-            _ => "#99a",
+            Mark::Added => "added",
+            Mark::Removed => "removed",
+            _ => "same",
         };
         let (x1, y1, x2, y2) = (fx + fw, fy + HEIGHT / 2, tx, ty + HEIGHT / 2);
         let bend = (x1 + x2) / 2;
@@ -111,17 +117,17 @@ fn part(graph: &Graph, without: Option<Mark>) -> (String, usize, usize) {
         };
         let _ = writeln!(
             out,
-            "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\"{dashes} marker-end=\"url(#tip)\"><title>{}</title></path>",
+            "<path d=\"{path}\" fill=\"none\" class=\"call-{colour}\"{dashes} marker-end=\"url(#tip)\"><title>{}</title></path>",
             escape(&title)
         );
     }
     for (index, vertex) in shown.iter().enumerate() {
         let Some(&(x, y, width)) = places.get(vertex.name.as_str()) else { continue };
-        let (fill, stroke) = match vertex.mark {
-            Mark::Same => ("#f4f5f8", "#889"),
-            Mark::Added => ("#d9f2df", "#1a7f37"),
-            Mark::Changed => ("#fff1cc", "#a86b00"),
-            Mark::Removed => ("#fbdedb", "#b3261e"),
+        let class = match vertex.mark {
+            Mark::Same => "same",
+            Mark::Added => "added",
+            Mark::Changed => "changed",
+            Mark::Removed => "removed",
         };
         let thick = if vertex.entry.is_some() { 2 } else { 1 };
         let title = match &vertex.entry {
@@ -130,8 +136,8 @@ fn part(graph: &Graph, without: Option<Mark>) -> (String, usize, usize) {
         };
         let _ = writeln!(
             out,
-            "<g><title>{}</title><rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{HEIGHT}\" rx=\"4\" fill=\"{fill}\" \
-             stroke=\"{stroke}\" stroke-width=\"{thick}\"/><text x=\"{}\" y=\"{}\">{}</text></g>",
+            "<g><title>{}</title><rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{HEIGHT}\" rx=\"4\" class=\"box-{class}\" \
+             stroke-width=\"{thick}\"/><text x=\"{}\" y=\"{}\">{}</text></g>",
             escape(&title),
             x + 7,
             y + 16,
@@ -143,15 +149,12 @@ fn part(graph: &Graph, without: Option<Mark>) -> (String, usize, usize) {
 
 fn legend(out: &mut String, y: usize) {
     let mut x = 20;
-    for (fill, stroke, text) in [
-        ("#d9f2df", "#1a7f37", "added"),
-        ("#fff1cc", "#a86b00", "changed"),
-        ("#fbdedb", "#b3261e", "removed"),
-        ("#f4f5f8", "#889", "unchanged"),
-    ] {
+    for (class, text) in
+        [("added", "added"), ("changed", "changed"), ("removed", "removed"), ("same", "unchanged")]
+    {
         let _ = writeln!(
             out,
-            "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{fill}\" stroke=\"{stroke}\"/><text x=\"{}\" y=\"{y}\">{text}</text>",
+            "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\" class=\"box-{class}\"/><text x=\"{}\" y=\"{y}\">{text}</text>",
             y - 10,
             x + 17
         );

@@ -4,6 +4,7 @@ mod insertion;
 mod replacement;
 mod strength;
 
+use crate::document::counted;
 use strength::strengths;
 
 use super::align::Alignment;
@@ -105,7 +106,7 @@ impl<'a> Anchors<'a> {
             last = Some(line);
         }
         if extra > 0 {
-            out.push(format!("{extra} more lines stand between its lines here"));
+            out.push(format!("{} more between its lines here", counted(extra, "line")));
         }
         out
     }

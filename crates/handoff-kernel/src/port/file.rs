@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::conflict;
 use super::find::{Found, find, in_another_file};
 use super::git::Bases;
-use super::hunks::place_all;
+use super::hunks::{check_together, place_all};
 use super::outcome::{Edit, How, Outcome, Placement};
 use super::report::{FileAction, FileReport, HunkReport};
+use super::review::{self, HunkView};
 use super::source::Source;
 use super::tree::Tree;
 use super::{Options, PortError};
@@ -68,6 +69,7 @@ fn whole_file(file: &FilePatch, outcome: Outcome, needs: Option<String>) -> Vec<
             needs: needs.clone(),
             near: None,
             edits: Vec::new(),
+            view: None,
         })
         .collect()
 }
@@ -118,7 +120,7 @@ fn leave_out(
     report.hunks = whole_file(file, Outcome::Conflict, Some(needs));
     for (number, (hunk, hunk_report)) in file.hunks.iter().zip(&mut report.hunks).enumerate() {
         hunk_report.number = number + 1;
-        hunk_report.asked = hunk.old_start + hunk.lines.iter().take_while(|l| l.op == Op::Context).count();
+        hunk_report.asked = asked_line(hunk);
     }
     if options.markers {
         conflict::reject(file, &file.hunks.iter().collect::<Vec<_>>(), path, tree);
@@ -249,7 +251,7 @@ fn modify(
         ));
     }
     let base = bases.of(file);
-    let placements = place_all(file, &source, &path, base.as_ref(), options.confidence);
+    let mut placements = place_all(file, &source, &path, base.as_ref(), options.confidence);
     if renamed {
         report.notes.push(format!("`{}` is called `{path}` here", file.path()));
     }
@@ -263,6 +265,38 @@ fn modify(
             && let Some(found) = in_another_file(hunk, &source, &path, tree)?
         {
             elsewhere.insert(index, found);
+        }
+    }
+    let elsewhere_of = |path: &PatchPath, tree: &Tree| -> Result<Source, PortError> {
+        Ok(Source::new(&tree.read(path)?.unwrap_or_default(), path.as_str()))
+    };
+    let decided = review::on(&options.decisions, file, patch);
+    if !decided.is_empty() {
+        for (index, hunk) in file.hunks.iter().enumerate() {
+            let stale = match elsewhere.get_mut(&index) {
+                Some((path, placement)) => {
+                    review::decide(&decided, hunk, placement, &elsewhere_of(path, tree)?)
+                }
+                None => review::decide(&decided, hunk, &mut placements[index], &source),
+            };
+            report.notes.extend(stale.map(|stale| format!("hunk {}: {stale}", index + 1)));
+            if elsewhere.get(&index).is_some_and(|(_, placed)| placed.outcome == Outcome::Conflict) {
+                elsewhere.remove(&index);
+            }
+        }
+        check_together(&mut placements);
+    }
+    let mut views: BTreeMap<usize, HunkView> = BTreeMap::new();
+    if options.review {
+        for (index, hunk) in file.hunks.iter().enumerate() {
+            let asked = asked_line(hunk);
+            let view = match elsewhere.get(&index) {
+                Some((path, placement)) => {
+                    HunkView::new(hunk, placement, &elsewhere_of(path, tree)?, base.as_ref(), asked)
+                }
+                None => HunkView::new(hunk, &placements[index], &source, base.as_ref(), asked),
+            };
+            views.extend(view.map(|view| (index, view)));
         }
     }
     let (result, rejected) = apply(file, patch, &source, &placements, &elsewhere, blocks, &path);
@@ -293,7 +327,9 @@ fn modify(
             Some((path, placement)) => (Some(path.to_string()), placement),
             None => (None, &placements[index]),
         };
-        report.hunks.push(hunk_report(index, hunk, placement, onto));
+        let mut one = hunk_report(index, hunk, placement, onto);
+        one.view = views.remove(&index);
+        report.hunks.push(one);
     }
     if let Some(worst) = report.hunks.iter().map(|hunk| hunk.outcome).max() {
         report.outcome = report.outcome.max(worst);
@@ -301,8 +337,13 @@ fn modify(
     Ok(())
 }
 
+/// The line (from 1) of the first change in the file that a hunk was made for.
+pub(super) fn asked_line(hunk: &Hunk) -> usize {
+    hunk.old_start + hunk.lines.iter().take_while(|line| line.op == Op::Context).count()
+}
+
 fn hunk_report(index: usize, hunk: &Hunk, placement: &Placement, onto: Option<String>) -> HunkReport {
-    let asked = hunk.old_start + hunk.lines.iter().take_while(|line| line.op == Op::Context).count();
+    let asked = asked_line(hunk);
     let placed = placement.edits.first().map(|edit| edit.line).or(match placement.outcome {
         Outcome::Present => placement.near,
         _ => None,
@@ -322,6 +363,7 @@ fn hunk_report(index: usize, hunk: &Hunk, placement: &Placement, onto: Option<St
         needs: placement.needs.clone(),
         near: if placement.outcome == Outcome::Conflict { placement.near } else { None },
         edits: placement.edits.clone(),
+        view: None,
     }
 }
 

@@ -156,7 +156,7 @@ fn demote(placement: &mut Placement, needs: impl Into<String>) {
 }
 
 /// Hunks that would change the same lines cannot both be right.
-fn check_together(placements: &mut [Placement]) {
+pub(super) fn check_together(placements: &mut [Placement]) {
     let mut spans: Vec<(usize, usize, usize)> = placements
         .iter()
         .enumerate()

@@ -33,6 +33,7 @@ mod outcome;
 mod place;
 mod rename;
 mod report;
+pub mod review;
 mod scope;
 mod source;
 mod store;
@@ -66,11 +67,22 @@ pub struct Options {
     pub source: Option<PathBuf>,
     /// Fuzzy placements below this confidence (0 to 1) become conflicts.
     pub confidence: f64,
+    /// Keep what [`PortReport::review_page`] shows of each doubtful hunk.
+    pub review: bool,
+    /// What a person decided of hunks.
+    pub decisions: Vec<review::Decision>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { dry_run: false, markers: true, source: None, confidence: place::ENOUGH }
+        Self {
+            dry_run: false,
+            markers: true,
+            source: None,
+            confidence: place::ENOUGH,
+            review: false,
+            decisions: Vec::new(),
+        }
     }
 }
 

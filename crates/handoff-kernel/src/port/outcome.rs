@@ -45,6 +45,8 @@ pub enum How {
     Alignment,
     /// A whole file was written or removed.
     File,
+    /// A person decided it in the review.
+    Person,
     /// Not at all.
     None,
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::outcome::{Edit, Enclosing, How, Outcome};
+use super::review::HunkView;
 use crate::patch::Refusal;
 
 /// What became of a series.
@@ -133,6 +134,9 @@ pub struct HunkReport {
     pub near: Option<usize>,
     /// The changes that were made.
     pub edits: Vec<Edit>,
+    /// What there is to see of it, if it is doubtful and was asked for.
+    #[serde(skip)]
+    pub view: Option<HunkView>,
 }
 
 impl PortReport {

@@ -12,6 +12,7 @@ mod port_commit;
 mod port_honest;
 mod port_real;
 mod port_recall;
+mod port_review;
 mod port_truth;
 mod prerequisite;
 mod prove;

@@ -5,6 +5,7 @@ use super::super::scope::ScopeKind;
 use super::super::structure::opens as opens_of;
 use super::super::wanted::Group;
 use super::{Anchors, Spot};
+use crate::document::counted;
 
 /// On which side of an insertion a line stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,7 +172,8 @@ impl Anchors<'_> {
                     parted: true,
                     confidence,
                     note: Some(format!(
-                        "{between} lines more stand where lines are added; they were put {}",
+                        "{} more where lines are added; they were put {}",
+                        counted(between, "line"),
                         if take_above { "in front" } else { "behind" }
                     )),
                 })

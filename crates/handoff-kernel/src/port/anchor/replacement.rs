@@ -5,6 +5,7 @@ use super::super::merge::three_way;
 use super::super::outcome::Edit;
 use super::super::wanted::Group;
 use super::{Anchors, Spot, TRUST};
+use crate::document::counted;
 
 /// Lines less alike than this do not stand for each other, wherever they are.
 const STANDS_IN: f64 = 0.4;
@@ -44,7 +45,7 @@ impl Anchors<'_> {
             .filter(|line| !lines.contains(line) && !self.source.lines[*line].is_blank())
             .count();
         if between > 0 {
-            return Err(format!("{between} other lines stand between those to be removed"));
+            return Err(format!("{} more between those to be removed", counted(between, "line")));
         }
         let mut added = group.added.clone();
         let mut confidence = 0.95;

@@ -10,7 +10,8 @@ use handoff_kernel::document::counted;
 use handoff_kernel::patch::{Input, Limits, Series, load};
 use handoff_kernel::port::aside::{self, Onto};
 use handoff_kernel::port::commit::{self, CommitReport};
-use handoff_kernel::port::{Lacking, Options as PortOptions, PortReport, lacking, port};
+use handoff_kernel::port::review::{Decision, Decisions};
+use handoff_kernel::port::{How, Lacking, Options as PortOptions, PortReport, lacking, port};
 use handoff_kernel::prerequisite::{self, Chosen, Explanation, choose, explain};
 use serde::Serialize;
 
@@ -27,6 +28,8 @@ Examples:
   handoff kernel port fixes.mbox --onto . --commit            a commit for each patch; then --continue, --skip or --abort
   handoff kernel port fixes.mbox --onto v6.1 --branch fixes-6.1      onto a tag, without a checkout
   handoff kernel port fixes.mbox --onto v6.1 --write fixes-6.1/      the series as it fits v6.1, for quilt or git am
+  handoff kernel port fix.patch --onto . --dry-run --review fix.html   look at what is doubtful, in a browser
+  handoff kernel port fix.patch --onto . --decisions decisions.json   do what was decided there
   handoff kernel port fix.patch --onto . --lacking            name what its added lines use and the tree lacks
   handoff kernel port fix.patch --onto . --confidence 0.8 --format json
 
@@ -82,6 +85,13 @@ pub(crate) struct Options {
     /// where --source has them.
     #[arg(long, conflicts_with_all = ["commit", "resume", "skip", "abort"])]
     lacking: bool,
+    /// Write a page that shows each doubtful hunk beside its place, to accept, refuse or edit it: one HTML file, for a
+    /// browser, without a network.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["build_each", "skip", "abort"])]
+    review: Option<PathBuf>,
+    /// Do what was decided on a review page: the file that the page saves.
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
     /// Only say what would be done.
     #[arg(long)]
     dry_run: bool,
@@ -104,16 +114,18 @@ impl Options {
             markers: !self.no_markers,
             source: self.source.clone(),
             confidence: self.confidence,
+            review: self.review.is_some(),
+            decisions: self.decisions.as_deref().map_or(Ok(Vec::new()), read_decisions)?,
         };
         if self.abort {
             commit::abort(&self.onto)?;
             return Ok(Verdict::Pass);
         }
         if self.resume {
-            return committed(output, &commit::resume(&self.onto, &options)?);
+            return self.committed(output, &commit::resume(&self.onto, &options)?);
         }
         if self.skip {
-            return committed(output, &commit::skip(&self.onto, &options)?);
+            return self.committed(output, &commit::skip(&self.onto, &options)?);
         }
         let series = self.series.as_deref().context("a series is needed")?;
         let repository = self.source.as_deref().unwrap_or(Path::new("."));
@@ -128,7 +140,7 @@ impl Options {
             if !prerequisites.is_empty() {
                 output.note(format_args!("{} come first", counted(prerequisites.len(), "prerequisite")));
             }
-            return committed(output, &commit::port_and_commit(&series, &self.onto, &options)?);
+            return self.committed(output, &commit::port_and_commit(&series, &self.onto, &options)?);
         }
         if let Some(changed) = commit::changed_files(&self.onto).filter(|changed| !changed.is_empty()) {
             output.warn(format_args!(
@@ -143,6 +155,7 @@ impl Options {
         if self.lacking {
             ported.lacking = lacking(&series, &self.onto, self.source.as_deref());
         }
+        self.write_review(output, &ported.report)?;
         output.result(&ported)?;
         Ok(verdict(ported.is_clean(), ported.report.is_doubtful()))
     }
@@ -181,10 +194,11 @@ impl Options {
                 matches!(onto, Onto::Commit { .. }),
                 "--branch is for --onto REF, a commit that is not checked out; in a work tree, --commit commits on its branch"
             );
-            return committed(output, &aside::to_branch(series, onto, branch, options)?);
+            return self.committed(output, &aside::to_branch(series, onto, branch, options)?);
         }
         if let Some(folder) = &self.write {
             let wrote = aside::to_folder(series, onto, folder, options)?;
+            self.write_review(output, &wrote.report)?;
             output.result(&wrote)?;
             return Ok(verdict(wrote.report.is_clean(), wrote.report.is_doubtful()));
         }
@@ -195,8 +209,32 @@ impl Options {
             self.onto.display()
         );
         let report = aside::look(series, onto, options)?;
+        self.write_review(output, &report)?;
         output.result(&report)?;
         Ok(verdict(report.is_clean(), report.is_doubtful()))
+    }
+
+    fn committed(&self, output: &Output, report: &CommitReport) -> anyhow::Result<Verdict> {
+        self.write_review(output, &report.report)?;
+        output.result(report)?;
+        Ok(verdict(report.stopped.is_none(), report.report.is_doubtful()))
+    }
+
+    /// Writes the review page, if it was asked for, and says how many of the decisions found no hunk.
+    fn write_review(&self, output: &Output, report: &PortReport) -> anyhow::Result<()> {
+        if self.decisions.is_some() {
+            let made = report.hunks().filter(|hunk| hunk.how == How::Person).count();
+            output.note(format_args!("{} placed as the review decided", counted(made, "hunk")));
+        }
+        let Some(path) = &self.review else { return Ok(()) };
+        std::fs::write(path, report.review_page())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        output.note(format_args!(
+            "{} to judge: open {} in a browser, then port again with the file that it saves as --decisions",
+            counted(report.hunks().filter(|hunk| hunk.view.is_some()).count(), "hunk"),
+            path.display()
+        ));
+        Ok(())
     }
 
     /// The series with the commits in front of it that it needs.
@@ -300,9 +338,12 @@ fn verdict(clean: bool, doubtful: bool) -> Verdict {
     }
 }
 
-fn committed(output: &Output, report: &CommitReport) -> anyhow::Result<Verdict> {
-    output.result(report)?;
-    Ok(verdict(report.stopped.is_none(), report.report.is_doubtful()))
+/// The decisions that a review page saved.
+fn read_decisions(path: &Path) -> anyhow::Result<Vec<Decision>> {
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let read: Decisions = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is no file that a review page saved", path.display()))?;
+    Ok(read.decisions)
 }
 
 /// What became of a series, with what was brought and built besides.
@@ -387,6 +428,8 @@ mod tests {
             commit: false,
             branch: None,
             write: None,
+            review: None,
+            decisions: None,
             resume: false,
             skip: false,
             abort: false,

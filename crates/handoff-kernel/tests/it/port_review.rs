@@ -1,0 +1,192 @@
+//! The review: what a person decides of doubtful hunks on the page is what is done.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use handoff_kernel::patch::{Limits, Series, parse};
+use handoff_kernel::port::review::{Decision, Decisions};
+use handoff_kernel::port::{How, Options, Outcome, PortReport, port};
+use handoff_testkit::{require, require_tool};
+use tempfile::TempDir;
+
+const TREE: &str = "int first(struct q *q)\n{\n\tone(q);\n\tlocal_thing(q, 7);\n\ttwo(q);\n\tthree(q);\n\treturn 0;\n}\n\nint second(struct q *q)\n{\n\tfour(q);\n\tfive(q->other, 3);\n\tsix(q);\n\treturn 1;\n}\n";
+
+/// The first hunk is fuzzy in the tree, the second in conflict, the third in place.
+fn series() -> Series {
+    let text = "From: A </script> <a@example.org>\nSubject: [PATCH] q: count </script><img src=x>\n\nWhy.\n---\n--- a/q.c\n+++ b/q.c\n@@ -2,5 +2,6 @@ int first(struct q *q)\n {\n \tone(q);\n+\tcount(q);\n \ttwo(q);\n \tthree(q);\n \treturn 0;\n@@ -11,7 +12,6 @@ int second(struct q *q)\n {\n \tfour(q);\n-\tnine(q, GFP_KERNEL);\n-\tten(q, GFP_KERNEL);\n+\tfunf(q, GFP_ATOMIC, \"</script>\");\n \tsix(q);\n \treturn 1;\n }\n--- a/z.c\n+++ b/z.c\n@@ -1,2 +1,3 @@\n int a;\n+int b;\n int c;\n";
+    parse(text.as_bytes(), &Limits::default()).unwrap()
+}
+
+fn tree() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("q.c"), TREE).unwrap();
+    fs::write(folder.path().join("z.c"), "int a;\nint c;\n").unwrap();
+    folder
+}
+
+fn looked_at(folder: &TempDir) -> PortReport {
+    let options = Options { dry_run: true, review: true, ..Options::default() };
+    let report = port(&series(), folder.path(), &options).unwrap();
+    let outcomes: Vec<Outcome> = report.hunks().map(|hunk| hunk.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Fuzzy, Outcome::Conflict, Outcome::Applied], "{report}");
+    report
+}
+
+fn decided(folder: &TempDir, decisions: Vec<Decision>) -> PortReport {
+    port(&series(), folder.path(), &Options { decisions, ..Options::default() }).unwrap()
+}
+
+/// What the page's own script saves after `act` was done in it, by a browser.
+fn saved(chromium: &Path, html: &str, act: &str, width: u32, dark: bool) -> (Decisions, serde_json::Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let script = format!(
+        "<script>addEventListener('load', () => {{ {act}; const seen = {{ decisions: decisions(), \
+         overflows: document.documentElement.scrollWidth > innerWidth, loaded: performance.getEntriesByType('resource').length, \
+         background: getComputedStyle(document.body).backgroundColor, images: document.images.length, \
+         decided: document.getElementById('count').textContent }}; \
+         document.title = 'seen' + btoa(unescape(encodeURIComponent(JSON.stringify(seen)))); }});</script>"
+    );
+    fs::write(&page, html.replace("</body>", &format!("{script}</body>"))).unwrap();
+    let mut command = Command::new(chromium);
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+    command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    command.args(["--virtual-time-budget=5000", &format!("--window-size={width},900")]);
+    command.arg(format!("--user-data-dir={}", folder.path().join("profile").display()));
+    if dark {
+        command.arg("--blink-settings=preferredColorScheme=0");
+    }
+    if let Some(shots) = std::env::var_os("HANDOFF_SHOTS") {
+        let shot = Path::new(&shots).join(format!("review-{width}-{dark}.png"));
+        let mut shoot = Command::new(chromium);
+        shoot.args(["--headless", "--no-sandbox", "--disable-gpu", &format!("--window-size={width},2200")]);
+        shoot.arg(format!("--user-data-dir={}", folder.path().join("shots").display()));
+        if dark {
+            shoot.arg("--blink-settings=preferredColorScheme=0");
+        }
+        shoot.arg(format!("--screenshot={}", shot.display())).arg(&page);
+        shoot.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    }
+    let output = command.arg("--dump-dom").arg(&page).stderr(Stdio::null()).output().unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let encoded = dom.split_once("<title>seen").and_then(|(_, rest)| rest.split_once("</title>"));
+    let (encoded, _) = encoded.unwrap_or_else(|| panic!("the browser said nothing: {dom}"));
+    let decode =
+        Command::new("sh").args(["-c", &format!("printf %s {encoded} | base64 -d")]).output().unwrap();
+    let seen: serde_json::Value = serde_json::from_slice(&decode.stdout).unwrap();
+    let decisions = serde_json::from_value(serde_json::json!({ "decisions": seen["decisions"] })).unwrap();
+    (decisions, seen)
+}
+
+#[test]
+fn what_is_decided_in_a_browser_is_done() {
+    let chromium = require!(require_tool("chromium"));
+    let folder = tree();
+    let html = looked_at(&folder).review_page();
+    assert!(!html.contains("<img") && html.matches("</script>").count() == 2, "{html}");
+    let act = "document.querySelector('#h0 input[value=accept]').click(); \
+               const area = document.querySelector('#h1 textarea'); \
+               if (!document.querySelector('#h1 input[value=accept]').disabled) throw 'a conflict cannot be accepted'; \
+               document.querySelector('#h1 input[value=edit]').click(); \
+               area.value = area.value.replace('five(q->other, 3);', 'funf(q->other, \"<\\/script>ä\");'); \
+               area.dispatchEvent(new Event('input'))";
+    let (decisions, seen) = saved(&chromium, &html, act, 1400, false);
+    assert_eq!(seen["decided"], "2 of 2 decided, not saved");
+    let report = decided(&folder, decisions.decisions);
+    assert!(report.is_clean() && !report.is_doubtful(), "{report}");
+    assert_eq!(report.hunks().filter(|hunk| hunk.how == How::Person).count(), 2, "{report}");
+    let after = fs::read_to_string(folder.path().join("q.c")).unwrap();
+    let counted = TREE.replace("\tone(q);\n", "\tone(q);\n\tcount(q);\n");
+    let placed = fs::read_to_string(tree().path().join("q.c")).unwrap();
+    assert_eq!(placed, TREE);
+    assert_eq!(
+        after.replace("\tcount(q);\n", ""),
+        TREE.replace("five(q->other, 3);", "funf(q->other, \"</script>ä\");")
+    );
+    assert_eq!(after.matches("\tcount(q);\n").count(), counted.matches("\tcount(q);\n").count());
+}
+
+#[test]
+fn the_page_fits_a_phone_and_the_dark() {
+    let chromium = require!(require_tool("chromium"));
+    let html = looked_at(&tree()).review_page();
+    let refuse = "document.querySelector('#h0 input[value=refuse]').click()";
+    let (_, phone) = saved(&chromium, &html, refuse, 390, true);
+    let (_, desk) = saved(&chromium, &html, refuse, 1400, false);
+    for seen in [&phone, &desk] {
+        assert_eq!(seen["overflows"], false, "{seen}");
+        assert_eq!((&seen["loaded"], &seen["images"]), (&0.into(), &0.into()), "{seen}");
+    }
+    assert_ne!(phone["background"], desk["background"]);
+}
+
+/// Decisions as the page makes them, without a browser.
+fn decisions(folder: &TempDir, choice: &str) -> Vec<Decision> {
+    let html = looked_at(folder).review_page();
+    let (_, rest) = html.split_once("id=\"hunks\">").unwrap();
+    let mut hunks: Vec<serde_json::Value> =
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
+    for hunk in &mut hunks {
+        hunk["choice"] = choice.into();
+        if hunk["becomes"].is_null() {
+            hunk["becomes"] = serde_json::json!([]);
+        }
+    }
+    hunks.into_iter().map(|hunk| serde_json::from_value(hunk).unwrap()).collect()
+}
+
+#[test]
+fn what_is_refused_goes_into_a_rej_file() {
+    let folder = tree();
+    let refused = decisions(&folder, "refuse");
+    let report = decided(&folder, refused);
+    assert_eq!(report.counts.conflict, 2, "{report}");
+    assert_eq!(fs::read_to_string(folder.path().join("q.c")).unwrap(), TREE);
+    let rejected = fs::read_to_string(folder.path().join("q.c.rej")).unwrap();
+    assert!(
+        rejected.contains("+\tcount(q);\n") && rejected.contains("-\tnine(q, GFP_KERNEL);\n"),
+        "{rejected}"
+    );
+    assert_eq!(fs::read_to_string(folder.path().join("z.c")).unwrap(), "int a;\nint b;\nint c;\n");
+}
+
+#[test]
+fn a_decision_holds_for_the_lines_that_were_looked_at() {
+    let folder = tree();
+    let accepted = decisions(&folder, "accept");
+    // The lines moved: the decision moves with them.
+    fs::write(folder.path().join("q.c"), format!("int more;\nint lines;\n{TREE}")).unwrap();
+    let report = decided(&folder, vec![accepted[0].clone()]);
+    assert_eq!(report.hunks().next().unwrap().how, How::Person, "{report}");
+    // They are others: it is said, and the hunk is as doubtful as before.
+    let folder = tree();
+    fs::write(folder.path().join("q.c"), TREE.replace("local_thing(q, 7)", "local_thing(q, 8)")).unwrap();
+    let report = decided(&folder, vec![accepted[0].clone()]);
+    assert_ne!(report.hunks().next().unwrap().how, How::Person, "{report}");
+    assert!(
+        report.to_string().contains("hunk 1: the decision on it was made on lines that are not here"),
+        "{report}"
+    );
+    // The patch is another one: no decision of it is taken for this one.
+    let folder = tree();
+    let mut other = accepted[0].clone();
+    other.hunk = other.hunk.replace("count", "discount");
+    let report = decided(&folder, vec![other]);
+    assert_ne!(report.hunks().next().unwrap().how, How::Person, "{report}");
+}
+
+#[test]
+fn decisions_that_contradict_each_other_do_not_both_hold() {
+    let folder = tree();
+    let mut both = decisions(&folder, "edit");
+    // A file that was written by hand: both hunks replace the same lines.
+    for (number, one) in both.iter_mut().enumerate() {
+        (one.line, one.was) = (3, vec!["\tone(q);".to_owned()]);
+        one.becomes = vec![format!("\tone_{number}(q);")];
+    }
+    let report = decided(&folder, both);
+    assert_eq!(report.counts.conflict, 1, "{report}");
+    let after = fs::read_to_string(folder.path().join("q.c")).unwrap();
+    assert_eq!(after.matches("\tone_").count(), 1, "{after}");
+}
