@@ -7,8 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use handoff_benches::{Pair, subject, timed};
-use handoff_ipc::parcel::{Reader, Writer};
-use handoff_ipc::{Call, Code, Service, SharedMemory};
+use handoff_ipc::{Service, SharedMemory, Transaction};
 use handoff_lab::interleave::Subject;
 use handoff_workloads::floor::{self, Primitive};
 use handoff_workloads::{Placement, rpc};
@@ -80,13 +79,8 @@ impl Service for Look {
         "handoff.benches.ILook"
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        _: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> handoff_ipc::Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
+        let Transaction { data, reply, .. } = transaction;
         let memory: SharedMemory = data.read()?;
         reply.write(&i32::from(memory.bytes().get(0).unwrap_or(0)))
     }
@@ -100,7 +94,7 @@ fn handle(name: &str, len: usize) -> Result<Subject<'static>> {
     memory.write_at(0, &[7])?;
     subject(name, move |samples, trips| {
         Ok(timed(samples, trips, || {
-            let byte: i32 = look.proxy().call(1, |w| w.write(&memory), |r| r.read())?;
+            let byte: i32 = look.proxy().transaction(1).call(|w| w.write(&memory), |r| r.read())?;
             assert_eq!(byte, 7);
             Ok(())
         })?)

@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
 use handoff_benches::{Pair, subject, timed};
-use handoff_ipc::parcel::{Reader, Writer};
-use handoff_ipc::{Call, Code, Service};
+use handoff_ipc::{Service, Transaction};
 use handoff_lab::interleave::Subject;
 use handoff_placement::fast::{current_cpu, pin_current};
 use handoff_placement::{CpuId, Priority, Tid};
@@ -74,13 +73,8 @@ impl Service for Echo {
         "handoff.benches.IEcho"
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        _: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> handoff_ipc::Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
+        let Transaction { data, reply, .. } = transaction;
         reply.write(&data.read::<i64>()?)
     }
 }
@@ -95,7 +89,7 @@ fn call(name: &str, priority: Option<Priority>) -> Result<Subject<'static>> {
                 priority.apply(Tid::current()).context("this bench needs the right to run at FIFO")?;
             }
             timed(samples, trips, || {
-                let back: i64 = echo.proxy().call(1, |w| w.write(&7i64), |r| r.read())?;
+                let back: i64 = echo.proxy().transaction(1).call(|w| w.write(&7i64), |r| r.read())?;
                 assert_eq!(back, 7);
                 Ok(())
             })

@@ -10,16 +10,16 @@ use std::time::Duration;
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::runtime::{Options, Runtime, SOCKET_VARIABLE};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, PlainService, Status};
+use handoff_ipc::{Binder, ParcelService, Status};
 
 /// 1 echoes every kind of value, 2 refuses, 3 waits, 4 ends its process, 5 counts, 6 waits until as many
 /// calls of it as it is told have come, and says whether they did.
 pub fn rust_service() -> Binder {
     let count = AtomicI32::new(0);
     let (arrived, more_came) = (Mutex::new(0), Condvar::new());
-    Binder::new(PlainService::new("test.IRust", move |_, code, mut request: Parcel| {
+    Binder::new(ParcelService::new("test.IRust", move |call, mut request: Parcel| {
         let mut reply = Parcel::new();
-        match code {
+        match call.code() {
             1 => {
                 let all = request.read(|from| {
                     Ok((

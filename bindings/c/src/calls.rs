@@ -9,7 +9,7 @@ use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, InterfaceId, PlainService, Runtime, Status};
+use handoff_ipc::{Binder, Error, ExceptionCode, InterfaceId, ParcelService, Runtime, Status};
 
 use crate::parcel::{handoff_parcel, parcel};
 use crate::{HANDOFF_FAILED, Outcome, answer, text};
@@ -280,8 +280,8 @@ pub unsafe extern "C" fn handoff_call(
         // SAFETY: the caller's promise.
         let request = if request.is_null() { &nothing } else { unsafe { parcel(request) }? };
         let deadline = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms.into()));
-        let options = CallOptions { deadline, ..CallOptions::default() };
-        let answered = object.0.call_parcel(options, code, request)?;
+        let answered =
+            object.0.transaction(code).deadline(deadline).call(|to| request.send(to), Parcel::receive)?;
         if !reply.is_null() {
             // SAFETY: the caller's promise.
             *unsafe { parcel(reply) }? = answered;
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn handoff_call_oneway(
         let nothing = Parcel::new();
         // SAFETY: the caller's promise.
         let request = if request.is_null() { &nothing } else { unsafe { parcel(request) }? };
-        object.0.oneway_parcel(CallOptions::default(), code, request)?;
+        object.0.transaction(code).oneway(|to| request.send(to))?;
         Ok(0)
     })
 }
@@ -429,7 +429,7 @@ pub unsafe extern "C" fn handoff_refuse(exception: c_int, specific: c_int, messa
 fn served(descriptor: &str, serve: handoff_handler, context: *mut c_void) -> Outcome<Binder> {
     let serve = serve.ok_or("the function is missing")?;
     let context = Context(context);
-    let service = PlainService::new(descriptor, move |call, code, request| {
+    let service = ParcelService::new(descriptor, move |call, request| {
         let identity = call.identity();
         let caller = handoff_caller {
             pid: identity.pid,
@@ -441,7 +441,9 @@ fn served(descriptor: &str, serve: handoff_handler, context: *mut c_void) -> Out
         REFUSED.set(None);
         forget();
         // SAFETY: any thread may call it so, by the promise of who gave it; what it is given outlives the call.
-        match unsafe { serve(context.get(), &raw const caller, code, &raw mut request, &raw mut reply) } {
+        match unsafe {
+            serve(context.get(), &raw const caller, call.code(), &raw mut request, &raw mut reply)
+        } {
             HANDOFF_SERVED => Ok(Some(reply.0)),
             HANDOFF_UNKNOWN_TRANSACTION => Ok(None),
             _ => Err(REFUSED.take().unwrap_or_else(failed).into()),

@@ -3,7 +3,7 @@
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::runtime::SOCKET_VARIABLE;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Error, ExceptionCode, PlainService, Runtime, Status};
+use handoff_ipc::{Binder, Error, ExceptionCode, ParcelService, Runtime, Status};
 use handoff_testkit::{built_library, require, require_tool};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -165,9 +165,9 @@ impl Greeter {
 
 /// The service of the tutorial, by its bytes.
 fn rust_greeter(greeted: Arc<AtomicI32>) -> Binder {
-    Binder::new(PlainService::new("sample.IGreeter", move |_, code, mut request: Parcel| {
+    Binder::new(ParcelService::new("sample.IGreeter", move |call, mut request: Parcel| {
         let mut reply = Parcel::new();
-        match code {
+        match call.code() {
             1 => {
                 let name: String = request.read(|from| from.read())?;
                 if name.is_empty() {
@@ -202,7 +202,8 @@ fn a_rust_client_calls_a_c_service() {
     let (server, _lines) = greeter.start(&["serve"], "sample.greeter is there");
     let service = greeter.manager.services().get("sample.greeter").unwrap();
     assert_eq!(service.descriptor().unwrap(), "sample.IGreeter");
-    let hello = |name: &str| service.call(1, |w| w.write(&name.to_owned()), |r| r.read::<String>());
+    let hello =
+        |name: &str| service.transaction(1).call(|w| w.write(&name.to_owned()), |r| r.read::<String>());
     let calls: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|n| scope.spawn(move || hello(&format!("number {n}")))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
@@ -210,17 +211,17 @@ fn a_rust_client_calls_a_c_service() {
     for (n, said) in calls.iter().enumerate() {
         assert!(said.starts_with(&format!("Hello number {n} (user ")), "{said}");
     }
-    assert_eq!(service.call(2, |_| Ok(()), |r| r.read::<i32>()).unwrap(), 8);
+    assert_eq!(service.transaction(2).call(|_| Ok(()), |r| r.read::<i32>()).unwrap(), 8);
     let refused = hello("").unwrap_err();
     assert!(
         matches!(&refused, Error::Status(status) if status.exception() == ExceptionCode::IllegalArgument
             && status.message() == Some("nobody has an empty name")),
         "{refused:?}"
     );
-    let unknown = service.call(9, |_| Ok(()), |_| Ok(())).unwrap_err();
+    let unknown = service.transaction(9).call(|_| Ok(()), |_| Ok(())).unwrap_err();
     assert!(matches!(unknown, Error::UnknownTransaction { .. }), "{unknown:?}");
     // An argument that is none is an exception, and nothing worse.
-    let bad = service.call(1, |w| w.write(&-5), |_| Ok(())).unwrap_err();
+    let bad = service.transaction(1).call(|w| w.write(&-5), |_| Ok(())).unwrap_err();
     assert!(
         matches!(&bad, Error::Status(status) if status.exception() == ExceptionCode::BadParcelable),
         "{bad:?}"
@@ -258,7 +259,7 @@ fn objects_and_descriptors_cross_from_c_to_c_and_to_rust() {
 
     // The object and the descriptor that a client in Rust gives.
     let (send_news, heard) = std::sync::mpsc::channel();
-    let receipt = Binder::new(PlainService::new("sample.IReceipt", move |call, _, mut request: Parcel| {
+    let receipt = Binder::new(ParcelService::new("sample.IReceipt", move |call, mut request: Parcel| {
         assert!(call.is_oneway());
         send_news.send(request.read(|from| from.read::<String>())?).unwrap();
         Ok(Some(Parcel::new()))
@@ -268,8 +269,8 @@ fn objects_and_descriptors_cross_from_c_to_c_and_to_rust() {
     drop(write);
     let service = postbox.manager.services().get("sample.postbox").unwrap();
     let back: Binder = service
+        .transaction(1)
         .call(
-            1,
             |to| {
                 to.write(&receipt)?;
                 to.write(&OwnedFd::from(read))
@@ -293,7 +294,7 @@ fn a_handler_that_fails_tells_its_caller_why() {
     let postbox = Greeter::of(&compiler, "postbox.c");
     let (_server, _lines) = postbox.start(&["serve"], "sample.postbox is there");
     let service = postbox.manager.services().get("sample.postbox").unwrap();
-    let refused = service.call(1, |to| to.write(&None::<Binder>), |_| Ok(())).unwrap_err();
+    let refused = service.transaction(1).call(|to| to.write(&None::<Binder>), |_| Ok(())).unwrap_err();
     assert!(
         matches!(&refused, Error::Status(status) if status.exception() == ExceptionCode::IllegalState
         && status.message() == Some("the service failed: the object is missing")),

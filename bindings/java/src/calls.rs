@@ -15,7 +15,7 @@ use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::{Parcel, Reader};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, InterfaceId, PlainService, Runtime, Status};
+use handoff_ipc::{Binder, Error, ExceptionCode, InterfaceId, ParcelService, Runtime, Status};
 use jni::errors::ThrowRuntimeExAndDefault;
 use jni::objects::{JByteArray, JClass, JObject, JString, JValue};
 use jni::refs::Global;
@@ -282,10 +282,10 @@ pub extern "system" fn Java_dev_handoff_Connection_offer<'local>(
     env.with_env(|env| {
         let descriptor = descriptor.to_string();
         let (machine, dispatcher) = (env.get_java_vm()?, env.new_global_ref(&dispatcher)?);
-        let service = PlainService::new(descriptor, move |call, code, request| {
+        let service = ParcelService::new(descriptor, move |call, request| {
             let caller = call.identity();
             let numbers = [caller.pid, caller.uid, caller.gid].map(u32::cast_signed);
-            let answer = dispatch(&machine, &dispatcher, numbers, call.is_oneway(), code, &request);
+            let answer = dispatch(&machine, &dispatcher, numbers, call.is_oneway(), call.code(), &request);
             // The virtual machine is on its way out, or out of memory.
             unpacked(&answer.map_err(|_| Error::Runtime(Box::new(Error::Dead)))?)
         });
@@ -365,10 +365,12 @@ pub extern "system" fn Java_dev_handoff_Connection_call<'local>(
         let outcome = object(called).and_then(|object| {
             let request = parcel(&request)?;
             if is_oneway {
-                return object.oneway_parcel(CallOptions::default(), code, &request).map(|()| Vec::new());
+                return object.transaction(code).oneway(|to| request.send(to)).map(|()| Vec::new());
             }
-            let options = CallOptions { deadline: wait(milliseconds), ..CallOptions::default() };
-            let reply = object.call_parcel(options, code, &request)?;
+            let reply = object
+                .transaction(code)
+                .deadline(wait(milliseconds))
+                .call(|to| request.send(to), Parcel::receive)?;
             Ok([&kept(&reply).to_le_bytes(), reply.as_bytes()].concat())
         });
         give(env, outcome)

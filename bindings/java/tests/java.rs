@@ -95,7 +95,8 @@ fn example_works(runtime: &Runtime, jar: &Path, library: &Path) {
     assert_eq!(line.trim(), "sample.greeter is there");
     let object = runtime.services().get("sample.greeter").unwrap();
     assert_eq!(object.descriptor().unwrap(), "sample.IGreeter");
-    let hello = |name: &str| object.call(1, |w| w.write(&name.to_owned()), |r| r.read::<String>());
+    let hello =
+        |name: &str| object.transaction(1).call(|w| w.write(&name.to_owned()), |r| r.read::<String>());
     std::thread::scope(|scope| {
         for n in 0..8 {
             let name = format!("numéro {n}");
@@ -107,9 +108,12 @@ fn example_works(runtime: &Runtime, jar: &Path, library: &Path) {
     assert!(matches!(hello("").unwrap_err(),
         Error::Status(status) if status.exception() == ExceptionCode::IllegalArgument
             && status.message() == Some("nobody has an empty name")));
-    let bad = object.call(1, |w| w.write(&-5), |_| Ok(())).unwrap_err();
+    let bad = object.transaction(1).call(|w| w.write(&-5), |_| Ok(())).unwrap_err();
     assert!(matches!(bad, Error::Status(status) if status.exception() == ExceptionCode::BadParcelable));
-    assert!(matches!(object.call(9, |_| Ok(()), |_| Ok(())), Err(Error::UnknownTransaction { .. })));
+    assert!(matches!(
+        object.transaction(9).call(|_| Ok(()), |_| Ok(())),
+        Err(Error::UnknownTransaction { .. })
+    ));
     let output = greeter(&["greet", "Ada"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));

@@ -7,7 +7,7 @@ use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, CallOptions, Error, ExceptionCode, InterfaceId, PlainService, Status};
+use handoff_ipc::{Binder, CallBuilder, Error, ExceptionCode, InterfaceId, ParcelService, Status};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyNotImplementedError, PyValueError};
 use pyo3::prelude::*;
@@ -266,13 +266,13 @@ impl Runtime {
 #[pyfunction]
 #[pyo3(signature = (descriptor, handler, bases=Vec::new()))]
 pub(crate) fn offer(descriptor: &str, handler: Py<PyAny>, bases: Vec<String>) -> Remote {
-    let service = PlainService::new(descriptor, move |call, code, request| {
+    let service = ParcelService::new(descriptor, move |call, request| {
         let identity = call.identity();
         let caller =
             Caller { pid: identity.pid, uid: identity.uid, gid: identity.gid, oneway: call.is_oneway() };
         // None while the interpreter ends: nobody serves any longer.
         let ending = || Err(Error::Runtime(Box::new(Error::Dead)));
-        Python::try_attach(|py| handle(py, &handler, caller, code, request)).unwrap_or_else(ending)
+        Python::try_attach(|py| handle(py, &handler, caller, call.code(), request)).unwrap_or_else(ending)
     });
     let bases = bases.iter().map(|base| InterfaceId::interned(base));
     Remote::of(Binder::new(service.extending(bases)))
@@ -353,9 +353,9 @@ impl Remote {
         Remote { binder, interface: None }
     }
 
-    fn options(&self, timeout: Option<f64>) -> PyResult<CallOptions> {
+    fn transaction(&self, code: u32, timeout: Option<f64>) -> PyResult<CallBuilder<'_>> {
         let deadline = timeout.map(wait).transpose()?;
-        Ok(CallOptions { deadline, interface: self.interface, ..CallOptions::default() })
+        Ok(self.binder.transaction(code).deadline(deadline).interface(self.interface))
     }
 }
 
@@ -370,9 +370,9 @@ impl Remote {
         timeout: Option<f64>,
     ) -> PyResult<PyParcel> {
         let request = request.unwrap_or_default().0;
-        let options = self.options(timeout)?;
+        let transaction = self.transaction(code, timeout)?;
         // Others may run meanwhile; among them a handler that this call is waiting for.
-        let reply = py.detach(|| self.binder.call_parcel(options, code, &request));
+        let reply = py.detach(|| transaction.call(|to| request.send(to), Parcel::receive));
         reply.map(PyParcel).map_err(|error| raised(py, error))
     }
 
@@ -384,14 +384,14 @@ impl Remote {
         request: Option<PyParcel>,
         timeout: Option<f64>,
     ) -> PyResult<Py<PyAny>> {
-        tasks::call(py, &self.binder, self.options(timeout)?, code, request.unwrap_or_default().0)
+        tasks::call(py, self.transaction(code, timeout)?, request.unwrap_or_default().0)
     }
 
     #[pyo3(signature = (code, request=None))]
     fn call_oneway(&self, py: Python<'_>, code: u32, request: Option<PyParcel>) -> PyResult<()> {
         let request = request.unwrap_or_default().0;
-        let options = self.options(None)?;
-        py.detach(|| self.binder.oneway_parcel(options, code, &request)).map_err(|error| raised(py, error))
+        let transaction = self.transaction(code, None)?;
+        py.detach(|| transaction.oneway(|to| request.send(to))).map_err(|error| raised(py, error))
     }
 
     fn descriptor(&self, py: Python<'_>) -> PyResult<String> {

@@ -3,7 +3,7 @@
 use std::sync::{LazyLock, Mutex};
 
 use handoff_ipc::parcel::Parcel;
-use handoff_ipc::{Binder, CallOptions, Error};
+use handoff_ipc::{CallBuilder, Error};
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
@@ -52,17 +52,11 @@ impl Cancellation {
 }
 
 /// Makes a call from the task of asyncio that is running; gives its future.
-pub(crate) fn call(
-    py: Python<'_>,
-    binder: &Binder,
-    options: CallOptions,
-    code: u32,
-    request: Parcel,
-) -> PyResult<Py<PyAny>> {
+pub(crate) fn call(py: Python<'_>, transaction: CallBuilder<'_>, request: Parcel) -> PyResult<Py<PyAny>> {
     let event_loop = py.import("asyncio")?.call_method0("get_running_loop")?;
     let future = event_loop.call_method0("create_future")?;
     let runtime = RUNTIME.as_ref().map_err(failed)?;
-    let call = binder.call_parcel_async(options, code, request, Parcel::receive);
+    let call = transaction.call_async(move |to| request.send(to), Parcel::receive);
     let (event_loop, answered) = (event_loop.unbind(), future.clone().unbind());
     let task = runtime.spawn(async move {
         let outcome = Mutex::new(Some(call.await));

@@ -148,7 +148,8 @@ fn calls_work(tests: &Path, tool: &dyn Fn(&str) -> Command, example: &dyn Fn(&[&
     BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line.trim(), "sample.greeter is there");
     let greeter = runtime.services().get("sample.greeter").unwrap();
-    let hello = |name: &str| greeter.call(1, |w| w.write(&name.to_owned()), |r| r.read::<String>());
+    let hello =
+        |name: &str| greeter.transaction(1).call(|w| w.write(&name.to_owned()), |r| r.read::<String>());
     std::thread::scope(|scope| {
         for n in 0..8 {
             let name = format!("number {n}");
@@ -159,7 +160,10 @@ fn calls_work(tests: &Path, tool: &dyn Fn(&str) -> Command, example: &dyn Fn(&[&
     });
     assert!(matches!(hello("").unwrap_err(),
         Error::Status(status) if status.exception() == ExceptionCode::IllegalArgument));
-    assert!(matches!(greeter.call(9, |_| Ok(()), |_| Ok(())), Err(Error::UnknownTransaction { .. })));
+    assert!(matches!(
+        greeter.transaction(9).call(|_| Ok(()), |_| Ok(())),
+        Err(Error::UnknownTransaction { .. })
+    ));
     let said = run(example(&["greet", "Ada"]).env(SOCKET_VARIABLE, socket));
     assert!(said.contains("Hello Ada (user ") && said.contains("9 greeted so far"), "{said}");
     let refused = example(&["greet", ""]).env(SOCKET_VARIABLE, socket).output().unwrap();

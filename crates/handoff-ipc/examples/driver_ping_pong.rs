@@ -11,8 +11,7 @@ use std::time::Instant;
 
 use handoff_ipc::binder::{BinderEngine, find_device};
 use handoff_ipc::engine::Engine as _;
-use handoff_ipc::parcel::{Reader, Writer};
-use handoff_ipc::{Binder, Call, CallOptions, Code, Domain, Error, Proxy, Service};
+use handoff_ipc::{Binder, Domain, Proxy, Service, Transaction};
 
 const SMALL: usize = 8;
 const LARGE: usize = 64 << 10;
@@ -25,16 +24,11 @@ impl Service for Echo {
         EchoProxy::DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> handoff_ipc::Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
+        let Transaction { data, reply, .. } = transaction;
+        match transaction.call.code() {
             1 => reply.write_shared(data.read_bytes()?),
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -53,10 +47,7 @@ impl Proxy for EchoProxy {
 impl EchoProxy {
     /// Gives the length and the first byte of what came back.
     fn echo(&self, bytes: &[u8]) -> handoff_ipc::Result<(usize, Option<u8>)> {
-        self.0.call_lending(
-            CallOptions::default(),
-            1,
-            &[bytes],
+        self.0.transaction(1).lend(&[bytes]).call(
             |to| to.write_lent(0),
             |from| {
                 let back = from.read_bytes()?;

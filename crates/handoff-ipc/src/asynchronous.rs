@@ -9,11 +9,13 @@ use std::sync::{Arc, mpsc};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::call::{Call, CallOptions, OutCall};
-use crate::code::Code;
+use crate::call::OutCall;
+use crate::calling::CallBuilder;
 use crate::engine_kind::EngineKind;
-use crate::object::{AsyncService, Asynchronous, Binder, LocalNode, Reference, Remote, Service};
-use crate::parcel::{Parcel, Reader, SharedBytes, Writer};
+use crate::object::{
+    AsyncService, Asynchronous, Binder, LocalNode, Reference, Remote, Request, Service, Transaction,
+};
+use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::scheduling::Scheduling;
 use crate::shm::outstanding;
 use crate::{Error, Result, dispatch, local};
@@ -30,13 +32,8 @@ impl Service for Blocking {
         self.0.service.base_descriptors()
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { call, data, reply } = transaction;
         let own = Handle::try_current();
         if own.is_ok_and(|own| own.runtime_flavor() == RuntimeFlavor::CurrentThread) {
             // The thread that would wait is the one that has to run the handler, or cannot be told from it.
@@ -48,9 +45,10 @@ impl Service for Blocking {
         }
         // The caller's header was written for a blocking service; the handler's reply has its own.
         reply.truncate(0);
-        let handling = dispatch::begin(&self.0.service, call, code, data)?;
+        let mut request = Request { call: call.clone(), data: data.reborrow() };
+        let response = dispatch::begin(&self.0.service, &mut request)?;
         let (send, receive) = mpsc::sync_channel(1);
-        drop(self.0.runtime.spawn(async move { drop(send.send(dispatch::finish(handling).await)) }));
+        drop(self.0.runtime.spawn(async move { drop(send.send(dispatch::finish(response).await)) }));
         dispatch::write_outcome(receive.recv().map_err(|_| Error::Runtime(Box::new(Error::Dead)))?, reply)
     }
 
@@ -81,7 +79,25 @@ impl Binder {
         Binder(Reference::Local(LocalNode::with_tasks(blocking, asynchronous)))
     }
 
-    /// [`Binder::call`] without a thread that waits: nothing happens before the future is first polled.
+    fn remote(&self) -> Option<&dyn Remote> {
+        match &self.0 {
+            Reference::Remote(remote) => Some(&**remote),
+            Reference::Local(_) => None,
+        }
+    }
+
+    /// The object of this process that tasks serve, if it is one.
+    fn task_node(&self) -> Option<Arc<LocalNode>> {
+        match &self.0 {
+            Reference::Local(node) if node.asynchronous().is_some() => Some(Arc::clone(node)),
+            _ => None,
+        }
+    }
+}
+
+impl CallBuilder<'_> {
+    /// [`CallBuilder::call`] without a thread that waits: nothing happens before the future is first polled. A
+    /// deadline needs a runtime with time enabled.
     ///
     /// Up to 512 such calls are outstanding with one process at a time; further ones wait for their turn.
     /// A future that is dropped gives its call up: the service may still serve it, and the result goes
@@ -89,38 +105,22 @@ impl Binder {
     /// thread of the runtime's blocking pool each.
     ///
     /// # Errors
-    /// As [`Binder::call`].
+    /// As [`CallBuilder::call`].
     pub fn call_async<R: Send + 'static>(
-        &self,
-        code: Code,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<R> + Send + 'static,
-    ) -> impl Future<Output = Result<R>> + Send + 'static {
-        self.call_async_with(CallOptions::default(), code, write, read)
-    }
-
-    /// [`Binder::call_async`] with options. A deadline needs a runtime with time enabled.
-    ///
-    /// # Errors
-    /// As [`Binder::call_with`].
-    pub fn call_async_with<R: Send + 'static>(
-        &self,
-        options: CallOptions,
-        code: Code,
+        self,
         write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static,
         read: impl FnOnce(&mut Reader<'_>) -> Result<R> + Send + 'static,
     ) -> impl Future<Output = Result<R>> + Send + 'static {
         // Held until the end: the object must not be given back before the call is served.
-        let target = self.clone();
+        let (target, call) = (self.binder.clone(), self.call);
         async move {
             if target.remote().and_then(outstanding::address).is_none() && target.task_node().is_none() {
-                let work = move || target.call_with(options, code, write, read);
+                let work = move || CallBuilder { binder: &target, call }.call(write, read);
                 let ended = tokio::task::spawn_blocking(work).await;
                 return ended.unwrap_or_else(|error| {
                     Err(Error::io("the runtime did not make a call", std::io::Error::other(error)))
                 });
             }
-            let call = OutCall::new(code, options);
             let mut result = None;
             let keep = |reply: &mut Reader<'_>| {
                 dispatch::read_status(reply)?;
@@ -139,36 +139,6 @@ impl Binder {
             result.ok_or_else(|| Error::Protocol("a reply was never read".into()))
         }
     }
-
-    /// [`Binder::call_async_with`] with a parcel that was put together before: what generated proxies call, since
-    /// their arguments are borrowed.
-    ///
-    /// # Errors
-    /// As [`Binder::call_with`].
-    pub fn call_parcel_async<R: Send + 'static>(
-        &self,
-        options: CallOptions,
-        code: Code,
-        request: Parcel,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<R> + Send + 'static,
-    ) -> impl Future<Output = Result<R>> + Send + 'static {
-        self.call_async_with(options, code, move |to| request.send(to), read)
-    }
-
-    fn remote(&self) -> Option<&dyn Remote> {
-        match &self.0 {
-            Reference::Remote(remote) => Some(&**remote),
-            Reference::Local(_) => None,
-        }
-    }
-
-    /// The object of this process that tasks serve, if it is one.
-    fn task_node(&self) -> Option<Arc<LocalNode>> {
-        match &self.0 {
-            Reference::Local(node) if node.asynchronous().is_some() => Some(Arc::clone(node)),
-            _ => None,
-        }
-    }
 }
 
 /// A call to an object of this process that tasks serve: in the caller's own task.
@@ -180,19 +150,19 @@ async fn transact_here(
 ) -> Result<()> {
     let Some(asynchronous) = node.asynchronous() else { return Err(Error::Dead) };
     node.check_interface(&call)?;
-    let handling = {
+    let response = {
         let mut request = Vec::new();
         let mut writer = Writer::growing(&mut request);
         write(&mut writer)?;
         let mut objects = local::received(writer.finish());
-        let mut data = Reader::with_objects(SharedBytes::from_slice(&request), &mut objects);
-        dispatch::begin(&asynchronous.service, &local::call_of(&call), call.code, &mut data)
+        let data = Reader::with_objects(SharedBytes::from_slice(&request), &mut objects);
+        dispatch::begin(&asynchronous.service, &mut Request { call: local::call_of(&call), data })
     };
-    let outcome = match handling {
+    let outcome = match response {
         Err(error) => Err(error),
-        Ok(handling) => match call.deadline {
-            None => dispatch::finish(handling).await,
-            Some(wait) => tokio::time::timeout(wait, dispatch::finish(handling))
+        Ok(response) => match call.deadline {
+            None => dispatch::finish(response).await,
+            Some(wait) => tokio::time::timeout(wait, dispatch::finish(response))
                 .await
                 .map_err(|_| Error::DeadlineExpired(wait))?,
         },

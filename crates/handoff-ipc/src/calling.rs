@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::{CallOptions, OutCall};
+use crate::call::OutCall;
 use crate::code::{Code, DUMP, INTERFACE, PING};
 use crate::death::DeathRegistration;
 use crate::engine_kind::EngineKind;
@@ -13,62 +13,23 @@ use crate::parcel::{Reader, Writer};
 use crate::{Error, Result, dispatch, local};
 
 impl Binder {
-    /// A synchronous call: `write` fills in the arguments, `read` takes the results.
+    /// A transaction of this number, to be called with the options that follow.
     ///
-    /// # Errors
-    /// [`Error::Status`] if the service answered with an exception, [`Error::Dead`] if its process
-    /// is gone, and whatever `write` or `read` return.
+    /// ```
+    /// # use std::time::Duration;
+    /// # use handoff_ipc::{Binder, ParcelService};
+    /// # let object = Binder::new(ParcelService::new("sample.IEcho", |_, request| Ok(Some(request))));
+    /// let echo: i32 = object
+    ///     .transaction(1)
+    ///     .deadline(Duration::from_millis(100))
+    ///     .call(|data| data.write(&7), |reply| reply.read())?;
+    /// assert_eq!(echo, 7);
+    /// object.transaction(1).oneway(|data| data.write(&7))?;
+    /// # Ok::<(), handoff_ipc::Error>(())
+    /// ```
     #[inline]
-    pub fn call<R>(
-        &self,
-        code: Code,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
-    ) -> Result<R> {
-        self.call_with(CallOptions::default(), code, write, read)
-    }
-
-    /// [`Binder::call`] with options.
-    #[inline]
-    pub fn call_with<R>(
-        &self,
-        options: CallOptions,
-        code: Code,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
-    ) -> Result<R> {
-        self.transact(OutCall::new(code, options), write, |reply| {
-            dispatch::read_status(reply)?;
-            read(reply)
-        })
-    }
-
-    /// A oneway call: returns when it is queued. Calls to one object are served one at a time in
-    /// the order in which each sender made them.
-    ///
-    /// # Errors
-    /// [`Error::OnewayFull`] if the object's process does not keep up.
-    pub fn oneway(&self, code: Code, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
-        self.oneway_with(CallOptions::default(), code, write)
-    }
-
-    /// [`Binder::oneway`] with options. A deadline means nothing here: the call returns when it is queued.
-    ///
-    /// # Errors
-    /// As [`Binder::oneway`].
-    pub fn oneway_with(
-        &self,
-        options: CallOptions,
-        code: Code,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let mut write = Some(write);
-        let mut write = move |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
-        let call = OutCall { oneway: true, deadline: None, ..OutCall::new(code, options) };
-        match &self.0 {
-            Reference::Local(node) => local::oneway(node, &call, &mut write),
-            Reference::Remote(remote) => remote.transact(&call, &mut write, &mut |_| Ok(())),
-        }
+    pub fn transaction(&self, code: Code) -> CallBuilder<'_> {
+        CallBuilder { binder: self, call: OutCall::of(code) }
     }
 
     /// A call whose reply has no exception header (the runtime's own transactions).
@@ -97,20 +58,21 @@ impl Binder {
     /// Returns when the object's process has answered.
     ///
     /// # Errors
-    /// As [`Binder::call`].
+    /// As [`CallBuilder::call`].
     pub fn ping(&self) -> Result<()> {
         self.transact(OutCall::of(PING), |_| Ok(()), |_| Ok(()))
     }
 
     /// [`Binder::ping`], for so long at the most.
     pub(crate) fn ping_within(&self, deadline: Duration) -> Result<()> {
-        self.transact(OutCall::new(PING, CallOptions::within(deadline)), |_| Ok(()), |_| Ok(()))
+        let call = OutCall { deadline: Some(deadline), ..OutCall::of(PING) };
+        self.transact(call, |_| Ok(()), |_| Ok(()))
     }
 
     /// The name of the object's interface.
     ///
     /// # Errors
-    /// As [`Binder::call`].
+    /// As [`CallBuilder::call`].
     pub fn descriptor(&self) -> Result<String> {
         match &self.0 {
             Reference::Local(node) => Ok(node.service().descriptor().to_owned()),
@@ -124,7 +86,7 @@ impl Binder {
     /// said so when it gave the object away; on the `binder` engine it is asked once.
     ///
     /// # Errors
-    /// [`Error::WrongInterface`] if it has another one; as [`Binder::call`] otherwise.
+    /// [`Error::WrongInterface`] if it has another one; as [`CallBuilder::call`] otherwise.
     pub fn check_interface(&self, interface: InterfaceId) -> Result<()> {
         let call = OutCall { interface: Some(interface), ..OutCall::default() };
         match &self.0 {
@@ -136,7 +98,7 @@ impl Binder {
     /// The service's state as text for people.
     ///
     /// # Errors
-    /// As [`Binder::call`].
+    /// As [`CallBuilder::call`].
     pub fn dump(&self, args: &[String]) -> Result<String> {
         self.transact(OutCall::of(DUMP), |w| w.write_slice(args), |reply| reply.read::<String>())
     }
@@ -182,10 +144,84 @@ impl Binder {
     }
 }
 
+/// A call to be made ([`Binder::transaction`]): options, then one of `call`, `oneway` and `call_async`.
+#[derive(Debug, Clone, Copy)]
+#[must_use = "options alone call nothing: end with `call`, `oneway` or `call_async`"]
+pub struct CallBuilder<'a> {
+    pub(crate) binder: &'a Binder,
+    pub(crate) call: OutCall,
+}
+
+impl CallBuilder<'_> {
+    /// The call fails with [`Error::DeadlineExpired`] when its reply has not come by then; `None` waits for ever. It
+    /// means nothing to a oneway call, which returns when it is queued.
+    #[inline]
+    pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
+        self.call.deadline = deadline.into();
+        self
+    }
+
+    /// What the call and its reply carry is secret: on the `binder` engine, the kernel and this process clear their
+    /// buffers when they are freed.
+    #[inline]
+    pub fn clear_buffers(mut self) -> Self {
+        self.call.clear_buffers = true;
+        self
+    }
+
+    /// The user on whose account this is done, if it is not the caller's own: a uid that the `binder` engine
+    /// carries, as Android's battery statistics want it.
+    #[inline]
+    pub fn work_source(mut self, uid: u32) -> Self {
+        self.call.work_source = Some(uid);
+        self
+    }
+
+    /// The interface that the caller means the object to have: another one is refused with
+    /// [`Error::WrongInterface`], and nothing is sent. Generated proxies state theirs.
+    #[inline]
+    pub fn interface(mut self, interface: impl Into<Option<InterfaceId>>) -> Self {
+        self.call.interface = interface.into();
+        self
+    }
+
+    /// A synchronous call: `write` fills in the arguments, `read` takes the results.
+    ///
+    /// # Errors
+    /// [`Error::Status`] if the service answered with an exception, [`Error::Dead`] if its process
+    /// is gone, and whatever `write` or `read` return.
+    #[inline]
+    pub fn call<R>(
+        self,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.binder.transact(self.call, write, |reply| {
+            dispatch::read_status(reply)?;
+            read(reply)
+        })
+    }
+
+    /// A oneway call: returns when it is queued. Calls to one object are served one at a time in
+    /// the order in which each sender made them.
+    ///
+    /// # Errors
+    /// [`Error::OnewayFull`] if the object's process does not keep up.
+    pub fn oneway(self, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
+        let mut write = Some(write);
+        let mut write = move |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
+        let call = OutCall { oneway: true, deadline: None, ..self.call };
+        match &self.binder.0 {
+            Reference::Local(node) => local::oneway(node, &call, &mut write),
+            Reference::Remote(remote) => remote.transact(&call, &mut write, &mut |_| Ok(())),
+        }
+    }
+}
+
 /// The client's side of an interface: a typed wrapper of a [`Binder`].
 ///
 /// ```
-/// use handoff_ipc::{Binder, CallOptions, Proxy, Result};
+/// use handoff_ipc::{Binder, Proxy, Result};
 ///
 /// struct AdderProxy(Binder);
 ///
@@ -197,8 +233,8 @@ impl Binder {
 /// impl AdderProxy {
 ///     fn add(&self, a: i32, b: i32) -> Result<i32> {
 ///         // An object of another interface is refused.
-///         let options = CallOptions::of(Self::INTERFACE);
-///         self.0.call_with(options, 1, |w| { w.write(&a)?; w.write(&b) }, |r| r.read())
+///         let add = self.0.transaction(1).interface(Self::INTERFACE);
+///         add.call(|data| { data.write(&a)?; data.write(&b) }, |reply| reply.read())
 ///     }
 /// }
 /// ```
@@ -206,7 +242,7 @@ pub trait Proxy: Sized {
     /// Name of the interface that the object must have.
     const DESCRIPTOR: &'static str;
 
-    /// The interface as calls state it ([`CallOptions::interface`]).
+    /// The interface as calls state it ([`CallBuilder::interface`]).
     const INTERFACE: InterfaceId = InterfaceId::new(Self::DESCRIPTOR);
 
     /// Wraps a reference. Calls of a generated proxy to an object of another interface fail with

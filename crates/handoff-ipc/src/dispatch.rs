@@ -5,12 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "tokio")]
 use std::sync::Arc;
 
-use crate::call::Call;
-use crate::code::{Code, DUMP, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING};
+use crate::code::{DUMP, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING};
 use crate::identity::CallingIdentity;
-use crate::object::Service;
 #[cfg(feature = "tokio")]
-use crate::object::{AsyncService, Handling, Reply};
+use crate::object::{AsyncService, Reply, Request, Response};
+use crate::object::{Service, Transaction};
 use crate::parcel::{Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
 
@@ -25,26 +24,20 @@ pub fn calling_identity() -> CallingIdentity {
 
 /// Serves one transaction. An `Err` is for the transport; exceptions are already in the reply.
 #[inline]
-pub(crate) fn serve(
-    service: &dyn Service,
-    call: &Call<'_>,
-    code: Code,
-    data: &mut Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<()> {
-    let outer = CALLER.replace(Some(call.identity));
+pub(crate) fn serve(service: &dyn Service, transaction: &mut Transaction<'_>) -> Result<()> {
+    let outer = CALLER.replace(Some(transaction.call.identity));
     // A service that panics costs its caller an error, not every other caller the process.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        if (FIRST_CALL..=LAST_CALL).contains(&code) {
-            serve_own(service, call, code, data, reply)
+        if (FIRST_CALL..=LAST_CALL).contains(&transaction.code()) {
+            serve_own(service, transaction)
         } else {
-            serve_system(service, code, data, reply)
+            serve_system(service, transaction)
         }
     }));
     CALLER.set(outer);
     match outcome {
         Ok(served) => served,
-        Err(_) => answer_panicked(reply),
+        Err(_) => answer_panicked(&mut transaction.reply),
     }
 }
 
@@ -55,18 +48,12 @@ fn answer_panicked(reply: &mut Writer<'_>) -> Result<()> {
 }
 
 #[inline(always)]
-fn serve_own(
-    service: &dyn Service,
-    call: &Call<'_>,
-    code: Code,
-    data: &mut Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<()> {
-    let start = reply.len();
-    reply.write_i32(ExceptionCode::None as i32)?;
-    match service.on_transact(call, code, data, reply) {
+fn serve_own(service: &dyn Service, transaction: &mut Transaction<'_>) -> Result<()> {
+    let start = transaction.reply.len();
+    transaction.reply.write_i32(ExceptionCode::None as i32)?;
+    match service.on_transact(transaction) {
         Ok(()) => Ok(()),
-        Err(error) => write_failure(error.for_caller(), start, reply),
+        Err(error) => write_failure(error.for_caller(), start, &mut transaction.reply),
     }
 }
 
@@ -79,13 +66,9 @@ fn write_failure(error: Error, start: usize, reply: &mut Writer<'_>) -> Result<(
 }
 
 #[cold]
-fn serve_system(
-    service: &dyn Service,
-    code: Code,
-    data: &mut Reader<'_>,
-    reply: &mut Writer<'_>,
-) -> Result<()> {
-    match code {
+fn serve_system(service: &dyn Service, transaction: &mut Transaction<'_>) -> Result<()> {
+    let Transaction { data, reply, .. } = transaction;
+    match transaction.call.code() {
         PING => Ok(()),
         INTERFACE => reply.write_string16(service.descriptor()),
         INTERFACE_CHAIN => write_chain(service.descriptor(), service.base_descriptors(), reply),
@@ -93,7 +76,7 @@ fn serve_system(
             let args: Vec<String> = data.read()?;
             reply.write_string16(&service.dump(&args))
         }
-        _ => Err(Error::UnknownTransaction { descriptor: service.descriptor().to_owned(), code }),
+        _ => Err(transaction.unknown(service.descriptor())),
     }
 }
 
@@ -105,34 +88,27 @@ fn write_chain(descriptor: &str, bases: &[&str], reply: &mut Writer<'_>) -> Resu
 
 /// Has an asynchronous service read one transaction; what the runtime answers itself is ready at once.
 #[cfg(feature = "tokio")]
-pub(crate) fn begin(
-    service: &Arc<dyn AsyncService>,
-    call: &Call<'_>,
-    code: Code,
-    data: &mut Reader<'_>,
-) -> Result<Handling> {
-    let outer = CALLER.replace(Some(call.identity));
-    let outcome = catch_unwind(AssertUnwindSafe(|| match code {
-        FIRST_CALL..=LAST_CALL => {
-            Arc::clone(service).on_transact(call, code, data).map_err(Error::for_caller)
-        }
-        PING => Ok(Handling::bare(|_| Ok(()))),
+pub(crate) fn begin(service: &Arc<dyn AsyncService>, request: &mut Request<'_>) -> Result<Response> {
+    let outer = CALLER.replace(Some(request.caller()));
+    let outcome = catch_unwind(AssertUnwindSafe(|| match request.code() {
+        FIRST_CALL..=LAST_CALL => Arc::clone(service).on_transact(request).map_err(Error::for_caller),
+        PING => Ok(Response::bare(|_| Ok(()))),
         INTERFACE => {
             let service = Arc::clone(service);
-            Ok(Handling::bare(move |reply| reply.write_string16(service.descriptor())))
+            Ok(Response::bare(move |reply| reply.write_string16(service.descriptor())))
         }
         INTERFACE_CHAIN => {
             let service = Arc::clone(service);
-            Ok(Handling::bare(move |reply| {
+            Ok(Response::bare(move |reply| {
                 write_chain(service.descriptor(), service.base_descriptors(), reply)
             }))
         }
         DUMP => {
-            let args: Vec<String> = data.read()?;
+            let args: Vec<String> = request.data.read()?;
             let text = service.dump(&args);
-            Ok(Handling::bare(move |reply| reply.write_string16(&text)))
+            Ok(Response::bare(move |reply| reply.write_string16(&text)))
         }
-        _ => Err(Error::UnknownTransaction { descriptor: service.descriptor().to_owned(), code }),
+        _ => Err(request.unknown(service.descriptor())),
     }));
     CALLER.set(outer);
     outcome.unwrap_or_else(|_| Err(panicked().into()))
@@ -140,9 +116,9 @@ pub(crate) fn begin(
 
 /// Waits for a handler. One that panics costs its caller an error.
 #[cfg(feature = "tokio")]
-pub(crate) async fn finish(mut handling: Handling) -> Result<Reply> {
+pub(crate) async fn finish(mut response: Response) -> Result<Reply> {
     std::future::poll_fn(move |context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| handling.poll(context)));
+        let polled = catch_unwind(AssertUnwindSafe(|| response.poll(context)));
         let polled = polled.unwrap_or_else(|_| std::task::Poll::Ready(Err(panicked().into())));
         polled.map_err(Error::for_caller)
     })
@@ -219,21 +195,15 @@ mod tests {
             "test.IFailing"
         }
 
-        fn on_transact(
-            &self,
-            _: &Call<'_>,
-            code: Code,
-            _: &mut Reader<'_>,
-            reply: &mut Writer<'_>,
-        ) -> Result<()> {
-            reply.write(&7)?;
-            Err(match code {
+        fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+            transaction.reply.write(&7)?;
+            Err(match transaction.code() {
                 1 => Error::io("cannot open /x", std::io::Error::from_raw_os_error(2)),
                 2 => Error::PermissionDenied("not for you".into()),
                 3 => Error::Unsupported { engine: "shm", what: "fly".into() },
                 4 => Error::Dead,
                 5 => Error::NoSuchService("bank".into()),
-                _ => Error::UnknownTransaction { descriptor: self.descriptor().into(), code },
+                _ => transaction.unknown(self.descriptor()),
             })
         }
     }
@@ -250,12 +220,12 @@ mod tests {
             (5, ExceptionCode::IllegalState, "no service is registered as \"bank\""),
         ];
         for (code, exception, text) in expected {
-            let failed = failing.call(code, |_| Ok(()), |_| Ok(())).unwrap_err();
+            let failed = failing.transaction(code).call(|_| Ok(()), |_| Ok(())).unwrap_err();
             let Error::Status(status) = failed else { panic!("{code}: {failed:?}") };
             assert_eq!(status.exception(), exception, "{status}");
             assert!(status.message().unwrap().starts_with(text), "{status}");
         }
-        let unknown = failing.call(6, |_| Ok(()), |_| Ok(())).unwrap_err();
+        let unknown = failing.transaction(6).call(|_| Ok(()), |_| Ok(())).unwrap_err();
         assert!(matches!(unknown, Error::UnknownTransaction { code: 6, .. }), "{unknown:?}");
     }
 }

@@ -15,11 +15,12 @@ const STATED: usize = 4;
 /// An interface that a caller means, named by its descriptor.
 ///
 /// ```
-/// use handoff_ipc::{CallOptions, InterfaceId};
+/// use handoff_ipc::{Binder, Error, InterfaceId, ParcelService};
 ///
 /// const CLOCK: InterfaceId = InterfaceId::new("sample.IClock");
-/// let options = CallOptions { interface: Some(CLOCK), ..CallOptions::default() };
-/// assert_eq!(options.interface.unwrap().descriptor(), "sample.IClock");
+/// let lamp = Binder::new(ParcelService::new("sample.ILamp", |_, _| Ok(None)));
+/// let refused = lamp.transaction(1).interface(CLOCK).call(|_| Ok(()), |_| Ok(()));
+/// assert!(matches!(refused, Err(Error::WrongInterface { expected, .. }) if expected == CLOCK.descriptor()));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceId {

@@ -8,7 +8,7 @@
 //! Where to begin reading: [`Service`] and [`Binder`] are the programming model, [`engine`] the seam
 //! below it, `shm/mod.rs` the way a call takes between two processes. With the feature `tokio`, calls,
 //! services and event flags have an asynchronous side that needs no thread for each call:
-//! `Binder::call_async`, `AsyncService`, `queue::EventFlag::wait_async`.
+//! `CallBuilder::call_async`, `AsyncService`, `queue::EventFlag::wait_async`.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 #[cfg(all(feature = "tokio", not(loom)))]
@@ -65,7 +65,7 @@ mod object;
 #[cfg(not(loom))]
 pub mod parcel;
 #[cfg(not(loom))]
-mod plain;
+mod parcel_service;
 #[cfg(not(loom))]
 mod pool;
 pub mod queue;
@@ -81,9 +81,9 @@ mod stats;
 pub mod shm;
 
 #[cfg(not(loom))]
-pub use call::{Call, CallOptions};
+pub use call::Call;
 #[cfg(not(loom))]
-pub use calling::Proxy;
+pub use calling::{CallBuilder, Proxy};
 #[cfg(not(loom))]
 pub use code::{Code, is_user_code};
 #[cfg(not(loom))]
@@ -97,13 +97,15 @@ pub use identity::CallingIdentity;
 #[cfg(not(loom))]
 pub use interface::InterfaceId;
 #[cfg(not(loom))]
+pub use lending::LendingBuilder;
+#[cfg(not(loom))]
 pub use memory::SharedMemory;
 #[cfg(all(feature = "tokio", not(loom)))]
-pub use object::{AsyncService, Handling, Reply};
+pub use object::{AsyncService, Reply, Request, Response};
 #[cfg(not(loom))]
-pub use object::{Binder, Service};
+pub use object::{Binder, Service, Transaction};
 #[cfg(not(loom))]
-pub use plain::PlainService;
+pub use parcel_service::ParcelService;
 #[cfg(not(loom))]
 pub use runtime::Runtime;
 #[cfg(not(loom))]

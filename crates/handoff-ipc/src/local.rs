@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::call::{Call, OutCall};
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
-use crate::object::{LocalNode, ReadFn, WriteFn};
+use crate::object::{LocalNode, ReadFn, Transaction, WriteFn};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
 use crate::{Result, dispatch, pool};
 
@@ -45,15 +45,15 @@ pub(crate) fn received(objects: Vec<(u32, Object)>) -> Vec<(u32, Option<Object>)
     objects.into_iter().map(|(at, object)| (at, Some(object))).collect()
 }
 
-pub(crate) fn call_of(call: &OutCall) -> Call<'static> {
+pub(crate) fn call_of(call: &OutCall) -> Call {
     Call {
+        code: call.code,
         identity: CallingIdentity::own_cached(),
         engine: EngineKind::Local,
         priority: 0,
         oneway: call.oneway,
         deadline: call.deadline.map(|wait| std::time::Instant::now() + wait),
         driver_details: None,
-        lifetime: std::marker::PhantomData,
     }
 }
 
@@ -64,10 +64,13 @@ pub(crate) fn transact(node: &LocalNode, call: &OutCall, write: WriteFn<'_>, rea
     let mut writer = Writer::growing(&mut request.0);
     write(&mut writer)?;
     let mut objects = received(writer.finish());
-    let mut reply = Writer::growing(&mut answer.0);
-    let mut data = Reader::with_objects(SharedBytes::from_slice(&request.0), &mut objects);
-    dispatch::serve(&**node.service(), &call_of(call), call.code, &mut data, &mut reply)?;
-    let mut objects = received(reply.finish());
+    let mut transaction = Transaction {
+        call: call_of(call),
+        data: Reader::with_objects(SharedBytes::from_slice(&request.0), &mut objects),
+        reply: Writer::growing(&mut answer.0),
+    };
+    dispatch::serve(&**node.service(), &mut transaction)?;
+    let mut objects = received(transaction.reply.finish());
     read(&mut Reader::with_objects(SharedBytes::from_slice(&answer.0), &mut objects))
 }
 
@@ -81,10 +84,13 @@ pub(crate) fn oneway(node: &Arc<LocalNode>, call: &OutCall, write: WriteFn<'_>) 
     let (call, target) = (*call, Arc::clone(node));
     let job = Box::new(move || {
         let (mut objects, mut nowhere) = (objects, Vec::new());
-        let mut data = Reader::with_objects(SharedBytes::from_slice(&request), &mut objects);
-        let mut reply = Writer::growing(&mut nowhere);
+        let mut transaction = Transaction {
+            call: call_of(&call),
+            data: Reader::with_objects(SharedBytes::from_slice(&request), &mut objects),
+            reply: Writer::growing(&mut nowhere),
+        };
         // Nobody waits for the outcome of a oneway call.
-        drop(dispatch::serve(&**target.service(), &call_of(&call), call.code, &mut data, &mut reply));
+        drop(dispatch::serve(&**target.service(), &mut transaction));
     });
     if node.queue_oneway(job)? {
         let node = Arc::clone(node);

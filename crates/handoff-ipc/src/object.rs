@@ -15,6 +15,7 @@ use crate::code::Code;
 use crate::death::DeathRegistration;
 use crate::domain::Domain;
 use crate::engine_kind::EngineKind;
+use crate::identity::CallingIdentity;
 use crate::interface::{self, Interfaces};
 use crate::parcel::{Reader, Writer};
 use crate::scheduling::Scheduling;
@@ -23,31 +24,31 @@ use crate::{Error, Result, Waiting};
 #[cfg(feature = "tokio")]
 pub(crate) use self::asynchronous::Asynchronous;
 #[cfg(feature = "tokio")]
-pub use self::asynchronous::{AsyncService, Handling, Reply};
+pub use self::asynchronous::{AsyncService, Reply, Request, Response};
 
 /// What a process offers to others: the server's side of an interface.
 ///
 /// ```
-/// use handoff_ipc::parcel::{Reader, Writer};
-/// use handoff_ipc::{Binder, Call, Code, Error, Result, Service};
+/// use handoff_ipc::{Binder, Error, Request, Result, Service, Transaction};
 ///
 /// struct Adder;
 ///
 /// impl Service for Adder {
 ///     fn descriptor(&self) -> &str { "sample.IAdder" }
-///     fn on_transact(&self, _: &Call<'_>, code: Code, data: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<()> {
-///         match code {
+///     fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+///         let Transaction { data, reply, .. } = transaction;
+///         match transaction.call.code() {
 ///             1 => {
 ///                 let (a, b): (i32, i32) = (data.read()?, data.read()?);
 ///                 reply.write(&a.wrapping_add(b))
 ///             }
-///             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+///             _ => Err(transaction.unknown(self.descriptor())),
 ///         }
 ///     }
 /// }
 ///
 /// let adder = Binder::new(Adder);
-/// let sum = adder.call(1, |w| { w.write(&2)?; w.write(&3) }, |r| r.read::<i32>())?;
+/// let sum: i32 = adder.transaction(1).call(|data| { data.write(&2)?; data.write(&3) }, |reply| reply.read())?;
 /// assert_eq!(sum, 5);
 /// # Ok::<(), Error>(())
 /// ```
@@ -61,19 +62,13 @@ pub trait Service: Send + Sync + 'static {
         &[]
     }
 
-    /// Serves one transaction. Results go to `reply`. An `Err` of [`Error::Status`] reaches the caller as that
+    /// Serves one transaction: reads its arguments, and writes its results. An `Err` of [`Error::Status`] reaches the caller as that
     /// exception. Any other reaches it as an exception with the error's text: [`Error::PermissionDenied`] as
     /// `Security`, [`Error::Unsupported`] as `UnsupportedOperation`, the rest as `IllegalState`. Only an unknown
     /// transaction, a request that cannot be read and a reply that is too large are failures of the transport.
     ///
     /// Of a oneway call nothing is returned, whatever is written.
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()>;
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()>;
 
     /// Answers `handoff service call NAME --dump`: text for people about the service's state.
     fn dump(&self, _args: &[String]) -> String {
@@ -89,6 +84,44 @@ pub trait Service: Send + Sync + 'static {
     /// no security module is active that could tell it. Asked once, when the object is first given away.
     fn wants_security_context(&self) -> bool {
         false
+    }
+}
+
+/// One transaction, as its service gets it: who calls, the arguments, and the reply.
+///
+/// The two parcels are fields, so that one can be read while the other is written.
+pub struct Transaction<'a> {
+    /// Who calls, and how.
+    pub call: Call,
+    /// The arguments, where they arrived.
+    pub data: Reader<'a>,
+    /// Where the results go. Of a oneway call nobody reads them.
+    pub reply: Writer<'a>,
+}
+
+impl Transaction<'_> {
+    /// Which transaction of the interface it is.
+    #[inline]
+    pub fn code(&self) -> Code {
+        self.call.code
+    }
+
+    /// Who calls, as the engine knows it.
+    #[inline]
+    pub fn caller(&self) -> CallingIdentity {
+        self.call.identity
+    }
+
+    /// The error of a service that has no transaction of this code.
+    #[cold]
+    pub fn unknown(&self, descriptor: &str) -> Error {
+        Error::UnknownTransaction { descriptor: descriptor.to_owned(), code: self.code() }
+    }
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Transaction").field(&self.call).finish()
     }
 }
 
@@ -113,30 +146,30 @@ mod asynchronous {
     /// ```
     /// use std::sync::Arc;
     /// use std::time::Duration;
-    /// use handoff_ipc::parcel::{Reader, Writer};
-    /// use handoff_ipc::{AsyncService, Binder, Call, Code, Error, Handling, Result};
+    /// use handoff_ipc::parcel::Writer;
+    /// use handoff_ipc::{AsyncService, Binder, Error, Request, Response, Result};
     ///
     /// struct Kitchen;
     ///
     /// impl AsyncService for Kitchen {
     ///     fn descriptor(&self) -> &str { "sample.IKitchen" }
-    ///     fn on_transact(self: Arc<Self>, _: &Call<'_>, code: Code, data: &mut Reader<'_>) -> Result<Handling> {
-    ///         match code {
+    ///     fn on_transact(self: Arc<Self>, request: &mut Request<'_>) -> Result<Response> {
+    ///         match request.code() {
     ///             1 => {
-    ///                 let minutes: i32 = data.read()?;
-    ///                 Ok(Handling::new(async move {
+    ///                 let minutes: i32 = request.data.read()?;
+    ///                 Ok(Response::new(async move {
     ///                     tokio::time::sleep(Duration::from_millis(1)).await;
     ///                     Ok(move |reply: &mut Writer<'_>| reply.write(&(minutes * 2)))
     ///                 }))
     ///             }
-    ///             _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+    ///             _ => Err(request.unknown(self.descriptor())),
     ///         }
     ///     }
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// let kitchen = Binder::new_async(Kitchen);
-    /// let done = kitchen.call_async(1, |w| w.write(&21), |r| r.read::<i32>()).await?;
+    /// let done: i32 = kitchen.transaction(1).call_async(|data| data.write(&21), |reply| reply.read()).await?;
     /// assert_eq!(done, 42);
     /// # Ok::<(), Error>(())
     /// # }).unwrap();
@@ -155,12 +188,7 @@ mod asynchronous {
         ///
         /// # Errors
         /// What the caller is to be told.
-        fn on_transact(
-            self: Arc<Self>,
-            call: &Call<'_>,
-            code: Code,
-            data: &mut Reader<'_>,
-        ) -> Result<Handling>;
+        fn on_transact(self: Arc<Self>, request: &mut Request<'_>) -> Result<Response>;
 
         /// As [`Service::dump`].
         fn dump(&self, _args: &[String]) -> String {
@@ -168,18 +196,50 @@ mod asynchronous {
         }
     }
 
+    /// One transaction, as an [`AsyncService`] gets it: a [`Transaction`] whose reply is written later.
+    pub struct Request<'a> {
+        /// Who calls, and how.
+        pub call: Call,
+        /// The arguments, where they arrived: to be read before the handler returns.
+        pub data: Reader<'a>,
+    }
+
+    impl Request<'_> {
+        /// Which transaction of the interface it is.
+        pub fn code(&self) -> Code {
+            self.call.code
+        }
+
+        /// Who calls, as the engine knows it.
+        pub fn caller(&self) -> CallingIdentity {
+            self.call.identity
+        }
+
+        /// The error of a service that has no transaction of this code.
+        #[cold]
+        pub fn unknown(&self, descriptor: &str) -> Error {
+            Error::UnknownTransaction { descriptor: descriptor.to_owned(), code: self.code() }
+        }
+    }
+
+    impl fmt::Debug for Request<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_tuple("Request").field(&self.call).finish()
+        }
+    }
+
     type Written = Box<dyn FnOnce(&mut Writer<'_>) -> Result<()> + Send>;
 
-    /// A handler that is under way: a future of the reply.
-    pub struct Handling(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>);
+    /// What an [`AsyncService`] answers with: a future of the reply.
+    pub struct Response(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>);
 
-    impl Handling {
+    impl Response {
         /// From a future that ends in what writes the results into the reply.
         pub fn new<W>(work: impl Future<Output = Result<W>> + Send + 'static) -> Self
         where
             W: FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static,
         {
-            Handling(Box::pin(async move {
+            Response(Box::pin(async move {
                 let write = work.await?;
                 Ok(Reply(Box::new(move |reply: &mut Writer<'_>| {
                     reply.write_i32(ExceptionCode::None as i32)?;
@@ -190,12 +250,12 @@ mod asynchronous {
 
         /// A reply that needs no waiting.
         pub fn ready(write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static) -> Self {
-            Handling::new(std::future::ready(Ok(write)))
+            Response::new(std::future::ready(Ok(write)))
         }
 
         /// A reply of the runtime itself, which has no header.
         pub(crate) fn bare(write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static) -> Self {
-            Handling(Box::pin(std::future::ready(Ok(Reply(Box::new(write))))))
+            Response(Box::pin(std::future::ready(Ok(Reply(Box::new(write))))))
         }
 
         pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply>> {
@@ -203,9 +263,9 @@ mod asynchronous {
         }
     }
 
-    impl fmt::Debug for Handling {
+    impl fmt::Debug for Response {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Handling")
+            f.write_str("Response")
         }
     }
 

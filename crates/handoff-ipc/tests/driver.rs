@@ -16,7 +16,7 @@ use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::{Handle, Reader, Writer};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::{Manager, Policy, ServiceOptions};
-use handoff_ipc::{Binder, Call, CallOptions, Code, Domain, Error, Result, Runtime, Service};
+use handoff_ipc::{Binder, Code, Domain, Error, Result, Runtime, Service, Transaction};
 use handoff_placement::{Priority, Tid};
 
 const SIZE: Code = 1;
@@ -40,14 +40,9 @@ impl Service for Probe {
         self.asks_for_context
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { call, data, reply } = transaction;
+        match call.code() {
             // How many bytes of the request's parcel itself were read.
             SIZE => {
                 let begin = data.position();
@@ -76,7 +71,7 @@ impl Service for Probe {
             }
             BACK => reply.write_shared(data.read_bytes()?),
             THREAD => reply.write(&std::thread::current().name().unwrap_or("none").to_owned()),
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -167,14 +162,10 @@ fn buffers_are_gathered_in_the_hardware_domain_only() {
         let lent: Vec<u8> = (0..70_000u32).map(|n| (n * 3) as u8).collect();
         let buffers: &[&[u8]] = &[&lent, b"small"];
         let sizes = |index| -> (i64, i64) {
-            root.call_lending(
-                CallOptions::default(),
-                SIZE,
-                buffers,
-                |w| w.write_lent(index),
-                |r| Ok((r.read()?, r.read()?)),
-            )
-            .unwrap()
+            root.transaction(SIZE)
+                .lend(buffers)
+                .call(|w| w.write_lent(index), |r| Ok((r.read()?, r.read()?)))
+                .unwrap()
         };
         assert_eq!(sizes(0), (70_000, in_the_parcel), "{domain}");
         // Not worth an object of its own.
@@ -182,24 +173,23 @@ fn buffers_are_gathered_in_the_hardware_domain_only() {
         for len in [0, 511, 512, 513, 4096, 70_000] {
             let sent = lent[..len].to_vec();
             let back: Vec<u8> = root
-                .call(REVERSED, |w| w.write_buffer(sent.clone()), |r| Ok(r.read_bytes()?.to_vec()))
+                .transaction(REVERSED)
+                .call(|w| w.write_buffer(sent.clone()), |r| Ok(r.read_bytes()?.to_vec()))
                 .unwrap();
             assert!(back.iter().rev().eq(&sent), "{domain}, {len} bytes");
             // Out of the memory that it arrived in.
             let back: Vec<u8> = root
-                .call_lending(
-                    CallOptions::default(),
-                    BACK,
-                    &[&sent],
-                    |w| w.write_lent(0),
-                    |r| Ok(r.read_bytes()?.to_vec()),
-                )
+                .transaction(BACK)
+                .lend(&[&sent])
+                .call(|w| w.write_lent(0), |r| Ok(r.read_bytes()?.to_vec()))
                 .unwrap();
             assert_eq!(back, sent, "{domain}, {len} bytes");
             // With a deadline, where another thread makes the call.
-            let within = CallOptions::within(Duration::from_secs(20));
             let back: Vec<u8> = root
-                .call_lending(within, BACK, &[&sent], |w| w.write_lent(0), |r| Ok(r.read_bytes()?.to_vec()))
+                .transaction(BACK)
+                .deadline(Duration::from_secs(20))
+                .lend(&[&sent])
+                .call(|w| w.write_lent(0), |r| Ok(r.read_bytes()?.to_vec()))
                 .unwrap();
             assert_eq!(back, sent, "{domain}, {len} bytes");
         }
@@ -216,11 +206,8 @@ fn handles_carry_descriptors_and_numbers() {
             let fds = (0..files).map(|n| OwnedFd::from(file_with(&format!("file {n}")))).collect();
             let mut handle = Some(Handle { fds, ints: vec![1, -2, 3] });
             let (texts, back): (Vec<String>, Handle) = root
-                .call(
-                    FILES,
-                    |w| w.write_handle(handle.take().unwrap()),
-                    |r| Ok((r.read()?, r.read_handle()?)),
-                )
+                .transaction(FILES)
+                .call(|w| w.write_handle(handle.take().unwrap()), |r| Ok((r.read()?, r.read_handle()?)))
                 .unwrap();
             assert_eq!(texts, (0..files).map(|n| format!("file {n}")).collect::<Vec<_>>(), "{domain}");
             assert_eq!(back.ints, [2, -4, 6]);
@@ -243,7 +230,7 @@ fn a_frozen_process_refuses_calls_and_keeps_oneway_ones() {
     // With a call under way there is nothing to be done yet.
     let busy = {
         let root = root.clone();
-        std::thread::spawn(move || root.call(SLEEP_MS, |w| w.write(&1500), |_| Ok(())))
+        std::thread::spawn(move || root.transaction(SLEEP_MS).call(|w| w.write(&1500), |_| Ok(())))
     };
     std::thread::sleep(Duration::from_millis(400));
     let error = freeze(&device, pid, Duration::from_millis(50)).unwrap_err().to_string();
@@ -255,13 +242,13 @@ fn a_frozen_process_refuses_calls_and_keeps_oneway_ones() {
     assert!(matches!(echo(&root, b"x"), Err(Error::Frozen)));
     let info = frozen_info(&device, pid).unwrap();
     assert!(info.refused_calls && !info.held_oneway && !info.call_pending, "{info:?}");
-    root.oneway(RECORD, |w| w.write(&7)).unwrap();
+    root.transaction(RECORD).oneway(|w| w.write(&7)).unwrap();
     // Whether the kernel counts a held oneway call among those under way depends on its version.
     let info = frozen_info(&device, pid).unwrap();
     assert!(info.refused_calls && info.held_oneway, "{info:?}");
     thaw(&device, pid).unwrap();
     eventually("the oneway call that was held back is served", || {
-        root.call(TAKE_RECORDS, |_| Ok(()), |r| r.read::<Vec<i32>>()).unwrap() == [7]
+        root.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read::<Vec<i32>>()).unwrap() == [7]
     });
     assert_eq!(echo(&root, b"x").unwrap(), b"x");
     // Nobody of that number uses the driver.
@@ -308,11 +295,11 @@ fn news_of_freezing_come_where_the_kernel_has_them() {
 fn a_sender_that_floods_is_told_so() {
     let _server = server("binder-one");
     let (engine, root) = root(Domain::Framework);
-    root.oneway(SLEEP_MS, |w| w.write(&3000)).unwrap();
+    root.transaction(SLEEP_MS).oneway(|w| w.write(&3000)).unwrap();
     let big = vec![0u8; 30_000];
     let mut refused = None;
     for _ in 0..200 {
-        if let Err(error) = root.oneway(RECORD, |w| w.write_raw(&big)) {
+        if let Err(error) = root.transaction(RECORD).oneway(|w| w.write_raw(&big)) {
             refused = Some(error);
             break;
         }
@@ -325,7 +312,7 @@ fn a_sender_that_floods_is_told_so() {
 fn why_a_transaction_failed_is_told() {
     let mut peer = server("binder-everything");
     let (_engine, root) = root(Domain::Framework);
-    let error = root.call(SUM, |w| w.write_bytes(&vec![0; 5 << 20]), |_| Ok(())).unwrap_err();
+    let error = root.transaction(SUM).call(|w| w.write_bytes(&vec![0; 5 << 20]), |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     peer.kill();
     assert!(matches!(echo(&root, b"x"), Err(Error::Dead)));
@@ -338,8 +325,7 @@ fn services_are_told_the_security_context() {
     let engine = open(Domain::Vendor);
     let told = || -> Result<Option<String>> {
         let root = engine.context_object()?;
-        root.call(
-            TOLD,
+        root.transaction(TOLD).call(
             |_| Ok(()),
             |r| {
                 r.read::<i64>()?;
@@ -361,13 +347,20 @@ fn services_are_told_the_security_context() {
 fn work_sources_arrive_and_secrets_do_too() {
     let _server = server("vndbinder-probe");
     let (_engine, root) = root(Domain::Vendor);
-    let options = CallOptions { work_source: Some(10_042), clear_buffers: true, ..Default::default() };
-    let (work_source, context): (i64, Option<String>) =
-        root.call_with(options, TOLD, |_| Ok(()), |r| Ok((r.read()?, r.read()?))).unwrap();
+    let (work_source, context): (i64, Option<String>) = root
+        .transaction(TOLD)
+        .work_source(10_042)
+        .clear_buffers()
+        .call(|_| Ok(()), |r| Ok((r.read()?, r.read()?)))
+        .unwrap();
     assert_eq!((work_source, context), (10_042, None));
     for _ in 0..3 {
-        let back: Vec<u8> =
-            root.call_with(options, REVERSED, |w| w.write_bytes(b"secret"), |r| r.read()).unwrap();
+        let back: Vec<u8> = root
+            .transaction(REVERSED)
+            .work_source(10_042)
+            .clear_buffers()
+            .call(|w| w.write_bytes(b"secret"), |r| r.read())
+            .unwrap();
         assert_eq!(back, b"terces");
     }
 }
@@ -377,10 +370,11 @@ fn a_program_with_its_own_loop_serves_by_polling() {
     let _server = server("hwbinder-poller");
     let (_engine, root) = root(Domain::Hardware);
     for n in 0..50u8 {
-        let back: Vec<u8> = root.call(REVERSED, |w| w.write_bytes(&[1, 2, n]), |r| r.read()).unwrap();
+        let back: Vec<u8> =
+            root.transaction(REVERSED).call(|w| w.write_bytes(&[1, 2, n]), |r| r.read()).unwrap();
         assert_eq!(back, [n, 2, 1]);
     }
-    let thread: String = root.call(THREAD, |_| Ok(()), |r| r.read()).unwrap();
+    let thread: String = root.transaction(THREAD).call(|_| Ok(()), |r| r.read()).unwrap();
     assert!(!thread.starts_with("handoff"), "no thread of the pool served it: {thread}");
 }
 
@@ -392,7 +386,7 @@ fn callers_lend_their_nice_value() {
         let root = root.clone();
         std::thread::spawn(move || {
             caller.apply(Tid::current()).unwrap();
-            root.call(PRIORITY, |_| Ok(()), |r| r.read::<String>()).unwrap()
+            root.transaction(PRIORITY).call(|_| Ok(()), |r| r.read::<String>()).unwrap()
         })
         .join()
         .unwrap()
@@ -465,8 +459,9 @@ fn large_replies_do_not_fill_the_buffer_up() {
             let (root, stop, took) = (root.clone(), Arc::clone(&stop), took.clone());
             let thread = std::thread::spawn(move || {
                 let len = 300_000;
-                let back =
-                    root.call(REVERSED, |w| w.write_buffer(vec![1; len]), |r| Ok(r.read_bytes()?.len()));
+                let back = root
+                    .transaction(REVERSED)
+                    .call(|w| w.write_buffer(vec![1; len]), |r| Ok(r.read_bytes()?.len()));
                 took.send(back.unwrap()).unwrap();
                 while !stop.load(Ordering::SeqCst) {
                     std::thread::sleep(Duration::from_millis(20));
@@ -478,7 +473,9 @@ fn large_replies_do_not_fill_the_buffer_up() {
         .collect();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(800) {
-        let back = root.call(REVERSED, |w| w.write_buffer(vec![2; 1 << 20]), |r| Ok(r.read_bytes()?.len()));
+        let back = root
+            .transaction(REVERSED)
+            .call(|w| w.write_buffer(vec![2; 1 << 20]), |r| Ok(r.read_bytes()?.len()));
         assert_eq!(back.unwrap(), 1 << 20);
     }
     stop.store(true, Ordering::SeqCst);

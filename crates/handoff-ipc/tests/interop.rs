@@ -15,7 +15,7 @@ use handoff_ipc::engine::EngineKind;
 use handoff_ipc::parcel::{Nullable, Parcelable, Reader, Writer};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, Code, Error, ExceptionCode, Proxy, Result, Runtime, Service, Status};
+use handoff_ipc::{Binder, Code, Error, ExceptionCode, Proxy, Result, Runtime, Service, Status, Transaction};
 
 /// The program of the other side, in the guest.
 const THEIRS: &str = "/bin/theirs";
@@ -78,13 +78,9 @@ impl Service for Interop {
         Peer::DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let code = transaction.code();
+        let Transaction { data, reply, .. } = transaction;
         match code {
             code::ECHO => reply.write(&data.read::<String>()?),
             code::REVERSE => {
@@ -127,7 +123,7 @@ impl Service for Interop {
             }
             code::NOTES => reply.write(&std::mem::take(&mut *self.notes.lock().unwrap())),
             code::DIE => std::process::abort(),
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -152,11 +148,11 @@ impl Peer {
             w.write(other)?;
             w.write(&depth)
         };
-        self.0.call(code::CALL_BACK, write, |r| r.read())
+        self.0.transaction(code::CALL_BACK).call(write, |r| r.read())
     }
 
     fn one<A: Parcelable, R: Parcelable>(&self, code: Code, argument: &A) -> Result<R> {
-        self.0.call(code, |w| w.write(argument), |r| r.read())
+        self.0.transaction(code).call(|w| w.write(argument), |r| r.read())
     }
 }
 
@@ -180,14 +176,14 @@ fn check(peer: &Peer) {
             w.write(&Some(point.clone()))?;
             w.write(&4)
         };
-        let moved: Option<Point> = peer.0.call(code::MOVE, write, |r| r.read()).unwrap();
+        let moved: Option<Point> = peer.0.transaction(code::MOVE).call(write, |r| r.read()).unwrap();
         assert_eq!(moved, Some(Point { x: 5, y: (1 << 40) + 4, ..point.clone() }));
     }
     let write = |w: &mut Writer<'_>| {
         w.write(&None::<Point>)?;
         w.write(&4)
     };
-    assert_eq!(peer.0.call(code::MOVE, write, |r| r.read::<Option<Point>>()).unwrap(), None);
+    assert_eq!(peer.0.transaction(code::MOVE).call(write, |r| r.read::<Option<Point>>()).unwrap(), None);
     let me = ours();
     for depth in [0, 1, 6] {
         assert_eq!(peer.call_back(&me, depth).unwrap(), depth);
@@ -201,7 +197,7 @@ fn check(peer: &Peer) {
             w.write(&code)?;
             w.write(&"as asked".to_owned())
         };
-        match peer.0.call(code::FAIL, write, |_| Ok(())) {
+        match peer.0.transaction(code::FAIL).call(write, |_| Ok(())) {
             Err(Error::Status(status)) => {
                 assert_eq!((status.exception(), status.service_specific_code()), (exception, code));
                 assert_eq!(status.message(), Some("as asked"));
@@ -214,22 +210,22 @@ fn check(peer: &Peer) {
     assert_eq!(upper(None), None);
     let words = |one: &str, two: &str| Some(vec![Some(one.to_owned()), None, Some(two.to_owned())]);
     assert_eq!(upper(words("one", "zwei")), words("ONE", "ZWEI"));
-    let another: Binder = peer.0.call(code::ANOTHER, |_| Ok(()), |r| r.read()).unwrap();
+    let another: Binder = peer.0.transaction(code::ANOTHER).call(|_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(Peer(another).one::<_, String>(code::ECHO, &"there".to_owned()).unwrap(), "there");
     for n in 0..20 {
-        peer.0.oneway(code::NOTE, |w| w.write(&n.to_string())).unwrap();
+        peer.0.transaction(code::NOTE).oneway(|w| w.write(&n.to_string())).unwrap();
     }
     let mut seen = Vec::new();
     common::eventually("oneway calls are served", || {
-        seen.extend(peer.0.call(code::NOTES, |_| Ok(()), |r| r.read::<Vec<String>>()).unwrap());
+        seen.extend(peer.0.transaction(code::NOTES).call(|_| Ok(()), |r| r.read::<Vec<String>>()).unwrap());
         seen.len() == 20
     });
     assert_eq!(seen, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
-    let unknown = peer.0.call(77, |_| Ok(()), |_| Ok(())).unwrap_err();
+    let unknown = peer.0.transaction(77).call(|_| Ok(()), |_| Ok(())).unwrap_err();
     assert!(matches!(unknown, Error::UnknownTransaction { .. }), "{unknown}");
     let (tell, told) = mpsc::channel();
     let registered = peer.0.link_to_death(move || tell.send(()).unwrap()).unwrap();
-    peer.0.oneway(code::DIE, |_| Ok(())).unwrap();
+    peer.0.transaction(code::DIE).oneway(|_| Ok(())).unwrap();
     told.recv_timeout(Duration::from_secs(20)).expect("its death is told");
     assert!(matches!(peer.one::<_, String>(code::ECHO, &"late".to_owned()), Err(Error::Dead)));
     drop(registered);

@@ -50,15 +50,15 @@ fn use_it(root: &Binder) -> Result<(), Error> {
     echo(root, &[7; 5000])?;
     call_back(root, &me, 3)?;
     let fd = std::os::fd::OwnedFd::from(file_with("text"));
-    let text: String = root.call(READ_FD, |w| w.write(&fd), |r| r.read())?;
+    let text: String = root.transaction(READ_FD).call(|w| w.write(&fd), |r| r.read())?;
     assert_eq!(text, "text");
-    match root.oneway(RECORD, |w| w.write(&1)) {
+    match root.transaction(RECORD).oneway(|w| w.write(&1)) {
         Ok(()) | Err(Error::OnewayFull(_)) => {}
         Err(other) => return Err(other),
     }
-    let records: Vec<i32> = root.call(TAKE_RECORDS, |_| Ok(()), |r| r.read())?;
+    let records: Vec<i32> = root.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read())?;
     assert!(records.iter().all(|n| *n == 1));
-    let found: Binder = root.call(SELF, |_| Ok(()), |r| r.read())?;
+    let found: Binder = root.transaction(SELF).call(|_| Ok(()), |r| r.read())?;
     echo(&found, b"x").map(drop)
 }
 
@@ -126,7 +126,7 @@ fn survivors_of_killed_servers_and_clients_lose_nothing_but_the_peer() {
                     loop {
                         let outcome = match thread {
                             0 => use_it(root),
-                            _ => root.call(SLEEP_MS, |w| w.write(&1), |_| Ok(())),
+                            _ => root.transaction(SLEEP_MS).call(|w| w.write(&1), |_| Ok(())),
                         };
                         match outcome {
                             Ok(()) => {}

@@ -3,10 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, Code, Runtime, Service};
+use handoff_ipc::{Binder, Code, Runtime, Service, Transaction};
 
 use crate::Ask;
 
@@ -20,13 +19,8 @@ impl Service for Sum {
         NAME
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        _: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> handoff_ipc::Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
+        let Transaction { data, reply, .. } = transaction;
         reply.write(&handoff_workloads::transports::sum(data.read_bytes()?))
     }
 }
@@ -48,6 +42,6 @@ pub(crate) fn connect(address: &Path) -> io::Result<Ask> {
     Ok(Box::new(move |message| {
         // It holds the connection.
         let _runtime = &runtime;
-        sum.call(SUM, |to| to.write_bytes(message), |from| from.read()).map_err(io::Error::other)
+        sum.transaction(SUM).call(|to| to.write_bytes(message), |from| from.read()).map_err(io::Error::other)
     }))
 }

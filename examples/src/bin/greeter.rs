@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::runtime::{Options, Runtime};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, CallOptions, Code, Error, ExceptionCode, Proxy, Service, Status};
+use handoff_ipc::{Binder, Call, Code, ExceptionCode, Proxy, Service, Status, Transaction};
 
 /// The name under which the service is registered.
 const NAME: &str = "sample.greeter";
@@ -36,23 +35,18 @@ impl Service for Greeter {
         DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> handoff_ipc::Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
+        let Transaction { call, data, reply } = transaction;
+        match call.code() {
             HELLO => reply.write(&self.hello(call, data.read()?)?),
             GREETED => reply.write(&self.greeted.load(Ordering::Relaxed)),
-            _ => Err(Error::UnknownTransaction { descriptor: DESCRIPTOR.into(), code }),
+            _ => Err(transaction.unknown(DESCRIPTOR)),
         }
     }
 }
 
 impl Greeter {
-    fn hello(&self, call: &Call<'_>, name: String) -> handoff_ipc::Result<String> {
+    fn hello(&self, call: &Call, name: String) -> handoff_ipc::Result<String> {
         if name.is_empty() {
             // The caller gets this exception, with its message.
             return Err(Status::new(ExceptionCode::IllegalArgument, "nobody has an empty name").into());
@@ -77,15 +71,15 @@ impl Proxy for GreeterProxy {
 }
 
 impl GreeterProxy {
-    /// An object of another interface is refused.
-    const OPTIONS: CallOptions = CallOptions::of(Self::INTERFACE);
-
     fn hello(&self, name: &str) -> handoff_ipc::Result<String> {
-        self.0.call_with(Self::OPTIONS, HELLO, |data| data.write_string16(name), |reply| reply.read())
+        self.0
+            .transaction(HELLO)
+            .interface(Self::INTERFACE)
+            .call(|data| data.write_string16(name), |reply| reply.read())
     }
 
     fn greeted(&self) -> handoff_ipc::Result<i32> {
-        self.0.call_with(Self::OPTIONS, GREETED, |_| Ok(()), |reply| reply.read())
+        self.0.transaction(GREETED).interface(Self::INTERFACE).call(|_| Ok(()), |reply| reply.read())
     }
 }
 // ANCHOR_END: proxy

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::parcel::Writer;
 use handoff_ipc::runtime::{Options, Runtime};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{AsyncService, Binder, Call, Code, Error, Handling};
+use handoff_ipc::{AsyncService, Binder, Code, Request, Response};
 
 /// The name under which the service is registered.
 const NAME: &str = "sample.kitchen";
@@ -29,25 +29,21 @@ impl AsyncService for Kitchen {
         DESCRIPTOR
     }
 
-    fn on_transact(
-        self: Arc<Self>,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-    ) -> handoff_ipc::Result<Handling> {
-        match code {
+    fn on_transact(self: Arc<Self>, request: &mut Request<'_>) -> handoff_ipc::Result<Response> {
+        let Request { data, .. } = request;
+        match request.call.code() {
             ORDER => {
                 // The arguments are read now, from where they arrived …
                 let _dish: i32 = data.read()?;
                 self.open.fetch_add(1, Ordering::Relaxed);
                 // … and what is left to do is a future.
-                Ok(Handling::new(async move {
+                Ok(Response::new(async move {
                     tokio::time::sleep(Duration::from_millis(300)).await;
                     let open = self.open.fetch_sub(1, Ordering::Relaxed);
                     Ok(move |reply: &mut Writer<'_>| reply.write(&open))
                 }))
             }
-            _ => Err(Error::UnknownTransaction { descriptor: DESCRIPTOR.into(), code }),
+            _ => Err(request.unknown(DESCRIPTOR)),
         }
     }
 }
@@ -66,7 +62,9 @@ async fn order(handoff: &Runtime, count: i32) -> Result<()> {
     let kitchen = handoff.services().wait_for(NAME, Duration::from_secs(10))?;
     let began = Instant::now();
     let orders: Vec<_> = (0..count)
-        .map(|dish| tokio::spawn(kitchen.call_async(ORDER, move |w| w.write(&dish), |r| r.read::<i32>())))
+        .map(|dish| {
+            tokio::spawn(kitchen.transaction(ORDER).call_async(move |w| w.write(&dish), |r| r.read::<i32>()))
+        })
         .collect();
     let mut most = 0;
     for order in orders {

@@ -12,11 +12,10 @@ use handoff_examples::interfaces::sample::base::v1_0 as base;
 use handoff_examples::interfaces::sample::everything::*;
 use handoff_examples::interfaces::vendor::sample::benchmark as aidl;
 use handoff_ipc::engine::EngineKind;
-use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::queue::{Descriptor, MessageQueue, Synchronized};
 use handoff_ipc::runtime::{Options, Runtime};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, Code, Error, Proxy, Result, Service, SharedMemory, Status};
+use handoff_ipc::{Binder, Error, Proxy, Result, Service, SharedMemory, Status, Transaction};
 
 const ROLE: &str = "HANDOFF_TEST_ROLE";
 const SOCKET: &str = "HANDOFF_TEST_SOCKET";
@@ -300,7 +299,8 @@ impl Service for CallsBack {
     fn descriptor(&self) -> &str {
         "test.ICallsBack"
     }
-    fn on_transact(&self, _: &Call<'_>, _: Code, data: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { data, .. } = transaction;
         let callback: CallbackProxy = data.read()?;
         callback.happened(7, "as asked")
     }
@@ -313,7 +313,7 @@ fn an_object_that_arrives_as_a_parameter_is_checked_when_it_is_called() {
     let client = Runtime::connect(&Options::at(server.socket().unwrap())).unwrap();
     for service in [Binder::new(CallsBack), client.services().get("back").unwrap()] {
         let wrong = EverythingStub::new(Everything).binder();
-        let outcome = service.call(1, |to| to.write(&wrong), |_| Ok(()));
+        let outcome = service.transaction(1).call(|to| to.write(&wrong), |_| Ok(()));
         let Err(Error::Status(status)) = outcome else { panic!("{outcome:?}") };
         let text = status.message().unwrap();
         for name in [CallbackProxy::DESCRIPTOR, EverythingProxy::DESCRIPTOR] {

@@ -80,9 +80,8 @@ impl Generator<'_> {
                  + ::std::marker::Send + 'static) -> ::handoff_ipc::Result<R> {{\n\
                  let mut request = ::handoff_ipc::parcel::Parcel::new();\n\
                  request.write(write)?;\n\
-                 let options = ::handoff_ipc::CallOptions {{ deadline: self.deadline, \
-                 ..::handoff_ipc::CallOptions::of(<Self as ::handoff_ipc::Proxy>::INTERFACE) }};\n\
-                 self.binder.call_parcel_async(options, code, request, read).await }}\n",
+                 self.binder.transaction(code).interface(<Self as ::handoff_ipc::Proxy>::INTERFACE)\
+                 .deadline(self.deadline).call_async(move |to| request.send(to), read).await }}\n",
             );
         }
         let _ = write!(
@@ -122,7 +121,7 @@ impl Generator<'_> {
             };
             let _ = writeln!(
                 arms,
-                "{blocking}::{} => {{ {reads} Ok(::handoff_ipc::Handling::new(async move {{\n\
+                "{blocking}::{} => {{ {reads} Ok(::handoff_ipc::Response::new(async move {{\n\
                  {keep}self.service.{call}.await?;\n\
                  Ok(move |{reply}: &mut ::handoff_ipc::parcel::Writer<'_>| {answer}) }})) }}",
                 code_of(method)
@@ -130,7 +129,7 @@ impl Generator<'_> {
         }
         if self.version(def).is_some() {
             let version = FIRST_CALL + VERSION_ID;
-            let ready = "::handoff_ipc::Handling::ready";
+            let ready = "::handoff_ipc::Response::ready";
             let _ = writeln!(arms, "{version} => Ok({ready}(|reply| reply.write(&{blocking}::VERSION))),");
             if self.hash(def).is_some() {
                 let hash = FIRST_CALL + HASH_ID;
@@ -138,7 +137,10 @@ impl Generator<'_> {
                     writeln!(arms, "{hash} => Ok({ready}(|reply| reply.write_string16({blocking}::HASH))),");
             }
         }
-        let data = if arms.contains("data.") { "data" } else { "_data" };
+        let data = match arms.contains("data.") {
+            true => "let ::handoff_ipc::Request { data, .. } = request;\n",
+            false => "",
+        };
         let [option, string] = ["Option", "String"].map(|name| self.std(name));
         let (bases, dump) = (self.base_descriptors(interface), self.stub_dump());
         let descriptor = format!("<{blocking} as ::handoff_ipc::Proxy>::DESCRIPTOR");
@@ -163,11 +165,9 @@ impl Generator<'_> {
              impl<S: {name}> ::handoff_ipc::AsyncService for {stub}<S> {{\n\
              fn descriptor(&self) -> &str {{ {descriptor} }}\n\
              {bases}{dump}\
-             fn on_transact(self: ::std::sync::Arc<Self>, _call: &::handoff_ipc::Call<'_>, \
-             code: ::handoff_ipc::Code, {data}: &mut ::handoff_ipc::parcel::Reader<'_>) \
-             -> ::handoff_ipc::Result<::handoff_ipc::Handling> {{ match code {{ {arms} \
-             _ => Err(::handoff_ipc::Error::UnknownTransaction {{ \
-             descriptor: {descriptor}.to_owned(), code }}) }} }} }}\n"
+             fn on_transact(self: ::std::sync::Arc<Self>, request: &mut ::handoff_ipc::Request<'_>) \
+             -> ::handoff_ipc::Result<::handoff_ipc::Response> {{\n\
+             {data}match request.call.code() {{ {arms} _ => Err(request.unknown({descriptor})) }} }} }}\n"
         )
     }
 }

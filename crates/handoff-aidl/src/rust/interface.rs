@@ -1,6 +1,6 @@
 //! Interfaces: a trait, the client's proxy and the server's stub.
 //!
-//! Every call goes through `call_with` or `oneway` of the proxy's `Binder` in one place each;
+//! Every call goes through `Binder::transaction` in one place for each kind;
 //! `asynchronous.rs` has those that do not block.
 
 use std::fmt::Write as _;
@@ -256,9 +256,8 @@ impl Generator<'_> {
                  write: impl FnOnce(&mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()>, \
                  read: impl FnOnce(&mut ::handoff_ipc::parcel::Reader<'_>) -> ::handoff_ipc::Result<R>) \
                  -> ::handoff_ipc::Result<R> {{\n\
-                 let options = ::handoff_ipc::CallOptions {{ deadline: self.deadline, \
-                 ..::handoff_ipc::CallOptions::of(<Self as ::handoff_ipc::Proxy>::INTERFACE) }};\n\
-                 self.binder.call_with(options, code, write, read) }}\n",
+                 self.binder.transaction(code).interface(<Self as ::handoff_ipc::Proxy>::INTERFACE)\
+                 .deadline(self.deadline).call(write, read) }}\n",
             );
         }
         code.push_str("}\n");
@@ -361,9 +360,8 @@ impl Generator<'_> {
         let code = code_of(method);
         let body = if method.oneway {
             format!(
-                "self.binder.oneway_with(\
-                 ::handoff_ipc::CallOptions::of(<Self as ::handoff_ipc::Proxy>::INTERFACE), \
-                 {codes}::{code}, {write})"
+                "self.binder.transaction({codes}::{code})\
+                 .interface(<Self as ::handoff_ipc::Proxy>::INTERFACE).oneway({write})"
             )
         } else {
             let results = method.results.len();
@@ -426,16 +424,16 @@ impl Generator<'_> {
                 let _ = writeln!(arms, "{hash} => reply.write_string16({proxy}::HASH),");
             }
         }
-        let data = if arms.contains("data.") { "data" } else { "_data" };
-        let reply = if arms.contains("reply.") { "reply" } else { "_reply" };
-        let unknown = format!(
-            "::handoff_ipc::Error::UnknownTransaction {{ \
-             descriptor: <{proxy} as ::handoff_ipc::Proxy>::DESCRIPTOR.to_owned(), code }}"
-        );
-        let body = if arms.is_empty() {
-            format!("Err({unknown})")
-        } else {
-            format!("match code {{ {arms} _ => Err({unknown}) }}")
+        let parcels = ["data", "reply"].into_iter().filter(|parcel| arms.contains(&format!("{parcel}.")));
+        let parcels: String = parcels.map(|parcel| format!("{parcel}, ")).collect();
+        let parcels = match parcels.as_str() {
+            "" => String::new(),
+            parcels => format!("let ::handoff_ipc::Transaction {{ {parcels}.. }} = transaction;\n"),
+        };
+        let unknown = format!("Err(transaction.unknown(<{proxy} as ::handoff_ipc::Proxy>::DESCRIPTOR))");
+        let body = match arms.as_str() {
+            "" => unknown,
+            arms => format!("{parcels}match transaction.call.code() {{ {arms} _ => {unknown} }}"),
         };
         let [option, string] = ["Option", "String"].map(|name| self.std(name));
         let (bases, dump) = (self.base_descriptors(interface), self.stub_dump());
@@ -462,8 +460,7 @@ impl Generator<'_> {
              pub fn proxy(self) -> {proxy} {{ <{proxy} as ::handoff_ipc::Proxy>::wrap(self.binder()) }} }}\n\
              impl<S: {name}> ::handoff_ipc::Service for {stub}<S> {{\n\
              fn descriptor(&self) -> &str {{ <{proxy} as ::handoff_ipc::Proxy>::DESCRIPTOR }}\n\
-             fn on_transact(&self, _call: &::handoff_ipc::Call<'_>, code: ::handoff_ipc::Code, \
-             {data}: &mut ::handoff_ipc::parcel::Reader<'_>, {reply}: &mut ::handoff_ipc::parcel::Writer<'_>) \
+             fn on_transact(&self, transaction: &mut ::handoff_ipc::Transaction<'_>) \
              -> ::handoff_ipc::Result<()> {{ {body} }}\n\
              {bases}\
              fn scheduling(&self) -> ::handoff_ipc::Scheduling {{ self.scheduling }}\n\
@@ -589,7 +586,7 @@ pub(super) fn steps(statements: &str) -> String {
 /// The name of a parameter in a stub, where some names are taken.
 fn local(name: &str) -> String {
     let name = snake(name);
-    let taken = ["data", "reply", "code", "result"].contains(&name.as_str());
+    let taken = ["data", "reply", "result"].contains(&name.as_str());
     if taken { format!("{name}_") } else { name }
 }
 

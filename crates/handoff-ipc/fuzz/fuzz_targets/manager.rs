@@ -6,7 +6,7 @@
 
 use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::servicemanager::{Manager, Policy};
-use handoff_ipc::{Binder, Call, Code, Result, Service};
+use handoff_ipc::{Binder, Code, Result, Service, Transaction};
 use libfuzzer_sys::fuzz_target;
 
 // `IServiceManager` of Android 16.
@@ -23,7 +23,7 @@ impl Service for Nothing {
         "fuzz.INothing"
     }
 
-    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
         to.write_i32(0)?;
         to.write_i32(8)
     };
-    binder.call(ADD, add, |_| Ok(())).expect("a name for the first object");
+    binder.transaction(ADD).call(add, |_| Ok(())).expect("a name for the first object");
     let mut rest = input;
     while let Some(([code, form, len], more)) = rest.split_first_chunk::<3>() {
         let (bytes, more) = more.split_at(usize::from(*len).min(more.len()));
@@ -59,10 +59,10 @@ fuzz_target!(|input: &[u8]| {
         let takes_back = code == REMOVE && bytes == b"kept";
         if !takes_back {
             // An error is an answer; the target fails by a panic only.
-            let _ = binder.call(code, write, |_| Ok(()));
+            let _ = binder.transaction(code).call(write, |_| Ok(()));
         }
     }
     let found: Option<Binder> =
-        binder.call(GET, |to| to.write_string16("kept"), |reply| reply.read()).expect("an answer");
+        binder.transaction(GET).call(|to| to.write_string16("kept"), |reply| reply.read()).expect("an answer");
     assert!(found.is_some(), "the first name is still there");
 });

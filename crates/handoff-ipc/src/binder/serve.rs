@@ -10,11 +10,12 @@ use super::process::Process;
 use super::returns::{Return, Returns};
 use super::talk::{Buffer, Delivered, READ, await_taken, exchange, flush, say, say_reply};
 use super::token;
-use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
+use super::uapi::{self, TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE};
 use crate::call::{Call, DriverDetails};
 use crate::code::is_user_code;
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
+use crate::object::Transaction;
 use crate::{Error, Result, dispatch, pool, stats};
 
 /// The group of a caller, which the driver does not tell.
@@ -65,7 +66,9 @@ pub(super) fn hear(process: &Arc<Process>) -> Result<()> {
     while let Some(next) = returns.next()? {
         match next {
             Return::Noop | Return::Complete => {}
-            Return::Transaction(data, context) => answer(process, Transaction::from_bytes(data), context)?,
+            Return::Transaction(data, context) => {
+                answer(process, uapi::Transaction::from_bytes(data), context)?
+            }
             other => execute(process, other)?,
         }
     }
@@ -84,7 +87,7 @@ pub(super) fn hear_and_answer(process: &Arc<Process>) -> Result<()> {
 #[inline(never)]
 pub(super) fn execute(process: &Arc<Process>, what: Return<'_>) -> Result<()> {
     match what {
-        Return::Transaction(data, context) => answer(process, Transaction::from_bytes(data), context)?,
+        Return::Transaction(data, context) => answer(process, uapi::Transaction::from_bytes(data), context)?,
         Return::IncRefs(object, cookie) => {
             process.count(object, 0, 1);
             say(process, Command::IncRefsDone(object, cookie));
@@ -106,7 +109,7 @@ pub(super) fn execute(process: &Arc<Process>, what: Return<'_>) -> Result<()> {
         }
         Return::Unknown(number) => unknown(number),
         // Of a call that nobody waits for.
-        Return::Reply(data) => Delivered::new(process, Transaction::from_bytes(data)).discard(),
+        Return::Reply(data) => Delivered::new(process, uapi::Transaction::from_bytes(data)).discard(),
         // Nothing to do.
         _ => {}
     }
@@ -128,7 +131,7 @@ fn unknown(number: u32) {
 
 /// Serves one transaction.
 #[inline(never)]
-fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Result<()> {
+fn answer(process: &Arc<Process>, data: uapi::Transaction, context: Option<u64>) -> Result<()> {
     let delivered = Delivered::new(process, data);
     let oneway = data.flags & TF_ONE_WAY != 0;
     // A caller that has its request cleared wants the same of the reply.
@@ -139,10 +142,10 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
     let mut buffer = Buffer::take();
     buffer.secret = clears != 0;
     let outcome = delivered.read(|request, extent| {
-        let mut writer = buffer.writer(process, extent);
+        let reply = buffer.writer(process, extent);
         let Some(node) = process.node(data.cookie) else { return Err(Error::UnknownObject(data.cookie)) };
         if data.code == lend::ASK && process.lends() {
-            return Ok(writer.finish());
+            return Ok(reply.finish());
         }
         let claim = if data.flags & lend::TF_CLAIM == 0 { None } else { Some(lend::read(request)?) };
         let sender = data.sender_pid.max(0).unsigned_abs();
@@ -152,21 +155,22 @@ fn answer(process: &Arc<Process>, data: Transaction, context: Option<u64>) -> Re
         let security_context = context.and_then(|at| process.driver.delivered_text(at));
         let tells = work_source.is_some() || security_context.is_some();
         let call = Call {
+            code: data.code,
             identity: CallingIdentity { pid: sender, uid: data.sender_euid, gid: UNKNOWN_GID },
             engine: EngineKind::Binder,
             priority: lent.map_or(0, handoff_placement::Priority::pack),
             oneway,
             deadline: None,
             driver_details: tells.then(|| Box::new(DriverDetails { work_source, security_context })),
-            lifetime: std::marker::PhantomData,
         };
-        let mut serve = || dispatch::serve(&**node.service(), &call, data.code, request, &mut writer);
+        let mut transaction = Transaction { call, data: request.reborrow(), reply };
+        let mut serve = || dispatch::serve(&**node.service(), &mut transaction);
         if process.lends() {
             lend::at(node.scheduling().effective(lent, pool::base()), serve)?;
         } else {
             serve()?;
         }
-        Ok(writer.finish())
+        Ok(transaction.reply.finish())
     });
     if oneway {
         // Nobody waits for the outcome.

@@ -5,13 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::{About, Bits, DESCRIPTOR, LOOK, MOST, NEWS, SUBSCRIBE, UNSUBSCRIBE, bit};
-use crate::call::Call;
-use crate::code::Code;
 use crate::death::DeathRegistration;
 use crate::interface::InterfaceId;
 use crate::locked::lock;
-use crate::object::{Binder, Service};
-use crate::parcel::{Reader, SharedBytes, Writer};
+use crate::object::{Binder, Service, Transaction};
+use crate::parcel::SharedBytes;
 use crate::queue::EventFlag;
 use crate::{Error, Result, SharedMemory};
 
@@ -47,8 +45,8 @@ impl Service for Token {
         "handoff.IFrameConsumer"
     }
 
-    fn on_transact(&self, _: &Call<'_>, code: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
-        Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code })
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        Err(transaction.unknown(self.descriptor()))
     }
 }
 
@@ -57,12 +55,11 @@ impl FrameConsumer {
     ///
     /// # Errors
     /// [`Error::WrongInterface`] if the object is no pool, [`Error::Protocol`] if it shares memory that cannot be; [`Error::Status`] with
-    /// `Security` if it has enough consumers; as [`Binder::call`] otherwise.
+    /// `Security` if it has enough consumers; as [`CallBuilder::call`](crate::CallBuilder::call) otherwise.
     pub fn subscribe(pool: &Binder) -> Result<Self> {
         pool.check_interface(InterfaceId::new(DESCRIPTOR))?;
         let token = Binder::new(Token);
-        let subscribed = pool.call(
-            SUBSCRIBE,
+        let subscribed = pool.transaction(SUBSCRIBE).call(
             |to| to.write(&token),
             |from| {
                 let count =
@@ -171,7 +168,7 @@ impl fmt::Debug for FrameConsumer {
 impl Drop for Shared {
     fn drop(&mut self) {
         // A producer that is gone needs no news.
-        drop(self.pool.oneway(UNSUBSCRIBE, |to| to.write(&self.token)));
+        drop(self.pool.transaction(UNSUBSCRIBE).oneway(|to| to.write(&self.token)));
     }
 }
 

@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{ABOUT, About, Bits, DESCRIPTOR, LOOK, MOST, NEWS, SUBSCRIBE, UNSUBSCRIBE, bit};
-use crate::call::Call;
-use crate::code::Code;
 use crate::death::DeathRegistration;
 use crate::identity::CallingIdentity;
 use crate::locked::lock;
-use crate::object::{Binder, Service};
-use crate::parcel::{Reader, Writer};
+use crate::object::{Binder, Service, Transaction};
+use crate::parcel::Writer;
 use crate::queue::EventFlag;
 use crate::{Error, Result, SharedMemory};
 
@@ -331,21 +329,17 @@ impl Service for PoolService {
         DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
         let pool = self.0.upgrade().ok_or(Error::Dead)?;
-        match code {
-            SUBSCRIBE => pool.subscribe(call.identity(), data.read()?, reply),
+        match transaction.code() {
+            SUBSCRIBE => {
+                pool.subscribe(transaction.caller(), transaction.data.read()?, &mut transaction.reply)
+            }
             UNSUBSCRIBE => {
-                pool.forget(&data.read()?);
+                pool.forget(&transaction.data.read()?);
                 Ok(())
             }
-            _ => Err(Error::UnknownTransaction { descriptor: DESCRIPTOR.into(), code }),
+            _ => Err(transaction.unknown(DESCRIPTOR)),
         }
     }
 }

@@ -159,6 +159,6 @@ fn pools_that_cannot_be_are_refused() {
         std::thread::yield_now();
     }
     drop(FrameConsumer::subscribe(&one.binder()).unwrap());
-    let stranger = Binder::new(crate::PlainService::new("test.INone", |_, _, _| Ok(None)));
+    let stranger = Binder::new(crate::ParcelService::new("test.INone", |_, _| Ok(None)));
     assert!(matches!(FrameConsumer::subscribe(&stranger), Err(Error::WrongInterface { .. })));
 }

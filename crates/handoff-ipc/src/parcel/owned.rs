@@ -94,8 +94,11 @@ impl Parcel {
         Ok(Parcel { bytes, objects: objects.collect::<Result<_>>()?, ..Parcel::default() })
     }
 
-    /// Writes everything that is in it, read or not.
-    pub(crate) fn send(&self, to: &mut Writer<'_>) -> Result<()> {
+    /// Writes everything that is in it, read or not: the arguments of a call or its reply.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn send(&self, to: &mut Writer<'_>) -> Result<()> {
         let mut from = 0;
         for (at, object) in &self.objects {
             // Nothing where one begins inside of the other: so a hostile sender may have written them.
@@ -342,7 +345,7 @@ mod tests {
         assert_eq!(receive(&[0, 4, 28]).unwrap().objects.len(), 2, "the first was before what is read");
         // A reference without what belongs behind it can be passed on.
         let mut narrow = receive(&[4, 28]).unwrap();
-        narrow.objects[0].1 = Held::Binder(Binder::new(crate::PlainService::new("test", |_, _, _| Ok(None))));
+        narrow.objects[0].1 = Held::Binder(Binder::new(crate::ParcelService::new("test", |_, _| Ok(None))));
         let mut sent = Vec::new();
         narrow.send(&mut Writer::growing(&mut sent)).unwrap();
         for bad in [&[4, 8][..], &[4, 4], &[6], &[44], &[u32::MAX - 3]] {

@@ -42,6 +42,14 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0, end: bytes.len(), depth: 0, objects: Some(objects) }
     }
 
+    /// The same, from where this one is, for as long as this one is not used.
+    #[inline]
+    pub(crate) fn reborrow(&mut self) -> Reader<'_> {
+        let Reader { bytes, at, end, depth, .. } = *self;
+        let objects = self.objects.as_mut().map(|objects| &mut **objects as &mut dyn Incoming);
+        Reader { bytes, at, end, depth, objects }
+    }
+
     /// Offset of the next byte to be read.
     pub fn position(&self) -> usize {
         self.at

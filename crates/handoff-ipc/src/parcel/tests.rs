@@ -7,9 +7,7 @@ use std::os::fd::OwnedFd;
 use proptest::prelude::*;
 
 use super::*;
-use crate::call::Call;
-use crate::code::Code;
-use crate::object::{Binder, Service};
+use crate::object::{Binder, Service, Transaction};
 use crate::{Error, Result};
 
 type Objects = Vec<(u32, Option<Object>)>;
@@ -38,7 +36,7 @@ impl Service for Nothing {
         "test.INothing"
     }
 
-    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
         Ok(())
     }
 }

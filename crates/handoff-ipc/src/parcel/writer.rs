@@ -309,7 +309,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The byte vector that the caller lent as number `index` with
-    /// [`Binder::call_lending`](crate::Binder::call_lending): taken from where it is by an engine
+    /// [`CallBuilder::lend`](crate::CallBuilder::lend): taken from where it is by an engine
     /// that gathers, copied by others. It is read with `read_bytes`.
     #[inline]
     pub fn write_lent(&mut self, index: usize) -> Result<()> {

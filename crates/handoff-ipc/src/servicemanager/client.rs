@@ -12,7 +12,6 @@ use super::names::NameChange;
 use super::process::Process;
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
 use super::watching::{Callback, Watch};
-use crate::call::CallOptions;
 use crate::calling::Proxy;
 use crate::code::Code;
 use crate::domain::Domain;
@@ -30,15 +29,14 @@ const LAST_ANSWER: Duration = Duration::from_millis(100);
 ///
 /// ```
 /// use std::time::Duration;
-/// use handoff_ipc::parcel::{Reader, Writer};
 /// use handoff_ipc::servicemanager::ServiceOptions;
-/// use handoff_ipc::{Binder, Call, Code, Result, Runtime, Service};
+/// use handoff_ipc::{Binder, Result, Runtime, Service, Transaction};
 ///
 /// struct Clock;
 /// impl Service for Clock {
 ///     fn descriptor(&self) -> &str { "sample.IClock" }
-///     fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<()> {
-///         reply.write(&1_000_000i64)
+///     fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+///         transaction.reply.write(&1_000_000i64)
 ///     }
 /// }
 ///
@@ -46,7 +44,8 @@ const LAST_ANSWER: Duration = Duration::from_millis(100);
 /// let services = runtime.services();
 /// services.add("clock", Binder::new(Clock), ServiceOptions::default())?;
 /// let clock = services.wait_for("clock", Duration::from_secs(5))?;
-/// assert_eq!(clock.call(1, |_| Ok(()), |reply| reply.read::<i64>())?, 1_000_000);
+/// let now: i64 = clock.transaction(1).call(|_| Ok(()), |reply| reply.read())?;
+/// assert_eq!(now, 1_000_000);
 /// # Ok::<(), handoff_ipc::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -121,15 +120,11 @@ impl ServiceManager {
     /// # Errors
     /// [`Error::PermissionDenied`] if the policy does not let this user find the name.
     pub fn check(&self, name: &str) -> Result<Option<Binder>> {
-        self.check_with(CallOptions::default(), name)
+        self.look_up(code::CHECK, None, name)
     }
 
-    fn check_with(&self, options: CallOptions, name: &str) -> Result<Option<Binder>> {
-        self.look_up(options, code::CHECK, name)
-    }
-
-    fn look_up(&self, options: CallOptions, code: Code, name: &str) -> Result<Option<Binder>> {
-        match self.connection.call(options, code, |to| to.write_string16(name), |reply| reply.read()) {
+    fn look_up(&self, code: Code, deadline: Option<Duration>, name: &str) -> Result<Option<Binder>> {
+        match self.connection.call(code, deadline, |to| to.write_string16(name), |reply| reply.read()) {
             // The manager lives: it is the service that ended while it was being handed over.
             Err(Error::Dead) if self.connection.manager()?.ping().is_ok() => Ok(None),
             other => other,
@@ -147,8 +142,7 @@ impl ServiceManager {
         let (mut watch, mut was_absent) = (None, false);
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let within = CallOptions::within(left.max(LAST_ANSWER));
-            let failed = match self.check_with(within, name) {
+            let failed = match self.look_up(code::CHECK, Some(left.max(LAST_ANSWER)), name) {
                 Ok(Some(binder)) => return Ok(binder),
                 Ok(None) => None,
                 Err(error @ Error::DeadlineExpired(_)) => Some(error),
@@ -182,13 +176,13 @@ impl ServiceManager {
     /// Every service that this user may find, in the order of names.
     ///
     /// # Errors
-    /// As [`Binder::call`].
+    /// As [`CallBuilder::call`](crate::CallBuilder::call).
     pub fn list(&self) -> Result<Vec<ServiceInfo>> {
         let (mut services, mut after) = (Vec::new(), String::new());
         loop {
             let page = self.connection.call(
-                CallOptions::default(),
                 code::LIST_PAGE,
+                None,
                 |to| {
                     to.write_string16(&after)?;
                     to.write(&DumpPriority::ALL.bits())
@@ -211,8 +205,8 @@ impl ServiceManager {
     /// What Android's own manager tells: names only.
     fn list_names(&self) -> Result<Vec<ServiceInfo>> {
         let names: Vec<String> = self.connection.call(
-            CallOptions::default(),
             code::LIST,
+            None,
             |to| to.write(&DumpPriority::ALL.bits()),
             |reply| reply.read(),
         )?;
@@ -251,21 +245,16 @@ impl ServiceManager {
     /// [`Error::NoSuchService`] if the name is not registered or its process gave no such object;
     /// [`Error::UnknownTransaction`] from Android's own manager.
     pub fn process_of(&self, name: &str) -> Result<Process> {
-        let found = self.look_up(CallOptions::default(), code::PROCESS_OF, name)?;
+        let found = self.look_up(code::PROCESS_OF, None, name)?;
         found.map(Process::wrap).ok_or_else(|| Error::NoSuchService(name.to_owned()))
     }
 
     /// Whether the manager's policy mentions a name: somebody means to register it.
     ///
     /// # Errors
-    /// As [`Binder::call`].
+    /// As [`CallBuilder::call`](crate::CallBuilder::call).
     pub fn is_declared(&self, name: &str) -> Result<bool> {
-        self.connection.call(
-            CallOptions::default(),
-            code::IS_DECLARED,
-            |to| to.write_string16(name),
-            |reply| reply.read(),
-        )
+        self.connection.call(code::IS_DECLARED, None, |to| to.write_string16(name), |reply| reply.read())
     }
 
     /// The manager's own object.

@@ -11,7 +11,6 @@ use super::process::ProcessObject;
 use super::registry::IfTaken;
 use super::types::ServiceOptions;
 use super::watching::Remembered;
-use crate::call::CallOptions;
 use crate::code::Code;
 use crate::death::DeathRegistration;
 use crate::domain::Domain;
@@ -118,13 +117,13 @@ impl Connection {
     /// A call to the manager; repeated once if it turns out to have been restarted.
     pub(super) fn call<R>(
         &self,
-        options: CallOptions,
         code: Code,
+        deadline: Option<Duration>,
         write: impl Fn(&mut Writer<'_>) -> Result<()>,
         read: impl Fn(&mut Reader<'_>) -> Result<R>,
     ) -> Result<R> {
-        match call(&self.manager()?, options, code, &write, &read) {
-            Err(Error::Dead) => call(&self.manager()?, options, code, write, read),
+        match call(&self.manager()?, code, deadline, &write, &read) {
+            Err(Error::Dead) => call(&self.manager()?, code, deadline, write, read),
             other => other,
         }
     }
@@ -201,8 +200,8 @@ impl Connection {
     pub(super) fn remove(&self, name: &str, binder: &Binder) -> Result<()> {
         lock(&self.told).services.retain(|service| *service.name != *name || service.binder != *binder);
         self.call(
-            CallOptions::default(),
             code::REMOVE,
+            None,
             |to| {
                 to.write_string16(name)?;
                 to.write(binder)
@@ -328,10 +327,10 @@ impl Connection {
             to.write(&options.allow_isolated)?;
             to.write(&options.dump_priority.bits())
         };
-        match call(manager, CallOptions::default(), code::ADD_WITH, with_all, read) {
+        match call(manager, code::ADD_WITH, None, with_all, read) {
             // Android's own manager has a driver for each domain, and no word for it.
             Err(Error::UnknownTransaction { .. }) if options.domain == Domain::Framework => {
-                call(manager, CallOptions::default(), code::ADD, as_android, |_| Ok(()))
+                call(manager, code::ADD, None, as_android, |_| Ok(()))
             }
             Err(Error::UnknownTransaction { .. }) => Err(Error::Unsupported {
                 engine: manager.engine().name(),
@@ -348,18 +347,18 @@ fn tell_of(manager: &Binder, code: Code, name: &str, binder: &Binder) -> Result<
         to.write_string16(name)?;
         to.write(binder)
     };
-    call(manager, CallOptions::default(), code, write, |_| Ok(()))
+    call(manager, code, None, write, |_| Ok(()))
 }
 
 /// One call to a manager. A refusal of the policy becomes [`Error::PermissionDenied`].
 pub(super) fn call<R>(
     manager: &Binder,
-    options: CallOptions,
     code: Code,
+    deadline: Option<Duration>,
     write: impl Fn(&mut Writer<'_>) -> Result<()>,
     read: impl Fn(&mut Reader<'_>) -> Result<R>,
 ) -> Result<R> {
-    manager.call_with(options, code, write, read).map_err(|error| match error {
+    manager.transaction(code).deadline(deadline).call(write, read).map_err(|error| match error {
         Error::Status(status) if status.exception() == ExceptionCode::Security => {
             Error::PermissionDenied(status.message().unwrap_or("the service manager refused").to_owned())
         }

@@ -5,11 +5,8 @@ use std::sync::Weak;
 
 use super::code;
 use super::connection::Connection;
-use crate::call::Call;
-use crate::code::Code;
-use crate::object::{Binder, Service};
-use crate::parcel::{Reader, Writer};
-use crate::{Error, Result};
+use crate::Result;
+use crate::object::{Binder, Service, Transaction};
 
 const DESCRIPTOR: &str = "handoff.INameListener";
 
@@ -41,10 +38,11 @@ impl Service for NameListener {
         DESCRIPTOR
     }
 
-    fn on_transact(&self, _: &Call<'_>, code: Code, data: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
-        if code != code::NAME_CHANGED {
-            return Err(Error::UnknownTransaction { descriptor: DESCRIPTOR.to_owned(), code });
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        if transaction.code() != code::NAME_CHANGED {
+            return Err(transaction.unknown(DESCRIPTOR));
         }
+        let data = &mut transaction.data;
         let (name, is_lost): (String, bool) = (data.read()?, data.read()?);
         let (pid, uid) = (data.read()?, data.read()?);
         let change = if is_lost { NameChange::Lost { pid, uid } } else { NameChange::Regained };

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::call::{Call, CallOptions};
 use crate::calling::Proxy;
 use crate::code::Code;
 use crate::engine::{Engine, EngineStats, Held};
-use crate::object::{Binder, Service};
+use crate::object::{Binder, Service, Transaction};
 use crate::parcel::{Parcelable, Reader, Writer};
 use crate::{Error, Result};
 
@@ -107,9 +106,9 @@ impl Process {
     /// What the process tells of itself, if it answers within `patience`.
     ///
     /// # Errors
-    /// As [`Binder::call_with`].
+    /// As [`CallBuilder::call`](crate::CallBuilder::call).
     pub fn report(&self, patience: Duration) -> Result<ProcessReport> {
-        self.0.call_with(CallOptions::within(patience), REPORT, |_| Ok(()), |reply| reply.read())
+        self.0.transaction(REPORT).deadline(patience).call(|_| Ok(()), |reply| reply.read())
     }
 }
 
@@ -139,20 +138,15 @@ impl Service for ProcessObject {
         DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        _: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { reply, .. } = transaction;
+        match transaction.call.code() {
             REPORT => reply.write(&ProcessReport {
                 pid: std::process::id(),
                 age: self.since.elapsed(),
                 stats: self.engine.upgrade().ok_or(Error::Dead)?.stats(),
             }),
-            _ => Err(Error::UnknownTransaction { descriptor: DESCRIPTOR.to_owned(), code }),
+            _ => Err(transaction.unknown(DESCRIPTOR)),
         }
     }
 }

@@ -129,7 +129,7 @@ fn count(counter: &AtomicU64) {
 /// Tells who had a name that another process has it now, or that it has the name again.
 fn tell_of_change(listener: &Binder, name: &str, holder: Option<CallingIdentity>) {
     // One that is dead, or does not keep up, finds out when it asks.
-    drop(listener.oneway(code::NAME_CHANGED, |to| {
+    drop(listener.transaction(code::NAME_CHANGED).oneway(|to| {
         to.write_string16(name)?;
         to.write(&holder.is_some())?;
         to.write(&holder.map_or(0, |who| who.pid))?;
@@ -588,7 +588,7 @@ impl Registry {
         for callback in to_tell {
             count(&self.counts.told);
             // One that is dead hears no more, and one that does not keep up asks by itself.
-            drop(callback.oneway(code::ON_REGISTRATION, |to| {
+            drop(callback.transaction(code::ON_REGISTRATION).oneway(|to| {
                 to.write_string16(name)?;
                 to.write_binder(Some(&binder))
             }));

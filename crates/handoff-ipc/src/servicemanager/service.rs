@@ -8,11 +8,9 @@ use super::policy::Policy;
 use super::registry::{IfTaken, Registration, Registry};
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions};
 use super::{DESCRIPTOR, MANAGER_NAME, code};
-use crate::call::Call;
-use crate::code::Code;
 use crate::dispatch::calling_identity;
 use crate::identity::CallingIdentity;
-use crate::object::{Binder, Service};
+use crate::object::{Binder, Service, Transaction};
 use crate::parcel::{Parcelable, Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
 
@@ -103,14 +101,8 @@ impl Service for ListedManager {
         DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        self.manager()?.on_transact(call, code, data, reply)
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        self.manager()?.on_transact(transaction)
     }
 
     fn dump(&self, args: &[String]) -> String {
@@ -123,14 +115,9 @@ impl Service for ManagerService {
         DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        let (registry, who) = (&self.registry, call.identity());
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let (registry, who, code) = (&self.registry, transaction.caller(), transaction.code());
+        let Transaction { data, reply, .. } = transaction;
         match code {
             code::GET | code::CHECK => reply.write(&registry.find(who, &name(data)?)?),
             code::GET_SERVICE | code::CHECK_SERVICE => {
@@ -205,7 +192,7 @@ impl Service for ManagerService {
                 ExceptionCode::UnsupportedOperation,
                 "this manager does not count the clients of a service",
             ))),
-            _ => Err(Error::UnknownTransaction { descriptor: DESCRIPTOR.to_owned(), code }),
+            _ => Err(transaction.unknown(DESCRIPTOR)),
         }
     }
 

@@ -4,11 +4,8 @@ use std::sync::{Arc, Weak};
 
 use super::connection::Connection;
 use super::{CALLBACK_DESCRIPTOR, code};
-use crate::call::Call;
-use crate::code::Code;
-use crate::object::{Binder, Service};
-use crate::parcel::{Reader, Writer};
-use crate::{Error, Result};
+use crate::Result;
+use crate::object::{Binder, Service, Transaction};
 
 pub(super) type OnRegistration = dyn Fn(&str, Binder) + Send + Sync;
 
@@ -20,14 +17,16 @@ impl Service for Callback {
         CALLBACK_DESCRIPTOR
     }
 
-    fn on_transact(&self, _: &Call<'_>, code: Code, data: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let code = transaction.code();
+        let Transaction { data, .. } = transaction;
         match code {
             code::ON_REGISTRATION => {
                 let (name, binder): (String, Binder) = (data.read()?, data.read()?);
                 (self.0)(&name, binder);
                 Ok(())
             }
-            _ => Err(Error::UnknownTransaction { descriptor: CALLBACK_DESCRIPTOR.to_owned(), code }),
+            _ => Err(transaction.unknown(CALLBACK_DESCRIPTOR)),
         }
     }
 }

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use handoff_ipc::engine::Engine as _;
 use handoff_ipc::frames::{FrameConsumer, FrameOptions, FramePool};
-use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::{
     Manager, NamePattern, Policy, Principal, Range, Rule, ServiceOptions, SocketAccess,
 };
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Call, CallOptions, Code, Error, Result, Runtime, Service};
+use handoff_ipc::{Binder, Code, Error, Result, Runtime, Service, Transaction};
 
 use crate::process::{self, Users};
 use crate::victim::{DESCRIPTORS, open_to_all};
@@ -50,20 +49,15 @@ impl Service for Vault {
         "test.IVault"
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { call, data, reply } = transaction;
         if call.identity().uid == Users::here().attacker() {
             eprintln!("the vault is open to the attacker");
             std::process::abort();
         }
-        match code {
+        match call.code() {
             OPEN if data.read::<String>()? == PASSWORD => reply.write_string16(ANSWER),
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -75,7 +69,7 @@ impl Service for Public {
         "test.IBank"
     }
 
-    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -87,14 +81,13 @@ impl Service for Teller {
         "test.ITeller"
     }
 
-    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { reply, .. } = transaction;
         let vault = self.0.services().get("bank.vault")?;
-        let answer: String = vault.call_with(
-            CallOptions::within(Duration::from_secs(8)),
-            OPEN,
-            |w| w.write_string16(PASSWORD),
-            |r| r.read(),
-        )?;
+        let answer: String = vault
+            .transaction(OPEN)
+            .deadline(Duration::from_secs(8))
+            .call(|w| w.write_string16(PASSWORD), |r| r.read())?;
         reply.write_string16(&answer)
     }
 }
@@ -127,7 +120,7 @@ pub fn teller(socket: &Path) {
 /// What an honest customer does: asks the teller, whose answer must be the bank's.
 pub fn pay(runtime: &Runtime, deadline: Duration) -> Result<()> {
     let teller = runtime.services().get("teller")?;
-    let answer: String = teller.call_with(CallOptions::within(deadline), PAY, |_| Ok(()), |r| r.read())?;
+    let answer: String = teller.transaction(PAY).deadline(deadline).call(|_| Ok(()), |r| r.read())?;
     if answer == ANSWER { Ok(()) } else { Err(Error::Protocol(format!("the bank said {answer:?}"))) }
 }
 

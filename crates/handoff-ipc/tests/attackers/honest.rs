@@ -10,7 +10,7 @@ use handoff_ipc::engine::Engine;
 use handoff_ipc::frames::FrameConsumer;
 use handoff_ipc::runtime::Options;
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, CallOptions, Result, Runtime};
+use handoff_ipc::{Binder, Result, Runtime};
 
 use crate::bank;
 use crate::common::{ECHO, MAKE_FD};
@@ -39,14 +39,13 @@ impl Calls {
 }
 
 fn echo(root: &Binder) -> Result<()> {
-    let options = CallOptions::within(DEADLINE);
-    let answer =
-        root.call_with(options, ECHO, |w| w.write_bytes(b"honest"), |r| Ok(r.read_bytes()?.to_vec()))?;
+    let answer = root
+        .transaction(ECHO)
+        .deadline(DEADLINE)
+        .call(|w| w.write_bytes(b"honest"), |r| Ok(r.read_bytes()?.to_vec()))?;
     assert_eq!(answer, b"honest");
     // A descriptor back, too.
-    root.call_with(
-        options,
-        MAKE_FD,
+    root.transaction(MAKE_FD).deadline(DEADLINE).call(
         |w| {
             w.write_string16("honest")?;
             w.write_i32(1)

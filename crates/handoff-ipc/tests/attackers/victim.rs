@@ -4,9 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use handoff_ipc::engine::Engine;
-use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Call, Code, Result, Service};
+use handoff_ipc::{Binder, Code, Result, Service, Transaction};
 
 use crate::common::Everything;
 use crate::process;
@@ -28,7 +27,7 @@ impl Service for Session {
         "test.ISession"
     }
 
-    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -44,19 +43,14 @@ impl Service for Victim {
         self.0.descriptor()
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { call, data, reply } = transaction;
+        match call.code() {
             SESSION => {
                 let end = Duration::from_millis(data.read::<i32>()?.unsigned_abs().into());
                 reply.write(&Binder::new(Session(end)))
             }
-            _ => self.0.on_transact(call, code, data, reply),
+            _ => self.0.on_transact(transaction),
         }
     }
 }

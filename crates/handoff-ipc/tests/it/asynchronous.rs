@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use crate::common::*;
-use handoff_ipc::parcel::{Reader, Writer};
-use handoff_ipc::{
-    AsyncService, Binder, Call, CallOptions, Code, Error, ExceptionCode, Handling, Result, Status,
-};
+use handoff_ipc::parcel::Writer;
+use handoff_ipc::{AsyncService, Binder, Code, Error, ExceptionCode, Request, Response, Result, Status};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
@@ -41,12 +39,13 @@ impl AsyncService for Gate {
         "test.IGate"
     }
 
-    fn on_transact(self: Arc<Self>, call: &Call<'_>, code: Code, data: &mut Reader<'_>) -> Result<Handling> {
-        match code {
+    fn on_transact(self: Arc<Self>, request: &mut Request<'_>) -> Result<Response> {
+        let Request { call, data } = request;
+        match call.code() {
             WAIT => {
                 let value: i32 = data.read()?;
                 self.waiting.fetch_add(1, Ordering::SeqCst);
-                Ok(Handling::new(async move {
+                Ok(Response::new(async move {
                     self.open.acquire().await.unwrap().forget();
                     self.waiting.fetch_sub(1, Ordering::SeqCst);
                     Ok(move |reply: &mut Writer<'_>| reply.write(&(value + 1)))
@@ -55,16 +54,16 @@ impl AsyncService for Gate {
             LET_GO => {
                 let count: i32 = data.read()?;
                 self.open.add_permits(count as usize);
-                Ok(Handling::ready(|_| Ok(())))
+                Ok(Response::ready(|_| Ok(())))
             }
             WAITING => {
                 let waiting = self.waiting.load(Ordering::SeqCst);
-                Ok(Handling::ready(move |reply| reply.write(&waiting)))
+                Ok(Response::ready(move |reply| reply.write(&waiting)))
             }
             // An object and a descriptor, after a wait.
             GIVE_BACK => {
                 let text: String = data.read()?;
-                Ok(Handling::new(async move {
+                Ok(Response::new(async move {
                     self.open.acquire().await.unwrap().forget();
                     Ok(move |reply: &mut Writer<'_>| {
                         reply.write(&OwnedFd::from(file_with(&text)))?;
@@ -74,18 +73,18 @@ impl AsyncService for Gate {
             }
             ECHO => {
                 let bytes = data.read_bytes()?.to_vec();
-                Ok(Handling::ready(move |reply| reply.write_bytes(&bytes)))
+                Ok(Response::ready(move |reply| reply.write_bytes(&bytes)))
             }
             WHO => {
                 let who = call.identity();
                 assert_eq!(handoff_ipc::calling_identity(), who);
-                Ok(Handling::ready(move |reply| reply.write(&who.pid)))
+                Ok(Response::ready(move |reply| reply.write(&who.pid)))
             }
-            FAIL => Ok(Handling::new(async {
+            FAIL => Ok(Response::new(async {
                 tokio::task::yield_now().await;
                 Err::<fn(&mut Writer<'_>) -> Result<()>, _>(Status::service_specific(42, "as asked").into())
             })),
-            PANIC => Ok(Handling::new(async {
+            PANIC => Ok(Response::new(async {
                 tokio::task::yield_now().await;
                 if true {
                     panic!("as asked");
@@ -93,7 +92,7 @@ impl AsyncService for Gate {
                 Ok(|_: &mut Writer<'_>| Ok(()))
             })),
             DIE => std::process::abort(),
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(request.unknown(self.descriptor())),
         }
     }
 }
@@ -140,16 +139,16 @@ fn role_main() {
 }
 
 fn wait(gate: &Binder, value: i32) -> impl Future<Output = Result<i32>> + Send + 'static {
-    gate.call_async(WAIT, move |w| w.write(&value), |r| r.read())
+    gate.transaction(WAIT).call_async(move |w| w.write(&value), |r| r.read())
 }
 
 fn let_go(gate: &Binder, count: i32) -> impl Future<Output = Result<()>> + Send + 'static {
-    gate.call_async(LET_GO, move |w| w.write(&count), |_| Ok(()))
+    gate.transaction(LET_GO).call_async(move |w| w.write(&count), |_| Ok(()))
 }
 
 async fn until_waiting(gate: &Binder, count: i32) {
     let all = async {
-        while gate.call_async(WAITING, |_| Ok(()), |r| r.read::<i32>()).await.unwrap() != count {
+        while gate.transaction(WAITING).call_async(|_| Ok(()), |r| r.read::<i32>()).await.unwrap() != count {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -188,8 +187,10 @@ fn more_calls_than_may_be_outstanding_wait_for_their_turn() {
         let calls: Vec<_> = (0..1500u32)
             .map(|n| {
                 let bytes = n.to_le_bytes();
-                let call =
-                    w.root.call_async(ECHO, move |w| w.write_bytes(&bytes), |r| Ok(r.read_bytes()?.to_vec()));
+                let call = w
+                    .root
+                    .transaction(ECHO)
+                    .call_async(move |w| w.write_bytes(&bytes), |r| Ok(r.read_bytes()?.to_vec()));
                 (n, tokio::spawn(call))
             })
             .collect();
@@ -244,11 +245,9 @@ fn a_late_reply_gives_back_what_it_brought() {
     one_thread().block_on(async {
         let give_back = |text: &str| {
             let text = text.to_owned();
-            w.root.call_async(
-                GIVE_BACK,
-                move |w| w.write(&text),
-                |r| Ok((r.read::<OwnedFd>()?, r.read::<Binder>()?)),
-            )
+            w.root
+                .transaction(GIVE_BACK)
+                .call_async(move |w| w.write(&text), |r| Ok((r.read::<OwnedFd>()?, r.read::<Binder>()?)))
         };
         for _ in 0..30 {
             let options = tokio::time::timeout(Duration::from_millis(1), give_back("late")).await;
@@ -261,8 +260,11 @@ fn a_late_reply_gives_back_what_it_brought() {
             let gone = tokio::spawn(let_go(&w.root, 1));
             let (fd, object) = give_back(&text).await.unwrap();
             gone.await.unwrap().unwrap();
-            let read =
-                object.call_async(READ_FD, move |w| w.write(&fd), |r| r.read::<String>()).await.unwrap();
+            let read = object
+                .transaction(READ_FD)
+                .call_async(move |w| w.write(&fd), |r| r.read::<String>())
+                .await
+                .unwrap();
             assert_eq!(read, text);
         }
     });
@@ -272,22 +274,22 @@ fn a_late_reply_gives_back_what_it_brought() {
 fn a_late_reply_to_a_thread_gives_back_what_it_brought() {
     let w = World::of("tasks");
     for _ in 0..5 {
-        let late = w.root.call_with(
-            CallOptions::within(Duration::from_millis(20)),
-            GIVE_BACK,
-            |w| w.write(&"late".to_owned()),
-            |_| Ok(()),
-        );
+        let late = w
+            .root
+            .transaction(GIVE_BACK)
+            .deadline(Duration::from_millis(20))
+            .call(|w| w.write(&"late".to_owned()), |_| Ok(()));
         assert!(matches!(late, Err(Error::DeadlineExpired(_))), "{late:?}");
     }
-    w.root.call(LET_GO, |w| w.write(&15), |_| Ok(())).unwrap();
+    w.root.transaction(LET_GO).call(|w| w.write(&15), |_| Ok(())).unwrap();
     for n in 0..10 {
         let text = format!("own {n}");
         let (fd, object) = w
             .root
-            .call(GIVE_BACK, |w| w.write(&text), |r| Ok((r.read::<OwnedFd>()?, r.read::<Binder>()?)))
+            .transaction(GIVE_BACK)
+            .call(|w| w.write(&text), |r| Ok((r.read::<OwnedFd>()?, r.read::<Binder>()?)))
             .unwrap();
-        let read: String = object.call(READ_FD, |w| w.write(&fd), |r| r.read()).unwrap();
+        let read: String = object.transaction(READ_FD).call(|w| w.write(&fd), |r| r.read()).unwrap();
         assert_eq!(read, text);
     }
 }
@@ -296,8 +298,12 @@ fn a_late_reply_to_a_thread_gives_back_what_it_brought() {
 fn a_deadline_ends_a_call_and_the_next_one_works() {
     let w = World::of("tasks");
     one_thread().block_on(async {
-        let options = CallOptions::within(Duration::from_millis(30));
-        let late = w.root.call_async_with(options, WAIT, |w| w.write(&1), |r| r.read::<i32>()).await;
+        let late = w
+            .root
+            .transaction(WAIT)
+            .deadline(Duration::from_millis(30))
+            .call_async(|w| w.write(&1), |r| r.read::<i32>())
+            .await;
         assert!(matches!(late, Err(Error::DeadlineExpired(_))), "{late:?}");
         let_go(&w.root, 1).await.unwrap();
         until_waiting(&w.root, 0).await;
@@ -312,7 +318,9 @@ fn the_end_of_a_peer_ends_every_call_with_the_dead_object_error() {
         one_thread().block_on(async {
             let code = if server == "tasks" { WAIT } else { SLEEP_MS };
             let calls: Vec<_> = (0..600)
-                .map(|_| tokio::spawn(w.root.call_async(code, |w| w.write(&1_000_000), |_| Ok(()))))
+                .map(|_| {
+                    tokio::spawn(w.root.transaction(code).call_async(|w| w.write(&1_000_000), |_| Ok(())))
+                })
                 .collect();
             tokio::time::sleep(Duration::from_millis(100)).await;
             w.server.kill();
@@ -330,7 +338,7 @@ fn the_end_of_a_peer_ends_every_call_with_the_dead_object_error() {
 fn exceptions_panics_and_unknown_codes_reach_the_caller() {
     let w = World::of("tasks");
     one_thread().block_on(async {
-        let call = |code| w.root.call_async(code, |_| Ok(()), |_| Ok(()));
+        let call = |code| w.root.transaction(code).call_async(|_| Ok(()), |_| Ok(()));
         assert!(is_specific(&call(FAIL).await.unwrap_err(), 42));
         let panicked = call(PANIC).await.unwrap_err();
         assert!(
@@ -338,7 +346,7 @@ fn exceptions_panics_and_unknown_codes_reach_the_caller() {
             "{panicked:?}"
         );
         assert!(matches!(call(77).await, Err(Error::UnknownTransaction { .. })));
-        let me = w.root.call_async(WHO, |_| Ok(()), |r| r.read::<u32>()).await.unwrap();
+        let me = w.root.transaction(WHO).call_async(|_| Ok(()), |r| r.read::<u32>()).await.unwrap();
         assert_eq!(me, std::process::id());
     });
     // Threads call it as any other service.
@@ -361,7 +369,7 @@ fn a_service_whose_runtime_is_gone_is_dead() {
     let root = other.context_object().unwrap();
     let calling = {
         let root = root.clone();
-        std::thread::spawn(move || root.call(WAIT, |w| w.write(&1), |r| r.read::<i32>()))
+        std::thread::spawn(move || root.transaction(WAIT).call(|w| w.write(&1), |r| r.read::<i32>()))
     };
     one_thread().block_on(until_waiting(&root, 1));
     runtime.shutdown_timeout(PATIENCE);
@@ -375,7 +383,8 @@ fn objects_of_this_process_are_called_the_same_way() {
         let gate = Binder::new_async(Gate::new());
         assert_eq!(wait_and_let_go(&gate, 1).await, 2);
         let blocking = Binder::new(Everything::default());
-        let sum = blocking.call_async(SUM, |w| w.write_bytes(&[1, 2, 3]), |r| r.read::<u64>()).await;
+        let sum =
+            blocking.transaction(SUM).call_async(|w| w.write_bytes(&[1, 2, 3]), |r| r.read::<u64>()).await;
         assert_eq!(sum.unwrap(), 6);
         // A thread of the runtime that waited for itself would wait for ever.
         let refused = echo(&gate, b"x");
@@ -395,15 +404,17 @@ fn oneway_calls_to_tasks_keep_their_order() {
             "test.IRecorder"
         }
 
-        fn on_transact(self: Arc<Self>, _: &Call<'_>, code: Code, data: &mut Reader<'_>) -> Result<Handling> {
+        fn on_transact(self: Arc<Self>, request: &mut Request<'_>) -> Result<Response> {
+            let code = request.code();
+            let Request { data, .. } = request;
             if code == TAKE_RECORDS {
-                return Ok(Handling::new(async move {
+                return Ok(Response::new(async move {
                     let all = std::mem::take(&mut *self.0.lock().await);
                     Ok(move |reply: &mut Writer<'_>| reply.write(&all))
                 }));
             }
             let value: i32 = data.read()?;
-            Ok(Handling::new(async move {
+            Ok(Response::new(async move {
                 // The later, the shorter: out of order, were they not served one by one.
                 tokio::time::sleep(Duration::from_micros((50 - value) as u64 * 20)).await;
                 self.0.lock().await.push(value);
@@ -420,11 +431,11 @@ fn oneway_calls_to_tasks_keep_their_order() {
     let other = engine(&place.socket());
     let root = other.context_object().unwrap();
     for value in 0..50 {
-        root.oneway(RECORD, |w| w.write(&value)).unwrap();
+        root.transaction(RECORD).oneway(|w| w.write(&value)).unwrap();
     }
     let mut seen: Vec<i32> = Vec::new();
     eventually("all are served", || {
-        seen.extend(root.call(TAKE_RECORDS, |_| Ok(()), |r| r.read::<Vec<i32>>()).unwrap());
+        seen.extend(root.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read::<Vec<i32>>()).unwrap());
         seen.len() == 50
     });
     assert_eq!(seen, (0..50).collect::<Vec<_>>());

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use handoff_ipc::engine::Engine;
-use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::parcel::Writer;
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Call, CallOptions, Code, Error, Result, Service, SharedMemory, Waiting};
+use handoff_ipc::{Binder, Error, Result, Service, SharedMemory, Transaction, Waiting};
 
 #[test]
 #[ignore = "a process of another test"]
@@ -32,7 +32,7 @@ fn role_main() {
             let engine = engine(&socket);
             let root = engine.context_object().unwrap();
             let mine = Binder::new(Everything::default());
-            root.call(KEEP, |w| w.write(&Some(mine)), |_| Ok(())).unwrap();
+            root.transaction(KEEP).call(|w| w.write(&Some(mine)), |_| Ok(())).unwrap();
             ready_and_wait();
         }
         "descriptors" => {
@@ -88,7 +88,8 @@ fn many_calls_in_a_row_and_from_many_threads() {
 #[test]
 fn the_callee_knows_who_calls() {
     let w = world();
-    let (pid, uid): (u32, u32) = w.root.call(WHO, |_| Ok(()), |r| Ok((r.read()?, r.read()?))).unwrap();
+    let (pid, uid): (u32, u32) =
+        w.root.transaction(WHO).call(|_| Ok(()), |r| Ok((r.read()?, r.read()?))).unwrap();
     assert_eq!(pid, std::process::id());
     assert_eq!(uid, rustix::process::geteuid().as_raw());
     assert_eq!(w.root.descriptor().unwrap(), "test.IEverything");
@@ -99,16 +100,17 @@ fn the_callee_knows_who_calls() {
 #[test]
 fn exceptions_and_unknown_codes_reach_the_caller() {
     let w = world();
-    assert!(is_specific(&w.root.call(FAIL, |_| Ok(()), |_| Ok(())).unwrap_err(), 42));
-    let error = w.root.call(999, |_| Ok(()), |_| Ok(())).unwrap_err();
+    assert!(is_specific(&w.root.transaction(FAIL).call(|_| Ok(()), |_| Ok(())).unwrap_err(), 42));
+    let error = w.root.transaction(999).call(|_| Ok(()), |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::UnknownTransaction { .. }), "{error}");
     // A request that is too short for what the service reads.
-    let error = w.root.call(ECHO, |_| Ok(()), |_| Ok(())).unwrap_err();
+    let error = w.root.transaction(ECHO).call(|_| Ok(()), |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::BadParcel { .. }), "{error}");
-    let error = w.root.call(PANIC, |_| Ok(()), |_| Ok(())).unwrap_err();
+    let error = w.root.transaction(PANIC).call(|_| Ok(()), |_| Ok(())).unwrap_err();
     assert!(error.to_string().contains("panicked"), "{error}");
     // What the caller's own closures return comes back as it is.
-    let error = w.root.call(ECHO, |_| Err(Error::OnewayFull(Waiting::Calls(7))), |_| Ok(())).unwrap_err();
+    let error =
+        w.root.transaction(ECHO).call(|_| Err(Error::OnewayFull(Waiting::Calls(7))), |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::OnewayFull(Waiting::Calls(7))));
     assert_eq!(echo(&w.root, b"x").unwrap(), b"x");
 }
@@ -137,13 +139,8 @@ impl Service for CallsBack {
         "test.ICallsBack"
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        _: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { data, reply, .. } = transaction;
         let (back, left): (Binder, i32) = (data.read()?, data.read()?);
         let first = !self.began.swap(true, Ordering::SeqCst);
         let depth = call_back(&back, &Binder::new(Everything::default()), left - 1);
@@ -178,7 +175,7 @@ fn nested_calls_have_a_depth_on_both_sides() {
         let (send, too_deep) = mpsc::channel();
         let me = Binder::new(CallsBack { began: AtomicBool::new(false), too_deep: Mutex::new(send) });
         let write = |to: &mut Writer<'_>| to.write(&me).and_then(|()| to.write(&depth));
-        w.root.oneway(CALL_BACK, write).unwrap();
+        w.root.transaction(CALL_BACK).oneway(write).unwrap();
         assert_eq!(too_deep.recv_timeout(Duration::from_secs(60)).unwrap(), refused);
     }
     assert_eq!(call_back(&w.root, &me, 10).unwrap(), 10);
@@ -190,7 +187,7 @@ fn descriptors_travel_both_ways() {
     for n in 0..50 {
         let text = format!("file {n}");
         let file = OwnedFd::from(file_with(&text));
-        let read: String = w.root.call(READ_FD, |p| p.write(&file), |r| r.read()).unwrap();
+        let read: String = w.root.transaction(READ_FD).call(|p| p.write(&file), |r| r.read()).unwrap();
         assert_eq!(read, text);
     }
     alone("descriptors", &w.place.socket());
@@ -201,8 +198,8 @@ fn descriptors_are_closed(root: &Binder) {
     assert_eq!(echo(root, b"a slot is there").unwrap(), b"a slot is there");
     let before = open_fds();
     let fds: Vec<OwnedFd> = root
+        .transaction(MAKE_FD)
         .call(
-            MAKE_FD,
             |p| {
                 p.write(&"made ".to_owned())?;
                 p.write(&130)
@@ -213,15 +210,15 @@ fn descriptors_are_closed(root: &Binder) {
     assert_eq!(fds.len(), 130);
     drop(fds);
     // Those that the caller does not read are closed.
-    root.call(
-        MAKE_FD,
-        |p| {
-            p.write(&"lost".to_owned())?;
-            p.write(&30)
-        },
-        |_| Ok(()),
-    )
-    .unwrap();
+    root.transaction(MAKE_FD)
+        .call(
+            |p| {
+                p.write(&"lost".to_owned())?;
+                p.write(&30)
+            },
+            |_| Ok(()),
+        )
+        .unwrap();
     eventually("they are closed", || open_fds() == before);
 }
 
@@ -230,21 +227,25 @@ fn shared_memory_travels_as_a_handle() {
     let w = world();
     let memory = SharedMemory::new(8 << 20).unwrap();
     memory.write_at((8 << 20) - 3, &[1, 2, 3]).unwrap();
-    let sum: u64 = w.root.call(SUM_MEMORY, |p| p.write(&memory), |r| r.read()).unwrap();
+    let sum: u64 = w.root.transaction(SUM_MEMORY).call(|p| p.write(&memory), |r| r.read()).unwrap();
     assert_eq!(sum, 6, "the callee read eight megabytes that no parcel could hold");
     memory.freeze().unwrap();
-    let sum: u64 = w.root.call(SUM_MEMORY, |p| p.write(&memory), |r| r.read()).unwrap();
+    let sum: u64 = w.root.transaction(SUM_MEMORY).call(|p| p.write(&memory), |r| r.read()).unwrap();
     assert_eq!(sum, 6, "read-only, too");
 }
 
 #[test]
 fn a_call_that_takes_too_long_expires_and_its_reply_is_dropped() {
     let w = world();
-    let within = CallOptions::within(Duration::from_millis(60));
     // The handler ends when this lets it: the deadline passes before there is any reply.
     let (mut held, theirs) = UnixStream::pair().unwrap();
     let theirs = OwnedFd::from(theirs);
-    let error = w.root.call_with(within, HOLD, |p| p.write(&theirs), |_| Ok(())).unwrap_err();
+    let error = w
+        .root
+        .transaction(HOLD)
+        .deadline(Duration::from_millis(60))
+        .call(|p| p.write(&theirs), |_| Ok(()))
+        .unwrap_err();
     assert!(matches!(error, Error::DeadlineExpired(_)), "{error}");
     held.read_exact(&mut [0]).unwrap();
     // Now the reply comes, late.
@@ -256,11 +257,13 @@ fn a_call_that_takes_too_long_expires_and_its_reply_is_dropped() {
     }
     let left: i64 = w
         .root
-        .call_with(CallOptions::within(Duration::from_secs(600)), DEADLINE, |_| Ok(()), |r| r.read())
+        .transaction(DEADLINE)
+        .deadline(Duration::from_secs(600))
+        .call(|_| Ok(()), |r| r.read())
         .unwrap();
     // The driver has no place for it.
     assert!(on_driver() || (1..=600_000).contains(&left), "the service sees the deadline: {left} ms");
-    let none: i64 = w.root.call(DEADLINE, |_| Ok(()), |r| r.read()).unwrap();
+    let none: i64 = w.root.transaction(DEADLINE).call(|_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(none, -1);
 }
 
@@ -269,7 +272,7 @@ fn oneway_calls_are_served_in_order() {
     let w = world();
     let mut sent = 0;
     while sent < 3000 {
-        match w.root.oneway(RECORD, |p| p.write(&sent)) {
+        match w.root.transaction(RECORD).oneway(|p| p.write(&sent)) {
             Ok(()) => sent += 1,
             Err(Error::OnewayFull(_)) => std::thread::sleep(Duration::from_millis(1)),
             Err(other) => panic!("{other}"),
@@ -277,7 +280,7 @@ fn oneway_calls_are_served_in_order() {
     }
     let mut seen = Vec::new();
     eventually("all oneway calls are served", || {
-        let some: Vec<i32> = w.root.call(TAKE_RECORDS, |_| Ok(()), |r| r.read()).unwrap();
+        let some: Vec<i32> = w.root.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read()).unwrap();
         seen.extend(some);
         seen.len() == 3000
     });
@@ -288,9 +291,9 @@ fn oneway_calls_are_served_in_order() {
 fn a_oneway_call_that_nobody_keeps_up_with_is_refused() {
     let w = world();
     // It sleeps until the server is killed.
-    w.root.oneway(SLEEP_MS, |p| p.write(&600_000)).unwrap();
+    w.root.transaction(SLEEP_MS).oneway(|p| p.write(&600_000)).unwrap();
     let big = vec![0u8; 100_000];
-    let refused = (0..2_000).find_map(|_| w.root.oneway(ECHO, |p| p.write_bytes(&big)).err());
+    let refused = (0..2_000).find_map(|_| w.root.transaction(ECHO).oneway(|p| p.write_bytes(&big)).err());
     // The receiver takes calls into its queue up to a limit; past that, the ring fills.
     assert!(
         matches!(refused, Some(Error::OnewayFull(Waiting::Bytes(1..) | Waiting::Unknown))),
@@ -302,8 +305,8 @@ fn a_oneway_call_that_nobody_keeps_up_with_is_refused() {
 #[test]
 fn no_oneway_call_is_lost_however_far_ahead_of_its_receiver_it_is() {
     let w = world();
-    let other: Binder = w.root.call(SELF, |_| Ok(()), |r| r.read()).unwrap();
-    w.root.oneway(SLEEP_MS, |p| p.write(&1500)).unwrap();
+    let other: Binder = w.root.transaction(SELF).call(|_| Ok(()), |r| r.read()).unwrap();
+    w.root.transaction(SLEEP_MS).oneway(|p| p.write(&1500)).unwrap();
     // More than may wait in the object's queue, so that the last ones keep their places in the ring.
     let count = if on_driver() { 500 } else { 12_000 };
     send_records(&w.root, 0..count);
@@ -339,7 +342,7 @@ fn a_thread_that_waits_for_oneway_calls_comes_back_for_others() {
     let root = second.context_object().unwrap();
     let mut late = 0;
     for n in 0..10 {
-        w.root.oneway(RECORD, |p| p.write(&n)).unwrap();
+        w.root.transaction(RECORD).oneway(|p| p.write(&n)).unwrap();
         // Time for the server's only thread to go to sleep where that call came from, for seconds.
         std::thread::sleep(Duration::from_millis(20));
         let called = Instant::now();
@@ -352,12 +355,12 @@ fn a_thread_that_waits_for_oneway_calls_comes_back_for_others() {
 }
 
 fn records(of: &Binder) -> Vec<i32> {
-    of.call(TAKE_RECORDS, |_| Ok(()), |r| r.read()).unwrap()
+    of.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read()).unwrap()
 }
 
 fn send_records(to: &Binder, numbers: std::ops::Range<i32>) {
     for n in numbers {
-        while let Err(error) = to.oneway(RECORD, |w| w.write(&n)) {
+        while let Err(error) = to.transaction(RECORD).oneway(|w| w.write(&n)) {
             assert!(matches!(error, Error::OnewayFull(_)), "{error}");
             std::thread::yield_now();
         }
@@ -367,7 +370,7 @@ fn send_records(to: &Binder, numbers: std::ops::Range<i32>) {
 #[test]
 fn oneway_calls_wait_for_their_own_object_alone() {
     let w = world();
-    let other: Binder = w.root.call(SELF, |_| Ok(()), |r| r.read()).unwrap();
+    let other: Binder = w.root.transaction(SELF).call(|_| Ok(()), |r| r.read()).unwrap();
     for round in 0..20 {
         // So many to one object that its thread expects no others.
         send_records(&w.root, 0..30);
@@ -384,7 +387,7 @@ fn oneway_calls_wait_for_their_own_object_alone() {
         });
         assert_eq!(seen, [round]);
     }
-    w.root.oneway(SLEEP_MS, |p| p.write(&60_000)).unwrap();
+    w.root.transaction(SLEEP_MS).oneway(|p| p.write(&60_000)).unwrap();
     send_records(&w.root, 0..1);
     send_records(&other, 0..1);
     eventually("the second object is served while the first sleeps", || records(&other) == [0]);
@@ -410,11 +413,11 @@ fn what_was_sent_before_the_end_is_served() {
 fn objects_of_a_third_process_are_called_directly() {
     let mut w = world();
     let third = Peer::start("third", &w.place.socket());
-    let found: Option<Binder> = w.root.call(GET_KEPT, |_| Ok(()), |r| r.read()).unwrap();
+    let found: Option<Binder> = w.root.transaction(GET_KEPT).call(|_| Ok(()), |r| r.read()).unwrap();
     let found = found.unwrap();
-    let pid: u32 = found.call(WHO, |_| Ok(()), |r| r.read()).unwrap();
+    let pid: u32 = found.transaction(WHO).call(|_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(pid, std::process::id(), "the third process sees this one as the caller");
-    let again: Option<Binder> = w.root.call(GET_KEPT, |_| Ok(()), |r| r.read()).unwrap();
+    let again: Option<Binder> = w.root.transaction(GET_KEPT).call(|_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(again.unwrap(), found, "one object, one proxy, one link");
     if !on_driver() {
         assert_eq!(w.engine.stats().links, 2);
@@ -431,22 +434,22 @@ fn objects_of_a_third_process_are_called_directly() {
 fn own_objects_come_back_as_they_went() {
     let w = world();
     let mine = Binder::new(Everything::default());
-    w.root.call(KEEP, |p| p.write(&Some(mine.clone())), |_| Ok(())).unwrap();
-    let back: Option<Binder> = w.root.call(GET_KEPT, |_| Ok(()), |r| r.read()).unwrap();
+    w.root.transaction(KEEP).call(|p| p.write(&Some(mine.clone())), |_| Ok(())).unwrap();
+    let back: Option<Binder> = w.root.transaction(GET_KEPT).call(|_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(back, Some(mine));
-    w.root.call(KEEP, |p| p.write(&None::<Binder>), |_| Ok(())).unwrap();
-    let none: Option<Binder> = w.root.call(GET_KEPT, |_| Ok(()), |r| r.read()).unwrap();
+    w.root.transaction(KEEP).call(|p| p.write(&None::<Binder>), |_| Ok(())).unwrap();
+    let none: Option<Binder> = w.root.transaction(GET_KEPT).call(|_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(none, None);
 }
 
 #[test]
 fn references_are_given_back() {
     let w = world();
-    let first: Binder = w.root.call(SELF, |_| Ok(()), |r| r.read()).unwrap();
+    let first: Binder = w.root.transaction(SELF).call(|_| Ok(()), |r| r.read()).unwrap();
     assert_eq!(echo(&first, b"a").unwrap(), b"a");
     // Received and never read.
     for _ in 0..10 {
-        w.root.call(SELF, |_| Ok(()), |_| Ok(())).unwrap();
+        w.root.transaction(SELF).call(|_| Ok(()), |_| Ok(())).unwrap();
     }
     drop(first);
     assert_eq!(echo(&w.root, b"b").unwrap(), b"b");
@@ -470,7 +473,8 @@ fn the_death_of_the_server_is_one_clear_error_at_once() {
     let taken_back = w.root.link_to_death(|| panic!("was taken back")).unwrap();
     drop(taken_back);
     let root = w.root.clone();
-    let waiting = std::thread::spawn(move || root.call(SLEEP_MS, |p| p.write(&60_000), |_| Ok(())));
+    let waiting =
+        std::thread::spawn(move || root.transaction(SLEEP_MS).call(|p| p.write(&60_000), |_| Ok(())));
     std::thread::sleep(Duration::from_millis(100));
     w.server.kill();
     assert!(matches!(waiting.join().unwrap(), Err(Error::Dead)));
@@ -490,7 +494,7 @@ fn handlers_never_see_a_mask_that_is_not_their_own() {
     let w = world();
     let own = handoff_placement::affinity(handoff_placement::Tid::current()).unwrap().to_string();
     for n in 0..3000 {
-        let mask: String = w.root.call(MASK, |_| Ok(()), |r| r.read()).unwrap();
+        let mask: String = w.root.transaction(MASK).call(|_| Ok(()), |r| r.read()).unwrap();
         assert_eq!(mask, own, "call {n}");
         if n % 100 == 0 {
             std::thread::sleep(Duration::from_millis(1));

@@ -48,7 +48,7 @@ fn call_for_ever(socket: &std::path::Path) {
                 let worker = std::thread::spawn(move || {
                     for _ in 0..200 {
                         drop(echo(&other, &[1; 3000]));
-                        drop(other.oneway(RECORD, |w| w.write(&1)));
+                        drop(other.transaction(RECORD).oneway(|w| w.write(&1)));
                     }
                 });
                 for _ in 0..200 {
@@ -56,7 +56,7 @@ fn call_for_ever(socket: &std::path::Path) {
                     let me = Binder::new(Everything::default());
                     drop(call_back(&root, &me, 2));
                     let fd = std::os::fd::OwnedFd::from(file_with("text"));
-                    drop(root.call(READ_FD, |w| w.write(&fd), |r| r.read::<String>()));
+                    drop(root.transaction(READ_FD).call(|w| w.write(&fd), |r| r.read::<String>()));
                     if !root.is_alive() {
                         break;
                     }
@@ -138,7 +138,7 @@ fn others_are_served_beside(role: &str) {
     let engine = ShmEngine::new(place.socket()).unwrap();
     let root = engine.context_object().unwrap();
     let me = Binder::new(Everything::default());
-    let before: i32 = root.call(COUNT_FDS, |_| Ok(()), |r| r.read()).unwrap();
+    let before: i32 = root.transaction(COUNT_FDS).call(|_| Ok(()), |r| r.read()).unwrap();
     let mut rounds = 0u32;
     for _ in 0..repeats(20, 6) {
         let bad: Vec<Peer> = (0..2).map(|_| Peer::start(role, &place.socket())).collect();
@@ -152,15 +152,15 @@ fn others_are_served_beside(role: &str) {
     }
     assert!(server.child.try_wait().unwrap().is_none(), "the server lives");
     eventually("the server holds nothing of the dead", || {
-        let now: i32 = root.call(COUNT_FDS, |_| Ok(()), |r| r.read()).unwrap();
+        let now: i32 = root.transaction(COUNT_FDS).call(|_| Ok(()), |r| r.read()).unwrap();
         now <= before
     });
     assert!(!matches!(echo(&root, b"x"), Err(Error::Dead)));
     // Their oneway calls stood in the same queue as this one.
-    let _: Vec<i32> = root.call(TAKE_RECORDS, |_| Ok(()), |r| r.read()).unwrap();
-    root.oneway(RECORD, |w| w.write(&4711)).unwrap();
+    let _: Vec<i32> = root.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read()).unwrap();
+    root.transaction(RECORD).oneway(|w| w.write(&4711)).unwrap();
     eventually("oneway calls are served", || {
-        let records: Vec<i32> = root.call(TAKE_RECORDS, |_| Ok(()), |r| r.read()).unwrap();
+        let records: Vec<i32> = root.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read()).unwrap();
         records.contains(&4711)
     });
 }

@@ -34,7 +34,7 @@ fn changes(runtime: &Runtime) -> Receiver<(String, NameChange)> {
 /// The process that a name leads to.
 fn pid_of(runtime: &Runtime, name: &str) -> u32 {
     let found = runtime.services().wait_for(name, LONG).unwrap();
-    found.call(WHO_SERVES, |_| Ok(()), |reply| reply.read()).unwrap()
+    found.transaction(WHO_SERVES).call(|_| Ok(()), |reply| reply.read()).unwrap()
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_busy_thread_is_raised_for_whoever_queues_behind_it() {
     let (mut held, theirs) = UnixStream::pair().unwrap();
     let slow = {
         let (root, theirs) = (root.clone(), OwnedFd::from(theirs));
-        std::thread::spawn(move || root.call(HOLD, |p| p.write(&theirs), |_| Ok(())).unwrap())
+        std::thread::spawn(move || root.transaction(HOLD).call(|p| p.write(&theirs), |_| Ok(())).unwrap())
     };
     held.read_exact(&mut [0]).unwrap();
     let urgent = {

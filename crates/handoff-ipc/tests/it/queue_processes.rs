@@ -11,7 +11,7 @@ use handoff_ipc::queue::{
     Blocking, Builder, Descriptor, EventFlag, MessageQueue, QueueError, Reader, Synchronized, Unsynchronized,
     Writer,
 };
-use handoff_ipc::{Call, Code, Error, Result, Service, SharedMemory};
+use handoff_ipc::{Code, Result, Service, SharedMemory, Transaction};
 
 const ATTACH_SYNC: Code = 1;
 const ATTACH_UNSYNC: Code = 2;
@@ -52,14 +52,9 @@ impl Service for Other {
         "test.IMessageQueue"
     }
 
-    fn on_transact(
-        &self,
-        _call: &Call<'_>,
-        code: Code,
-        data: &mut ParcelReader<'_>,
-        reply: &mut ParcelWriter<'_>,
-    ) -> Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { data, reply, .. } = transaction;
+        match transaction.call.code() {
             ATTACH_SYNC => {
                 let queue = MessageQueue::attach(data.read::<Descriptor<u16, Synchronized>>()?)?;
                 *self.flag.lock().unwrap() = data.read::<Option<Flag>>()?.map(|flag| Arc::new(flag.0));
@@ -144,7 +139,7 @@ impl Service for Other {
                 std::thread::spawn(move || scribble_for_ever(&descriptor));
                 Ok(())
             }
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().to_owned(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -210,21 +205,21 @@ impl World {
             w.write(&descriptor)?;
             w.write(&flag)
         };
-        self.root.call(ATTACH_SYNC, send, |_| Ok(())).unwrap();
+        self.root.transaction(ATTACH_SYNC).call(send, |_| Ok(())).unwrap();
         (queue.writer().unwrap(), queue.reader().unwrap())
     }
 
     fn unsync(&self) -> (MessageQueue<u16, Unsynchronized>, Writer<u16, Unsynchronized>) {
         let queue = MessageQueue::<u16, Unsynchronized>::with_event_flag(CAPACITY).unwrap();
         let descriptor = queue.descriptor().unwrap();
-        self.root.call(ATTACH_UNSYNC, |w| w.write(&descriptor), |_| Ok(())).unwrap();
+        self.root.transaction(ATTACH_UNSYNC).call(|w| w.write(&descriptor), |_| Ok(())).unwrap();
         let writer = queue.writer().unwrap();
         (queue, writer)
     }
 
     fn ask(&self, code: Code, arguments: &[i32]) -> String {
         let send = |w: &mut ParcelWriter<'_>| arguments.iter().try_for_each(|argument| w.write(argument));
-        self.root.call(code, send, |r| r.read()).unwrap()
+        self.root.transaction(code).call(send, |r| r.read()).unwrap()
     }
 }
 
@@ -422,7 +417,10 @@ fn libfmq_s_own_layout_crosses() {
 #[test]
 fn a_queue_comes_back_in_a_reply() {
     let world = world();
-    let made = world.root.call(MAKE_SYNC, |w| w.write(&5), |r| r.read::<Descriptor<u16, Synchronized>>());
+    let made = world
+        .root
+        .transaction(MAKE_SYNC)
+        .call(|w| w.write(&5), |r| r.read::<Descriptor<u16, Synchronized>>());
     let queue = MessageQueue::attach(made.unwrap()).unwrap();
     let mut items = [0; 5];
     queue.reader().unwrap().read(&mut items).unwrap();
@@ -438,14 +436,14 @@ fn a_queue_of_another_kind_is_refused_there() {
         w.write(&descriptor)?;
         w.write(&None::<Flag>)
     };
-    assert!(world.root.call(ATTACH_SYNC, send, |_| Ok(())).is_err());
+    assert!(world.root.transaction(ATTACH_SYNC).call(send, |_| Ok(())).is_err());
     let queue = MessageQueue::<u16, Unsynchronized>::new(8).unwrap();
     let descriptor = queue.descriptor().unwrap();
     let send = |w: &mut ParcelWriter<'_>| {
         w.write(&descriptor)?;
         w.write(&None::<Flag>)
     };
-    assert!(world.root.call(ATTACH_SYNC, send, |_| Ok(())).is_err());
+    assert!(world.root.transaction(ATTACH_SYNC).call(send, |_| Ok(())).is_err());
 }
 
 #[test]
@@ -502,7 +500,7 @@ fn more_than_an_unsynchronized_ring_is_never_written() {
 fn every_reader_sees_every_message() {
     let world = world();
     let (queue, mut writer) = world.unsync();
-    world.root.call(ADD_READER, |_| Ok(()), |_| Ok(())).unwrap();
+    world.root.transaction(ADD_READER).call(|_| Ok(()), |_| Ok(())).unwrap();
     let mut mine = queue.reader().unwrap();
     writer.write(&numbers(100)).unwrap();
     assert_eq!(world.ask(READ_UNSYNC, &[0, 100]), "ok");
@@ -516,7 +514,7 @@ fn every_reader_sees_every_message() {
 fn every_reader_is_told_of_an_overflow_and_recovers() {
     let world = world();
     let (queue, mut writer) = world.unsync();
-    world.root.call(ADD_READER, |_| Ok(()), |_| Ok(())).unwrap();
+    world.root.transaction(ADD_READER).call(|_| Ok(()), |_| Ok(())).unwrap();
     let mut mine = queue.reader().unwrap();
     assert_eq!(world.ask(WRITE_UNSYNC, &[FULL]), "ok");
     assert_eq!(world.ask(WRITE_UNSYNC, &[1]), "ok");
@@ -537,7 +535,7 @@ fn a_hostile_peer_harms_neither_a_writer_nor_a_reader() {
     let world = world();
     let queue = MessageQueue::<u16, Synchronized>::with_event_flag(CAPACITY).unwrap();
     let descriptor = queue.descriptor().unwrap();
-    world.root.call(SCRIBBLE, |w| w.write(&descriptor), |_| Ok(())).unwrap();
+    world.root.transaction(SCRIBBLE).call(|w| w.write(&descriptor), |_| Ok(())).unwrap();
     // The same memory as an unsynchronized queue, for a reader that is told of overflows.
     let parts = queue.descriptor().unwrap();
     let fds = parts.fds().iter().map(|fd| fd.try_clone().unwrap()).collect();

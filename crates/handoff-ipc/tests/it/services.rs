@@ -162,7 +162,7 @@ fn the_domain_says_what_callers_lend() {
         let ordinary = if Priority::other(0).more_urgent_than(own) { Priority::other(0) } else { own };
         let realtime = if domain == Domain::Hardware { Priority::fifo(5) } else { ordinary };
         assert_eq!(served_for(&found, Priority::fifo(5)), realtime.to_string(), "{domain}");
-        let session: Binder = found.call(SELF, |_| Ok(()), |r| r.read()).unwrap();
+        let session: Binder = found.transaction(SELF).call(|_| Ok(()), |r| r.read()).unwrap();
         let lent = served_for(&session, Priority::fifo(5));
         assert_eq!(lent, realtime.to_string(), "what a service of {domain} gives away lives there");
         let nice = Priority::other((own.nice - 7).max(-20));
@@ -239,8 +239,8 @@ fn the_manager_lists_itself_and_speaks_androids_interface() {
     // addService, checkService, listServices, getServiceDebugInfo as Android 16 has them.
     let mine = everything();
     manager
+        .transaction(5)
         .call(
-            5,
             |to| {
                 to.write_string16("plain")?;
                 to.write_binder(Some(&mine))?;
@@ -251,12 +251,12 @@ fn the_manager_lists_itself_and_speaks_androids_interface() {
         )
         .unwrap();
     let found: Option<Binder> =
-        manager.call(3, |to| to.write_string16("plain"), |r| r.read_binder()).unwrap();
+        manager.transaction(3).call(|to| to.write_string16("plain"), |r| r.read_binder()).unwrap();
     assert_eq!(found, Some(mine.clone()));
     // getService2: a union whose first field is a parcelable with the object.
     let found = manager
+        .transaction(2)
         .call(
-            2,
             |to| to.write_string16("plain"),
             |r| {
                 r.read_tagged(|tag, r| {
@@ -267,12 +267,13 @@ fn the_manager_lists_itself_and_speaks_androids_interface() {
         )
         .unwrap();
     assert_eq!(found, Some(Some((Some(mine), false))));
-    let names = |bits| -> Vec<String> { manager.call(6, |to| to.write_i32(bits), |r| r.read()).unwrap() };
+    let names =
+        |bits| -> Vec<String> { manager.transaction(6).call(|to| to.write_i32(bits), |r| r.read()).unwrap() };
     assert_eq!(names(15), ["manager", "plain"]);
     assert_eq!(names(DumpPriority::HIGH.bits()), ["plain"]);
     let debug = manager
+        .transaction(16)
         .call(
-            16,
             |_| Ok(()),
             |r| {
                 let count = r.read_count(4)?.unwrap();
@@ -287,7 +288,7 @@ fn the_manager_lists_itself_and_speaks_androids_interface() {
         .unwrap();
     assert_eq!(debug[1], ("plain".to_owned(), std::process::id()));
     assert!(!runtime.services().is_declared("plain").unwrap());
-    let error = manager.call(14, |_| Ok(()), |_| Ok(())).unwrap_err();
+    let error = manager.transaction(14).call(|_| Ok(()), |_| Ok(())).unwrap_err();
     assert!(is_status(&error, ExceptionCode::UnsupportedOperation), "{error}");
     let text = runtime.services().get("manager").unwrap().dump(&[]).unwrap();
     assert!(text.contains("2 names") && text.contains("plain"), "{text}");
@@ -531,8 +532,7 @@ fn a_hostile_client_harms_nobody() {
         };
         let (words, with_name, with_object) = (next() % 12, next() % 2 == 0, next() % 3 == 0);
         let bytes: Vec<i32> = (0..words).map(|_| (next() >> (next() % 64)) as i32).collect();
-        let result = evil.call(
-            code,
+        let result = evil.transaction(code).call(
             |to| {
                 if with_name {
                     to.write_string16("evil\u{0}\u{fffd}")?;
@@ -548,7 +548,7 @@ fn a_hostile_client_harms_nobody() {
     }
     // Names as long as a parcel carries, objects that are dead at once, a callback that never reads.
     let long = "n".repeat(900_000);
-    assert!(evil.call(1, |to| to.write_string16(&long), |r| r.read_binder()).unwrap().is_none());
+    assert!(evil.transaction(1).call(|to| to.write_string16(&long), |r| r.read_binder()).unwrap().is_none());
     for _ in 0..50 {
         let brief = connect(&place.socket());
         brief.services().add("brief", everything(), ServiceOptions::default()).unwrap();

@@ -5,9 +5,9 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{Peer, Place, Random, engine, ready_and_wait, role, serve};
-use handoff_ipc::parcel::{Reader as ParcelReader, Writer as ParcelWriter};
+use handoff_ipc::parcel::Writer as ParcelWriter;
 use handoff_ipc::queue::{Descriptor, MessageQueue, Reader, Synchronized, Writer};
-use handoff_ipc::{Call, Code, Error, Result, Service, Status};
+use handoff_ipc::{Code, Error, Result, Service, Status, Transaction};
 
 const TAKE: Code = 1;
 /// Messages that the queue holds; no power of two, so that batches break at every place of it.
@@ -49,15 +49,11 @@ impl Service for Taker {
         "test.ISoak"
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut ParcelReader<'_>,
-        reply: &mut ParcelWriter<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let code = transaction.code();
+        let Transaction { data, reply, .. } = transaction;
         if code != TAKE {
-            return Err(Error::UnknownTransaction { descriptor: self.descriptor().to_owned(), code });
+            return Err(transaction.unknown(self.descriptor()));
         }
         let queue = MessageQueue::attach(data.read::<Descriptor<Message, Synchronized>>()?)?;
         let taken = take(&mut queue.reader()?, data.read()?);
@@ -125,7 +121,7 @@ fn no_message_is_lost_between_two_processes() {
                 w.write(&descriptor)?;
                 w.write(&count)
             };
-            root.call(TAKE, ask, |r| r.read::<u64>())
+            root.transaction(TAKE).call(ask, |r| r.read::<u64>())
         });
         let sent = send(&mut queue.writer().unwrap(), count);
         (sent, taking.join().unwrap())

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use handoff_ipc::engine::{DeathRegistration, Engine as _};
 use handoff_ipc::frames::{FrameOptions, FramePool};
-use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::queue::{self, MessageQueue, Synchronized};
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Call, Code, Error, Result, Service};
+use handoff_ipc::{Binder, Code, Error, Result, Service, Transaction};
 
 use crate::common::{Everything, echo};
 
@@ -79,14 +78,9 @@ impl Service for Desk {
         self.everything.descriptor()
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { call, data, reply } = transaction;
+        match call.code() {
             REGISTER => self.register(data.read()?),
             GUEST => {
                 let guest = self.kept.lock().unwrap().guest.clone();
@@ -111,14 +105,14 @@ impl Service for Desk {
                 // An error as a text: as one of its own it would be the caller's.
                 reply.write_string16(&fetched.err().map_or(String::new(), |error| error.to_string()))
             }
-            _ => self.everything.on_transact(call, code, data, reply),
+            _ => self.everything.on_transact(transaction),
         }
     }
 }
 
 /// Gets the guest of a desk, and calls it.
 pub fn fetch(desk: &Binder) -> Result<()> {
-    let guest: Binder = desk.call(GUEST, |_| Ok(()), |r| r.read())?;
+    let guest: Binder = desk.transaction(GUEST).call(|_| Ok(()), |r| r.read())?;
     assert_eq!(echo(&guest, b"guest")?, b"guest");
     Ok(())
 }

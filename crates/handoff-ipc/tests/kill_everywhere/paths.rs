@@ -11,7 +11,7 @@ use handoff_ipc::queue::{Descriptor, MessageQueue, QueueError, Synchronized};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::{Manager, Policy, ServiceOptions, Serving, SocketAccess};
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, CallOptions, Error, Result, Runtime, SharedMemory};
+use handoff_ipc::{Binder, Error, Result, Runtime, SharedMemory};
 
 use crate::common::*;
 use crate::desk::{CONNECT, Desk, FETCH, FRAMES, Numbers, QUEUE, REGISTER, fetch};
@@ -62,7 +62,7 @@ impl Survivor {
         let third_engine = ShmEngine::new(at(THIRD)).unwrap();
         let third_desk = third_engine.context_object().unwrap();
         let socket = at(DESK).display().to_string();
-        third_desk.call(CONNECT, |w| w.write_string16(&socket), |_| Ok(())).unwrap();
+        third_desk.transaction(CONNECT).call(|w| w.write_string16(&socket), |_| Ok(())).unwrap();
         Survivor { folder, desk, engine, manager, third, third_engine, third_desk }
     }
 
@@ -81,14 +81,15 @@ impl Survivor {
     /// Whether the victim's names are gone.
     pub fn names_are_gone(&self) -> bool {
         let manager = self.manager.manager().binder();
-        let found: Result<Option<Binder>> = manager.call(1, |w| w.write_string16(NAME), |r| r.read());
+        let found: Result<Option<Binder>> =
+            manager.transaction(1).call(|w| w.write_string16(NAME), |r| r.read());
         matches!(found, Ok(None))
     }
 
     /// Descriptors of the third process.
     pub fn third_descriptors(&self) -> i32 {
         let _running = (&self.third, &self.third_engine);
-        self.third_desk.call(COUNT_FDS, |_| Ok(()), |r| r.read()).unwrap()
+        self.third_desk.transaction(COUNT_FDS).call(|_| Ok(()), |r| r.read()).unwrap()
     }
 }
 
@@ -97,7 +98,7 @@ fn client(folder: &FsPath, prepare: impl FnOnce(&Binder) -> Act) -> Act {
     let engine = ShmEngine::new(folder.join(DESK)).unwrap();
     let desk = engine.context_object().unwrap();
     let me = Binder::new(Everything::default());
-    desk.call(REGISTER, |w| w.write(&me), |_| Ok(())).unwrap();
+    desk.transaction(REGISTER).call(|w| w.write(&me), |_| Ok(())).unwrap();
     let act = prepare(&desk);
     std::mem::forget((engine, desk, me));
     act
@@ -150,11 +151,11 @@ fn large(to: &Binder) -> Result<()> {
 fn lent(to: &Binder) -> Result<()> {
     let memory = SharedMemory::new(4096)?;
     memory.write_at(0, &[1; 64])?;
-    to.call(SUM_MEMORY, |w| w.write(&memory), |r| r.read::<u64>()).map(|sum| assert_eq!(sum, 64))
+    to.transaction(SUM_MEMORY).call(|w| w.write(&memory), |r| r.read::<u64>()).map(|sum| assert_eq!(sum, 64))
 }
 
 fn oneway(to: &Binder) -> Result<()> {
-    to.oneway(RECORD, |w| w.write(&1))
+    to.transaction(RECORD).oneway(|w| w.write(&1))
 }
 
 fn object_sent(to: &Binder) -> Result<()> {
@@ -163,7 +164,7 @@ fn object_sent(to: &Binder) -> Result<()> {
 
 fn object_received(to: &Binder) -> Result<()> {
     // Given back at the end: the drop of the only proxy.
-    to.call(SELF, |_| Ok(()), |r| r.read::<Binder>()).map(drop)
+    to.transaction(SELF).call(|_| Ok(()), |r| r.read::<Binder>()).map(drop)
 }
 
 fn nested(to: &Binder) -> Result<()> {
@@ -172,12 +173,13 @@ fn nested(to: &Binder) -> Result<()> {
 
 fn descriptor_sent(to: &Binder) -> Result<()> {
     let fd = OwnedFd::from(file_with("text"));
-    to.call(READ_FD, |w| w.write(&fd), |r| r.read::<String>()).map(|text| assert_eq!(text, "text"))
+    to.transaction(READ_FD)
+        .call(|w| w.write(&fd), |r| r.read::<String>())
+        .map(|text| assert_eq!(text, "text"))
 }
 
 fn descriptor_received(to: &Binder) -> Result<()> {
-    to.call(
-        MAKE_FD,
+    to.transaction(MAKE_FD).call(
         |w| {
             w.write_string16("text")?;
             w.write_i32(1)
@@ -188,8 +190,7 @@ fn descriptor_received(to: &Binder) -> Result<()> {
 
 /// A call that takes longer than its caller waits.
 fn late(to: &Binder) -> Result<()> {
-    let wait = CallOptions::within(Duration::from_millis(5));
-    match to.call_with(wait, SLEEP_MS, |w| w.write(&30), |_| Ok(())) {
+    match to.transaction(SLEEP_MS).deadline(Duration::from_millis(5)).call(|w| w.write(&30), |_| Ok(())) {
         Err(Error::DeadlineExpired(_)) => Ok(()),
         other => other,
     }
@@ -197,7 +198,8 @@ fn late(to: &Binder) -> Result<()> {
 
 /// A client's end of a queue whose other end the desk has.
 fn numbers(desk: &Binder) -> Numbers {
-    let descriptor = desk.call(QUEUE, |_| Ok(()), |r| r.read::<Descriptor<u64, Synchronized>>()).unwrap();
+    let descriptor =
+        desk.transaction(QUEUE).call(|_| Ok(()), |r| r.read::<Descriptor<u64, Synchronized>>()).unwrap();
     MessageQueue::attach(descriptor).unwrap()
 }
 
@@ -253,7 +255,7 @@ fn writes_what_is_read(survivor: &Survivor) -> Op {
 
 fn receives_frames(folder: &FsPath) -> Act {
     client(folder, |desk| {
-        let pool: Binder = desk.call(FRAMES, |_| Ok(()), |r| r.read()).unwrap();
+        let pool: Binder = desk.transaction(FRAMES).call(|_| Ok(()), |r| r.read()).unwrap();
         let mut frames = FrameConsumer::subscribe(&pool).unwrap();
         Box::new(move || {
             let frame = frames.next(Some(GENEROUS)).unwrap();
@@ -286,7 +288,7 @@ fn publishes_frames(folder: &FsPath) -> Act {
 
 fn receives_a_frame(survivor: &Survivor) -> Op {
     let (engine, root) = survivor.meet();
-    let pool: Binder = root.call(FRAMES, |_| Ok(()), |r| r.read()).unwrap();
+    let pool: Binder = root.transaction(FRAMES).call(|_| Ok(()), |r| r.read()).unwrap();
     let mut frames = FrameConsumer::subscribe(&pool).unwrap();
     Box::new(move || {
         let frame = frames.next(Some(GENEROUS)).map(|frame| {
@@ -308,7 +310,7 @@ fn introduces(survivor: &Survivor) -> Op {
 fn has_it_fetched(survivor: &Survivor) -> Op {
     let third = survivor.third_desk.clone();
     Box::new(move || {
-        let error: String = third.call(FETCH, |_| Ok(()), |r| r.read())?;
+        let error: String = third.transaction(FETCH).call(|_| Ok(()), |r| r.read())?;
         if error.is_empty() { Ok(()) } else { Err(Error::Protocol(error)) }
     })
 }

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use handoff_ipc::engine::{Engine as _, EngineStats};
 use handoff_ipc::frames::{FrameConsumer, FrameOptions, FramePool};
-use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Call, CallOptions, Code, Error, Result, Service};
+use handoff_ipc::{Binder, Code, Error, Result, Service, Transaction};
 
 use crate::regions::{SEALS, memfd};
 
@@ -48,14 +47,9 @@ impl Service for Target {
         "test.ITarget"
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { data, reply, .. } = transaction;
+        match transaction.call.code() {
             ECHO => reply.write_shared(data.read_bytes()?),
             KEEP => {
                 let kept = data.read()?;
@@ -65,19 +59,17 @@ impl Service for Target {
             }
             CALL_BACK => {
                 let back: Binder = data.read()?;
-                let answer = back.call_with(
-                    CallOptions::within(BACK),
-                    ECHO,
-                    |w| w.write_bytes(b"back"),
-                    |r| Ok(r.read_bytes()?.to_vec()),
-                );
+                let answer = back
+                    .transaction(ECHO)
+                    .deadline(BACK)
+                    .call(|w| w.write_bytes(b"back"), |r| Ok(r.read_bytes()?.to_vec()));
                 reply.write(&answer.map_or(-1, |answer| answer.len() as i32))
             }
             TAKE_FD => data.read::<OwnedFd>().map(drop),
             GIVE_FD => reply.write(&self.file.try_clone().map_err(|e| Error::io("dup", e))?),
             NEW => reply.write(&Binder::new(Plain)),
             FRAMES => reply.write(&self.frames),
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -90,13 +82,8 @@ impl Service for Plain {
         "test.IPlain"
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        _: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { data, reply, .. } = transaction;
         reply.write_shared(data.read_bytes()?)
     }
 }
@@ -126,10 +113,10 @@ impl World {
         engine.become_context_manager(Binder::new(target)).unwrap();
         let honest = connected(&socket);
         let viewer = connected(&socket);
-        let frames: Binder = viewer.1.call(FRAMES, |_| Ok(()), |r| r.read()).unwrap();
+        let frames: Binder = viewer.1.transaction(FRAMES).call(|_| Ok(()), |r| r.read()).unwrap();
         let camera = FrameConsumer::subscribe(&frames).unwrap();
         // Its slot stays, as the viewer's does.
-        drop(honest.1.call(NEW, |_| Ok(()), |r| r.read::<Binder>()).unwrap());
+        drop(honest.1.transaction(NEW).call(|_| Ok(()), |r| r.read::<Binder>()).unwrap());
         let before = engine.stats();
         let mut world = World { socket, engine, kept, pool, honest, viewer, camera, before, calls: 0 };
         world.check();
@@ -150,10 +137,11 @@ impl World {
     fn echo(&mut self, within: Duration) -> Result<()> {
         self.calls += 1;
         let sent = self.calls.to_le_bytes().repeat(1 + self.calls as usize % 300);
-        let options = CallOptions::within(within);
         let root = &self.honest.1;
-        let answer =
-            root.call_with(options, ECHO, |w| w.write_bytes(&sent), |r| Ok(r.read_bytes()?.to_vec()))?;
+        let answer = root
+            .transaction(ECHO)
+            .deadline(within)
+            .call(|w| w.write_bytes(&sent), |r| Ok(r.read_bytes()?.to_vec()))?;
         assert!(answer == sent, "an honest client got an answer that is not its own");
         Ok(())
     }
@@ -163,7 +151,7 @@ impl World {
         self.echo(LIMIT).expect("an honest call, after the attack");
         let newcomer = ShmEngine::new(&self.socket).unwrap();
         let object: Result<Binder> =
-            newcomer.context_object().and_then(|root| root.call(NEW, |_| Ok(()), |r| r.read()));
+            newcomer.context_object().and_then(|root| root.transaction(NEW).call(|_| Ok(()), |r| r.read()));
         drop(object.expect("an honest newcomer"));
         drop(newcomer);
         let mut frame = self.pool.acquire(Some(LIMIT)).expect("a buffer for a frame");

@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use handoff_ipc::parcel::{Reader as Parcel, Writer as ParcelWriter};
+use handoff_ipc::parcel::Reader as Parcel;
 use handoff_ipc::queue::{Descriptor, MessageQueue, Reader, Synchronized};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, Code, Runtime, Service};
+use handoff_ipc::{Binder, Code, Runtime, Service, Transaction};
 use handoff_workloads::Error;
 use handoff_workloads::peer::{Channel, Peer, play};
 use serde::{Deserialize, Serialize};
@@ -48,13 +48,8 @@ impl Service for Giver {
         NAME
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        _: Code,
-        _: &mut Parcel<'_>,
-        reply: &mut ParcelWriter<'_>,
-    ) -> handoff_ipc::Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
+        let Transaction { reply, .. } = transaction;
         reply.write(&self.0.descriptor()?)
     }
 }
@@ -73,7 +68,7 @@ pub(crate) fn play_if_writer() {
 fn attach(socket: PathBuf) -> handoff_ipc::Result<MessageQueue<Message, Synchronized>> {
     let runtime = Runtime::connect(&Options::at(socket))?;
     let take = |parcel: &mut Parcel<'_>| parcel.read::<Descriptor<Message, Synchronized>>();
-    MessageQueue::attach(runtime.services().get(NAME)?.call(TAKE, |_| Ok(()), take)?)
+    MessageQueue::attach(runtime.services().get(NAME)?.transaction(TAKE).call(|_| Ok(()), take)?)
 }
 
 fn serve(queue: &MessageQueue<Message, Synchronized>, mut parent: Channel) -> handoff_workloads::Result<()> {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use handoff_ipc::parcel::{Reader, Writer};
-use handoff_ipc::{Binder, Call, Code, Error, Proxy, Result, Scheduling, Service};
+use handoff_ipc::{Binder, Code, Error, Proxy, Result, Scheduling, Service, Transaction};
 use handoff_placement::{Priority, Tid};
 use serde::{Deserialize, Serialize};
 
@@ -49,13 +48,9 @@ impl Service for Probe {
         self.scheduling
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let code = transaction.code();
+        let Transaction { data, reply, .. } = transaction;
         let received = if code == STAMP { now() } else { 0 };
         match code {
             ECHO => reply.write_shared(data.read_bytes()?),
@@ -85,7 +80,7 @@ impl Service for Probe {
                 reply.write(&received.cast_signed())?;
                 reply.write(&now().cast_signed())
             }
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -160,8 +155,7 @@ impl ProbeProxy {
     /// Sends bytes there and back; they are looked at where they arrive, not copied once more.
     #[inline]
     pub(crate) fn echo(&self, payload: &[u8]) -> Result<()> {
-        self.0.call(
-            ECHO,
+        self.0.transaction(ECHO).call(
             |request| request.write_bytes(payload),
             |reply| {
                 let back = reply.read_bytes()?;
@@ -188,8 +182,7 @@ impl ProbeProxy {
 
     #[inline]
     fn spot(&self, code: Code) -> Result<Spot> {
-        self.0.call(
-            code,
+        self.0.transaction(code).call(
             |_| Ok(()),
             |reply| {
                 Ok(Spot {
@@ -205,8 +198,7 @@ impl ProbeProxy {
     /// A sum, and the CPU on which it was made.
     #[inline]
     pub(crate) fn add(&self, a: i32, b: i32) -> Result<(i32, i32)> {
-        self.0.call(
-            ADD,
+        self.0.transaction(ADD).call(
             |request| {
                 request.write(&a)?;
                 request.write(&b)
@@ -218,8 +210,7 @@ impl ProbeProxy {
     /// [`ProbeProxy::echo`], with the times at which it was where.
     pub(crate) fn stamped(&self, payload: &[u8]) -> Result<Stamps> {
         let send = now();
-        let (received, server, served_from, served_to) = self.0.call(
-            STAMP,
+        let (received, server, served_from, served_to) = self.0.transaction(STAMP).call(
             |request| request.write_bytes(payload),
             |reply| {
                 let received = now();
@@ -234,7 +225,7 @@ impl ProbeProxy {
 
     /// Keeps the server busy for so many steps of [`spin::compute`], or gives up.
     pub(crate) fn work(&self, steps: u32) -> Result<()> {
-        self.0.call(WORK, |request| request.write(&i64::from(steps)), |_| Ok(()))
+        self.0.transaction(WORK).call(|request| request.write(&i64::from(steps)), |_| Ok(()))
     }
 }
 

@@ -8,7 +8,9 @@ use handoff_ipc::parcel::{Reader as ParcelReader, SharedBytes, Writer as ParcelW
 use handoff_ipc::queue::{
     Descriptor, EventFlag, MessageQueue, NOT_EMPTY, NOT_FULL, QueueError, Reader, Synchronized, Writer,
 };
-use handoff_ipc::{Binder, Call, Code, Error, ExceptionCode, Proxy, Result, Service, SharedMemory, Status};
+use handoff_ipc::{
+    Binder, Code, Error, ExceptionCode, Proxy, Result, Service, SharedMemory, Status, Transaction,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Transport;
@@ -271,14 +273,9 @@ impl Service for Receiver {
         ReceiverProxy::DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut ParcelReader<'_>,
-        reply: &mut ParcelWriter<'_>,
-    ) -> Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { data, reply, .. } = transaction;
+        match transaction.call.code() {
             SUM => {
                 let total = sum(data.read_bytes()?);
                 self.complete(total)?;
@@ -302,7 +299,7 @@ impl Service for Receiver {
             }
             GENERATED => reply.write(&BenchmarkStub::new(self.clone()).proxy()),
             CPU_TIME => reply.write(&crate::sys::clock::process_cpu_time()),
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -333,7 +330,7 @@ impl ReceiverProxy {
             to.write(memory)?;
             to.write(flag)
         };
-        self.0.call(ATTACH, send, |_| Ok(()))
+        self.0.transaction(ATTACH).call(send, |_| Ok(()))
     }
 
     pub(super) fn begin(&self, begin: &Begin) -> Result<()> {
@@ -344,25 +341,25 @@ impl ReceiverProxy {
             to.write(&begin.each)?;
             to.write(&begin.wake)
         };
-        self.0.call(BEGIN, send, |_| Ok(()))
+        self.0.transaction(BEGIN).call(send, |_| Ok(()))
     }
 
     #[inline]
     pub(super) fn sum(&self, payload: &[u8]) -> Result<u8> {
-        self.0.call(SUM, |to| to.write_bytes(payload), |from| from.read())
+        self.0.transaction(SUM).call(|to| to.write_bytes(payload), |from| from.read())
     }
 
     #[inline]
     pub(super) fn sum_oneway(&self, payload: &[u8]) -> Result<()> {
-        self.0.oneway(SUM, |to| to.write_bytes(payload))
+        self.0.transaction(SUM).oneway(|to| to.write_bytes(payload))
     }
 
     /// The same receiver behind the generated interface.
     pub(super) fn generated(&self) -> Result<BenchmarkProxy> {
-        self.0.call(GENERATED, |_| Ok(()), |from| from.read())
+        self.0.transaction(GENERATED).call(|_| Ok(()), |from| from.read())
     }
 
     pub(super) fn cpu_time(&self) -> Result<u64> {
-        self.0.call(CPU_TIME, |_| Ok(()), |from| from.read())
+        self.0.transaction(CPU_TIME).call(|_| Ok(()), |from| from.read())
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use handoff_ipc::runtime::Options as RuntimeOptions;
 use handoff_ipc::servicemanager::{Domain, MANAGER_NAME, NamePattern, ProcessReport, ServiceInfo};
-use handoff_ipc::{Binder, CallOptions, Error, Runtime};
+use handoff_ipc::{Binder, Error, Runtime};
 use serde::Serialize;
 
 use self::words::{Kind, Words};
@@ -136,12 +136,13 @@ impl Options {
                 let service = get(&runtime, name)?;
                 let sent = words.resolve(&runtime)?;
                 if *oneway {
-                    service.oneway(*code, |to| sent.write(to))?;
+                    service.transaction(*code).oneway(|to| sent.write(to))?;
                     return Ok(Verdict::Pass);
                 }
-                let within = CallOptions::within(self.timeout);
                 let answer = service
-                    .call_with(within, *code, |to| sent.write(to), |from| words::read_reply(from, reply))
+                    .transaction(*code)
+                    .deadline(self.timeout)
+                    .call(|to| sent.write(to), |from| words::read_reply(from, reply))
                     .map_err(|error| match error {
                         Error::UnknownTransaction { .. } => {
                             anyhow::anyhow!("{name} has no transaction with code {code}")

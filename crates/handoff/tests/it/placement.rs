@@ -344,14 +344,8 @@ impl handoff_ipc::Service for Nothing {
         "handoff.test.INothing"
     }
 
-    fn on_transact(
-        &self,
-        _: &handoff_ipc::Call<'_>,
-        code: handoff_ipc::Code,
-        _: &mut handoff_ipc::parcel::Reader<'_>,
-        _: &mut handoff_ipc::parcel::Writer<'_>,
-    ) -> handoff_ipc::Result<()> {
-        Err(handoff_ipc::Error::UnknownTransaction { descriptor: self.descriptor().to_owned(), code })
+    fn on_transact(&self, transaction: &mut handoff_ipc::Transaction<'_>) -> handoff_ipc::Result<()> {
+        Err(transaction.unknown(self.descriptor()))
     }
 }
 

@@ -5,10 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use handoff_ipc::parcel::{Reader, Writer};
 use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Call, Code, Error, Runtime, Service};
+use handoff_ipc::{Binder, Error, Runtime, Service, Transaction};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Adds, and remembers what it was told oneway.
@@ -19,14 +18,9 @@ impl Service for Adder {
         "test.IAdder"
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> handoff_ipc::Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
+        let Transaction { data, reply, .. } = transaction;
+        match transaction.call.code() {
             1 => {
                 let (a, b): (i32, i32) = (data.read()?, data.read()?);
                 reply.write(&(a + b))
@@ -35,7 +29,7 @@ impl Service for Adder {
                 std::thread::sleep(Duration::from_secs(60));
                 Ok(())
             }
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().to_owned(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 

@@ -19,13 +19,12 @@ use super::driver::Driver;
 use super::process::Process;
 use super::serve;
 use super::talk;
-use crate::call::Call;
 use crate::code::Code;
 use crate::domain::Domain;
 use crate::fuzzing::{KINDS, read_any};
 use crate::locked::lock;
 use crate::object::LocalNode;
-use crate::object::{Binder, Reference, Service};
+use crate::object::{Binder, Reference, Service, Transaction};
 use crate::parcel::{Handle, Reader, Writer};
 use crate::{ExceptionCode, Result, Status};
 
@@ -68,11 +67,12 @@ impl Scripted {
             (6, _) => return Err(Status::new(ExceptionCode::IllegalArgument, "no").into()),
             (7, Some(given)) => {
                 // Nested: whatever the script says next arrives while this call waits.
-                let answer =
-                    given.call(choice.next(KINDS) + 1, |w| w.write(&5), |r| read_any(r, choice.next(KINDS)));
+                let answer = given
+                    .transaction(choice.next(KINDS) + 1)
+                    .call(|w| w.write(&5), |r| read_any(r, choice.next(KINDS)));
                 reply.write_i32(answer.is_ok().into())?;
             }
-            (8, Some(given)) => given.oneway(1, |w| w.write_bytes(&[1; 700]))?,
+            (8, Some(given)) => given.transaction(1).oneway(|w| w.write_bytes(&[1; 700]))?,
             (9, Some(given)) => given.link_to_death(|| ())?.keep(),
             (10, Some(given)) => drop(given.on_freeze(|_| ())),
             (11, _) => lock(&self.kept).clear(),
@@ -105,13 +105,9 @@ impl Service for Scripted {
         DESCRIPTOR
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let code = transaction.code();
+        let Transaction { data, reply, .. } = transaction;
         // The runtime would make an exception of it, and the test would pass.
         let acted = catch_unwind(AssertUnwindSafe(|| self.act(code, data, reply)));
         acted.unwrap_or_else(|_| {
@@ -197,10 +193,9 @@ fn talk_first(process: &Arc<Process>, how: u32) {
     let code = 1 + how / 2;
     // Every outcome is right, as long as it is one.
     let _ = if how % 3 == 0 {
-        remote.oneway(code, |w| w.write_string16("something"))
+        remote.transaction(code).oneway(|w| w.write_string16("something"))
     } else {
-        remote.call(
-            code,
+        remote.transaction(code).call(
             |w| {
                 w.write_binder(Some(&remote))?;
                 w.write_bytes(&[3; 600])?;
@@ -215,7 +210,7 @@ fn talk_first(process: &Arc<Process>, how: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallOptions, Error, InterfaceId};
+    use crate::{Error, InterfaceId};
     use proptest::prelude::*;
 
     #[test]
@@ -270,8 +265,7 @@ mod tests {
             let calls = scope.spawn(|| {
                 let remote = Binder::from_remote(crate::binder::talk::proxy(&process, 1));
                 let call = |meant| {
-                    let options = CallOptions::of(InterfaceId::new(meant));
-                    remote.call_with(options, 1, |_| Ok(()), |_| Ok(()))
+                    remote.transaction(1).interface(InterfaceId::new(meant)).call(|_| Ok(()), |_| Ok(()))
                 };
                 let Err(Error::WrongInterface { expected, found }) = call("a.IX") else { panic!("sent") };
                 assert_eq!((expected.as_str(), found.as_str()), ("a.IX", "a.IB"));

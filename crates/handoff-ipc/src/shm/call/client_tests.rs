@@ -1,11 +1,10 @@
 //! What a peer can write to the word of a call, and what the other side does about it.
 
 use super::*;
-use crate::call::Call;
-use crate::code::Code;
+use crate::Service;
+use crate::object::Transaction;
 use crate::parcel::Writer;
 use crate::shm::pair::{Pair, await_that};
-use crate::{CallOptions, Service};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes a value to the word of the call that it serves, and goes on when it is told to.
@@ -19,13 +18,9 @@ impl Service for Scribbler {
         "test.IScribbler"
     }
 
-    fn on_transact(
-        &self,
-        _: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let code = transaction.code();
+        let Transaction { data, reply, .. } = transaction;
         if code == 3 {
             return reply.write_shared(data.read_bytes()?);
         }
@@ -48,7 +43,7 @@ fn a_server_that_writes_what_no_protocol_has_ends_the_link() {
         let scribbler = Scribbler::default();
         let goes_on = Arc::clone(&scribbler.goes_on);
         let pair = Pair::serve(scribbler);
-        let error = pair.object.call(2, |w| w.write(&(value as i32)), |_| Ok(())).unwrap_err();
+        let error = pair.object.transaction(2).call(|w| w.write(&(value as i32)), |_| Ok(())).unwrap_err();
         assert!(matches!(error, Error::Protocol(_)), "{value:#x}: {error}");
         goes_on.store(true, Ordering::Release);
         pair.await_hang_up();
@@ -62,9 +57,9 @@ fn a_call_has_an_end_though_the_server_says_again_and_again_that_it_nests() {
     let pair = Pair::serve(scribbler);
     // The slot of the nested call is never opened: the word's first neighbour, the code, names it. It is waited
     // for no longer than the deadline.
-    let options = CallOptions::within(Duration::from_millis(50));
     let write = |w: &mut Writer<'_>| w.write(&(word::NESTED as i32));
-    let error = pair.object.call_with(options, 2, write, |_| Ok(())).unwrap_err();
+    let error =
+        pair.object.transaction(2).deadline(Duration::from_millis(50)).call(write, |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::DeadlineExpired(_)), "{error}");
     goes_on.store(true, Ordering::Release);
 }
@@ -73,7 +68,7 @@ fn a_call_has_an_end_though_the_server_says_again_and_again_that_it_nests() {
 fn scribble_between_calls(value: u32) {
     let pair = Pair::serve(Scribbler::default());
     await_that("the server hangs up", || {
-        drop(pair.object.call(1, |_| Ok(()), |_| Ok(())));
+        drop(pair.object.transaction(1).call(|_| Ok(()), |_| Ok(())));
         let slot = pair.link().caller_slots.first();
         if let Some(Ok(mut claimed)) = slot.as_ref().map(|slot| slot.claim()) {
             let word = claimed.parts().0.word();
@@ -108,7 +103,7 @@ fn the_memory_of_a_large_reply_goes_once_it_was_read_and_the_slot_is_idle() {
             reads();
             Ok(r.read_bytes()?.to_vec())
         };
-        assert!(pair.object.call(3, |w| w.write_bytes(&bytes), read).unwrap() == bytes);
+        assert!(pair.object.transaction(3).call(|w| w.write_bytes(&bytes), read).unwrap() == bytes);
     };
     let pages = || {
         let slot = pair.link().caller_slots.first().unwrap();

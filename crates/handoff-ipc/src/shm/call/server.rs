@@ -16,8 +16,7 @@ use crate::call::Call;
 use crate::claim::Claim;
 use crate::engine_kind::EngineKind;
 use crate::locked::lock;
-use crate::object::LocalNode;
-use crate::object::{Binder, Reference};
+use crate::object::{Binder, LocalNode, Reference, Transaction};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
 use crate::pool::{self, Recall, Worker};
 use crate::shm::link::Link;
@@ -263,30 +262,29 @@ impl ServerSlot {
         let mut stage = STAGE;
         // SAFETY: it is this side's turn, and `presence` lets one thread in. A small request is
         // copied out before anything is written; a large one lies in the other area.
-        let mut reply = unsafe { self.slot.writer(area, &mut stage) };
+        let reply = unsafe { self.slot.writer(area, &mut stage) };
         if node.is_err() && header.meta.has(Meta::OBJECTS) {
             // Nobody reads them, and the next request must not find them.
             drop(self.arrived(link));
         }
         let called = node.as_ref().ok().copied();
+        let mut arrived = None;
+        let data = Reader::new(SharedBytes::from_slice(&[]));
+        let mut transaction = Transaction { call: self.call(link, header), data, reply };
         let outcome = node.and_then(|node| {
             let data = self
                 .slot
                 .payload(Area::A, header.meta, header.len)
                 .ok_or_else(|| Self::too_large(header.len))?;
             let data = if small { scratch.copy(data) } else { data };
-            let call = self.call(link, header);
-            serving::inside(link, &self.slot, || {
-                if header.meta.has(Meta::OBJECTS) {
-                    let mut arrived = self.arrived(link)?;
-                    let mut data = Reader::with_objects(data, &mut arrived);
-                    dispatch::serve(&**node.service(), &call, header.code, &mut data, &mut reply)
-                } else {
-                    dispatch::serve(&**node.service(), &call, header.code, &mut Reader::new(data), &mut reply)
-                }
-            })
+            transaction.data = if header.meta.has(Meta::OBJECTS) {
+                Reader::with_objects(data, arrived.insert(self.arrived(link)?))
+            } else {
+                Reader::new(data)
+            };
+            serving::inside(link, &self.slot, || dispatch::serve(&**node.service(), &mut transaction))
         });
-        self.put_reply(link, area, || called.and_then(|node| node.domain()), reply, outcome);
+        self.put_reply(link, area, || called.and_then(|node| node.domain()), &mut transaction.reply, outcome);
     }
 
     /// Completes a reply, which the exchange of the word then hands over. `domain` gives that of the service.
@@ -296,7 +294,7 @@ impl ServerSlot {
         link: &Arc<Link>,
         area: Area,
         domain: impl FnOnce() -> Option<Domain>,
-        mut reply: Writer<'_>,
+        reply: &mut Writer<'_>,
         outcome: Result<()>,
     ) {
         let len = reply.len() as u32;
@@ -314,7 +312,7 @@ impl ServerSlot {
                     self.slot.set_reply_read(false);
                     self.holds_large.store(true, Ordering::Relaxed);
                 }
-                self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.payload_offset(area, &reply)));
+                self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.payload_offset(area, reply)));
             }
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }
@@ -379,19 +377,19 @@ impl ServerSlot {
     }
 
     #[inline]
-    fn call(&self, link: &Link, header: &Header) -> Call<'static> {
+    fn call(&self, link: &Link, header: &Header) -> Call {
         let deadline = header.meta.has(Meta::DEADLINE).then(|| {
             let left = self.slot.deadline().saturating_sub(place::monotonic_ns());
             Instant::now() + Duration::from_nanos(left)
         });
         Call {
             identity: link.peer(),
+            code: header.code,
             engine: EngineKind::Shm,
             priority: header.priority,
             oneway: false,
             deadline,
             driver_details: None,
-            lifetime: std::marker::PhantomData,
         }
     }
 }

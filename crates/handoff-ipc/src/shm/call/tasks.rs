@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::super::server_slot::ServerSlot;
 use super::super::slot::{Area, Meta, STAGE};
-use crate::object::LocalNode;
-use crate::object::Reply;
+use crate::object::{LocalNode, Reply, Request, Response};
 use crate::parcel::Reader;
 use crate::shm::link::Link;
 use crate::{Domain, Error, Result, dispatch};
@@ -32,7 +31,7 @@ pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNo
     // A runtime that has shut down drops the task, which answers all the same.
     drop(runtime.spawn(async move {
         let outcome = match turn.read(&node) {
-            Ok(handling) => dispatch::finish(handling).await,
+            Ok(response) => dispatch::finish(response).await,
             Err(error) => Err(error),
         };
         turn.answer(outcome);
@@ -49,7 +48,7 @@ struct Turn {
 
 impl Turn {
     /// Has the service read the arguments, from where they are.
-    fn read(&self, node: &LocalNode) -> Result<crate::object::Handling> {
+    fn read(&self, node: &LocalNode) -> Result<Response> {
         self.slot.read_by_now();
         let header = self.slot.slot.read_request();
         // The same as before, unless the peer changed it since.
@@ -62,14 +61,15 @@ impl Turn {
             .slot
             .payload(Area::A, header.meta, header.len)
             .ok_or(Error::TooLarge { size: header.len as usize, limit: super::super::slot::MAX_PAYLOAD })?;
-        let call = self.slot.call(&self.link, &header);
-        if header.meta.has(Meta::OBJECTS) {
-            let mut arrived = self.slot.arrived(&self.link)?;
-            let mut data = Reader::with_objects(data, &mut arrived);
-            dispatch::begin(asynchronous.service(), &call, header.code, &mut data)
+        let mut arrived;
+        let data = if header.meta.has(Meta::OBJECTS) {
+            arrived = self.slot.arrived(&self.link)?;
+            Reader::with_objects(data, &mut arrived)
         } else {
-            dispatch::begin(asynchronous.service(), &call, header.code, &mut Reader::new(data))
-        }
+            Reader::new(data)
+        };
+        let call = self.slot.call(&self.link, &header);
+        dispatch::begin(asynchronous.service(), &mut Request { call, data })
     }
 
     fn answer(mut self, outcome: Result<Reply>) {
@@ -85,7 +85,7 @@ impl Turn {
         // arguments were read: nothing borrows them.
         let mut reply = unsafe { slot.writer(Area::A, &mut stage) };
         let outcome = dispatch::write_outcome(outcome, &mut reply);
-        self.slot.put_reply(&self.link, Area::A, || self.domain, reply, outcome);
+        self.slot.put_reply(&self.link, Area::A, || self.domain, &mut reply, outcome);
         self.slot.finish(&self.link, false, false);
         if self.slot.presence.quit() {
             self.slot.rung(&self.link);

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use super::handshake::receive_within;
 use super::*;
-use crate::call::Call;
-use crate::code::Code;
-use crate::object::{Binder, Reference, Service};
-use crate::parcel::{Reader, Writer};
+use crate::object::{Binder, Reference, Service, Transaction};
 use crate::shm::socket::{self, Received};
 use crate::shm::wire::{MESSAGE_SIZE, Message, Refusal};
 
@@ -25,7 +22,7 @@ impl Service for Nothing {
         "test.INothing"
     }
 
-    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
         Ok(())
     }
 }

@@ -10,11 +10,8 @@ use rustix::process::{Resource as Limit, Rlimit, setrlimit};
 use super::handshake::receive_within;
 use super::handshake_tests::{ASKER, LONG, OTHER, asker, listen, new_socket, next, node, peer, send};
 use super::*;
-use crate::call::Call;
-use crate::code::Code;
 use crate::ledger::{self, Resource};
-use crate::object::{Binder, Reference, Service};
-use crate::parcel::{Reader, Writer};
+use crate::object::{Binder, Reference, Service, Transaction};
 use crate::shm::oneway::ring;
 use crate::shm::pair::await_that;
 use crate::shm::region::Region;
@@ -74,7 +71,7 @@ impl Service for Slow {
         "test.ISlow"
     }
 
-    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -183,7 +180,7 @@ fn a_slot_that_the_peer_refuses_fails_its_call_with_the_reason() {
     let core = Core::start().unwrap();
     let (link, theirs) = asker(&core, ASKER);
     let object = Binder::from_remote(link.proxy(1, None));
-    let call = std::thread::spawn(move || object.call(1, |_| Ok(()), |_| Ok(())));
+    let call = std::thread::spawn(move || object.transaction(1).call(|_| Ok(()), |_| Ok(())));
     let Message::Slot { slot } = next(&theirs) else { panic!("a slot is opened first") };
     send(&theirs, Message::SlotRefused { slot, refusal: Refusal::TooMany }, &[]);
     assert!(matches!(call.join().unwrap(), Err(Error::PermissionDenied(_))));

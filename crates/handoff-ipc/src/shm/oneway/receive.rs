@@ -16,7 +16,7 @@ use crate::call::Call;
 use crate::disposal::PeerFd;
 use crate::engine_kind::EngineKind;
 use crate::locked::lock;
-use crate::object::LocalNode;
+use crate::object::{LocalNode, Transaction};
 use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::pool::{self, Recall, Worker};
 use crate::shm::call::client;
@@ -317,18 +317,21 @@ impl Queued {
         stats::SERVED_ONEWAY.add();
         let call = Call {
             identity: link.peer(),
+            code: self.taken.record.code,
             engine: EngineKind::Shm,
             priority: self.taken.record.priority,
             oneway: true,
             deadline: None,
             driver_details: None,
-            lifetime: std::marker::PhantomData,
         };
         let (mut nowhere, mut arrived) = (Vec::new(), Arrived::new(link, entries, fds));
-        let mut reply = Writer::growing(&mut nowhere);
-        let mut data = Reader::with_objects(SharedBytes::from_slice(&self.taken.payload), &mut arrived);
+        let mut transaction = Transaction {
+            call,
+            data: Reader::with_objects(SharedBytes::from_slice(&self.taken.payload), &mut arrived),
+            reply: Writer::growing(&mut nowhere),
+        };
         // Nobody waits for the outcome of a oneway call.
-        drop(dispatch::serve(&**node.service(), &call, self.taken.record.code, &mut data, &mut reply));
+        drop(dispatch::serve(&**node.service(), &mut transaction));
     }
 }
 

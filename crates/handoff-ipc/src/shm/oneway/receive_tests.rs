@@ -3,7 +3,7 @@
 use super::super::ring::Ring;
 use super::*;
 use crate::Service;
-use crate::code::Code;
+use crate::object::Transaction;
 use crate::shm::pair::{Pair, await_that};
 use crate::shm::wire::Message;
 use std::sync::atomic::AtomicU64;
@@ -16,7 +16,7 @@ impl Service for Count {
         "test.ICount"
     }
 
-    fn on_transact(&self, _: &Call<'_>, _: Code, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<()> {
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -26,7 +26,7 @@ impl Service for Count {
 fn after_a_call() -> Pair {
     let count = Arc::new(AtomicU64::new(0));
     let pair = Pair::serve(Count(Arc::clone(&count)));
-    pair.object.oneway(1, |_| Ok(())).unwrap();
+    pair.object.transaction(1).oneway(|_| Ok(())).unwrap();
     await_that("the call is served", || count.load(Ordering::Relaxed) == 1);
     pair
 }

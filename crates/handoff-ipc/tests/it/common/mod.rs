@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use handoff_ipc::Domain;
 use handoff_ipc::binder::{BinderEngine, find_device};
 use handoff_ipc::engine::Engine;
-use handoff_ipc::parcel::{Reader, SharedBytes, Writer};
+use handoff_ipc::parcel::SharedBytes;
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{
-    Binder, Call, Code, Error, ExceptionCode, Result, Scheduling, Service, SharedMemory, Status,
+    Binder, Code, Error, ExceptionCode, Result, Scheduling, Service, SharedMemory, Status, Transaction,
 };
 
 pub const ECHO: Code = 1;
@@ -66,14 +66,9 @@ impl Service for Everything {
         self.scheduling
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        match code {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { call, data, reply } = transaction;
+        match call.code() {
             ECHO => reply.write_shared(data.read_bytes()?),
             SUM => reply.write(&sum(data.read_bytes()?)),
             SUM_MEMORY => reply.write(&sum(data.read::<SharedMemory>()?.bytes())),
@@ -146,7 +141,7 @@ impl Service for Everything {
                     .map(|at| at.saturating_duration_since(Instant::now()).as_millis() as i64)
                     .unwrap_or(-1),
             ),
-            _ => Err(Error::UnknownTransaction { descriptor: self.descriptor().into(), code }),
+            _ => Err(transaction.unknown(self.descriptor())),
         }
     }
 }
@@ -162,8 +157,7 @@ fn this() -> Binder {
 }
 
 pub fn call_back(to: &Binder, me: &Binder, left: i32) -> Result<i32> {
-    to.call(
-        CALL_BACK,
+    to.transaction(CALL_BACK).call(
         |w| {
             w.write(me)?;
             w.write(&left)
@@ -173,7 +167,7 @@ pub fn call_back(to: &Binder, me: &Binder, left: i32) -> Result<i32> {
 }
 
 pub fn echo(to: &Binder, bytes: &[u8]) -> Result<Vec<u8>> {
-    to.call(ECHO, |w| w.write_bytes(bytes), |r| Ok(r.read_bytes()?.to_vec()))
+    to.transaction(ECHO).call(|w| w.write_bytes(bytes), |r| Ok(r.read_bytes()?.to_vec()))
 }
 
 pub fn file_with(text: &str) -> File {
@@ -349,7 +343,7 @@ pub fn own_priority() -> handoff_placement::Priority {
 
 /// The priority that a call is served at.
 pub fn served_at(root: &Binder) -> String {
-    root.call(PRIORITY, |_| Ok(()), |r| r.read()).unwrap()
+    root.transaction(PRIORITY).call(|_| Ok(()), |r| r.read()).unwrap()
 }
 
 /// What a call is served at when a fresh thread of that priority makes it.

@@ -1,73 +1,54 @@
-//! Calls and services that work on whole parcels: what programs in other languages make and serve.
+//! Services that work on whole parcels: what programs in other languages serve.
 
-use crate::call::{Call, CallOptions};
-use crate::code::Code;
+use crate::Result;
+use crate::call::Call;
 use crate::interface::InterfaceId;
-use crate::object::{Binder, Service};
-use crate::parcel::{Parcel, Reader, Writer};
-use crate::{Error, Result};
-
-impl Binder {
-    /// A synchronous call with a parcel that was put together before; gives the reply.
-    ///
-    /// # Errors
-    /// As [`Binder::call_with`].
-    pub fn call_parcel(&self, options: CallOptions, code: Code, request: &Parcel) -> Result<Parcel> {
-        self.call_with(options, code, |to| request.send(to), Parcel::receive)
-    }
-
-    /// A oneway call with such a parcel.
-    ///
-    /// # Errors
-    /// As [`Binder::oneway`].
-    pub fn oneway_parcel(&self, options: CallOptions, code: Code, request: &Parcel) -> Result<()> {
-        self.oneway_with(options, code, |to| request.send(to))
-    }
-}
+use crate::object::{Service, Transaction};
+use crate::parcel::Parcel;
 
 /// A service that is one function from a parcel to another.
 ///
 /// ```
 /// use handoff_ipc::parcel::Parcel;
-/// use handoff_ipc::{Binder, CallOptions, Error, PlainService};
+/// use handoff_ipc::{Binder, Error, ParcelService};
 ///
-/// let doubler = Binder::new(PlainService::new("sample.IDoubler", |_, code, mut request: Parcel| {
+/// let doubler = Binder::new(ParcelService::new("sample.IDoubler", |call, mut request: Parcel| {
 ///     let number = request.read(|from| from.read::<i32>())?;
 ///     let mut reply = Parcel::new();
-///     reply.write(|to| to.write(&(number * code as i32 * 2)))?;
+///     reply.write(|to| to.write(&(number * call.code() as i32 * 2)))?;
 ///     Ok(Some(reply))
 /// }));
 /// let mut request = Parcel::new();
 /// request.write(|to| to.write(&21))?;
-/// let mut reply = doubler.call_parcel(CallOptions::default(), 1, &request)?;
+/// let mut reply = doubler.transaction(1).call(|to| request.send(to), Parcel::receive)?;
 /// assert_eq!(reply.read(|from| from.read::<i32>())?, 42);
 /// # Ok::<(), Error>(())
 /// ```
-pub struct PlainService<F> {
+pub struct ParcelService<F> {
     descriptor: String,
     bases: Vec<&'static str>,
     serve: F,
 }
 
-impl<F> PlainService<F>
+impl<F> ParcelService<F>
 where
-    F: Fn(&Call<'_>, Code, Parcel) -> Result<Option<Parcel>> + Send + Sync + 'static,
+    F: Fn(&Call, Parcel) -> Result<Option<Parcel>> + Send + Sync + 'static,
 {
     /// An interface of this name. `None` says that it has no such transaction.
     pub fn new(descriptor: impl Into<String>, serve: F) -> Self {
-        PlainService { descriptor: descriptor.into(), bases: Vec::new(), serve }
+        ParcelService { descriptor: descriptor.into(), bases: Vec::new(), serve }
     }
 
     /// With the interfaces that this one extends: [`Service::base_descriptors`].
     #[must_use]
     pub fn extending(self, bases: impl IntoIterator<Item = InterfaceId>) -> Self {
-        PlainService { bases: bases.into_iter().map(|base| base.descriptor()).collect(), ..self }
+        ParcelService { bases: bases.into_iter().map(|base| base.descriptor()).collect(), ..self }
     }
 }
 
-impl<F> Service for PlainService<F>
+impl<F> Service for ParcelService<F>
 where
-    F: Fn(&Call<'_>, Code, Parcel) -> Result<Option<Parcel>> + Send + Sync + 'static,
+    F: Fn(&Call, Parcel) -> Result<Option<Parcel>> + Send + Sync + 'static,
 {
     fn descriptor(&self) -> &str {
         &self.descriptor
@@ -77,24 +58,18 @@ where
         &self.bases
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
-        let request = Parcel::receive(data)?;
-        match (self.serve)(call, code, request)? {
-            Some(answer) => answer.send(reply),
-            None => Err(Error::UnknownTransaction { descriptor: self.descriptor.clone(), code }),
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let request = Parcel::receive(&mut transaction.data)?;
+        match (self.serve)(&transaction.call, request)? {
+            Some(answer) => answer.send(&mut transaction.reply),
+            None => Err(transaction.unknown(&self.descriptor)),
         }
     }
 }
 
-impl<F> std::fmt::Debug for PlainService<F> {
+impl<F> std::fmt::Debug for ParcelService<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PlainService({})", self.descriptor)
+        write!(f, "ParcelService({})", self.descriptor)
     }
 }
 
@@ -104,17 +79,18 @@ mod tests {
     use std::os::fd::OwnedFd;
 
     use super::*;
+    use crate::Binder;
     use crate::runtime::{Options, Runtime};
     use crate::servicemanager::ServiceOptions;
 
     /// Writes into the pipe that it is given, calls the object that it is given, gives that back.
     fn postman() -> Binder {
-        Binder::new(PlainService::new("test.IPostman", |_, _, mut request: Parcel| {
+        Binder::new(ParcelService::new("test.IPostman", |_, mut request: Parcel| {
             let (mut pipe, object): (std::fs::File, Binder) = request.read(|from| {
                 let pipe: OwnedFd = from.read()?;
                 Ok((pipe.into(), from.read()?))
             })?;
-            let mut answer = object.call_parcel(CallOptions::default(), 7, &Parcel::new())?;
+            let mut answer = object.transaction(7).call(|to| Parcel::new().send(to), Parcel::receive)?;
             pipe.write_all(answer.read(|from| from.read::<String>())?.as_bytes()).unwrap();
             let mut reply = Parcel::new();
             reply.write(|to| to.write(&object))?;
@@ -123,9 +99,9 @@ mod tests {
     }
 
     fn objects_cross(postman: &Binder) {
-        let talker = Binder::new(PlainService::new("test.ITalker", |_, code, _| {
+        let talker = Binder::new(ParcelService::new("test.ITalker", |call, _| {
             let mut reply = Parcel::new();
-            reply.write(|to| to.write_string16(&format!("said {code}")))?;
+            reply.write(|to| to.write_string16(&format!("said {}", call.code())))?;
             Ok(Some(reply))
         }));
         let (mut out, into) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -134,7 +110,7 @@ mod tests {
         request.write(|to| to.write(&talker)).unwrap();
         // What was put together is sent as often as one likes.
         for _ in 0..50 {
-            let mut reply = postman.call_parcel(CallOptions::default(), 1, &request).unwrap();
+            let mut reply = postman.transaction(1).call(|to| request.send(to), Parcel::receive).unwrap();
             assert_eq!(reply.read(|from| from.read::<Binder>()).unwrap(), talker);
             assert_eq!(reply.remaining(), 0);
         }
