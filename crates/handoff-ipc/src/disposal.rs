@@ -4,6 +4,7 @@
 //! for whatever descriptors lie in a socket's queue. A user has one such thread, so that no user waits
 //! for another one's.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -32,6 +33,27 @@ struct Disposal {
 const OTHERS: u64 = u64::MAX;
 
 static DISPOSAL: LazyLock<Disposal> = LazyLock::new(Disposal::default);
+
+thread_local! {
+    static POLLED: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Marks this thread as a poller, on which nothing may be dropped that takes long.
+pub(crate) fn poll_for_own_user() {
+    POLLED.set(Some(CallingIdentity::own().uid));
+}
+
+/// What this thread does from here on it does for that user, if it is a poller.
+pub(crate) fn poll_for(user: u32) {
+    if POLLED.get().is_some() {
+        POLLED.set(Some(user));
+    }
+}
+
+/// The user that a poller works for; `None` on other threads.
+pub(crate) fn polled_user() -> Option<u32> {
+    POLLED.get()
+}
 
 /// Drops something that came from a process of that user, on another thread.
 pub(crate) fn drop_later(uid: u32, garbage: impl Send + 'static) {
@@ -102,9 +124,19 @@ impl PeerFd {
         self
     }
 
+    /// Who it is counted for.
+    pub(crate) fn owner(&self) -> Option<CallingIdentity> {
+        self.charge.as_ref().map(Charge::who)
+    }
+
     /// Whether it counts as one that the peer may have this process keep.
     pub(crate) fn may_be_kept(&self) -> bool {
         self.charge.as_ref().is_some_and(|charge| charge.resource() == Resource::Descriptors)
+    }
+
+    /// Closes it on this thread: it was mapped as shared memory, so it is a memfd, whose close waits for nobody.
+    pub(crate) fn close_here(mut self) {
+        drop(self.fd.take());
     }
 
     /// For the application, which closes it when it likes.
@@ -114,21 +146,18 @@ impl PeerFd {
 }
 
 /// Has descriptors that came counted until they are closed or taken. Those beyond the peer's share of descriptors count
-/// as what waits to be closed. False if that is used up as well: then no more is to be read from the peer for a while.
-pub(crate) fn count_arrived(who: CallingIdentity, fds: Vec<PeerFd>) -> (Vec<PeerFd>, bool) {
-    let mut has_room = true;
-    let count = |fd: PeerFd| {
-        let own = ledger::charge(who, Resource::Descriptors, 1);
-        match own.or_else(|_| ledger::charge(who, Resource::Closing, 1)) {
-            Ok(charge) => fd.charged(charge),
-            Err(_) => {
-                has_room = false;
-                fd
-            }
-        }
-    };
-    let counted = fds.into_iter().map(count).collect();
-    (counted, has_room)
+/// as what waits to be closed; see [`is_crowded`].
+pub(crate) fn count_arrived(who: CallingIdentity, fds: Vec<PeerFd>) -> Vec<PeerFd> {
+    let mut charges = ledger::charge_each(who, Resource::Descriptors, fds.len());
+    let beyond = fds.len() - charges.len();
+    charges.extend(ledger::charge_anyway(who, Resource::Closing, beyond));
+    fds.into_iter().zip(charges).map(|(fd, charge)| fd.charged(charge)).collect()
+}
+
+/// True while as many descriptors of a peer, or of its user, wait to be closed as may be. Nothing is to be read from it
+/// then: what a message brings cannot be known before, and has to be closed by somebody.
+pub(crate) fn is_crowded(peer: CallingIdentity) -> bool {
+    ledger::is_full(peer, Resource::Closing)
 }
 
 impl AsFd for PeerFd {

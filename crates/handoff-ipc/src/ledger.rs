@@ -5,6 +5,7 @@
 //! limits are the kernel's for this process, less a reserve for the process itself.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 use rustix::process::getrlimit;
@@ -19,12 +20,18 @@ use crate::{Error, Result, stats};
 pub(crate) enum Resource {
     /// Connections, newcomers' among them, and descriptors that nobody has taken out of a parcel.
     Descriptors,
-    /// Descriptors that came beyond the share above, until they are closed.
+    /// Descriptors that came beyond the share above, and refused connections, until they are closed.
     Closing,
+    /// Refused connections of those whose share of that is used up. Counted for all of them together.
+    Refused,
+    /// Descriptors that this process sent and the peer has not read. The kernel counts them against this process's user.
+    Sent,
     /// Regions of shared memory that peers made.
     Mappings,
     /// Their bytes.
     Bytes,
+    /// Bytes of replies whose memory was not given back. The kernel counts it as this process's, who filled it first.
+    Replies,
     /// Objects of this process that a peer may call.
     Exports,
     /// Introductions that a receiver has not taken up.
@@ -34,15 +41,18 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    const COUNT: usize = 7;
+    const COUNT: usize = 10;
 
     /// As an error names it.
     fn name(self) -> &'static str {
         match self {
             Resource::Descriptors => "descriptors",
             Resource::Closing => "descriptors that are not closed yet",
+            Resource::Refused => "refused connections that are not closed yet",
+            Resource::Sent => "descriptors that were sent to it and that it has not read",
             Resource::Mappings => "shared regions",
             Resource::Bytes => "bytes of shared memory",
+            Resource::Replies => "bytes of replies that it has not given up",
             Resource::Exports => "objects",
             Resource::Introductions => "introductions that are not taken up",
             Resource::Threads => "threads that wait for it",
@@ -58,38 +68,65 @@ struct Limits([u64; Resource::COUNT]);
 const OWN_MAPPINGS: u64 = 8 << 10;
 /// Bytes that may be mapped however small the machine is: most of them are never touched.
 const LEAST_BYTES: u64 = 64 << 30;
+/// Bytes of replies that may be held however small the machine is, and however large.
+const LEAST_REPLIES: u64 = 256 << 20;
+const MOST_REPLIES: u64 = 1 << 30;
+/// Descriptors that may wait to be closed however few there may be.
+const LEAST_CLOSING: u64 = 16;
+/// Of which three eighths may be held: they are counted as one process's.
+const MOST_REFUSED: u64 = 64;
 /// Threads beyond the pool's limit for those that wait for a peer.
 pub(crate) const MOST_AWAY: usize = 256;
 const MOST_EXPORTS: u64 = 1 << 20;
 const MOST_INTRODUCTIONS: u64 = 1024;
 
 impl Limits {
-    /// By what the kernel lets this process have now.
+    /// By what the kernel lets this process have.
     fn current() -> Self {
         static MAPPINGS: LazyLock<u64> = LazyLock::new(|| {
             let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
             text.trim().parse().unwrap_or(65_530)
         });
-        static BYTES: LazyLock<u64> = LazyLock::new(|| {
+        static MEMORY: LazyLock<u64> = LazyLock::new(|| {
             let memory = rustix::system::sysinfo();
-            (4 * memory.totalram as u64).saturating_mul(memory.mem_unit.into()).max(LEAST_BYTES)
+            (memory.totalram as u64).saturating_mul(memory.mem_unit.into())
         });
-        let files = getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20).min(1 << 20);
-        Limits::of(files, *MAPPINGS, *BYTES)
+        Limits::of(files(), *MAPPINGS, *MEMORY)
     }
 
-    fn of(files: u64, mappings: u64, bytes: u64) -> Self {
+    fn of(files: u64, mappings: u64, memory: u64) -> Self {
         let descriptors = files - (files / 8).max(64).min(files);
         let mut limits = [0; Resource::COUNT];
         limits[Resource::Descriptors as usize] = descriptors;
-        limits[Resource::Closing as usize] = descriptors / 8;
+        limits[Resource::Closing as usize] = (descriptors / 8).max(LEAST_CLOSING);
+        limits[Resource::Refused as usize] = MOST_REFUSED;
+        // Half of what the kernel lets the user have in flight: another process of this user has peers, too.
+        limits[Resource::Sent as usize] = files / 2;
         limits[Resource::Mappings as usize] = mappings.saturating_sub(OWN_MAPPINGS).max(mappings / 2);
-        limits[Resource::Bytes as usize] = bytes;
+        limits[Resource::Bytes as usize] = memory.saturating_mul(4).max(LEAST_BYTES);
+        limits[Resource::Replies as usize] = (memory / 16).clamp(LEAST_REPLIES, MOST_REPLIES);
         limits[Resource::Exports as usize] = MOST_EXPORTS;
         limits[Resource::Introductions as usize] = (descriptors / 4).min(MOST_INTRODUCTIONS);
         limits[Resource::Threads as usize] = MOST_AWAY as u64;
         Limits(limits)
     }
+}
+
+/// The limit of files, which the application may change: read again after some charges, and after a refusal.
+static FILES: AtomicU64 = AtomicU64::new(0);
+static CHARGES: AtomicU32 = AtomicU32::new(0);
+const READ_AGAIN: u32 = 256;
+
+fn files() -> u64 {
+    let known = FILES.load(Ordering::Relaxed);
+    let is_due = CHARGES.fetch_add(1, Ordering::Relaxed) % READ_AGAIN == 0;
+    if known == 0 || is_due { read_files() } else { known }
+}
+
+fn read_files() -> u64 {
+    let files = getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20).min(1 << 20);
+    FILES.store(files, Ordering::Relaxed);
+    files
 }
 
 /// Held of one resource.
@@ -104,21 +141,38 @@ impl Column {
     /// How much one process may hold, while the others hold what they do.
     fn share(&self, limit: u64, who: CallingIdentity) -> u64 {
         let user = self.by_user.get(&who.uid).copied().unwrap_or(0);
-        let process = self.by_process.get(&(who.uid, who.pid)).copied().unwrap_or(0);
+        let process = self.held_by(who);
         let of_user = limit.saturating_sub(self.all - user) / 2;
         of_user.saturating_sub(user - process) / 4 * 3
     }
 
+    fn held_by(&self, who: CallingIdentity) -> u64 {
+        self.by_process.get(&(who.uid, who.pid)).copied().unwrap_or(0)
+    }
+
     fn charge(&mut self, limit: u64, who: CallingIdentity, amount: u64) -> Result<(), u64> {
-        let share = self.share(limit, who);
-        let process = self.by_process.get(&(who.uid, who.pid)).copied().unwrap_or(0);
-        if process.saturating_add(amount) > share {
-            return Err(process);
+        let held = self.held_by(who);
+        if held.saturating_add(amount) > self.share(limit, who) {
+            return Err(held);
         }
-        self.all += amount;
-        *self.by_user.entry(who.uid).or_default() += amount;
-        *self.by_process.entry((who.uid, who.pid)).or_default() += amount;
+        self.add(who, amount);
         Ok(())
+    }
+
+    /// Whatever the share is.
+    fn add(&mut self, who: CallingIdentity, amount: u64) {
+        if amount > 0 {
+            self.all += amount;
+            *self.by_user.entry(who.uid).or_default() += amount;
+            *self.by_process.entry((who.uid, who.pid)).or_default() += amount;
+        }
+    }
+
+    /// Whether a process, or its user, has its share or more. Who holds nothing has not.
+    fn is_full(&self, limit: u64, who: CallingIdentity) -> bool {
+        let Some(user) = self.by_user.get(&who.uid) else { return false };
+        let process = self.held_by(who);
+        *user >= limit.saturating_sub(self.all - user) / 2 || process > 0 && process >= self.share(limit, who)
     }
 
     fn release(&mut self, who: CallingIdentity, amount: u64) {
@@ -157,9 +211,21 @@ impl Drop for Charge {
 }
 
 impl Charge {
+    /// Whose it is.
+    pub(crate) fn who(&self) -> CallingIdentity {
+        self.who
+    }
+
     /// What it is an entry of.
     pub(crate) fn resource(&self) -> Resource {
         self.resource
+    }
+
+    /// Makes an entry of its own of a part.
+    pub(crate) fn split(&mut self, amount: u64) -> Charge {
+        let amount = amount.min(self.amount);
+        self.amount -= amount;
+        Charge { resource: self.resource, who: self.who, amount }
     }
 }
 
@@ -168,8 +234,25 @@ impl Charge {
 /// # Errors
 /// If the peer has its share of it; counted in [`stats::REFUSED`].
 pub(crate) fn charge(who: CallingIdentity, resource: Resource, amount: u64) -> Result<Charge> {
-    let limit = Limits::current().0[resource as usize];
-    let outcome = lock(&LEDGER)[resource as usize].charge(limit, who, amount);
+    charge_again(who, resource, amount, || ())
+}
+
+/// As [`charge`]; before it refuses it has `make_room` give back what is held no longer.
+pub(crate) fn charge_again(
+    who: CallingIdentity,
+    resource: Resource,
+    amount: u64,
+    make_room: impl FnOnce(),
+) -> Result<Charge> {
+    let attempt = || {
+        let limit = Limits::current().0[resource as usize];
+        lock(&LEDGER)[resource as usize].charge(limit, who, amount)
+    };
+    let outcome = attempt().or_else(|_| {
+        read_files();
+        make_room();
+        attempt()
+    });
     match outcome {
         Ok(()) => Ok(Charge { resource, who, amount }),
         Err(held) => {
@@ -184,18 +267,59 @@ pub(crate) fn charge(who: CallingIdentity, resource: Resource, amount: u64) -> R
     }
 }
 
+/// Entries of one each, as many of `count` as the peer's share leaves.
+pub(crate) fn charge_each(who: CallingIdentity, resource: Resource, count: usize) -> Vec<Charge> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let limit = Limits::current().0[resource as usize];
+    let mut ledger = lock(&LEDGER);
+    let column = &mut ledger[resource as usize];
+    let left = column.share(limit, who).saturating_sub(column.held_by(who)).min(count as u64);
+    let granted = column.charge(limit, who, left).map_or(0, |()| left);
+    drop(ledger);
+    if granted < count as u64 {
+        stats::REFUSED.add();
+    }
+    (0..granted).map(|_| Charge { resource, who, amount: 1 }).collect()
+}
+
+/// Enters what came although nobody asked for it, one by one, also beyond the peer's share: what it sends then is
+/// looked at no longer, as long as it [`is_full`].
+pub(crate) fn charge_anyway(who: CallingIdentity, resource: Resource, count: usize) -> Vec<Charge> {
+    let granted = charge_each(who, resource, count);
+    let rest = count - granted.len();
+    lock(&LEDGER)[resource as usize].add(who, rest as u64);
+    granted.into_iter().chain((0..rest).map(|_| Charge { resource, who, amount: 1 })).collect()
+}
+
+/// Whether a peer, or its user, holds its share of something, or more.
+pub(crate) fn is_full(who: CallingIdentity, resource: Resource) -> bool {
+    let limit = Limits::current().0[resource as usize];
+    lock(&LEDGER)[resource as usize].is_full(limit, who)
+}
+
 /// What all peers together hold.
 pub(crate) fn held() -> Held {
     let ledger = lock(&LEDGER);
     let of = |resource: Resource| ledger[resource as usize].all;
     Held {
-        descriptors: of(Resource::Descriptors) + of(Resource::Closing),
+        descriptors: of(Resource::Descriptors)
+            + of(Resource::Closing)
+            + of(Resource::Refused)
+            + of(Resource::Sent),
         mappings: of(Resource::Mappings),
-        bytes: of(Resource::Bytes),
+        bytes: of(Resource::Bytes) + of(Resource::Replies),
         exports: of(Resource::Exports),
         introductions: of(Resource::Introductions),
         threads: of(Resource::Threads),
     }
+}
+
+/// What one peer holds of something.
+#[cfg(all(test, not(loom)))]
+pub(crate) fn held_by(who: CallingIdentity, resource: Resource) -> u64 {
+    lock(&LEDGER)[resource as usize].held_by(who)
 }
 
 /// All that a peer may still hold of something.
@@ -260,6 +384,35 @@ mod tests {
         }
         assert_eq!(Limits::of(1024, 65_530, 1).0[Resource::Descriptors as usize], 896);
         assert!(Limits::of(1024, 100, 1).0[Resource::Mappings as usize] == 50);
+    }
+
+    #[test]
+    fn what_comes_beyond_the_share_is_counted_and_makes_its_user_full_and_nobody_else() {
+        let mut column = Column::default();
+        assert!(!column.is_full(100, who(1, 1)), "who holds nothing");
+        column.add(who(1, 1), 400);
+        assert!(column.is_full(100, who(1, 1)) && column.is_full(100, who(1, 2)), "a fork is no way out");
+        assert!(!column.is_full(100, who(2, 1)));
+        column.release(who(1, 1), 390);
+        assert!(!column.is_full(100, who(1, 1)) && !column.is_full(100, who(1, 2)));
+        assert_eq!(fill(&mut column, 100, who(1, 1)), 26);
+        assert!(column.is_full(100, who(1, 1)) && !column.is_full(100, who(1, 2)));
+    }
+
+    #[test]
+    fn several_are_charged_as_far_as_the_share_goes() {
+        let user = who(4712, 1);
+        let all = charge_each(user, Resource::Threads, MOST_AWAY);
+        let share = MOST_AWAY / 8 * 3;
+        assert!(all.len() <= share && all.iter().all(|charge| charge.amount == 1), "{}", all.len());
+        assert!(charge_each(user, Resource::Threads, 4).is_empty());
+        let made_room = charge_again(user, Resource::Threads, 2, || drop(all)).unwrap();
+        let mut rest = made_room;
+        let part = rest.split(1);
+        drop(rest);
+        assert_eq!(lock(&LEDGER)[Resource::Threads as usize].held_by(user), 1);
+        drop(part);
+        assert_eq!(lock(&LEDGER)[Resource::Threads as usize].held_by(user), 0);
     }
 
     #[test]

@@ -13,10 +13,12 @@ use handoff_placement::Priority;
 use crate::call::{Call, OutCall};
 use crate::code::Code;
 use crate::death::DeathRegistration;
+use crate::disposal;
 use crate::domain::Domain;
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
 use crate::interface::{self, Interfaces};
+use crate::locked::lock;
 use crate::parcel::{Reader, Writer};
 use crate::scheduling::Scheduling;
 use crate::{Error, Result, Waiting};
@@ -433,6 +435,31 @@ pub(crate) struct LocalNode {
     asynchronous: Option<Asynchronous>,
 }
 
+/// In place of a service that is dropped elsewhere.
+struct Gone;
+
+impl Service for Gone {
+    fn descriptor(&self) -> &str {
+        ""
+    }
+
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
+        Err(Error::Dead)
+    }
+}
+
+/// A poller may have the last reference, and a service's own `drop` may take as long as it likes.
+impl Drop for LocalNode {
+    fn drop(&mut self) {
+        let Some(user) = disposal::polled_user() else { return };
+        let service = std::mem::replace(&mut self.service, Arc::new(Gone));
+        let queue = std::mem::take(&mut *lock(&self.queue));
+        #[cfg(feature = "tokio")]
+        let queue = (queue, self.asynchronous.take());
+        disposal::drop_later(user, (service, queue));
+    }
+}
+
 #[derive(Default)]
 struct OnewayQueue {
     busy: bool,
@@ -455,7 +482,9 @@ impl LocalNode {
     /// An object that tasks of a runtime serve. `blocking` is how a thread calls it.
     #[cfg(feature = "tokio")]
     pub(crate) fn with_tasks(blocking: Arc<dyn Service>, asynchronous: Asynchronous) -> Arc<Self> {
-        Arc::new(LocalNode { asynchronous: Some(asynchronous), ..LocalNode::of(blocking) })
+        let mut node = LocalNode::of(blocking);
+        node.asynchronous = Some(asynchronous);
+        Arc::new(node)
     }
 
     /// How tasks serve it, if they do.

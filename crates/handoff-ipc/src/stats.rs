@@ -70,11 +70,12 @@ pub(crate) fn inherit_denied(why: &dyn Display) {
 /// What a process holds for others, as its ledger counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Connections, and descriptors that nobody has taken out of a parcel.
+    /// Connections, descriptors that nobody has taken out of a parcel or closed, and those that peers were sent and
+    /// have not read.
     pub descriptors: u64,
     /// Regions of shared memory that peers made.
     pub mappings: u64,
-    /// Their bytes.
+    /// Their bytes, and those of large replies in them.
     pub bytes: u64,
     /// Objects of this process that others may call.
     pub exports: u64,

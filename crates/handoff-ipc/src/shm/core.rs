@@ -13,6 +13,8 @@ mod introductions;
 mod poller;
 #[cfg(all(test, not(loom)))]
 mod poller_tests;
+#[cfg(all(test, not(loom)))]
+mod shares_tests;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -78,6 +80,8 @@ pub(crate) struct Core {
     // A link was added.
     linked: Condvar,
     reserve: Mutex<Option<OwnedFd>>,
+    // Links keep descriptors for parcels that have not come.
+    keeps_fds: AtomicBool,
 }
 
 const BELL: u64 = 0;
@@ -122,6 +126,7 @@ impl Core {
             peers: Mutex::default(),
             linked: Condvar::new(),
             reserve: Mutex::new(Some(new_reserve()?)),
+            keeps_fds: AtomicBool::new(false),
         });
         let poller = Arc::clone(&core);
         std::thread::Builder::new()
@@ -151,6 +156,16 @@ impl Core {
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
         let link = |peer: &Peer| if let Peer::Link(link) = peer { Some(Arc::clone(link)) } else { None };
         self.peers().by_key.values().filter_map(link).collect()
+    }
+
+    /// A link keeps descriptors, for a while. On the poller's thread.
+    pub(crate) fn note_kept_fds(&self) {
+        self.keeps_fds.store(true, Ordering::Relaxed);
+    }
+
+    /// Looks which descriptors peers have read of those that they were sent.
+    pub(crate) fn forget_read(&self) {
+        self.links().iter().for_each(|link| link.forget_read());
     }
 
     /// Calls of all links, those that are gone too; and how many links there are.

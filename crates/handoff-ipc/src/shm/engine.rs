@@ -112,6 +112,7 @@ impl Engine for ShmEngine {
 
     fn stats(&self) -> EngineStats {
         let (([calls, spun, slept, beside], served), links) = self.core.tallies();
+        self.core.forget_read();
         EngineStats {
             calls,
             served,

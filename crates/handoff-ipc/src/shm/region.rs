@@ -88,7 +88,7 @@ impl Region {
         Ok((start, file))
     }
 
-    /// Whether a file is of huge pages.
+    /// Whether a file is of huge pages. It is known to be a memfd: a file system in user space need not answer.
     pub(crate) fn is_huge(file: BorrowedFd<'_>) -> Result<bool> {
         const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
         let system = fstatfs(file).map_err(|error| Error::io("cannot look at a region", error))?;
@@ -117,8 +117,9 @@ impl Region {
         let size = if trusted {
             Self::size(file)?
         } else {
+            let size = Self::sealed_size(file)?;
             Self::refuse_huge(file)?;
-            Self::sealed_size(file)?
+            size
         };
         if usize::try_from(size).is_ok_and(|size| size >= len) {
             return Self::map(file, len);

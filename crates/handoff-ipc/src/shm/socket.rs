@@ -2,18 +2,19 @@
 //! vouches for.
 #![allow(unsafe_code)]
 
-use std::io::{ErrorKind, IoSlice};
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::LazyLock;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg,
-    socketpair, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
 };
 
 use super::wire::{MAX_FDS, MESSAGE_SIZE, Message};
-use crate::disposal::PeerFd;
+use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
 use crate::{Error, Result};
 
@@ -84,6 +85,40 @@ pub(crate) fn send(socket: BorrowedFd<'_>, message: &Message, fds: &[BorrowedFd<
     }
 }
 
+/// Whether nothing is in the queue of a socket that stamps messages and can receive no more: else a message, as long as
+/// it has no length, looks like the end.
+pub(crate) fn is_queue_empty(socket: BorrowedFd<'_>) -> bool {
+    let mut byte = [0; 1];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let mut control = RecvAncillaryBuffer::new(&mut []);
+    // The stamp of a message has no room in the answer, and the kernel says so.
+    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)
+        .is_ok_and(|got| got.bytes == 0 && !got.flags.contains(ReturnFlags::CTRUNC))
+}
+
+/// Messages that were sent and that the peer has not read; too many rather than too few.
+///
+/// `SIOCOUTQ` gives the kernel's memory for them (unix(7)). All messages have one size, so each takes the same.
+pub(crate) fn unread(socket: BorrowedFd<'_>) -> u64 {
+    static OF_ONE: LazyLock<u64> = LazyLock::new(|| {
+        let memory = || {
+            let (one, _other) = pair().ok()?;
+            send(one.as_fd(), &Message::Post, &[]).ok()?;
+            memory_of_unread(one.as_fd())
+        };
+        memory().unwrap_or(1).max(1)
+    });
+    // Where the kernel does not say, nothing was read; the end of the connection takes all back.
+    memory_of_unread(socket).map_or(u64::MAX, |memory| memory.div_ceil(*OF_ONE))
+}
+
+fn memory_of_unread(socket: BorrowedFd<'_>) -> Option<u64> {
+    let mut memory: libc::c_int = 0;
+    // SAFETY: the kernel writes one number.
+    let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut memory) };
+    if outcome == 0 { u64::try_from(memory).ok() } else { None }
+}
+
 /// Room for the control messages that may come with one message.
 #[repr(C)]
 union Control {
@@ -92,8 +127,12 @@ union Control {
     bytes: [u8; CONTROL],
 }
 
+/// Most descriptors that the kernel lets travel with one message (`SCM_MAX_FD`), whatever the protocol does.
+const MOST_FDS: usize = 253;
+
+/// For all of them: those without room the kernel closes in `recvmsg`, on this thread, which may take long.
 const CONTROL: usize = {
-    let (rights, credentials) = ((MAX_FDS * size_of::<RawFd>()) as u32, size_of::<libc::ucred>() as u32);
+    let (rights, credentials) = ((MOST_FDS * size_of::<RawFd>()) as u32, size_of::<libc::ucred>() as u32);
     // SAFETY: it only computes.
     unsafe { (libc::CMSG_SPACE(rights) + libc::CMSG_SPACE(credentials)) as usize }
 };
@@ -103,6 +142,12 @@ const CONTROL: usize = {
 /// With the C library's types, not rustix': a sender whose process is not visible from here has the
 /// number 0, which rustix' `Pid` cannot hold.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
+    receive_for(socket, None)
+}
+
+/// As [`receive`]; descriptors that come are counted for `peer`, or else for whoever sent them, also if the message is
+/// none.
+pub(crate) fn receive_for(socket: BorrowedFd<'_>, peer: Option<CallingIdentity>) -> Result<Receive> {
     // One byte more than a message, to see that a longer one was sent.
     let mut bytes = [0u8; MESSAGE_SIZE + 1];
     let mut control = Control { bytes: [0; CONTROL] };
@@ -133,8 +178,8 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
     let (fds, sender) = take_control(&header);
     let truncated = header.msg_flags & libc::MSG_CTRUNC != 0;
     // Each before anything can return: whatever it is, closing it may take long.
-    let uid = sender.map_or(NOBODY, |sender| sender.uid);
-    let fds = fds.into_iter().map(|fd| PeerFd::new(fd, uid)).collect();
+    let who = peer.or(sender).unwrap_or(NOBODY);
+    let fds = disposal::count_arrived(who, fds.into_iter().map(|fd| PeerFd::new(fd, who.uid)).collect());
     if len == 0 {
         return Ok(Receive::Closed);
     }
@@ -143,7 +188,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
 }
 
 /// Whose descriptors without a stamp are (the kernel's overflow uid).
-const NOBODY: u32 = 65_534;
+const NOBODY: CallingIdentity = CallingIdentity { pid: 0, uid: 65_534, gid: 65_534 };
 
 /// The descriptors and the sender that came with a message.
 fn take_control(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<CallingIdentity>) {
@@ -218,6 +263,39 @@ mod tests {
         drop(a);
         assert!(matches!(receive(b.as_fd()).unwrap(), Receive::Closed));
         assert!(matches!(send(b.as_fd(), &Message::Post, &[]), Err(Error::Dead)));
+    }
+
+    #[test]
+    fn what_the_peer_has_not_read_is_known() {
+        let (a, b) = pair().unwrap();
+        let (file, _) = pair().unwrap();
+        assert_eq!(unread(a.as_fd()), 0);
+        for count in 1..20 {
+            let fds = [file.as_fd(); 3];
+            let slot = Message::Slot { slot: count };
+            assert!(send(a.as_fd(), &slot, if count % 3 == 0 { &fds } else { &[] }).unwrap());
+            assert_eq!(unread(a.as_fd()), u64::from(count));
+        }
+        for left in (0..19).rev() {
+            assert!(matches!(receive(b.as_fd()).unwrap(), Receive::Message(_)));
+            assert_eq!(unread(a.as_fd()), left);
+        }
+    }
+
+    #[test]
+    fn a_queue_is_empty_only_if_nothing_was_sent() {
+        let queue_is_empty = |fill: &dyn Fn(&OwnedFd)| {
+            let (mine, theirs) = pair().unwrap();
+            fill(&theirs);
+            rustix::net::shutdown(&mine, rustix::net::Shutdown::Read).unwrap();
+            assert!(rustix::net::send(&theirs, &[1], SendFlags::NOSIGNAL).is_err());
+            is_queue_empty(mine.as_fd())
+        };
+        assert!(queue_is_empty(&|_| ()));
+        assert!(!queue_is_empty(&|to| assert!(send(to.as_fd(), &Message::Post, &[to.as_fd()]).unwrap())));
+        assert!(!queue_is_empty(&|to| {
+            rustix::net::send(to, &[], SendFlags::empty()).unwrap();
+        }));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Bounds {
     pub maps: usize,
     /// Resident memory, MiB.
     pub rss: usize,
-    /// Messages in a second that are taken from the attacker.
+    /// Messages in a second that the victim reads.
     pub rate: u64,
 }
 
@@ -73,6 +73,12 @@ impl Victims {
         self.0.iter().map(|victim| Usage::of(victim.pid())).sum()
     }
 
+    /// Control messages that the first of them has read.
+    fn messages(&mut self) -> u64 {
+        self.0[0].say("how many");
+        self.0[0].hear("did").and_then(|count| count.parse().ok()).expect("the victim counts its messages")
+    }
+
     fn has_ended(&mut self) -> Option<String> {
         self.0.iter_mut().find_map(Helper::has_ended)
     }
@@ -111,6 +117,8 @@ pub fn run(name: &str, victim: &str, bounds: &Bounds) {
     // What the attack's beginning cost is in the measure of memory, threads and descriptors, but no part of
     // what an attacker costs that stays.
     let from = server.usage().unwrap_or(most);
+    let has_rate = bounds.rate < u64::MAX;
+    let messages = if has_rate { server.messages() } else { 0 };
     let (end, since) = (Instant::now() + DURING, Instant::now());
     while Instant::now() < end {
         most = server.usage().map_or(most, |now| most.max(now));
@@ -118,6 +126,12 @@ pub fn run(name: &str, victim: &str, bounds: &Bounds) {
     }
     most = server.usage().map_or(most, |now| most.max(now));
     let share = (most.cpu.saturating_sub(from.cpu)).as_secs_f64() / since.elapsed().as_secs_f64();
+    let rate = if has_rate {
+        let lasted = since.elapsed().as_secs_f64();
+        (server.messages() - messages) as f64 / lasted
+    } else {
+        0.0
+    };
     let during = honest.window();
     let ended = server.has_ended();
 
@@ -155,10 +169,10 @@ pub fn run(name: &str, victim: &str, bounds: &Bounds) {
     for (what, used, most) in used {
         assert!(used <= most, "{name}: the victim has {used} more {what}, {most} allowed");
     }
-    if bounds.rate < u64::MAX {
-        let messages: u64 = did.split(' ').nth(2).and_then(|count| count.parse().ok()).unwrap_or(0);
-        let most = (bounds.rate as f64 * (lasted.as_secs_f64() + 0.2)) as u64;
-        assert!(messages <= most, "{name}: {messages} messages were taken, {most} allowed");
+    if has_rate {
+        println!("  victim: {rate:.0} messages a second (at most {})", bounds.rate);
+        assert!(rate <= bounds.rate as f64, "{name}: the victim read {rate:.0} messages a second");
+        assert!(rate > 0.0, "{name}: the victim reads what comes");
     }
     if strict {
         in_time(name, &before, &during);

@@ -4,13 +4,13 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, SHARE};
+use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::process;
-use crate::raw::{Connection, Message, VERSION, dial, endpoint, kind, message, meta, send_bytes};
+use crate::raw::{Connection, Message, VERSION, dial, endpoint, kind, message, meta, pair, send_bytes};
 use crate::words::{call_me_back, echo};
 
 attacks! {
-    flood_of_several_links: "root server", Bounds { rate: 400_000, ..BUSY };
+    flood_of_several_links: "root server", Bounds { rate: 260_000, ..BUSY };
     raises_without_end: "server", BUSY;
     connections_without_end: "server", SHARE;
     connections_that_never_greet: "server", SHARE;
@@ -19,6 +19,7 @@ attacks! {
     peer_that_does_not_read: "server", Bounds { rss: 64, ..BUSY };
     killed_in_the_middle_again_and_again: "server", BUSY;
     one_link_in_many_processes: "server", BUSY;
+    end_of_a_link_sent_over_it: "server", IDLE;
 }
 
 /// Several links say something at once, all the time.
@@ -212,4 +213,18 @@ fn one_link_in_many_processes(at: &Path) {
         }
     }
     std::mem::forget(connection);
+}
+
+/// The victim is sent the other end of its own connections, for calls that never come, and the attacker lets go of them.
+fn end_of_a_link_sent_over_it(at: &Path) {
+    for round in 0..16 {
+        let Some(connection) = Connection::to(at) else { break };
+        let slot = connection.slot(0);
+        connection.call(&slot, &echo(connection.root, 8));
+        // In a queue of its own, too: a socket in a socket.
+        let (mine, theirs) = pair();
+        send_bytes(&mine, &[0], &[connection.socket.as_raw_fd()]);
+        let end = if round % 2 == 0 { &connection.socket } else { &theirs };
+        connection.send(message(kind::FDS, 0, 0), &[end.as_raw_fd()]);
+    }
 }

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::case::{BUSY, Bounds, IDLE, SHARE};
-use crate::common::{ECHO, SELF, SLEEP_MS};
+use crate::common::{ECHO, MAKE_FD, SELF, SLEEP_MS};
 use crate::process;
-use crate::raw::{Connection, any_file, kind, message, object};
+use crate::raw::{Connection, WAIT, any_file, dial, kind, message, object, send_bytes};
 use crate::regions::{Entry, Request};
-use crate::victim::SESSION;
+use crate::victim::{FILL, SESSION};
 use crate::words::{call_me_back, echo};
 
 attacks! {
@@ -26,7 +26,16 @@ attacks! {
     callers_that_take_all_threads: "server", Bounds { threads: 64, ..IDLE };
     call_backs_that_are_never_answered: "server", Bounds { threads: 64, fds: 200, ..IDLE };
     calls_whose_descriptors_never_come: "server", Bounds { threads: 64, ..IDLE };
+    close_that_blocks_behind_many_others: "server", Bounds { fds: 750, ..IDLE };
+    closes_that_block_and_many_more: "server", Bounds { fds: 480, ..BUSY };
+    refused_connections_that_wait_to_be_closed: "server", Bounds { fds: 450, ..BUSY };
+    descriptors_that_are_not_read: "server", Bounds { fds: 200, threads: 64, ..BUSY };
+    replies_that_nobody_reads: "server", Bounds { rss: REPLIES + 64, maps: 1200, threads: 64, ..BUSY };
+    sessions_that_introductions_hold: "server", Bounds { fds: 200, ..IDLE };
 }
+
+/// MiB of replies that one process may have a victim keep, on a machine of whatever size: three eighths of a GiB.
+const REPLIES: usize = 384;
 
 fn descriptors_for_slots_that_are_not_there(at: &Path) {
     let connection = Connection::to(at).unwrap();
@@ -220,4 +229,119 @@ fn calls_whose_descriptors_never_come(at: &Path) {
         }
     });
     std::thread::sleep(Duration::from_millis(200));
+}
+
+/// Messages with as many descriptors as the kernel lets through, more than the protocol has, and the last one takes long.
+fn close_that_blocks_behind_many_others(at: &Path) {
+    let file = any_file();
+    if let Some(connection) = Connection::to(at) {
+        let mut many = vec![file.as_raw_fd(); 252];
+        many.push(lingering(15).as_raw_fd());
+        connection.send(message(kind::RAISE, 0, 0), &many);
+        std::mem::forget(connection);
+    }
+    for _ in 0..3 {
+        // Not greeted while what came before is not closed.
+        let Ok(socket) = dial(at) else { continue };
+        let slow = lingering(15);
+        let mut many = vec![file.as_raw_fd(); 252];
+        many.push(slow.as_raw_fd());
+        send_bytes(&socket, &message(kind::RAISE, 0, 0).bytes(), &many);
+        // With what is no message, too.
+        let Ok(other) = dial(at) else { continue };
+        send_bytes(&other, &[1, 2, 3], &many);
+        std::mem::forget((socket, other));
+    }
+}
+
+/// Makes the victim's thread that closes what this user sent wait.
+fn block_closes(connection: &Connection) {
+    connection.send(message(kind::RAISE, 0, 0), &[lingering(15).as_raw_fd()]);
+}
+
+/// Behind a close that blocks more and more descriptors wait to be closed.
+fn closes_that_block_and_many_more(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let slot = connection.slot(0);
+    connection.call(&slot, &echo(connection.root, 8));
+    block_closes(&connection);
+    std::thread::spawn(move || {
+        let file = any_file();
+        let many = vec![file.as_raw_fd(); 40];
+        loop {
+            connection.send(message(kind::RAISE, slot.id, 0), &many);
+        }
+    });
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+/// With its share of descriptors used up, and a close that blocks, it connects again and again.
+fn refused_connections_that_wait_to_be_closed(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let slot = connection.slot(0);
+    connection.call(&slot, &echo(connection.root, 8));
+    block_closes(&connection);
+    let file = any_file();
+    for _ in 0..20 {
+        connection.send(message(kind::RAISE, 0, 0), &[file.as_raw_fd(); 20]);
+    }
+    std::mem::forget((connection, slot));
+    for round in 0..800 {
+        let Ok(socket) = dial(at) else { continue };
+        // A few have something in their queue before they are refused.
+        if round % 40 == 0 {
+            send_bytes(&socket, &[0; 48], &[file.as_raw_fd()]);
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+/// Has the victim send it descriptors, and reads none of them: the kernel counts them against the victim's user.
+fn descriptors_that_are_not_read(at: &Path) {
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        let links: Vec<_> = (0..4).filter_map(|_| Connection::to(&at)).collect();
+        let slots: Vec<_> = links.iter().map(|link| link.slot(0)).collect();
+        loop {
+            for (link, slot) in links.iter().zip(&slots) {
+                let make = Request::new(link.root, MAKE_FD).with(&[], |w| {
+                    w.write_string16("unread")?;
+                    w.write_i32(60)
+                });
+                link.call(slot, &make);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+/// Small requests, each with a reply of almost 2 MiB, in more slots than the victim has threads.
+fn replies_that_nobody_reads(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    for id in 0..700 {
+        let slot = connection.slot(id);
+        connection.call(&slot, &Request::new(connection.root, FILL).with(&[], |w| w.write_i32(1_900_000)));
+        std::mem::forget(slot);
+    }
+    std::mem::forget(connection);
+}
+
+/// The last who holds a session, whose end takes long, is a connection that was made for a third process.
+fn sessions_that_introductions_hold(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let slot = connection.slot(0);
+    let mut held = Vec::new();
+    for request in 0..6 {
+        let session = Request::new(connection.root, SESSION).with(&[], |w| w.write_i32(4000));
+        if connection.call(&slot, &session) {
+            let node = slot.object();
+            connection.send(message(kind::INTRODUCE, request, node), &[]);
+            held.extend(connection.receive(WAIT));
+            connection.send(message(kind::RELEASE, 1, node), &[]);
+        }
+    }
+    // Each connection's end is an introduction's.
+    drop(held);
+    std::mem::forget((connection, slot));
 }

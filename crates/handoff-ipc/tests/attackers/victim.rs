@@ -13,6 +13,9 @@ use crate::process;
 /// Gives a session whose end takes as many milliseconds as the request says.
 pub const SESSION: Code = 101;
 
+/// Gives as many bytes as the request says.
+pub const FILL: Code = 102;
+
 /// Descriptors that a victim may have: the usual soft limit.
 pub const DESCRIPTORS: u64 = 1024;
 
@@ -50,6 +53,7 @@ impl Service for Victim {
                 let end = Duration::from_millis(data.read::<i32>()?.unsigned_abs().into());
                 reply.write(&Binder::new(Session(end)))
             }
+            FILL => reply.write_bytes(&vec![7; data.read::<i32>()?.unsigned_abs() as usize]),
             _ => self.0.on_transact(transaction),
         }
     }
@@ -65,7 +69,7 @@ pub fn server(socket: &Path, uid: u32) {
     engine.become_context_manager(Binder::new(Victim::default())).unwrap();
     open_to_all(socket);
     process::tell("serving");
-    process::wait_for_end();
+    process::report_until_end(|| engine.stats().messages.to_string());
 }
 
 /// Lets every user connect.

@@ -210,6 +210,11 @@ impl CallerSlots {
         new
     }
 
+    /// One that the peer could not be told of.
+    pub(crate) fn remove(&self, slot: &Arc<CallerSlot>) {
+        lock(&self.all).retain(|known| !Arc::ptr_eq(known, slot));
+    }
+
     /// For tests: the one that was opened first.
     #[cfg(all(test, not(loom)))]
     pub(super) fn first(&self) -> Option<Arc<CallerSlot>> {

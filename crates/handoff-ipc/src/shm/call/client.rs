@@ -1,6 +1,7 @@
 //! The caller's side of a synchronous call.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,14 +102,19 @@ pub(crate) fn open(link: &Link, class: u64) -> Result<Arc<CallerSlot>> {
         new.on_peer_death();
         return Err(Error::Dead);
     }
-    link.send(Message::Slot { slot: new.id() }, vec![file])?;
-    Ok(new)
+    match link.send(Message::Slot { slot: new.id() }, vec![file]) {
+        Ok(()) => Ok(new),
+        Err(error) => {
+            link.caller_slots.remove(&new);
+            Err(error)
+        }
+    }
 }
 
 /// True if a slot can carry a call.
 #[inline]
 fn is_settled(link: &Arc<Link>, shared: &CallerSlot) -> bool {
-    shared.is_settled(|slot| discard_reply(link, shared.id(), slot, false))
+    shared.is_settled(|slot| discard_reply(link, shared.id(), slot))
 }
 
 /// A slot taken out of the thread's cache for one call.
@@ -233,7 +239,7 @@ pub(crate) fn transact(
         follow.note(began.map(|began| began.elapsed().as_nanos() as u64));
     }
     shared.count(slept, mode == Mode::Beside);
-    take_reply(link, shared, slot, call.code, read)
+    take_reply(link, shared, slot, call.code, deadline, read)
 }
 
 /// Before a trial: which ways of waiting make sense, given where both sides may run.
@@ -437,6 +443,7 @@ pub(crate) fn take_reply(
     shared: &CallerSlot,
     slot: &Slot,
     code: u32,
+    deadline: Option<(Instant, Duration)>,
     read: ReadFn<'_>,
 ) -> Result<()> {
     let (status, len, meta) = slot.read_reply();
@@ -454,7 +461,15 @@ pub(crate) fn take_reply(
     let entries = slot
         .read_entries(area)
         .ok_or_else(|| Error::Protocol("more objects than a parcel may carry".into()))?;
-    let fds = link.take_fds(shared.id(), true, objects::fds_of(&entries))?;
+    let fds = match link.take_fds(shared.id(), true, objects::fds_of(&entries), deadline.map(|(end, _)| end))
+    {
+        Ok(fds) => fds,
+        Err(error) => {
+            drop(Arrived::new(link, entries, VecDeque::new()));
+            let expired = deadline.filter(|(end, _)| Instant::now() >= *end);
+            return Err(expired.map_or(error, |(_, wait)| Error::DeadlineExpired(wait)));
+        }
+    };
     let mut arrived = Arrived::new(link, entries, fds);
     read(&mut Reader::with_objects(payload, &mut arrived))
 }
@@ -468,22 +483,17 @@ impl Drop for LargeReply<'_> {
     }
 }
 
-/// Gives back what a reply brought that nobody will read. `arrived`: its descriptors are here already.
+/// Gives back what a reply brought that nobody will read, also what of it still comes.
 #[cold]
-pub(crate) fn discard_reply(link: &Arc<Link>, id: u32, slot: &Slot, arrived: bool) {
+pub(crate) fn discard_reply(link: &Arc<Link>, id: u32, slot: &Slot) {
     let (status, _, meta) = slot.read_reply();
     if status != 0 || !meta.has(Meta::OBJECTS) {
         return;
     }
     let area = if meta.has(Meta::AREA_B) { Area::B } else { Area::A };
     let Some(entries) = slot.read_entries(area) else { return };
-    if arrived {
-        link.drop_fds(id, true);
-    } else {
-        // Else a later reply would be given them. A peer that never sends them hurts itself only.
-        drop(link.take_fds(id, true, objects::fds_of(&entries)));
-    }
-    drop(Arrived::new(link, entries, Default::default()));
+    link.give_up_fds(id, true, objects::fds_of(&entries));
+    drop(Arrived::new(link, entries, VecDeque::new()));
 }
 
 #[cfg(all(test, not(loom)))]

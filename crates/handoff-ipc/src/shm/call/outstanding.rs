@@ -40,7 +40,7 @@ fn is_free(link: &Arc<Link>, shared: &CallerSlot) -> bool {
     let slot = claimed.parts().0;
     let free = word::is_free(slot.word());
     if free {
-        client::discard_reply(link, shared.id(), slot, true);
+        client::discard_reply(link, shared.id(), slot);
     }
     free
 }
@@ -90,7 +90,7 @@ pub(crate) async fn transact(
         }
     }
     let mut read = Some(read);
-    outgoing.take(call.code, &mut |from| read.take().map_or(Ok(()), |read| read(from)))
+    outgoing.take(call.code, deadline, &mut |from| read.take().map_or(Ok(()), |read| read(from)))
 }
 
 impl Outgoing {
@@ -163,12 +163,13 @@ impl Outgoing {
         if answered { Ok(()) } else { Err(Error::DeadlineExpired(wait)) }
     }
 
-    fn take(&mut self, code: u32, read: ReadFn<'_>) -> Result<()> {
+    fn take(&mut self, code: u32, deadline: Option<(Instant, Duration)>, read: ReadFn<'_>) -> Result<()> {
+        let deadline = deadline.map(|(end, wait)| (end.into_std(), wait));
         let shared = self.shared()?;
         let mut claimed = shared.claim()?;
         self.posted = false;
         shared.count(true, false);
-        client::take_reply(&self.link, &shared, claimed.parts().0, code, read)
+        client::take_reply(&self.link, &shared, claimed.parts().0, code, deadline, read)
     }
 }
 
@@ -193,8 +194,7 @@ impl Drop for Outgoing {
                 return;
             }
             drop(calls);
-            // A task may wait for descriptors here: only a peer that announced some and sends none.
-            client::discard_reply(&self.link, shared.id(), slot, false);
+            client::discard_reply(&self.link, shared.id(), slot);
         }
         drop(claimed);
         let mut calls = lock(calls);

@@ -73,7 +73,5 @@ fn send_objects(
 ) -> Result<()> {
     let (entries, fds): (_, Vec<OwnedFd>) = objects::encode(link, objects)?;
     slot.write_entries(Area::A, &entries);
-    // What was left of an earlier call that was given up.
-    link.drop_fds(shared.id(), true);
     link.send_fds(shared.id(), false, fds)
 }

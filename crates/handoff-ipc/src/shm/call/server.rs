@@ -1,5 +1,6 @@
 //! The server's side of a synchronous call.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -237,7 +238,8 @@ impl ServerSlot {
     fn free_large(&self) {
         if self.holds_large.load(Ordering::Relaxed) && self.slot.is_reply_read() {
             self.holds_large.store(false, Ordering::Relaxed);
-            self.slot.free_reply();
+            self.slot.free_payload(Area::B);
+            self.replies[Area::B as usize].uncount();
         }
     }
 
@@ -265,12 +267,13 @@ impl ServerSlot {
         let reply = unsafe { self.slot.writer(area, &mut stage) };
         if node.is_err() && header.meta.has(Meta::OBJECTS) {
             // Nobody reads them, and the next request must not find them.
-            drop(self.arrived(link));
+            self.discard_request(link);
         }
         let called = node.as_ref().ok().copied();
         let mut arrived = None;
         let data = Reader::new(SharedBytes::from_slice(&[]));
         let mut transaction = Transaction { call: self.call(link, header), data, reply };
+        let deadline = transaction.call.deadline;
         let outcome = node.and_then(|node| {
             let data = self
                 .slot
@@ -278,7 +281,7 @@ impl ServerSlot {
                 .ok_or_else(|| Self::too_large(header.len))?;
             let data = if small { scratch.copy(data) } else { data };
             transaction.data = if header.meta.has(Meta::OBJECTS) {
-                Reader::with_objects(data, arrived.insert(self.arrived(link)?))
+                Reader::with_objects(data, arrived.insert(self.arrived(link, deadline)?))
             } else {
                 Reader::new(data)
             };
@@ -298,7 +301,8 @@ impl ServerSlot {
         outcome: Result<()>,
     ) {
         let len = reply.len() as u32;
-        let outcome = outcome.and_then(|()| {
+        let counted = self.count_reply(link, area, len);
+        let outcome = outcome.and(counted).and_then(|()| {
             if !reply.has_objects() {
                 return Ok(0);
             }
@@ -315,6 +319,33 @@ impl ServerSlot {
                 self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.payload_offset(area, reply)));
             }
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
+        }
+    }
+
+    /// Enters the memory of a reply, where it is the largest yet.
+    #[inline]
+    fn count_reply(&self, link: &Arc<Link>, area: Area, len: u32) -> Result<()> {
+        if self.replies[area as usize].covers(len) { Ok(()) } else { self.count_more(link, area, len) }
+    }
+
+    #[cold]
+    fn count_more(&self, link: &Arc<Link>, area: Area, len: u32) -> Result<()> {
+        let memory = &self.replies[area as usize];
+        let counted = memory.count(link.peer(), len, || link.free_replies());
+        if counted.is_err() {
+            // Nobody will read what was written.
+            self.slot.free_payload(area);
+        }
+        counted
+    }
+
+    /// Gives the memory of large replies back, if no thread is at the slot.
+    pub(crate) fn free_idle(self: &Arc<Self>, link: &Arc<Link>) {
+        if self.holds_large.load(Ordering::Relaxed) && self.presence.enter() {
+            self.free_large();
+            if self.presence.quit() {
+                self.rung(link);
+            }
         }
     }
 
@@ -367,13 +398,27 @@ impl ServerSlot {
     }
 
     #[cold]
-    fn arrived<'a>(&self, link: &'a Arc<Link>) -> Result<Arrived<'a>> {
+    fn arrived<'a>(&self, link: &'a Arc<Link>, deadline: Option<Instant>) -> Result<Arrived<'a>> {
         let entries: Vec<Entry> = self
             .slot
             .read_entries(Area::A)
             .ok_or_else(|| Error::Protocol("more objects than a parcel may carry".into()))?;
-        let fds = link.take_fds(self.id, false, objects::fds_of(&entries))?;
-        Ok(Arrived::new(link, entries, fds))
+        match link.take_fds(self.id, false, objects::fds_of(&entries), deadline) {
+            Ok(fds) => Ok(Arrived::new(link, entries, fds)),
+            Err(error) => {
+                drop(Arrived::new(link, entries, VecDeque::new()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives back what a request brought that nobody will read.
+    #[cold]
+    fn discard_request(&self, link: &Arc<Link>) {
+        if let Some(entries) = self.slot.read_entries(Area::A) {
+            link.give_up_fds(self.id, false, objects::fds_of(&entries));
+            drop(Arrived::new(link, entries, VecDeque::new()));
+        }
     }
 
     #[inline]

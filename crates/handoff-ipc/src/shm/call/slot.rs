@@ -311,9 +311,13 @@ impl Slot {
         self.u32_at(CALLER_PAGE + 8).load(Ordering::Acquire) == 1
     }
 
-    /// Gives the memory of a large reply back to the kernel.
-    pub(crate) fn free_reply(&self) {
-        self.region.free(AREA_B, Area::B.table() - AREA_B);
+    /// Gives the memory of an area's payload back to the kernel, but for the page of the hand-off word.
+    pub(crate) fn free_payload(&self, area: Area) {
+        let from = match area {
+            Area::A => area.page(),
+            Area::B => area.start(),
+        };
+        self.region.free(from, area.table() - from);
     }
 
     /// Pages of the second area's payload that hold memory.

@@ -61,14 +61,14 @@ impl Turn {
             .slot
             .payload(Area::A, header.meta, header.len)
             .ok_or(Error::TooLarge { size: header.len as usize, limit: super::super::slot::MAX_PAYLOAD })?;
+        let call = self.slot.call(&self.link, &header);
         let mut arrived;
         let data = if header.meta.has(Meta::OBJECTS) {
-            arrived = self.slot.arrived(&self.link)?;
+            arrived = self.slot.arrived(&self.link, call.deadline)?;
             Reader::with_objects(data, &mut arrived)
         } else {
             Reader::new(data)
         };
-        let call = self.slot.call(&self.link, &header);
         dispatch::begin(asynchronous.service(), &mut Request { call, data })
     }
 

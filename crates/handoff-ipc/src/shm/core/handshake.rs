@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Core, Peer};
-use crate::disposal::{self, PeerFd};
+use crate::disposal::PeerFd;
 use crate::identity::CallingIdentity;
 use crate::interface::Interfaces;
 use crate::ledger::{self, Resource};
@@ -131,15 +131,10 @@ impl Core {
         socket: Arc<PeerFd>,
         introduction: Option<Token>,
     ) {
-        let mut heard = socket::receive(socket.as_fd());
+        // Descriptors are counted to their end: who uses up its share this way is not let in again.
+        let heard = socket::receive(socket.as_fd());
         if matches!(heard, Ok(Receive::Empty)) {
             return;
-        }
-        if let Ok(Receive::Message(hello)) = &mut heard {
-            if let Some(sender) = hello.sender {
-                // Counted to their end: who uses up its share this way is not let in again.
-                hello.fds = disposal::count_arrived(sender, std::mem::take(&mut hello.fds)).0;
-            }
         }
         self.forget_newcomer(key, &socket);
         match introduction {
@@ -200,10 +195,12 @@ impl Core {
         match self.link_to(endpoint, maker) {
             // Only who reads both connections can say there what is sent here.
             Some(link) => {
-                let known = self
-                    .resumable(&link, node)
-                    .map(|nonce| Message::Known { endpoint: self.endpoint, nonce });
-                drop(known.and_then(|known| socket::send(socket.as_fd(), &known, &[])));
+                let answer = match self.resumable(&link, node) {
+                    Ok(nonce) => Message::Known { endpoint: self.endpoint, nonce },
+                    Err(_) => Message::Refused { request: 0, refusal: Refusal::TooMany },
+                };
+                // If it is gone already, the nonce ends when it is too old.
+                drop(socket::send(socket.as_fd(), &answer, &[]));
             }
             None => match ledger::charge(maker, Resource::Descriptors, 1) {
                 Ok(charge) => self.welcome(socket.charged(charge), maker, endpoint, &node),

@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
 use super::{Core, Peer, random};
-use crate::disposal::PeerFd;
+use crate::disposal::{self, PeerFd};
 use crate::ledger::{self, Charge, Resource};
 use crate::object::LocalNode;
 use crate::shm::link::{Link, PEER_TIMEOUT};
@@ -31,13 +32,16 @@ struct Introduction {
     key: u64,
     asker: Weak<Link>,
     asker_id: u64,
+    user: u32,
 }
 
 /// The right to have `node` on the link of that number: for who was introduced and has a link already.
 struct Resumption {
     node: Arc<LocalNode>,
     link: u64,
+    user: u32,
     since: Instant,
+    _charge: Charge,
 }
 
 /// What was begun and is not over.
@@ -80,19 +84,22 @@ impl Core {
             }
         }
         let charge = ledger::charge(asker.peer(), Resource::Descriptors, 1).map_err(|_| Refusal::TooMany)?;
-        let mine = PeerFd::new(mine, asker.peer().uid).charged(charge);
+        let user = asker.peer().uid;
+        let mine = PeerFd::new(mine, user).charged(charge);
         let newcomer =
             Peer::Newcomer { socket: Arc::new(mine), since: Instant::now(), introduction: Some(token) };
         let key = self.watch(newcomer).map_err(|_| Refusal::NoRoom)?;
-        let pending = Introduction { node, key, asker: Arc::downgrade(asker), asker_id: asker.id };
+        let pending = Introduction { node, key, asker: Arc::downgrade(asker), asker_id: asker.id, user };
         self.peers().introductions.by_token.insert(token, pending);
         Ok((theirs, token))
     }
 
     /// The object that a token stands for. The introduction is over, and who asked for it is told.
-    pub(super) fn claim(&self, token: &Token) -> Option<Arc<LocalNode>> {
+    pub(crate) fn claim(&self, token: &Token) -> Option<Arc<LocalNode>> {
         let mut peers = self.peers();
-        let Introduction { node, key, asker, .. } = peers.introductions.by_token.remove(token)?;
+        let Introduction { node, key, asker, user, .. } = peers.introductions.by_token.remove(token)?;
+        // Who asked may have had this process keep the object.
+        disposal::poll_for(user);
         let newcomer = peers.by_key.remove(&key);
         drop(peers);
         if let Some(Peer::Newcomer { socket, .. }) = newcomer {
@@ -125,8 +132,10 @@ impl Core {
 
     /// A number that lets the peer of `link` have `node` there, once.
     pub(super) fn resumable(&self, link: &Arc<Link>, node: Arc<LocalNode>) -> crate::Result<Token> {
-        let nonce = random()?;
-        let resumption = Resumption { node, link: link.id, since: Instant::now() };
+        let (nonce, peer) = (random()?, link.peer());
+        let charge = ledger::charge(peer, Resource::Introductions, 1)?;
+        let since = Instant::now();
+        let resumption = Resumption { node, link: link.id, user: peer.uid, since, _charge: charge };
         self.peers().introductions.by_nonce.insert(nonce, resumption);
         Ok(nonce)
     }
@@ -165,8 +174,14 @@ impl Core {
         let old: Vec<_> = old.map(|(number, _)| *number).collect();
         gone.extend(old.iter().filter_map(|number| nonces.remove_entry(number)));
         drop(peers);
-        // A service's own `drop` may be in them: not under the lock.
-        drop(gone);
+        for (_, resumption) in gone {
+            disposal::poll_for(resumption.user);
+            drop(resumption.node);
+        }
+        if self.keeps_fds.swap(false, Ordering::Relaxed) {
+            let keeps = self.links().iter().filter(|link| link.sweep_fds()).count();
+            self.keeps_fds.fetch_or(keeps > 0, Ordering::Relaxed);
+        }
         for (key, introduction) in expired {
             if let Some(token) = introduction {
                 drop(self.claim(&token));

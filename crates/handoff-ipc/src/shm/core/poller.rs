@@ -14,10 +14,11 @@ use handoff_placement::{Priority, Tid, can_raise_to};
 use super::budget::Budget;
 use super::handshake::refuse;
 use super::{BELL, Core, Peer, Peers, add_tallies, new_reserve};
-use crate::disposal::{PeerFd, drop_later};
-use crate::ledger::{self, Resource};
+use crate::disposal::{self, PeerFd, drop_later};
+use crate::identity::CallingIdentity;
+use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
-use crate::shm::link::Link;
+use crate::shm::link::{Flushed, Link};
 use crate::shm::socket::{self, Receive};
 use crate::shm::wire::Refusal;
 use crate::{Error, stats};
@@ -26,6 +27,8 @@ use crate::{Error, stats};
 const TURN: u64 = 64;
 /// How long nobody is accepted when there is no descriptor at all.
 const SHORTAGE: Duration = Duration::from_millis(100);
+/// Who is charged for a refused connection whose maker's share is used up: no process's number.
+const NOBODY: CallingIdentity = CallingIdentity { pid: 0, uid: u32::MAX, gid: u32::MAX };
 /// What the poller runs at, where it may.
 const URGENT: Priority = Priority::fifo(99);
 
@@ -43,6 +46,7 @@ impl Core {
 
     pub(super) fn poll(self: Arc<Self>) {
         self.become_urgent();
+        disposal::poll_for_own_user();
         let mut budget = Budget::new(Instant::now());
         let mut events = Vec::with_capacity(64);
         let mut swept = Instant::now();
@@ -52,7 +56,9 @@ impl Core {
             let expires = {
                 let peers = self.peers();
                 let is_newcomer = |peer: &Peer| matches!(peer, Peer::Newcomer { .. });
-                peers.introductions.is_pending() || peers.by_key.values().any(is_newcomer)
+                self.keeps_fds.load(Ordering::Relaxed)
+                    || peers.introductions.is_pending()
+                    || peers.by_key.values().any(is_newcomer)
             };
             let tick = expires.then_some(Duration::from_secs(1));
             let timeout = [tick, self.resume()].into_iter().flatten().min().map(|wait| Timespec {
@@ -75,13 +81,19 @@ impl Core {
                 let peer = self.peers().by_key.get(&key).cloned();
                 match peer {
                     Some(Peer::Link(link)) => {
-                        let messages = self.serve_link(&link, flags);
                         let user = link.peer().uid;
+                        disposal::poll_for(user);
+                        let messages = self.serve_link(&link, flags);
                         if let Some(time) = budget.spend(user, link.id, messages, Instant::now()) {
                             self.pause(key, time);
-                        } else if link.is_crowded() {
+                        } else if disposal::is_crowded(link.peer()) {
                             self.pause(key, SHORTAGE);
                         }
+                    }
+                    Some(Peer::Newcomer { socket, .. })
+                        if socket.owner().is_some_and(disposal::is_crowded) =>
+                    {
+                        self.pause(key, SHORTAGE);
                     }
                     Some(Peer::Newcomer { socket, introduction, .. }) => {
                         self.hear_newcomer(key, socket, introduction);
@@ -105,14 +117,25 @@ impl Core {
     /// Takes messages of a link, as many as its turn allows. Gives how many.
     fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) -> u64 {
         if flags.contains(EventFlags::OUT) {
-            link.flush(|| {
+            let flushed = link.flush(|| {
                 let id = EventData::new_u64(link.id);
                 // Fails only if the peer died meanwhile.
                 let _ = epoll::modify(&self.epoll, link.socket(), id, EventFlags::IN);
             });
+            if flushed == Flushed::Short {
+                // The socket stays writable: without a pause it would be tried again at once, and for ever.
+                self.pause(link.id, SHORTAGE);
+            }
         }
         for count in 0..TURN {
-            let outcome = match socket::receive(link.socket()) {
+            if disposal::is_crowded(link.peer()) {
+                if flags.contains(EventFlags::HUP) {
+                    // What is left in its socket goes with it, unread.
+                    self.on_peer_death(link);
+                }
+                return count;
+            }
+            let outcome = match socket::receive_for(link.socket(), Some(link.peer())) {
                 Ok(Receive::Empty) => return count,
                 Ok(Receive::Message(received)) => {
                     stats::MESSAGES.add();
@@ -124,9 +147,6 @@ impl Core {
             if outcome.is_err() {
                 self.on_peer_death(link);
                 return count;
-            }
-            if link.is_crowded() {
-                return count + 1;
             }
         }
         TURN
@@ -150,12 +170,16 @@ impl Core {
     fn accept(&self, key: u64, listener: &OwnedFd) {
         use rustix::net::{SocketFlags, accept_with};
         for _ in 0..TURN {
+            // Before: a connection that is accepted can only be closed where that may take long, and counts until then.
+            let Ok(room) = ledger::charge(NOBODY, Resource::Refused, 1) else {
+                return self.pause(key, SHORTAGE);
+            };
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => self.admit(socket),
+                Ok(socket) => self.admit(socket, room),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     // Else the listener stays readable, and the poller would find it so for ever.
-                    if !self.turn_away(listener) {
+                    if !self.turn_away(listener, room) {
                         self.pause(key, SHORTAGE);
                     }
                     return;
@@ -165,11 +189,11 @@ impl Core {
         }
     }
 
-    fn admit(&self, socket: OwnedFd) {
+    /// `room` counts it if its maker's own share is used up.
+    fn admit(&self, socket: OwnedFd, room: Charge) {
         let Ok(maker) = socket::peer(socket.as_fd()) else { return };
         let Ok(charge) = ledger::charge(maker, Resource::Descriptors, 1) else {
-            refuse(socket.as_fd(), Refusal::TooMany);
-            return drop(PeerFd::new(socket, maker.uid));
+            return turn_down(socket, Refusal::TooMany, maker, room);
         };
         let socket = PeerFd::new(socket, maker.uid).charged(charge);
         if socket::pass_credentials(socket.as_fd()).is_ok() {
@@ -182,23 +206,25 @@ impl Core {
 
     /// No descriptor is left: with the one in reserve the next newcomer is told so. False if that did not
     /// help.
-    fn turn_away(&self, listener: &OwnedFd) -> bool {
+    fn turn_away(&self, listener: &OwnedFd, room: Charge) -> bool {
         use rustix::net::{SocketFlags, accept_with};
         let mut reserve = lock(&self.reserve);
-        let is_free = reserve.take().is_some();
-        let accepted = if is_free {
-            accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()
-        } else {
-            None
-        };
-        if let Some(socket) = &accepted {
-            refuse(socket.as_fd(), Refusal::NoRoom);
+        if reserve.is_none() {
+            // The one that was turned away last may be closed by now.
+            *reserve = new_reserve().ok();
         }
-        let turned_away = accepted.is_some();
-        // Here, not later: the number is wanted for the reserve. Nothing of a peer's was read from it.
-        drop(accepted);
+        if reserve.take().is_none() {
+            return false;
+        }
+        let Ok(socket) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
+            *reserve = new_reserve().ok();
+            return false;
+        };
+        let maker = socket::peer(socket.as_fd()).unwrap_or(NOBODY);
+        turn_down(socket, Refusal::NoRoom, maker, room);
+        // What was closed at once has left its number.
         *reserve = new_reserve().ok();
-        turned_away
+        true
     }
 
     /// Has a socket watched no longer, for a while.
@@ -237,5 +263,19 @@ impl Core {
             }
         }
         next
+    }
+}
+
+/// Refuses a connection and closes it: at once, unless its maker has put something into its queue already, as descriptors
+/// in it may take long to close. `room` counts it until then if its maker's own share is used up.
+fn turn_down(socket: OwnedFd, refusal: Refusal, maker: CallingIdentity, room: Charge) {
+    // The kernel says of a message that nothing was given to, that it had credentials.
+    let is_stamped = socket::pass_credentials(socket.as_fd()).is_ok();
+    refuse(socket.as_fd(), refusal);
+    // After this nobody can put anything more into it.
+    let is_closed = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read).is_ok();
+    if !(is_stamped && is_closed && socket::is_queue_empty(socket.as_fd())) {
+        let charge = ledger::charge(maker, Resource::Closing, 1).unwrap_or(room);
+        drop(PeerFd::new(socket, maker.uid).charged(charge));
     }
 }

@@ -1,12 +1,12 @@
 //! What a message of the peer does, and its end. On the poller's thread.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Link;
 use super::tables::Answer;
-use crate::disposal::{self, drop_later};
+use crate::disposal::{PeerFd, drop_later};
 use crate::ledger::{self, Resource};
 use crate::locked::lock;
 use crate::shm::call::server_slot::ServerSlot;
@@ -24,14 +24,13 @@ const MAX_SLOTS: usize = 1024;
 impl Link {
     /// Takes one message of the peer. An error ends the link.
     pub(crate) fn handle(self: &Arc<Self>, received: Received) -> Result<()> {
-        let Received { message, fds, truncated, .. } = received;
-        let (mut fds, has_room) = disposal::count_arrived(self.peer, fds);
-        if !has_room {
-            self.crowded.store(true, Ordering::Relaxed);
+        let Received { message, mut fds, truncated, .. } = received;
+        if fds.len() > MAX_FDS {
+            return Err(Error::Protocol(format!("a message with {} file descriptors", fds.len())));
         }
         match message {
             Message::Slot { slot } => match fds.pop() {
-                Some(region) => self.add_slot(slot, region.as_fd())?,
+                Some(region) => self.add_slot(slot, region)?,
                 None if truncated => self.refuse_slot(slot, Refusal::NoRoom)?,
                 None => return Err(Error::Protocol("a slot without memory".into())),
             },
@@ -65,9 +64,19 @@ impl Link {
             Message::Introduce { request, node } => {
                 let core = self.core()?;
                 let known = self.exported(node).ok_or(Refusal::Unknown);
-                match known.and_then(|node| core.introduction(self, node)) {
-                    Ok((fd, token)) => self.send(Message::Introduced { request, node, token }, vec![fd])?,
-                    Err(refusal) => self.send(Message::Refused { request, refusal }, Vec::new())?,
+                let sent = known.and_then(|node| core.introduction(self, node)).and_then(|(fd, token)| {
+                    self.send(Message::Introduced { request, node, token }, vec![fd]).map_err(|error| {
+                        drop(core.claim(&token));
+                        // It has not read what it was sent, or the kernel has no room for descriptors.
+                        if matches!(error, Error::PermissionDenied(_)) {
+                            Refusal::TooMany
+                        } else {
+                            Refusal::NoRoom
+                        }
+                    })
+                });
+                if let Err(refusal) = sent {
+                    self.send(Message::Refused { request, refusal }, Vec::new())?;
                 }
             }
             Message::Redeem { request, token } => {
@@ -102,6 +111,7 @@ impl Link {
                     ledger::charge(self.peer, Resource::Bytes, len)?,
                 ];
                 let receiver = Arc::new(oneway::Receiver::accept(region.as_fd())?);
+                region.close_here();
                 lock(&self.charges).extend(charges);
                 if self.oneway_in.set(receiver).is_err() {
                     return Err(Error::Protocol("a second oneway queue".into()));
@@ -123,18 +133,8 @@ impl Link {
         Ok(())
     }
 
-    /// True while as many of the peer's descriptors wait to be closed as may be: it is not read from.
-    pub(crate) fn is_crowded(&self) -> bool {
-        let was = self.crowded.load(Ordering::Relaxed);
-        let is = was && ledger::charge(self.peer, Resource::Closing, MAX_FDS as u64).is_err();
-        if was && !is {
-            self.crowded.store(false, Ordering::Relaxed);
-        }
-        is
-    }
-
     /// Maps a slot that the peer opened, as far as its share goes.
-    fn add_slot(&self, id: u32, region: BorrowedFd<'_>) -> Result<()> {
+    fn add_slot(&self, id: u32, region: PeerFd) -> Result<()> {
         {
             let slots = lock(&self.server_slots);
             if slots.len() >= MAX_SLOTS || slots.contains_key(&id) {
@@ -144,17 +144,48 @@ impl Link {
         let share = ledger::charge(self.peer, Resource::Mappings, 1)
             .and_then(|mapping| Ok([mapping, ledger::charge(self.peer, Resource::Bytes, SLOT_SIZE as u64)?]));
         let Ok(charges) = share else { return self.refuse_slot(id, Refusal::TooMany) };
-        let new = match ServerSlot::accept(id, region) {
+        let new = match ServerSlot::accept(id, region.as_fd()) {
             Ok(new) => Arc::new(new),
             // This process has no memory: no fault of the peer's.
             Err(Error::Io { .. }) => return self.refuse_slot(id, Refusal::NoRoom),
             Err(error) => return Err(error),
         };
+        region.close_here();
         lock(&self.charges).extend(charges);
         self.announced.fetch_max(id.saturating_add(1), Ordering::Relaxed);
         lock(&self.server_slots).insert(id, new);
         self.tell();
         Ok(())
+    }
+
+    /// Gives the memory of replies back that the peer has read, in slots that no thread is at.
+    pub(crate) fn free_replies(self: &Arc<Self>) {
+        let slots: Vec<_> = lock(&self.server_slots).values().cloned().collect();
+        slots.iter().for_each(|slot| slot.free_idle(self));
+    }
+
+    /// Whether a call stands in a slot or in the ring of the peer; then a thread is sent for it, in case nobody rang.
+    pub(super) fn is_called(self: &Arc<Self>, (slot, is_reply): (u32, bool)) -> bool {
+        if is_reply {
+            return false;
+        }
+        if slot == oneway::INBOX {
+            return self.oneway_in.get().is_some_and(|receiver| {
+                let is_called = receiver.has_calls();
+                if is_called {
+                    receiver.rung(self);
+                }
+                is_called
+            });
+        }
+        let slot = lock(&self.server_slots).get(&slot).cloned();
+        slot.is_some_and(|slot| {
+            let is_called = slot.has_request();
+            if is_called {
+                slot.rung(self);
+            }
+            is_called
+        })
     }
 
     fn refuse_slot(&self, slot: u32, refusal: Refusal) -> Result<()> {
@@ -185,8 +216,8 @@ impl Link {
         // Unmapped elsewhere, and counted until then.
         drop_later(self.peer.uid, (slots, charges));
         drop(lock(&self.oneway_out).take());
-        let backlog = std::mem::take(&mut *lock(&self.backlog));
-        drop_later(self.peer.uid, backlog);
+        let outbox = std::mem::take(&mut *lock(&self.outbox));
+        drop_later(self.peer.uid, outbox);
         // After this nobody waits for the peer, in the ring of its oneway calls neither.
         self.tell();
         if let Some(receiver) = self.oneway_in.get() {

@@ -9,18 +9,21 @@ mod arrivals;
 mod exports;
 mod inbox;
 mod outbox;
+mod outgoing;
 mod questions;
 mod recipients;
 mod tables;
 
-use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 
+pub(crate) use self::outgoing::Flushed;
+use self::outgoing::Outbox;
 use self::tables::{Answers, Export, Parcels};
 use super::call::caller_slot::CallerSlots;
 #[cfg(feature = "tokio")]
@@ -29,7 +32,7 @@ use super::call::server_slot::ServerSlot;
 use super::core::{Core, Tallies};
 use super::oneway;
 use super::remote::RemoteNode;
-use super::wire::{Message, Token};
+use super::wire::Token;
 use crate::claim;
 use crate::disposal::PeerFd;
 use crate::identity::CallingIdentity;
@@ -51,8 +54,6 @@ pub(crate) struct Link {
     // What the peer calls itself: a hint, and no proof of who it is.
     peer_endpoint: Token,
     dead: AtomicBool,
-    // See `is_crowded`.
-    crowded: AtomicBool,
     // Threads that wait for the peer to answer an introduction.
     introductions: AtomicU32,
     exports: Mutex<HashMap<u64, Export>>,
@@ -72,7 +73,7 @@ pub(crate) struct Link {
     // Something came that a thread may be waiting for: a descriptor, an answer, a slot, the end.
     news: Condvar,
     news_lock: Mutex<()>,
-    backlog: Mutex<VecDeque<(Message, Vec<OwnedFd>)>>,
+    outbox: Mutex<Outbox>,
     recipients: Mutex<HashMap<u64, Box<dyn FnOnce() + Send>>>,
     next_recipient: AtomicU64,
     pub(crate) oneway_out: Mutex<Option<oneway::Sender>>,
@@ -96,7 +97,6 @@ impl Link {
             peer_started: claim::start_of(peer.pid).unwrap_or(u64::MAX),
             peer_endpoint,
             dead: AtomicBool::new(false),
-            crowded: AtomicBool::new(false),
             introductions: AtomicU32::new(0),
             exports: Mutex::default(),
             exports_version: AtomicU32::new(0),
@@ -111,7 +111,7 @@ impl Link {
             answers: Mutex::default(),
             news: Condvar::new(),
             news_lock: Mutex::new(()),
-            backlog: Mutex::default(),
+            outbox: Mutex::default(),
             recipients: Mutex::default(),
             next_recipient: AtomicU64::new(0),
             oneway_out: Mutex::default(),

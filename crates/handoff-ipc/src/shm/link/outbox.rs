@@ -1,10 +1,11 @@
-//! Control messages to the peer, and those that its socket did not take yet.
+//! Sends control messages to the peer, now or when its socket takes them.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use super::Link;
+use super::outgoing::{Flushed, Outbox, Outgoing};
+use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
-use crate::shm::socket;
 use crate::shm::wire::{MAX_FDS, Message};
 use crate::{Error, Result};
 
@@ -13,29 +14,75 @@ const BACKLOG: usize = 16 << 10;
 
 impl Link {
     /// Sends a control message, or keeps it until the socket can take it.
+    ///
+    /// # Errors
+    /// If the peer is gone; if descriptors come along, also if it has not read its share of them or the kernel has
+    /// no room for more: then nothing was sent and the link stays.
     pub(crate) fn send(&self, message: Message, fds: Vec<OwnedFd>) -> Result<()> {
-        let mut backlog = lock(&self.backlog);
+        let charge = self.charge_sent(fds.len())?;
+        self.put(&mut lock(&self.outbox), Outgoing { message, fds, charge }, false)
+    }
+
+    /// Sends a parcel's descriptors ahead of the slot's exchange: all of them, or none.
+    pub(crate) fn send_fds(&self, slot: u32, reply: bool, fds: Vec<OwnedFd>) -> Result<()> {
+        let mut charge = self.charge_sent(fds.len())?;
+        let mut outbox = lock(&self.outbox);
+        let mut fds = fds.into_iter().peekable();
+        let mut begun = false;
+        while fds.peek().is_some() {
+            let some: Vec<OwnedFd> = fds.by_ref().take(MAX_FDS).collect();
+            let part = charge.as_mut().map(|charge| charge.split(some.len() as u64));
+            let message = Message::Fds { slot, reply };
+            self.put(&mut outbox, Outgoing { message, fds: some, charge: part }, begun)?;
+            begun = true;
+        }
+        Ok(())
+    }
+
+    /// Enters descriptors that are about to be sent.
+    fn charge_sent(&self, count: usize) -> Result<Option<Charge>> {
+        if count == 0 {
+            return Ok(None);
+        }
+        // The peer, or others of its user, may have read theirs since anybody looked.
+        let look = || {
+            if let Ok(core) = self.core() {
+                core.forget_read();
+            }
+        };
+        ledger::charge_again(self.peer, Resource::Sent, count as u64, look).map(Some)
+    }
+
+    /// `begun`: the peer has a part already, and would take what comes later for the rest of it.
+    fn put(&self, outbox: &mut Outbox, next: Outgoing, begun: bool) -> Result<()> {
         if self.is_dead() {
             return Err(Error::Dead);
         }
-        if backlog.is_empty() {
-            let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-            match socket::send(self.socket(), &message, &borrowed) {
-                Ok(true) => return Ok(()),
+        if outbox.waiting.is_empty() {
+            outbox.forget_read(self.socket());
+            match next.send(self.socket()) {
+                Ok(true) => {
+                    outbox.note_sent(next.charge);
+                    return Ok(());
+                }
                 Ok(false) => {}
-                // The peer did nothing wrong: this call fails, the link stays.
-                Err(error) if is_shortage(&error) && !fds.is_empty() => return Err(error),
+                Err(error) if next.is_short(&error) => {
+                    // The peer did nothing wrong: this call fails, the link stays.
+                    if !begun {
+                        return Err(error);
+                    }
+                }
                 Err(error) => {
                     self.hang_up();
                     return Err(error);
                 }
             }
         }
-        if backlog.len() >= BACKLOG {
+        if outbox.waiting.len() >= BACKLOG {
             self.hang_up();
             return Err(Error::Protocol("the peer does not read its control socket".into()));
         }
-        backlog.push_back((message, fds));
+        outbox.waiting.push_back(next);
         // Inside of the lock that `flush` ends in: else the poller, done with what was there before, could
         // take the wish back.
         self.core()?.want_write(self);
@@ -43,17 +90,20 @@ impl Link {
     }
 
     pub(crate) fn has_backlog(&self) -> bool {
-        !lock(&self.backlog).is_empty()
+        !lock(&self.outbox).waiting.is_empty()
     }
 
     /// Sends what is kept. `all_out` runs when nothing is left, before anything more can be kept.
-    pub(crate) fn flush(&self, all_out: impl FnOnce()) {
-        let mut backlog = lock(&self.backlog);
-        while let Some((message, fds)) = backlog.front() {
-            let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-            match socket::send(self.socket(), message, &borrowed) {
-                Ok(true) => drop(backlog.pop_front()),
-                Ok(false) => return,
+    pub(crate) fn flush(&self, all_out: impl FnOnce()) -> Flushed {
+        let mut outbox = lock(&self.outbox);
+        while let Some(next) = outbox.waiting.front() {
+            match next.send(self.socket()) {
+                Ok(true) => {
+                    let charge = outbox.waiting.pop_front().and_then(|sent| sent.charge);
+                    outbox.note_sent(charge);
+                }
+                Ok(false) => return Flushed::Written,
+                Err(error) if next.is_short(&error) => return Flushed::Short,
                 Err(_) => {
                     self.hang_up();
                     break;
@@ -61,23 +111,11 @@ impl Link {
             }
         }
         all_out();
+        Flushed::Written
     }
 
-    /// Sends a parcel's descriptors ahead of the slot's exchange.
-    pub(crate) fn send_fds(&self, slot: u32, reply: bool, fds: Vec<OwnedFd>) -> Result<()> {
-        let mut fds = fds.into_iter().peekable();
-        while fds.peek().is_some() {
-            let some = fds.by_ref().take(MAX_FDS).collect();
-            self.send(Message::Fds { slot, reply }, some)?;
-        }
-        Ok(())
+    /// Looks which descriptors the peer has read, so that they count no longer.
+    pub(crate) fn forget_read(&self) {
+        lock(&self.outbox).forget_read(self.socket());
     }
-}
-
-/// True if the kernel has no room for descriptors on their way (`ETOOMANYREFS`: this user's other receivers do not
-/// read theirs) or no memory for them.
-fn is_shortage(error: &Error) -> bool {
-    let Error::Io { source, .. } = error else { return false };
-    let short = [libc::ETOOMANYREFS, libc::ENOBUFS, libc::ENOMEM];
-    source.raw_os_error().is_some_and(|number| short.contains(&number))
 }

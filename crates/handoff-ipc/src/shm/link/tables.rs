@@ -3,11 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::Result;
 use crate::disposal::PeerFd;
 use crate::ledger::Charge;
 use crate::object::LocalNode;
 use crate::shm::wire::{Refusal, Token};
+use crate::{Error, Result};
 
 /// An object that the peer may call.
 pub(super) struct Export {
@@ -22,7 +22,30 @@ pub(super) struct Export {
 pub(super) struct Parcels {
     pub(super) fds: VecDeque<PeerFd>,
     // Some could not be kept, so nobody knows which ones these are.
-    pub(super) lost: Option<Refusal>,
+    pub(super) lost: Option<Lost>,
+    // How many could not be.
+    pub(super) dropped: usize,
+    // So many that still come belong to parcels that nobody waits for any longer.
+    pub(super) unwanted: usize,
+    // Sweeps since the last ones came or were taken.
+    pub(super) sweeps: u32,
+}
+
+/// Why a parcel's descriptors are not there.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Lost {
+    Refused(Refusal),
+    /// No parcel came with them.
+    TooLate,
+}
+
+impl From<Lost> for Error {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Refused(refusal) => refusal.into(),
+            Lost::TooLate => Error::Protocol("a parcel that came long after its file descriptors".into()),
+        }
+    }
 }
 
 #[derive(Default)]

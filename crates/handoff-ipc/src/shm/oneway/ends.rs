@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::adaptive_spin::{AdaptiveSpin, CpuMove};
 use super::backlog::Backlog;
@@ -106,6 +106,11 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
+    /// Whether the peer has written what nobody has taken out.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.ring.written() != self.queued.load(Ordering::Acquire)
+    }
+
     pub(crate) fn accept(region: BorrowedFd<'_>) -> Result<Self> {
         Ok(Receiver {
             ring: Ring::accept(region)?,

@@ -294,7 +294,7 @@ impl Receiver {
         match self.ring.read(at, end)? {
             Found::Filler(size) => Ok(Err(size)),
             Found::Call { record, payload, entries } => {
-                let fds = link.take_fds(INBOX, false, objects::fds_of(&entries))?;
+                let fds = link.take_fds(INBOX, false, objects::fds_of(&entries), None)?;
                 Ok(Ok(Taken { record, payload, entries, fds }))
             }
         }
