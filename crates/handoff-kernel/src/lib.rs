@@ -4,6 +4,7 @@ pub mod analyse;
 pub mod build;
 pub mod device;
 pub mod document;
+mod members;
 pub mod patch;
 pub mod port;
 pub mod prerequisite;

@@ -1,13 +1,26 @@
 //! Kernel C made readable for a C parser: what only the preprocessor understands becomes blanks.
 //!
 //! Every byte keeps its place and every line its number, so what is found in the result can be
-//! pointed at in the file. Of `#if` and `#else` the first half is kept.
+//! pointed at in the file. Of `#if` and `#else` one half is kept.
+
+/// Which half of each `#if` and `#else` is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Half {
+    /// What stands first.
+    First,
+    /// What stands under the last `#else` or `#elif`, where there is one.
+    Last,
+}
 
 /// Returns the text with macro idioms blanked; it is as long as `text`.
-pub(super) fn blank(text: &[u8]) -> Vec<u8> {
+pub(super) fn blank(text: &[u8], half: Half) -> Vec<u8> {
     let mut out = text.to_vec();
     comments_and_strings(&mut out);
-    preprocessor(&mut out);
+    let kept = match half {
+        Half::First => None,
+        Half::Last => Some(last_halves(&out)),
+    };
+    preprocessor(&mut out, kept.as_deref());
     let mut at = 0;
     while at < out.len() {
         if !starts_word(&out, at) {
@@ -53,10 +66,38 @@ fn comments_and_strings(out: &mut [u8]) {
     }
 }
 
-/// Blanks directives and the second halves of conditions.
-fn preprocessor(out: &mut [u8]) {
+/// True if a file has code that only the second half of a condition shows.
+pub(super) fn has_halves(text: &[u8]) -> bool {
+    text.split(|&byte| byte == b'\n').any(|line| {
+        let line = line.trim_ascii_start();
+        line.first() == Some(&b'#') && line[1..].trim_ascii_start().starts_with(b"el")
+    })
+}
+
+/// For each `#if` in order, how many `#else` and `#elif` belong to it.
+fn last_halves(text: &[u8]) -> Vec<usize> {
+    let (mut counts, mut open): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+    for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_start) {
+        let Some(directive) = line.strip_prefix(b"#").map(<[u8]>::trim_ascii_start) else { continue };
+        if directive.starts_with(b"if") {
+            open.push(counts.len());
+            counts.push(0);
+        } else if directive.starts_with(b"el") {
+            open.last().into_iter().for_each(|&condition| counts[condition] += 1);
+        } else if directive.starts_with(b"endif") {
+            open.pop();
+        }
+    }
+    counts
+}
+
+/// Blanks directives and all halves of conditions but one: the first, or with the counts of halves the last.
+fn preprocessor(out: &mut [u8], last: Option<&[usize]>) {
     // For each open `#if`: is this half kept, and was one kept before?
     let mut open: Vec<(bool, bool)> = Vec::new();
+    // For each of them, how many halves come.
+    let mut coming: Vec<usize> = Vec::new();
+    let mut conditions = 0;
     let mut at = 0;
     while at < out.len() {
         let mut end = find(out, at, b"\n").unwrap_or(out.len());
@@ -65,13 +106,22 @@ fn preprocessor(out: &mut [u8]) {
             let directive = line[1..].trim_ascii();
             if directive.starts_with(b"if") {
                 let never = directive == b"if 0";
-                open.push((!never, !never));
+                let halves = last.and_then(|counts| counts.get(conditions)).copied().unwrap_or(0);
+                conditions += 1;
+                let kept = halves == 0 && !never;
+                open.push((kept, kept || never && last.is_some()));
+                coming.push(halves);
             } else if directive.starts_with(b"el") {
-                if let Some(last) = open.last_mut() {
-                    *last = (!last.1, true);
+                if let (Some(half), Some(coming)) = (open.last_mut(), coming.last_mut()) {
+                    *coming = coming.saturating_sub(1);
+                    *half = match last {
+                        Some(_) => (*coming == 0, true),
+                        None => (!half.1, true),
+                    };
                 }
             } else if directive.starts_with(b"endif") {
                 open.pop();
+                coming.pop();
             }
             while end < out.len() && end > 0 && out[end - 1] == b'\\' {
                 end = find(out, end + 1, b"\n").unwrap_or(out.len());
@@ -278,7 +328,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn blanked(text: &str) -> String {
-        let out = String::from_utf8(blank(text.as_bytes())).unwrap();
+        let out = String::from_utf8(blank(text.as_bytes(), Half::First)).unwrap();
         assert_eq!(out.len(), text.len());
         out.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -300,13 +350,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn each_half_of_a_condition_can_be_had() {
+        let last = |text: &str| {
+            let out = String::from_utf8(blank(text.as_bytes(), Half::Last)).unwrap();
+            out.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(last("#ifdef A\nint a;\n#else\nint b;\n#endif\nint c;"), "int b; int c;");
+        assert_eq!(last("#ifdef A\nint a;\n#endif\n#if 0\nint n;\n#endif\nint c;"), "int a; int c;");
+        assert_eq!(
+            last(
+                "#if A\nint a;\n#elif B\nint b;\n# else\n#ifdef D\nint d;\n#else\nint e;\n#endif\nint f;\n#endif\n"
+            ),
+            "int e; int f;"
+        );
+        assert_eq!(last("#else\nint a;\n#endif\n#endif\n#if\n"), "int a;");
+    }
+
     proptest! {
         #[test]
         fn nothing_moves(text in "[a-zE_(){}#\"'/*\\\\\n ;,=]{0,120}") {
-            let out = blank(text.as_bytes());
-            prop_assert_eq!(out.len(), text.len());
-            for (a, b) in text.bytes().zip(&out) {
-                prop_assert_eq!(a == b'\n', *b == b'\n');
+            for half in [Half::First, Half::Last] {
+                let out = blank(text.as_bytes(), half);
+                prop_assert_eq!(out.len(), text.len());
+                for (a, b) in text.bytes().zip(&out) {
+                    prop_assert_eq!(a == b'\n', *b == b'\n');
+                }
             }
         }
     }

@@ -75,6 +75,10 @@ impl Analysis {
                 if patch.message.is_empty() { "(the patch has no message)" } else { &patch.message };
             out.push(Block::Quote(message.to_owned()));
         }
+        for (file, text) in &self.documentation {
+            out.push(Block::Text(format!("What it adds to {}:", code(file))));
+            out.push(Block::Quote(text.clone()));
+        }
     }
 
     fn history(&self, out: &mut Vec<Block>) {
@@ -176,6 +180,13 @@ impl Analysis {
                 "There are too many functions for one picture, so files stand for them.".to_owned(),
             ));
         }
+        if self.graph.folded > 0 {
+            out.push(Block::Text(format!(
+                "The picture has the functions that change and, for each, the shortest way down to it from an entry; {} beside \
+                 these ways, which do not change, are left out.",
+                counted(self.graph.folded, "function")
+            )));
+        }
         let tables = self.graph.edges.iter().filter(|edge| edge.through.is_some()).count();
         if tables > 0 {
             out.push(Block::Text(format!(
@@ -239,7 +250,16 @@ impl Analysis {
             if !function.new_calls.is_empty() {
                 items.push(format!("new calls: {}", list(&function.new_calls)));
             }
+            let (reads, writes) = &function.members;
+            for (names, verb) in [(reads, "read"), (writes, "write")] {
+                if !names.is_empty() {
+                    items.push(format!("added lines {verb} the members {}", list(names)));
+                }
+            }
             out.push(Block::List(items));
+            if !function.diff.is_empty() {
+                out.push(Block::Diff(function.diff.join("\n")));
+            }
             out.push(Block::Prompt(format!("what {} does, step by step, and why so.", code(&function.name))));
         }
     }

@@ -32,6 +32,9 @@ pub struct Facts {
     pub functions: Vec<Function>,
     /// Members of each `struct` and `union`, with their declarations; enumerators of each `enum`.
     pub types: BTreeMap<String, Vec<(String, String)>>,
+    /// The file's variables, with their declarations.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
     /// `.member = function` of initialised tables: table, member, function.
     pub tables: Vec<(String, String, String)>,
     /// Names that are exported to modules.

@@ -57,6 +57,8 @@ pub struct Graph {
     pub edges: Vec<Edge>,
     /// True if there were too many functions and files are shown instead.
     pub by_file: bool,
+    /// How many unchanged functions beside the ways to the changed ones are left out.
+    pub folded: usize,
 }
 
 /// All that is known of one version of the code.
@@ -77,6 +79,7 @@ impl Code {
     pub(super) fn new<'a>(files: impl Iterator<Item = (&'a str, &'a Facts)> + Clone) -> Self {
         let mut code = Self::default();
         let mut targets: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut rows: BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
         for (path, facts) in files.clone() {
             for function in &facts.functions {
                 code.defined.entry(function.name.clone()).or_insert_with(|| path.to_owned());
@@ -86,8 +89,11 @@ impl Code {
             }
             for (table, member, function) in &facts.tables {
                 targets.entry(member).or_default().insert(function);
-                code.entries.entry(function.clone()).or_insert_with(|| format!("`.{member}` of `{table}`"));
+                rows.entry(function).or_default().entry(member).or_default().insert(table);
             }
+        }
+        for (function, members) in rows {
+            code.entries.entry(function.to_owned()).or_insert_with(|| in_tables(&members));
         }
         for (_, facts) in files {
             for name in &facts.exports {
@@ -129,7 +135,22 @@ impl Code {
     }
 }
 
-/// The graph around the marked functions; more than `most` functions are shown as files.
+/// The members and tables through which a function is called.
+fn in_tables(members: &BTreeMap<&str, BTreeSet<&str>>) -> String {
+    const SHOWN: usize = 4;
+    let one = |(member, tables): (&&str, &BTreeSet<&str>)| {
+        let names: Vec<String> = tables.iter().take(SHOWN).map(|table| format!("`{table}`")).collect();
+        let more = match tables.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("`.{member}` of {}{more}", names.join(", "))
+    };
+    members.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// The graph around the marked functions; of more than `most` functions only the marked ones are shown, with their
+/// shortest ways down from an entry, and if these are far too many still, files stand for them.
 pub(super) fn around(
     before: &Code,
     after: &Code,
@@ -179,9 +200,11 @@ pub(super) fn around(
                 .filter(|_| !edges.iter().any(|edge| edge.to == *name) || after.entries.contains_key(name)),
         })
         .collect();
-    let mut graph = Graph { vertices, edges, by_file: false };
+    let mut graph = Graph { vertices, edges, by_file: false, folded: 0 };
     if graph.vertices.len() > most {
-        graph = by_file(graph);
+        let folded = fold(&graph, marks);
+        // Names that no screen holds say less than their files.
+        graph = if folded.vertices.len() > 3 * most { by_file(graph) } else { folded };
     }
     layers(&mut graph);
     graph
@@ -228,6 +251,48 @@ fn on_a_way(code: &Code, from: &str, to: &str, marks: &BTreeMap<String, Mark>) -
     from != to && reaches(to)
 }
 
+/// The marked functions and, for each, the shortest way down to it from an entry.
+fn fold(graph: &Graph, marks: &BTreeMap<String, Mark>) -> Graph {
+    let mut callers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for edge in &graph.edges {
+        callers.entry(&edge.to).or_default().push(&edge.from);
+    }
+    let entries: BTreeSet<&str> =
+        graph.vertices.iter().filter(|vertex| vertex.entry.is_some()).map(|vertex| &*vertex.name).collect();
+    let mut kept: BTreeSet<&str> = marks.keys().map(String::as_str).collect();
+    for name in marks.keys().map(String::as_str) {
+        let mut below: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut queue = VecDeque::from([name]);
+        let mut top = entries.contains(name).then_some(name);
+        while let (None, Some(at)) = (top, queue.pop_front()) {
+            for &caller in callers.get(at).into_iter().flatten() {
+                if caller == name || below.contains_key(caller) {
+                    continue;
+                }
+                below.insert(caller, at);
+                queue.push_back(caller);
+                if entries.contains(caller) {
+                    top = Some(caller);
+                    break;
+                }
+            }
+        }
+        while let Some(at) = top {
+            kept.insert(at);
+            top = below.get(at).copied();
+        }
+    }
+    let vertices: Vec<Vertex> =
+        graph.vertices.iter().filter(|vertex| kept.contains(&*vertex.name)).cloned().collect();
+    let both = |edge: &&Edge| kept.contains(&*edge.from) && kept.contains(&*edge.to);
+    Graph {
+        folded: graph.vertices.len() - vertices.len(),
+        edges: graph.edges.iter().filter(both).cloned().collect(),
+        vertices,
+        by_file: false,
+    }
+}
+
 /// The same graph with files in place of functions.
 fn by_file(graph: Graph) -> Graph {
     let file_of: BTreeMap<&str, &str> =
@@ -264,7 +329,8 @@ fn by_file(graph: Graph) -> Graph {
             entry.mark = Mark::Changed;
         }
     }
-    Graph { vertices: vertices.into_values().collect(), edges: edges.into_values().collect(), by_file: true }
+    let (vertices, edges) = (vertices.into_values().collect(), edges.into_values().collect());
+    Graph { vertices, edges, by_file: true, folded: 0 }
 }
 
 /// Puts each function one layer below the lowest of its callers; circles are cut where they close.

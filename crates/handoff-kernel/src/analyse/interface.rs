@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::facts::{Facts, one_line};
+use super::sysctl;
 
 /// What kind of interface changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -14,10 +15,14 @@ pub enum Kind {
     Member,
     /// A function that appears or goes, or has another signature.
     Function,
+    /// A variable of the kernel, one for each CPU among them.
+    Variable,
     /// A name that modules may use.
     Export,
     /// A file under `/proc/sys`.
     Sysctl,
+    /// A file of debugfs.
+    Debugfs,
     /// A counter of `/proc/net/snmp` or `/proc/net/netstat`.
     Counter,
     /// A configuration symbol.
@@ -40,6 +45,8 @@ impl Kind {
         match self {
             Self::Member => "type member",
             Self::Function => "function",
+            Self::Variable => "variable",
+            Self::Debugfs => "debugfs file",
             Self::Export => "exported symbol",
             Self::Sysctl => "sysctl",
             Self::Counter => "SNMP counter",
@@ -164,16 +171,23 @@ fn code(path: &str, text: &str, facts: &Facts, items: &mut Items) {
         items.insert((Kind::Function, function.name.clone()), function.signature.clone());
     }
     for (name, declaration) in prototypes(text) {
-        items.entry((Kind::Function, name)).or_insert(declaration);
+        // A function that the parser found is described by its definition.
+        let kind = if declaration.ends_with(')') { Kind::Function } else { Kind::Variable };
+        items.entry((kind, name)).or_insert(declaration);
     }
+    for (name, declaration) in &facts.variables {
+        // What only one file sees is no interface, and a definition says more than a declaration.
+        if !declaration.starts_with("static ") {
+            items.insert((Kind::Variable, name.clone()), declaration.clone());
+        }
+    }
+    per_cpu(text, items);
+    debugfs(text, items);
     for name in &facts.exports {
         items.insert((Kind::Export, name.clone()), name.clone());
     }
-    for (offset, _) in text.match_indices(".procname") {
-        if let Some(name) = string_after(&text[offset..]) {
-            let row = text[offset..].split('}').next().unwrap_or("");
-            items.insert((Kind::Sysctl, name), one_line(row).trim_end_matches(',').to_owned());
-        }
+    for row in sysctl::rows(text) {
+        items.insert((Kind::Sysctl, row.path), row.text);
     }
     for (offset, _) in text.match_indices(".compatible") {
         if let Some(name) = string_after(&text[offset..]) {
@@ -223,6 +237,63 @@ fn code(path: &str, text: &str, facts: &Facts, items: &mut Items) {
     }
 }
 
+/// Variables that every CPU has one of.
+fn per_cpu(text: &str, items: &mut Items) {
+    for name in [
+        "DEFINE_PER_CPU",
+        "DECLARE_PER_CPU",
+        "DEFINE_PER_CPU_SHARED_ALIGNED",
+        "DECLARE_PER_CPU_SHARED_ALIGNED",
+        "DEFINE_PER_CPU_READ_MOSTLY",
+        "DECLARE_PER_CPU_READ_MOSTLY",
+        "DEFINE_PER_CPU_ALIGNED",
+        "DECLARE_PER_CPU_ALIGNED",
+        "DEFINE_PER_CPU_FIRST",
+        "DECLARE_PER_CPU_FIRST",
+    ] {
+        for arguments in calls(text, name) {
+            if let [kind, variable, ..] = &arguments[..] {
+                let what = format!("{kind}, one for each CPU");
+                items.insert((Kind::Variable, variable.trim_end_matches("[]").to_owned()), what);
+            }
+        }
+    }
+}
+
+/// Files that are made in debugfs: their name and mode.
+fn debugfs(text: &str, items: &mut Items) {
+    const ENDS: [&str; 14] = [
+        "file",
+        "file_unsafe",
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "ulong",
+        "x8",
+        "x16",
+        "x32",
+        "x64",
+        "size_t",
+        "atomic_t",
+        "bool",
+    ];
+    for end in ENDS {
+        for arguments in calls(text, &format!("debugfs_create_{end}")) {
+            if let [name, mode, ..] = &arguments[..]
+                && let Some(name) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'))
+            {
+                items.insert((Kind::Debugfs, name.to_owned()), format!("mode {mode}, debugfs_create_{end}"));
+            }
+        }
+    }
+    for arguments in calls(text, "debugfs_create_dir") {
+        if let Some(name) = arguments[0].strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+            items.insert((Kind::Debugfs, format!("{name}/")), "folder".to_owned());
+        }
+    }
+}
+
 /// Declarations of functions and of variables that start in the first column with `extern` or end `);`.
 fn prototypes(text: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
@@ -260,7 +331,7 @@ fn prototypes(text: &str) -> Vec<(String, String)> {
 }
 
 /// The arguments of each call of a macro whose name starts with `name` at the start of a word.
-fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
+pub(super) fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
     let mut out = Vec::new();
     for (at, _) in text.match_indices(name) {
         let before = text[..at].chars().next_back();
@@ -292,7 +363,7 @@ fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
 }
 
 /// The first string constant of the line.
-fn string_after(text: &str) -> Option<String> {
+pub(super) fn string_after(text: &str) -> Option<String> {
     let line = text.lines().next()?;
     Some(line.split('"').nth(1)?.to_owned())
 }

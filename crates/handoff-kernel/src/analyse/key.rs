@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::graph::{Code, Mark};
+use super::lines::Change;
 
 /// Why a function is a key function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -36,6 +37,10 @@ pub struct KeyFunction {
     pub calls: Vec<String>,
     /// Calls that the change adds.
     pub new_calls: Vec<String>,
+    /// The members that added lines read, and those that they write.
+    pub members: (Vec<String>, Vec<String>),
+    /// Its part of the diff.
+    pub diff: Vec<String>,
 }
 
 /// Chooses key functions among the marked ones and the entries above them.
@@ -45,6 +50,7 @@ pub(super) fn choose(
     marks: &BTreeMap<String, Mark>,
     lines: &BTreeMap<String, usize>,
     signatures: &BTreeMap<String, String>,
+    changes: &BTreeMap<(String, String), Change>,
 ) -> Vec<KeyFunction> {
     let mut out = Vec::new();
     let most = lines.values().copied().max().unwrap_or(0);
@@ -105,6 +111,9 @@ pub(super) fn choose(
             .cloned()
             .collect();
         reasons.sort();
+        let diff =
+            changes.get(&(file.clone(), name.clone())).map_or(Vec::new(), |change| change.diff.clone());
+        let added: Vec<&str> = diff.iter().filter_map(|line| line.strip_prefix('+')).collect();
         out.push(KeyFunction {
             name: name.clone(),
             file,
@@ -113,6 +122,8 @@ pub(super) fn choose(
             reasons,
             calls,
             new_calls,
+            members: crate::members::of(&added),
+            diff,
         });
     }
     out.sort_by(|a, b| (a.reasons[0].0, &a.name).cmp(&(b.reasons[0].0, &b.name)));

@@ -22,10 +22,12 @@ mod graph;
 mod history;
 mod interface;
 mod key;
+mod lines;
 mod maintainers;
 #[cfg(feature = "c-sources")]
 mod reader;
 mod svg;
+mod sysctl;
 
 /// Stands for the parser in a build without it: [`analyse`] has returned before.
 #[cfg(not(feature = "c-sources"))]
@@ -130,6 +132,8 @@ pub struct Analysis {
     pub graph: Graph,
     /// The key functions.
     pub key_functions: Vec<KeyFunction>,
+    /// What the change says in `Documentation/`: the file, and the lines that are added.
+    pub documentation: Vec<(String, String)>,
     /// Whose code it is.
     pub subsystems: Vec<Subsystem>,
     /// Commits that have to do with it.
@@ -201,7 +205,11 @@ pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analys
     interfaces.dedup_by(|a, b| {
         a.kind == b.kind && a.name == b.name && a.what == b.what && a.kind == Kind::Function
     });
-    count_lines(series, &mut functions);
+    let changes = lines::by_function(&look.files, &was, &is);
+    for function in &mut functions {
+        let change = changes.get(&(function.file.clone(), function.name.clone()));
+        function.lines = change.map_or(0, |change| change.count);
+    }
     let marks: BTreeMap<String, Mark> =
         functions.iter().map(|function| (function.name.clone(), function.mark)).collect();
     let lines = functions.iter().map(|function| (function.name.clone(), function.lines)).collect();
@@ -227,7 +235,8 @@ pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analys
             })
             .collect(),
         graph: graph::around(&before, &after, &marks, options.depth, options.most),
-        key_functions: key::choose(&before, &after, &marks, &lines, &signatures),
+        key_functions: key::choose(&before, &after, &marks, &lines, &signatures, &changes),
+        documentation: documentation(series),
         subsystems: maintainers::covering(&String::from_utf8_lossy(&maintainers), &files),
         read: (
             is.len(),
@@ -309,27 +318,19 @@ fn changed_functions(path: &str, was: &Facts, is: &Facts) -> Vec<ChangedFunction
     out
 }
 
-/// How many lines of each function the hunks touch, by the definition that a hunk's heading and lines name.
-fn count_lines(series: &Series, functions: &mut [ChangedFunction]) {
+/// What a series adds to the documents of a kernel.
+fn documentation(series: &Series) -> Vec<(String, String)> {
+    let mut out: Vec<(String, String)> = Vec::new();
     for file in series.patches.iter().flat_map(|patch| &patch.files) {
-        for hunk in &file.hunks {
-            let name_in = |text: &str| {
-                let head = text.split('(').next().unwrap_or("").trim_end();
-                head.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("").to_owned()
-            };
-            let mut current = name_in(&hunk.heading);
-            for line in &hunk.lines {
-                let starts =
-                    line.text.starts_with(|c: char| c.is_alphabetic() || c == '_') && line.text.contains('(');
-                if starts {
-                    current = name_in(&line.text);
-                }
-                if line.op != Op::Context
-                    && let Some(function) = functions.iter_mut().find(|function| function.name == current)
-                {
-                    function.lines += 1;
-                }
-            }
+        let path = file.path().as_str();
+        if !path.starts_with("Documentation/") || path.contains("/devicetree/") {
+            continue;
+        }
+        let added = file.hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| line.op == Op::Add);
+        let text = added.map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
+        if !text.trim().is_empty() {
+            out.push((path.to_owned(), text));
         }
     }
+    out
 }

@@ -2,20 +2,49 @@
 
 use tree_sitter::{Node, Parser};
 
-use super::blank::blank;
+use super::blank::{Half, blank, has_halves};
 use super::facts::{Facts, Function, digest, one_line};
 
 /// What a file says.
 pub(super) fn read(text: &[u8]) -> Facts {
-    let clean = blank(text);
+    let mut facts = half(text, Half::First);
+    facts.exports = exports(text);
+    if has_halves(text) {
+        // What stands under `#else` exists too, in another configuration.
+        let other = half(text, Half::Last);
+        let new: Vec<Function> =
+            other.functions.into_iter().filter(|function| facts.function(&function.name).is_none()).collect();
+        facts.functions.extend(new);
+        facts.functions.sort_by_key(|function| function.start);
+        for (name, members) in other.types {
+            let known = facts.types.entry(name).or_default();
+            for member in members {
+                if !known.iter().any(|(name, _)| *name == member.0) {
+                    known.push(member);
+                }
+            }
+        }
+        for (name, variable) in other.variables {
+            facts.variables.entry(name).or_insert(variable);
+        }
+        facts.tables.extend(other.tables);
+        facts.tables.sort();
+        facts.tables.dedup();
+    }
+    facts
+}
+
+fn half(text: &[u8], half: Half) -> Facts {
+    let clean = blank(text, half);
     let mut parser = Parser::new();
-    let mut facts = Facts { exports: exports(text), ..Facts::default() };
+    let mut facts = Facts::default();
     if parser.set_language(&tree_sitter_c::LANGUAGE.into()).is_err() {
         return facts;
     }
     if let Some(tree) = parser.parse(&clean, None) {
         let reader = Reader { clean: &clean, text };
         reader.walk(tree.root_node(), &mut facts);
+        reader.variables(tree.root_node(), &mut facts);
     }
     facts
 }
@@ -99,6 +128,40 @@ impl<'a> Reader<'a> {
             }
         }
         facts.functions.push(function);
+    }
+
+    /// The variables of the file: `int limit = 3;`, `extern int limit;`, but no prototypes.
+    fn variables(&self, root: Node<'_>, facts: &mut Facts) {
+        let mut cursor = root.walk();
+        for node in
+            root.children(&mut cursor).filter(|node| node.kind() == "declaration" && !node.has_error())
+        {
+            let mut inner = node.walk();
+            for declarator in node.children_by_field_name("declarator", &mut inner) {
+                let is_function = |node: Node<'_>| {
+                    let mut node = Some(node);
+                    while let Some(one) = node {
+                        if one.kind() == "function_declarator" {
+                            return one
+                                .child_by_field_name("declarator")
+                                .is_some_and(|d| d.kind() == "identifier");
+                        }
+                        node = one.child_by_field_name("declarator");
+                    }
+                    false
+                };
+                let Some(name) = self.declared(declarator).filter(|_| !is_function(declarator)) else {
+                    continue;
+                };
+                // A table's rows are shown for themselves.
+                let value = declarator.child_by_field_name("value");
+                let list = value.filter(|value| value.kind() == "initializer_list");
+                let end = list.map_or(node.end_byte(), |list| list.start_byte());
+                let text = self.original(node.start_byte(), end);
+                let text = text.trim_end_matches([';', ' ', '=']).to_owned();
+                facts.variables.insert(name, text);
+            }
+        }
     }
 
     /// The name in a declarator, whatever pointers and parameters surround it.

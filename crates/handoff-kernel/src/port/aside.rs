@@ -2,9 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
@@ -251,7 +249,8 @@ pub fn to_folder(
         if !changes.is_empty() {
             let name = format!("{stem}.patch");
             let mut bytes = text::encode(&head(patch, placed));
-            bytes.extend(diff(&changes)?);
+            let sides: Vec<git::Sides<'_>> = changes.iter().map(Change::sides).collect();
+            bytes.extend(git::diff(&sides).map_err(fail(&folder.join(&name)))?);
             fs::write(folder.join(&name), bytes).map_err(fail(&folder.join(&name)))?;
             one.file = Some(name);
         }
@@ -298,58 +297,6 @@ fn rejects(patch: &Patch, placed: &PatchReport) -> Vec<u8> {
         }
     }
     out
-}
-
-/// The changes as git writes them.
-fn diff(changes: &[Change]) -> Result<Vec<u8>, CommitError> {
-    let fail = |path: &Path| {
-        let path = path.to_owned();
-        move |error| CommitError::Write { path, error }
-    };
-    let area = tempfile::tempdir().map_err(fail(&std::env::temp_dir()))?;
-    for side in ["a", "b"] {
-        let root = area.path().join(side);
-        fs::create_dir(&root).map_err(fail(&root))?;
-        for change in changes {
-            let Some((bytes, mode)) = (if side == "a" { &change.before } else { &change.after }) else {
-                continue;
-            };
-            let file = root.join(&change.path);
-            let folder = file.parent().unwrap_or(&root);
-            fs::create_dir_all(folder).map_err(fail(folder))?;
-            fs::write(&file, bytes).map_err(fail(&file))?;
-            let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
-            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).map_err(fail(&file))?;
-        }
-    }
-    let words = [
-        "diff",
-        "--no-index",
-        "--no-prefix",
-        "--no-color",
-        "--no-ext-diff",
-        "--text",
-        "--full-index",
-        "-M",
-        "a",
-        "b",
-    ];
-    let output = Command::new("git")
-        .current_dir(area.path())
-        .args(["-c", "core.quotePath=off", "-c", "diff.algorithm=myers"])
-        .args(words)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(fail(area.path()))?;
-    if output.status.code() == Some(1) {
-        Ok(output.stdout)
-    } else {
-        Err(CommitError::Git {
-            tree: area.path().to_owned(),
-            what: "diff".to_owned(),
-            message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        })
-    }
 }
 
 /// A subject as a file's name, as `git format-patch` makes it.

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -197,4 +199,38 @@ fn same_scope(base: &Scopes, from: usize, ours: &Scopes, to: usize, removes: boo
 fn neighbour(scopes: &Scopes, line: usize) -> Option<&str> {
     let above = scopes.all.iter().rfind(|scope| scope.end < line);
     above.map(|scope| scope.name.as_str())
+}
+
+/// A file in front of a change and behind it, with its mode.
+pub(crate) struct Sides<'a> {
+    pub path: &'a str,
+    pub before: Option<(&'a [u8], u32)>,
+    pub after: Option<(&'a [u8], u32)>,
+}
+
+/// Changes as git writes them.
+pub(crate) fn diff(files: &[Sides<'_>]) -> io::Result<Vec<u8>> {
+    let area = tempfile::tempdir()?;
+    for side in ["a", "b"] {
+        let root = area.path().join(side);
+        fs::create_dir(&root)?;
+        for file in files {
+            let Some((bytes, mode)) = (if side == "a" { file.before } else { file.after }) else { continue };
+            let full = root.join(file.path);
+            fs::create_dir_all(full.parent().unwrap_or(&root))?;
+            fs::write(&full, bytes)?;
+            let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
+            fs::set_permissions(&full, fs::Permissions::from_mode(mode))?;
+        }
+    }
+    let output = Command::new("git")
+        .current_dir(area.path())
+        .args(["-c", "core.quotePath=off", "-c", "diff.algorithm=myers", "diff", "--no-index", "--no-prefix"])
+        .args(["--no-color", "--no-ext-diff", "--text", "--full-index", "-M", "a", "b"])
+        .stdin(Stdio::null())
+        .output()?;
+    match output.status.code() {
+        Some(0 | 1) => Ok(output.stdout),
+        _ => Err(io::Error::other(format!("git diff: {}", String::from_utf8_lossy(&output.stderr).trim()))),
+    }
 }

@@ -24,7 +24,7 @@ pub mod commit;
 mod conflict;
 mod file;
 mod find;
-mod git;
+pub(crate) mod git;
 mod heading;
 mod hunks;
 mod lacking;

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::PortError;
+use super::git::Sides;
 use super::scope::{Language, ScopeKind, Scopes};
 use super::store::{Objects, Store, locate};
 use crate::patch::{PatchPath, text};
@@ -37,6 +38,16 @@ pub(super) struct Change {
     pub before: Option<(Vec<u8>, u32)>,
     /// Its bytes and its mode behind the patch; `None` if it is gone.
     pub after: Option<(Vec<u8>, u32)>,
+}
+
+impl Change {
+    pub(super) fn sides(&self) -> Sides<'_> {
+        Sides {
+            path: self.path.as_str(),
+            before: self.before.as_ref().map(|(bytes, mode)| (&**bytes, *mode)),
+            after: self.after.as_ref().map(|(bytes, mode)| (&**bytes, *mode)),
+        }
+    }
 }
 
 impl Tree {

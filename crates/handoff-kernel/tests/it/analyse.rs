@@ -263,3 +263,141 @@ fn hunks_that_do_not_fit_are_counted() {
     assert_eq!(stat.unfit, 1);
     assert!(analysis.markdown().contains("1 hunks do not fit this tree"));
 }
+
+/// Analyses the change of one file in a tree that has nothing else.
+fn of_file(path: &str, before: &str, after: &str) -> Analysis {
+    let (work, tree) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    write(&work.path().join("a"), path, before);
+    write(&work.path().join("b"), path, after);
+    write(tree.path(), path, before);
+    let output = Command::new("git")
+        .current_dir(work.path())
+        .args(["diff", "--no-index", "--no-prefix", "--no-color", "a", "b"])
+        .output()
+        .unwrap();
+    let series = parse(&output.stdout, &Limits::default()).unwrap();
+    analyse(&series, tree.path(), &Options::default()).unwrap()
+}
+
+#[test]
+fn variables_are_no_functions() {
+    require!(require_tool("git"));
+    let before = "#include <linux/q.h>\n\nint q_run(void)\n{\n\treturn 0;\n}\n";
+    let added = "int sysctl_q_cork __read_mostly = 1;\nEXPORT_SYMBOL(sysctl_q_cork);\nDEFINE_PER_CPU(int, q_size);\nstatic int q_own;\n\
+        static int (*q_hook)(void);\n\n";
+    let analysis = of_file("kernel/q.c", before, &before.replace("int q_run", &format!("{added}int q_run")));
+    assert!(has(&analysis, Kind::Variable, What::Added, "sysctl_q_cork"), "{:#?}", analysis.interfaces);
+    assert!(has(&analysis, Kind::Variable, What::Added, "q_size"), "{:#?}", analysis.interfaces);
+    assert!(analysis.interfaces.iter().all(|one| one.kind != Kind::Function && one.name != "q_own"));
+    let header = "int q_run(void);\n";
+    let analysis = of_file(
+        "include/linux/q.h",
+        header,
+        &format!("{header}extern int sysctl_q_cork;\nextern int q_stop(void);\n"),
+    );
+    assert!(has(&analysis, Kind::Variable, What::Added, "sysctl_q_cork"), "{:#?}", analysis.interfaces);
+    assert!(has(&analysis, Kind::Function, What::Added, "q_stop"), "{:#?}", analysis.interfaces);
+    assert_eq!(analysis.interfaces.len(), 2);
+}
+
+#[test]
+fn code_that_comes_under_an_else_is_not_removed() {
+    require!(require_tool("git"));
+    let old = "static int q_scale(int n)\n{\n\treturn n * 2;\n}\n\nstatic int q_show(int n)\n{\n\treturn q_scale(n);\n}\n";
+    let new = format!(
+        "#ifdef CONFIG_Q_NEW\nstatic int q_burst(int n)\n{{\n\treturn n;\n}}\n#else /* !CONFIG_Q_NEW */\n{old}#endif /* CONFIG_Q_NEW */\n"
+    );
+    let analysis = of_file("kernel/q.c", old, &new);
+    let marks: Vec<(&str, Mark)> = analysis.functions.iter().map(|one| (&*one.name, one.mark)).collect();
+    assert_eq!(marks, [("q_burst", Mark::Added)], "{:#?}", analysis.interfaces);
+    assert!(analysis.interfaces.iter().all(|one| one.what == What::Added), "{:#?}", analysis.interfaces);
+}
+
+#[test]
+fn lines_are_counted_where_they_stand() {
+    require!(require_tool("git"));
+    // The heading of the second hunk is a label, that of the third names the function above.
+    let body: String = (0..12).map(|n| format!("\tstep_{n}(q);\n")).collect();
+    let file = format!(
+        "int __sched q_send(struct q *q)\n\t__acquires(&q->lock)\n{{\n{body}out_err:\n{body}\treturn 0;\n}}\n\nstatic int q_next(struct q *q)\n{{\n\tone(q);\n\treturn 1;\n}}\n\nstatic struct row rows[] = {{\n\t{{ 1 }},\n\t{{ 2 }},\n}};\n"
+    );
+    let mut parts = file.splitn(3, "\tstep_5(q);\n");
+    let (a, b, c) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
+    let after =
+        format!("{a}\tstep_5(q, q->limit);\n{b}\tstep_5(q);\n\tq->sent++;\n\tq->left = q->limit;\n{c}");
+    let after = after.replace("\tone(q);\n", "").replace("\t{ 2 },\n", "\t{ 2 },\n\t{ 3 },\n\t{ 4 },\n");
+    let analysis = of_file("net/q.c", &file, &after);
+    let lines: Vec<(&str, usize)> = analysis.functions.iter().map(|one| (&*one.name, one.lines)).collect();
+    assert_eq!(lines, [("q_send", 4), ("q_next", 1)]);
+    let key = analysis.key_functions.iter().find(|key| key.name == "q_send").unwrap();
+    assert_eq!(key.members.0, ["limit"]);
+    assert_eq!(key.members.1, ["sent", "left"]);
+    assert!(
+        key.diff.contains(&"+\tq->sent++;".to_owned()) && !key.diff.join("").contains("{ 3 }"),
+        "{:?}",
+        key.diff
+    );
+    assert!(analysis.html().contains("<span class=\"line more\">+\tq-&gt;sent++;</span>"));
+    assert!(analysis.markdown().contains("```diff\n"));
+}
+
+#[test]
+fn files_of_debugfs_and_sysctls_have_their_path() {
+    require!(require_tool("git"));
+    let before = "static struct ctl_table q_table[] = {\n\t{\n\t\t.procname = \"q_max\",\n\t\t.mode = 0644,\n\t},\n};\n\n\
+        void q_init(void)\n{\n\tregister_net_sysctl(&init_net, \"net/q\", q_table);\n\tdebugfs_create_u32(\"slice_ns\", 0644, dir, &q_slice);\n}\n";
+    let row = "\t{\n\t\t.procname = \"q_cork\",\n\t\t.data = &q_cork,\n\t\t.mode = 0644,\n\t},\n};\n";
+    let after = format!(
+        "static int q_cork = 4;\n{}",
+        before.replacen("};\n", row, 1).replace("0644, dir", "0444, dir")
+    );
+    let analysis = of_file("net/q/sysctl.c", before, &after);
+    let sysctl = analysis.interfaces.iter().find(|one| one.kind == Kind::Sysctl).unwrap();
+    assert_eq!((sysctl.what, &*sysctl.name), (What::Added, "net.q.q_cork"));
+    assert!(sysctl.after.as_ref().unwrap().ends_with("; starts as 4"), "{sysctl:?}");
+    let debugfs = analysis.interfaces.iter().find(|one| one.kind == Kind::Debugfs).unwrap();
+    assert_eq!((debugfs.what, &*debugfs.name), (What::Changed, "slice_ns"));
+    assert!(debugfs.after.as_ref().unwrap().contains("0444"), "{debugfs:?}");
+}
+
+#[test]
+fn a_function_of_two_tables_is_said_to_be_of_both() {
+    require!(require_tool("git"));
+    let before = "int q_send(int n)\n{\n\treturn n;\n}\n\nconst struct ops dgram_ops = {\n\t.send = q_send,\n};\nconst struct ops stream_ops = {\n\t.send = q_send,\n};\n";
+    let analysis = of_file("net/q.c", before, &before.replace("return n;", "return n + 1;"));
+    let reasons = &analysis.key_functions[0].reasons;
+    assert!(
+        reasons.iter().any(|(_, why)| why.contains("`.send` of `dgram_ops`, `stream_ops`")),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn a_large_picture_shows_what_changes_and_the_ways_to_it() {
+    require!(require_tool("git"));
+    let mut before = String::new();
+    for n in 0..60 {
+        before.push_str(&format!("static void leaf_{n}(int a)\n{{\n\tuse(a);\n}}\n\n"));
+    }
+    let calls: String = (0..60).map(|n| format!("\tleaf_{n}(a);\n")).collect();
+    before.push_str(&format!("static int deep(int a)\n{{\n{calls}\treturn a;\n}}\n\n"));
+    before.push_str("static int middle(int a)\n{\n\treturn deep(a);\n}\n\nint top(int a)\n{\n\treturn middle(a);\n}\nEXPORT_SYMBOL(top);\n");
+    let analysis = of_file("net/q.c", &before, &before.replace("\treturn a;", "\treturn a + 1;"));
+    let names: Vec<&str> = analysis.graph.vertices.iter().map(|vertex| &*vertex.name).collect();
+    assert_eq!(names, ["top", "middle", "deep"]);
+    assert_eq!((analysis.graph.by_file, analysis.graph.folded), (false, 60));
+    assert!(analysis.markdown().contains("60 functions beside these ways"));
+}
+
+#[test]
+fn documents_of_the_change_are_quoted() {
+    require!(require_tool("git"));
+    let before = "q_max - INTEGER\n\tHow many.\n";
+    let analysis = of_file(
+        "Documentation/networking/q.txt",
+        before,
+        &format!("{before}\nq_cork - BOOLEAN\n\tWait <a bit>.\n"),
+    );
+    assert!(analysis.html().contains("Wait &lt;a bit&gt;."));
+    assert!(analysis.markdown().contains("What it adds to `Documentation/networking/q.txt`"));
+}
