@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use handoff_lab::experiment::executor::Executor;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::journal::{restore, state_folder};
 use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event, RunError};
-use handoff_lab::experiment::target::Target;
 use handoff_lab::store::Store;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ pub enum Line {
 }
 
 /// Runs an experiment on the machine that it is handed.
-pub type Run<'a> = dyn FnMut(&mut dyn Target) -> Result<ExperimentResult> + 'a;
+pub type Run<'a> = dyn FnMut(&mut dyn Executor) -> Result<ExperimentResult> + 'a;
 
 /// Hands the machine over that an experiment asks for.
 pub type OnMachine<'a> = dyn FnMut(&Experiment, &mut Run<'_>) -> Result<ExperimentResult> + 'a;
@@ -117,7 +117,7 @@ pub fn carry_out(
         Ok(())
     };
     let mut run =
-        |target: &mut dyn Target| Ok(runner::run(&experiment, options.clone(), target, &mut listener)?);
+        |target: &mut dyn Executor| Ok(runner::run(&experiment, options.clone(), target, &mut listener)?);
     let result = match on_machine(&experiment, &mut run) {
         // Stopped before its first round.
         Err(CampaignError::Run(RunError::Nothing)) => return Ok(false),

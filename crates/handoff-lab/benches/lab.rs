@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use handoff_lab::experiment::executor::Local;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::runner::{Options, run};
-use handoff_lab::experiment::target::Here;
 use handoff_lab::stats::describe::median;
 use table::{Table, bench};
 
@@ -44,7 +44,7 @@ fn measure() -> Result<Table<3>, Box<dyn std::error::Error>> {
     let (bare, vector, histogram) = samples()?;
     let folder = tempfile::tempdir()?;
     let experiment = Experiment::parse(Path::new("bench"), EXPERIMENT)?.remove(0);
-    let mut here = Here::new("handoff", folder.path(), None)?;
+    let mut here = Local::new("handoff", folder.path(), None)?;
     let result = run(&experiment, Options::default(), &mut here, &mut |_| Ok(()))?;
     let overhead = result.overhead.ok_or("nothing ran")?;
     let each = result.primary.medians[0];

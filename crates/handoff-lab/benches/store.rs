@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use handoff_lab::experiment::ArmId;
+use handoff_lab::experiment::executor::Local;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::result::{ExperimentResult, RoundRecord, Sample};
 use handoff_lab::experiment::runner::{Options, run};
-use handoff_lab::experiment::target::Here;
 use handoff_lab::history::{Asked, What, draw};
 use handoff_lab::stats::change::Search;
 use handoff_lab::stats::random::Random;
@@ -71,7 +71,7 @@ fn measure() -> Outcome<Table<3>> {
 /// A real result, whose rounds are replaced.
 fn small(folder: &Path) -> Outcome<ExperimentResult> {
     let experiment = Experiment::parse(Path::new("bench"), EXPERIMENT)?.remove(0);
-    let mut here = Here::new("handoff", folder, None)?;
+    let mut here = Local::new("handoff", folder, None)?;
     Ok(run(&experiment, Options::default(), &mut here, &mut |_| Ok(()))?)
 }
 

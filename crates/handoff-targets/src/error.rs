@@ -54,10 +54,12 @@ pub enum TargetError {
         why: String,
     },
     /// The machine was booted anew while a command ran.
-    #[error("{target} was booted anew meanwhile: what ran there is gone")]
+    #[error("{target} was booted anew meanwhile: what ran there is gone ({why})")]
     Rebooted {
         /// Its address.
         target: String,
+        /// How that was noticed.
+        why: String,
     },
     /// Another experiment has the machine.
     #[error("{target} is in use by {holder}: two experiments on one machine would disturb each other")]
@@ -106,6 +108,56 @@ pub enum TargetError {
         target: String,
         /// What it was.
         what: String,
+    },
+    /// The agent did not start.
+    #[error(
+        "handoff does not start on {target}: {said}; one that is linked statically (`cargo xtask dist`) starts anywhere"
+    )]
+    NotStarted {
+        /// Its address.
+        target: String,
+        /// What its shell said.
+        said: String,
+    },
+    /// The agent was killed by somebody there.
+    #[error("handoff was killed on {target} (status {status}) {said}")]
+    Killed {
+        /// Its address.
+        target: String,
+        /// 128 and the signal.
+        status: i32,
+        /// What it said before.
+        said: String,
+    },
+    /// The agent ended without an answer.
+    #[error("handoff ended on {target} with status {status} and without an answer: {said}")]
+    NoAnswer {
+        /// Its address.
+        target: String,
+        /// Its exit status.
+        status: i32,
+        /// What it said.
+        said: String,
+    },
+    /// The agent is of another handoff.
+    #[error(
+        "the agent on {target} speaks version {has}, and this handoff version {wants}: use the same on both sides"
+    )]
+    Version {
+        /// Its address.
+        target: String,
+        /// What it speaks.
+        has: String,
+        /// What we speak.
+        wants: u32,
+    },
+    /// The agent could not do what it was asked.
+    #[error("on {target}: {why}")]
+    Failed {
+        /// Its address.
+        target: String,
+        /// Why, as it says.
+        why: String,
     },
     /// The guest could not be booted or used.
     #[error(transparent)]

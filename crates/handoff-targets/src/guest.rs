@@ -1,45 +1,50 @@
-//! A QEMU guest with the distribution's kernel, booted for the session.
+//! A QEMU guest, booted for the session.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use handoff_guest::{Guest, GuestCommand, GuestError, Stream as From};
+use handoff_guest::{Guest, GuestCommand, GuestError, GuestSpec, Stream as From};
 
 use crate::address::Address;
 use crate::error::{Result, TargetError};
 use crate::target::{Sink, Stream, Target};
 
-/// Enough for the tools and the workloads.
-const MEMORY_MIB: u32 = 1024;
+/// Where the program is in a guest, with the libraries that it needs.
+pub const GUEST_PROGRAM: &str = "/bin/handoff";
 
-/// Where this program is in the guest, with the libraries that it needs.
-const OWN: &str = "/bin/handoff";
+/// Boots a guest that has the program as [`GUEST_PROGRAM`].
+pub type Boot = dyn FnMut() -> Result<Guest> + Send;
 
 /// A guest with this program in it.
 pub(crate) struct InGuest {
+    boot: Box<Boot>,
+    program: PathBuf,
     /// None after it has ended: it is booted anew for whatever comes next.
     guest: Option<Guest>,
-    own: Option<PathBuf>,
+    incidents: Vec<String>,
 }
 
 impl InGuest {
-    /// Boots it.
-    pub(crate) fn boot() -> Result<Self> {
-        let own = std::env::current_exe().ok();
-        let mut machine = InGuest { guest: None, own };
-        machine.guest()?;
-        Ok(machine)
+    /// The distribution's kernel with this very program.
+    pub(crate) fn usual() -> Result<Self> {
+        let own =
+            std::env::current_exe().map_err(|error| TargetError::io("tell which program this is", error))?;
+        let program = own.clone();
+        let boot = move || Ok(GuestSpec::default().builder().program(&own, GUEST_PROGRAM).boot()?);
+        Ok(Self::booted_by(Box::new(boot), program))
     }
 
-    fn guest(&mut self) -> Result<&mut Guest> {
+    /// A guest that `boot` makes, with `program` in it.
+    pub(crate) fn booted_by(boot: Box<Boot>, program: PathBuf) -> Self {
+        InGuest { boot, program, guest: None, incidents: Vec::new() }
+    }
+
+    fn booted(&mut self) -> Result<&mut Guest> {
         let guest = match self.guest.take() {
             Some(guest) => guest,
-            None => {
-                let builder = Guest::builder().memory_mib(MEMORY_MIB);
-                self.own.iter().fold(builder, |builder, own| builder.program(own, OWN)).boot()?
-            }
+            None => (self.boot)()?,
         };
         Ok(self.guest.insert(guest))
     }
@@ -66,7 +71,7 @@ impl Target for InGuest {
         }
         // The guest's own limit is one of minutes.
         command = command.timeout(limit.unwrap_or(Duration::from_secs(24 * 3600)));
-        let done = self.guest()?.run_streaming(&command, &mut |stream, bytes| match stream {
+        let done = self.booted()?.run_streaming(&command, &mut |stream, bytes| match stream {
             From::Stdout => sink(Stream::Out, bytes),
             From::Stderr => sink(Stream::Err, bytes),
         });
@@ -79,11 +84,27 @@ impl Target for InGuest {
                 self.guest = None;
                 Err(TargetError::Lost { target: self.address().to_string(), why: error.to_string() })
             }
-            (done, _) => Ok(done?.status),
+            (done, _) => {
+                let done = done?;
+                self.incidents.extend(done.incidents.iter().map(ToString::to_string));
+                Ok(done.status)
+            }
         }
     }
 
     fn has(&self, program: &Path) -> Option<String> {
-        (self.own.as_deref() == Some(program)).then(|| OWN.to_owned())
+        (self.program == program).then(|| GUEST_PROGRAM.to_owned())
+    }
+
+    fn guest(&mut self) -> Option<Result<&mut Guest>> {
+        Some(self.booted())
+    }
+
+    fn end_boot(&mut self) {
+        self.guest = None;
+    }
+
+    fn incidents(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.incidents)
     }
 }

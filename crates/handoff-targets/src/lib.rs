@@ -1,6 +1,6 @@
 //! Machines that Handoff measures on: this one, a QEMU guest, one behind ssh, an Android device.
 //!
-//! A [`Target`] does one thing: run a shell script there, feed it a file, hand over what it prints as
+//! A [`Executor`] does one thing: run a shell script there, feed it a file, hand over what it prints as
 //! it comes, and say how it ended. Everything else is a [`Session`], the same on every target: what
 //! machine it is, pushing a program once (by its hash), running it with arguments, environment, folder,
 //! limits and a deadline, fetching files, a lock so that two experiments never share a machine, and
@@ -22,6 +22,7 @@
 
 mod adb;
 mod address;
+pub mod agent;
 mod command;
 mod error;
 mod facts;
@@ -31,6 +32,7 @@ mod known;
 mod local;
 mod lock;
 mod process;
+mod retry;
 mod session;
 mod ssh;
 mod target;
@@ -39,8 +41,10 @@ pub use address::Address;
 pub use command::{Command, Limits, quoted};
 pub use error::{Result, TargetError};
 pub use facts::Facts;
+pub use guest::{Boot, GUEST_PROGRAM};
 pub use known::known;
 pub use lock::Lock;
+pub use retry::Retry;
 pub use session::{Done, Session, Ways};
 pub use target::{Sink, Stream, Target};
 

@@ -5,6 +5,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use handoff_guest::Guest;
 use object::{Architecture, Object as _};
 use sha1::{Digest as _, Sha1};
 
@@ -61,6 +62,8 @@ pub struct Done {
     pub status: i32,
     /// How long it took, seen from here.
     pub elapsed: Duration,
+    /// What the machine's kernel reported meanwhile, as far as its console is heard: a guest's is.
+    pub incidents: Vec<String>,
 }
 
 impl Session {
@@ -90,6 +93,26 @@ impl Session {
     pub fn on(mut target: Box<dyn Target + Send>) -> Result<Self> {
         let facts = look(target.as_mut())?;
         Ok(Session { target, ways: Ways::default(), facts })
+    }
+
+    /// On a guest that `boot` boots with `program` in it as [`GUEST_PROGRAM`](crate::GUEST_PROGRAM); it boots it
+    /// anew when it was lost.
+    ///
+    /// # Errors
+    ///
+    /// If it does not boot.
+    pub fn in_guest(program: &Path, boot: impl FnMut() -> Result<Guest> + Send + 'static) -> Result<Self> {
+        Self::on(Box::new(InGuest::booted_by(Box::new(boot), program.to_owned())))
+    }
+
+    /// The guest, if it is one: booted if need be.
+    pub fn guest(&mut self) -> Option<Result<&mut Guest>> {
+        self.target.guest()
+    }
+
+    /// Ends the present boot of a guest: what comes next runs in a new one. Other machines are left as they are.
+    pub fn end_boot(&mut self) {
+        self.target.end_boot();
     }
 
     /// Its address.
@@ -187,7 +210,7 @@ impl Session {
     fn start(&mut self, command: &Command, input: Option<&mut File>, sink: &mut Sink<'_>) -> Result<Done> {
         let start = Instant::now();
         match self.target.shell(&command.script(), input, command.deadline, sink) {
-            Ok(status) => Ok(Done { status, elapsed: start.elapsed() }),
+            Ok(status) => Ok(Done { status, elapsed: start.elapsed(), incidents: self.target.incidents() }),
             Err(error) if error.is_link() => Err(self.why_lost(error)),
             Err(error) => Err(error),
         }
@@ -198,7 +221,7 @@ impl Session {
         match look(self.target.as_mut()) {
             Ok(now) if now.boot_id != self.facts.boot_id => {
                 self.facts = now;
-                TargetError::Rebooted { target: self.address().to_string() }
+                TargetError::Rebooted { target: self.address().to_string(), why: error.to_string() }
             }
             _ => error,
         }
@@ -290,7 +313,7 @@ impl Session {
 fn connect(address: &Address, ways: &Ways) -> Result<Box<dyn Target + Send>> {
     Ok(match address {
         Address::Local => Box::new(Local),
-        Address::Guest => Box::new(InGuest::boot()?),
+        Address::Guest => Box::new(InGuest::usual()?),
         Address::Ssh { destination, port } => {
             Box::new(Ssh::new(destination, *port, ways.ssh_config.as_deref())?)
         }

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
+use handoff_guest::Guest;
+
 use crate::address::Address;
 use crate::error::Result;
 
@@ -49,5 +51,19 @@ pub trait Target {
     /// A folder there for programs that was named, instead of one in the user's home. It must be the user's alone.
     fn folder(&self) -> Option<String> {
         None
+    }
+
+    /// The guest that it is, booted if need be; none if it is another kind of machine.
+    fn guest(&mut self) -> Option<Result<&mut Guest>> {
+        None
+    }
+
+    /// Ends the guest that it is: whatever comes next runs in a new boot. Other machines stay as they are.
+    fn end_boot(&mut self) {}
+
+    /// What the machine's kernel has reported since this was last asked, as far as its console is heard: warnings,
+    /// lock-ups.
+    fn incidents(&mut self) -> Vec<String> {
+        Vec::new()
     }
 }

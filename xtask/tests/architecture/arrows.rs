@@ -16,7 +16,14 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("handoff-workloads", &["handoff-aidl", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     (
         "handoff-lab",
-        &["handoff-guest", "handoff-workloads", "handoff-ipc", "handoff-placement", "handoff-trace"],
+        &[
+            "handoff-guest",
+            "handoff-targets",
+            "handoff-workloads",
+            "handoff-ipc",
+            "handoff-placement",
+            "handoff-trace",
+        ],
     ),
     ("handoff-guest", &[]),
     ("handoff-kernel", &["handoff-guest"]),

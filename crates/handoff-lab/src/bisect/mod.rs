@@ -22,10 +22,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::git::{FOLDER, Git, Next, Worktree};
+use crate::experiment::executor::Executor;
 use crate::experiment::file::{Arm, Experiment};
 use crate::experiment::result::{Ending, RoundRecord};
 use crate::experiment::runner::{self, RunError};
-use crate::experiment::target::Target;
 use crate::experiment::task::Figure;
 use crate::stats::Interval;
 use crate::stats::judge::{Direction, Verdict, log_ratios};
@@ -242,7 +242,7 @@ pub type Listener<'a> = dyn FnMut(Event<'_>) + 'a;
 /// If the repository cannot be used, one of its ends does not build or run, or it was stopped.
 pub fn bisect(
     asked: &Asked,
-    target: &mut dyn Target,
+    target: &mut dyn Executor,
     stop: &AtomicBool,
     listener: &mut Listener<'_>,
 ) -> Result<Found, BisectError> {
@@ -289,7 +289,7 @@ struct Search<'a, 'l> {
     known: BTreeMap<String, Step>,
     level: f64,
     stop: &'a AtomicBool,
-    target: &'a mut dyn Target,
+    target: &'a mut dyn Executor,
     listener: &'a mut Listener<'l>,
     steps: Vec<Step>,
 }

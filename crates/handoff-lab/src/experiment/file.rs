@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ArmId;
+use super::executor::{Cgroup, RunRequest};
 use super::guest::Guests;
 use super::proof::Proof;
 use super::setting::Setting;
-use super::target::{Cgroup, Order};
 use super::task::{Figure, Task};
 use crate::stats::judge::Direction;
 use crate::stats::sequential::Stopping;
@@ -273,9 +273,9 @@ impl Experiment {
 
     /// One run of the baseline (0) or the change (1), with `handoff` as the program that runs workloads.
     #[must_use]
-    pub fn order(&self, arm: usize, handoff: &Path) -> Order {
+    pub fn request(&self, arm: usize, handoff: &Path) -> RunRequest {
         let (arm, rounds) = (&self.arms[arm], &self.rounds);
-        Order {
+        RunRequest {
             settings: arm.settings.clone(),
             proofs: arm.proofs.clone(),
             task: arm.task(handoff, rounds.limit),

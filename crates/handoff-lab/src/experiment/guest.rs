@@ -1,5 +1,7 @@
 //! The guest that an experiment file asks for, as plain data.
 
+use std::sync::LazyLock;
+
 use handoff_guest::GuestSpec;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,16 @@ pub struct Guests {
     pub arms: [GuestSpec; 2],
     /// When it is booted.
     pub boot: Boot,
+}
+
+impl Guests {
+    /// The guest of `--target guest`: the distribution's kernel, booted once.
+    #[must_use]
+    pub fn usual() -> &'static Self {
+        static USUAL: LazyLock<Guests> =
+            LazyLock::new(|| Guests { arms: [GuestSpec::default(), GuestSpec::default()], boot: Boot::Once });
+        &USUAL
+    }
 }
 
 /// When a guest is booted.

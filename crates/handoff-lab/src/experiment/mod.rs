@@ -7,17 +7,20 @@
 //!    changed, and put back after each run, at the end, or by a later process;
 //! 3. [`task`]: one run of the workload in a process of its own, and the figures it gave;
 //! 4. [`proof`]: whether what is compared was active at all;
-//! 5. [`target`]: the three above on this machine, or on another such as a [`guest`], which gets an order
-//!    and sends an answer ([`remote`]);
+//! 5. [`machine`]: from an address to an [`executor`], which does the three above on this machine, or asks the
+//!    [`agent`] of another one ([`remote`]), such as a [`guest`];
 //! 6. [`runner`]: rounds of the arms A, A' and B in an order dealt anew, until the rule says stop;
 //! 7. [`result`]: the verdict with everything that it rests on, which [`crate::store`] keeps and
 //!    [`crate::report::experiment`] shows.
 //!
 //! [`plan`] tells beforehand what a run will take.
 
+pub mod agent;
+pub mod executor;
 pub mod file;
 pub mod guest;
 pub mod journal;
+pub mod machine;
 pub mod plan;
 pub mod proof;
 pub mod remote;
@@ -25,7 +28,6 @@ pub mod result;
 pub mod runner;
 pub mod setting;
 mod sys;
-pub mod target;
 pub mod task;
 
 /// One arm of an experiment.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ArmId;
+use super::executor::{ArmError, Executor};
 use super::file::{Experiment, Work};
 use super::runner::RunError;
-use super::target::{Target, TargetError};
 use super::task::USAGE;
 use crate::stats::paired::hodges_lehmann;
 use crate::stats::power::{round_sd, rounds_needed, smallest_effect};
@@ -48,7 +48,7 @@ pub struct Pilot {
 pub enum PilotError {
     /// A run failed.
     #[error("the pilot failed")]
-    Target(#[from] TargetError),
+    Target(#[from] ArmError),
     /// The metric is not there, or no ratio can be made of it.
     #[error("{metric} cannot be planned with: it is {seen} in the pilot")]
     Metric {
@@ -114,16 +114,16 @@ pub fn bounds(experiment: &Experiment) -> Bounds {
 /// # Errors
 ///
 /// If a run fails or the metric cannot be used.
-pub fn pilot(experiment: &Experiment, target: &mut dyn Target, pairs: usize) -> Result<Pilot, PilotError> {
+pub fn pilot(experiment: &Experiment, target: &mut dyn Executor, pairs: usize) -> Result<Pilot, PilotError> {
     target.prepare()?;
-    let order = experiment.order(0, target.program());
+    let request = experiment.request(0, target.program());
     let name = &experiment.metric.name;
-    target.carry_out(ArmId::A, &order)?;
+    target.run(ArmId::A, &request)?;
     let begun = std::time::Instant::now();
     let mut logs = Vec::with_capacity(pairs);
     for _ in 0..pairs {
         let mut value = |arm| -> Result<f64, PilotError> {
-            let run = target.carry_out(arm, &order)?.run;
+            let run = target.run(arm, &request)?.run;
             let value = run.values.get(name).copied();
             value.filter(|value| *value > 0.0 && value.is_finite()).ok_or_else(|| PilotError::Metric {
                 metric: name.clone(),
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    use crate::experiment::target::Here;
+    use crate::experiment::executor::Local;
     use crate::stats::random::Random;
 
     fn experiment(command: &str) -> Experiment {
@@ -196,7 +196,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("runs");
         let experiment = experiment(&format!("sh -c 'echo x >> {}'", log.display()));
-        let mut here = Here::new("handoff", folder.path(), None).expect("a journal");
+        let mut here = Local::new("handoff", folder.path(), None).expect("a journal");
         let pilot = pilot(&experiment, &mut here, 6).expect("it runs");
         assert_eq!(std::fs::read_to_string(log).expect("written").lines().count(), 1 + 2 * 6);
         assert!(pilot.run_seconds > 0.0 && pilot.round_sd > 0.0, "{pilot:?}");
@@ -207,7 +207,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mut experiment = experiment("true");
         experiment.metric.name = "nothing".to_owned();
-        let mut here = Here::new("handoff", folder.path(), None).expect("a journal");
+        let mut here = Local::new("handoff", folder.path(), None).expect("a journal");
         let error = pilot(&experiment, &mut here, 6).expect_err("no such metric").to_string();
         assert!(error.contains("nothing cannot be planned with: it is not measured"), "{error}");
     }

@@ -1,117 +1,310 @@
-//! An order for a machine that is not this one, and its answer: what `handoff lab arm` there reads and writes.
+//! Arms on another machine: over ssh, over adb, or in a guest.
+//!
+//! Each run of an arm is one request to the agent there, which writes what it changes to its own journal and puts
+//! it back. When the link was lost, or the program there was killed, the agent is asked to restore.
 
-use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use handoff_guest::{Guest, GuestSpec, Stopper};
+use handoff_targets::agent::{Agent, Question};
+use handoff_targets::{Address, GUEST_PROGRAM, Retry, Session, TargetError};
 
 use super::ArmId;
-use super::target::{Here, Order, Replicate, Target as _, TargetError};
-use super::task::TaskError;
+use super::agent::{DIAGNOSE, RESTORE, RUN, RunAnswer};
+use super::executor::{ArmError, Executor, Replicate, RunRequest, wait_for_quiet};
+use super::guest::{Boot, Guests};
+use super::journal::Restored;
+use crate::doctor::{Diagnosis, Machine, Pulse, Root};
+use crate::stats::judge::Caveat;
 
-/// What came of an order on the other machine.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// It was carried out.
-    Done(Replicate),
-    /// The run was killed because it took longer than it may: the arm's fault, or that of a machine that
-    /// stood still for a while.
-    Late(String),
-    /// It was not carried out.
-    Failed(String),
+/// How much longer than the run itself a request may take there.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// How long a question may take there.
+const QUESTION: Duration = Duration::from_secs(60);
+
+/// How often a run is tried when the machine was lost under it: a link breaks, and emulated guests hang at times
+/// where the host gives them too little time. That is nothing of the arm's.
+const TRIES: usize = 3;
+
+/// Hears what is being done, such as a boot.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A machine that is asked through its agent.
+pub struct Remote<'a> {
+    machine: Kind<'a>,
+    /// The arm that it was reached for, which matters for guests alone.
+    agent: Option<(usize, Agent)>,
+    program: PathBuf,
+    stop: Option<&'a AtomicBool>,
+    /// Something may be changed there that its program did not put back.
+    left: bool,
+    emulated: bool,
 }
 
-impl Answer {
-    /// Carries an order out on this machine.
+enum Kind<'a> {
+    /// It is there, and stays.
+    Reached(Address, PathBuf),
+    /// It is booted, perhaps another for each arm.
+    Guests(&'a Guests, Booting),
+}
+
+/// What a guest needs beside its description.
+#[derive(Clone)]
+struct Booting {
+    program: PathBuf,
+    stopper: Stopper,
+    tell: Tell,
+}
+
+impl Booting {
+    fn boot(&self, spec: &GuestSpec) -> Result<Guest, TargetError> {
+        (self.tell)(&format!("booting {spec}"));
+        let builder = spec.builder().program(&self.program, GUEST_PROGRAM).stopper(&self.stopper);
+        Ok(builder.boot()?)
+    }
+}
+
+impl<'a> Remote<'a> {
+    /// A machine of which nobody else gets the lock meanwhile, with `program` put there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be reached, is in use, or does not take the program.
+    pub fn reach(
+        address: &Address,
+        program: &Path,
+        stop: Option<&'a AtomicBool>,
+    ) -> Result<Self, TargetError> {
+        let agent = Agent::reach(address, program)?;
+        Ok(Self {
+            machine: Kind::Reached(address.clone(), program.to_owned()),
+            program: agent.program().to_owned(),
+            agent: Some((0, agent)),
+            stop,
+            // A run that was killed may have left something changed: that would be taken for the normal state.
+            left: true,
+            emulated: false,
+        })
+    }
+
+    /// Guests that are booted when they are needed, with `program` in them; they end with `stopper`.
     #[must_use]
-    pub fn to(order: &Order, here: &mut Here<'_>) -> Self {
-        match here.carry_out(ArmId::A, order) {
-            Ok(replicate) => Self::Done(replicate),
-            Err(error @ TargetError::Task(TaskError::Late { .. })) => Self::Late(error.to_string()),
-            Err(error) => Self::Failed(with_causes(&error)),
+    pub fn in_guests(
+        guests: &'a Guests,
+        program: &Path,
+        stopper: &Stopper,
+        tell: Tell,
+        stop: Option<&'a AtomicBool>,
+    ) -> Self {
+        let booting = Booting { program: program.to_owned(), stopper: stopper.clone(), tell };
+        Self {
+            machine: Kind::Guests(guests, booting),
+            agent: None,
+            program: GUEST_PROGRAM.into(),
+            stop,
+            left: false,
+            emulated: false,
         }
     }
 
-    /// From what the program there printed, and how it ended.
-    ///
-    /// # Errors
-    ///
-    /// If that is no answer: the program did not start, or is another version.
-    pub fn read(succeeded: bool, stdout: &[u8], stderr: &[u8]) -> Result<Self, TargetError> {
-        if !succeeded {
-            let said = String::from_utf8_lossy(stderr);
-            let said = said.trim().trim_start_matches("error: ");
-            let said = if said.is_empty() { "the program there ended without a word" } else { said };
-            return Err(TargetError::Elsewhere(said.to_owned()));
+    /// The agent for an arm, on a guest that is booted if need be.
+    fn agent(&mut self, arm: usize) -> Result<&mut Agent, TargetError> {
+        let agent = match (&self.machine, self.agent.take()) {
+            (Kind::Reached(..), Some((_, agent))) => agent,
+            (Kind::Guests(guests, _), Some((of, agent)))
+                if of == arm || guests.arms[of] == guests.arms[arm] =>
+            {
+                agent
+            }
+            (Kind::Reached(address, program), None) => Agent::reach(address, program)?,
+            (Kind::Guests(guests, booting), other) => {
+                // One guest at a time: two would disturb each other.
+                drop(other);
+                let (spec, of_boot) = (guests.arms[arm].clone(), booting.clone());
+                let session = Session::in_guest(&booting.program, move || of_boot.boot(&spec))?;
+                self.left = false;
+                Agent::on(session, &booting.program)?
+            }
+        };
+        let agent = &mut self.agent.insert((arm, agent)).1;
+        if let Some(guest) = agent.session_mut().guest() {
+            self.emulated |= !guest?.facts().kvm;
         }
-        serde_json::from_slice(stdout)
-            .map_err(|error| TargetError::Elsewhere(format!("the answer cannot be used: {error}")))
+        Ok(agent)
     }
 
-    /// What was measured.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing was.
-    pub fn replicate(self) -> Result<Replicate, TargetError> {
-        match self {
-            Self::Done(replicate) => Ok(replicate),
-            Self::Late(why) | Self::Failed(why) => Err(TargetError::Elsewhere(why)),
+    /// Puts back what is left changed there, as soon as nothing runs there that may still want it: a run whose
+    /// link was lost goes on to its end or its deadline.
+    fn restore(&mut self, arm: usize, most: Duration) -> Result<(), ArmError> {
+        let end = Instant::now() + most;
+        loop {
+            let restored: Restored = self.agent(arm)?.ask(&Question::new(RESTORE, QUESTION), &())?;
+            if restored.running == 0 {
+                self.left = false;
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                let why = format!("another run of the lab goes on {}", self.place());
+                return Err(ArmError::Elsewhere(why));
+            }
+            std::thread::sleep(Duration::from_secs(1));
         }
+    }
+
+    /// For an error: where it happened.
+    fn place(&self) -> String {
+        match &self.machine {
+            Kind::Reached(address, _) => format!("on {address}"),
+            Kind::Guests(..) => "in the guest".to_owned(),
+        }
+    }
+
+    /// One run of an arm there, and what happened meanwhile to the machine.
+    fn attempt(
+        &mut self,
+        arm: usize,
+        request: &RunRequest,
+        limit: Duration,
+    ) -> Result<(Replicate, Vec<String>), ArmError> {
+        if self.left {
+            self.restore(arm, limit)?;
+        }
+        let host = Root::new("/");
+        let agent = self.agent(arm)?;
+        let before = Pulse::read(&host);
+        let answer = agent.ask(&Question::new(RUN, limit), request);
+        let incidents = agent.incidents();
+        self.left = answer.is_err();
+        let mut heard = Vec::new();
+        if let Kind::Guests(guests, _) = &self.machine {
+            let flags = Pulse::read(&host).since(&before).flags();
+            heard.extend(flags.into_iter().map(|flag| format!("host: {flag}")));
+            heard
+                .extend(incidents.iter().map(|incident| format!("the guest's kernel reported a {incident}")));
+            if guests.boot == Boot::Each {
+                self.agent = None;
+            }
+        }
+        match answer? {
+            RunAnswer::Done(replicate) => Ok((replicate, heard)),
+            RunAnswer::Late(why) => Err(ArmError::Late(format!("{}: {why}", self.place()))),
+            RunAnswer::Failed(why) => Err(ArmError::Elsewhere(format!("{}: {why}", self.place()))),
+        }
+    }
+
+    /// Whether the machine was lost and not the arm at fault.
+    fn was_lost(&self, error: &ArmError) -> bool {
+        match (error, &self.machine) {
+            (ArmError::Machine(error), _) if error.is_link() => true,
+            // A guest that stood still is booted anew. A run that takes seconds was killed after its whole limit.
+            (ArmError::Machine(error), Kind::Guests(..)) => matches!(
+                error,
+                TargetError::Rebooted { .. }
+                    | TargetError::Guest(_)
+                    | TargetError::Deadline { .. }
+                    | TargetError::Killed { .. }
+            ),
+            (ArmError::Late(_), Kind::Guests(..)) => true,
+            _ => false,
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text += &format!(": {next}");
-        cause = next.source();
+impl Executor for Remote<'_> {
+    fn prepare(&mut self) -> Result<String, ArmError> {
+        if let Kind::Reached(address, _) = &self.machine {
+            let address = address.clone();
+            self.restore(0, QUESTION)?;
+            let facts = self.agent(0)?.session().facts();
+            return Ok(format!("{address}, {} with Linux {}", facts.arch, facts.kernel));
+        }
+        let mut place = "a guest".to_owned();
+        if let Some(guest) = self.agent(0)?.session_mut().guest() {
+            let facts = guest?.facts();
+            let acceleration = if facts.kvm { "KVM" } else { "TCG" };
+            place += &format!(" with {} on {} CPUs ({acceleration})", facts.release, facts.cpus);
+        }
+        Ok(match &self.machine {
+            Kind::Guests(Guests { boot: Boot::Each, .. }, _) => format!("{place}, booted for each run"),
+            _ => format!("{place}, booted once"),
+        })
     }
-    text
+
+    fn program(&self) -> &Path {
+        &self.program
+    }
+
+    fn run(&mut self, arm: ArmId, request: &RunRequest) -> Result<Replicate, ArmError> {
+        let mut request = request.clone();
+        let mut busy = None;
+        if let Kind::Guests(..) = &self.machine {
+            // The guest's own load is this program: whether it is quiet, the host tells.
+            busy = wait_for_quiet(&Root::new("/"), request.quiet, self.stop);
+            request.quiet = Duration::ZERO;
+        }
+        let limit = request.task.limit.saturating_add(request.quiet).saturating_add(SLACK);
+        let mut retry = Retry::new(TRIES, Duration::ZERO, Duration::ZERO);
+        let mut lost: Vec<String> = Vec::new();
+        let (mut replicate, heard) = loop {
+            let error = match self.attempt(usize::from(arm == ArmId::B), &request, limit) {
+                Ok(done) => break done,
+                Err(error) => error,
+            };
+            if !self.was_lost(&error) || self.stopped() || retry.lost().is_none() {
+                return Err(error);
+            }
+            lost.push(error.to_string().lines().next().unwrap_or_default().to_owned());
+            if let Kind::Guests(_, booting) = &self.machine {
+                (booting.tell)("the guest does not go on, and is booted again");
+                self.agent = None;
+            }
+        };
+        replicate.flags.extend(busy);
+        match &self.machine {
+            Kind::Guests(..) => {
+                replicate
+                    .flags
+                    .extend(lost.iter().map(|why| format!("the guest was lost, and booted again: {why}")));
+            }
+            Kind::Reached(..) if lost.is_empty() => {}
+            Kind::Reached(..) => replicate.flags.push(format!("the link was lost {} times", lost.len())),
+        }
+        replicate.flags.extend(heard);
+        Ok(replicate)
+    }
+
+    fn diagnose(&mut self) -> Result<Diagnosis, ArmError> {
+        match &self.machine {
+            Kind::Reached(..) => Ok(self.agent(0)?.ask(&Question::new(DIAGNOSE, QUESTION), &())?),
+            Kind::Guests(..) => Ok(Machine::here().diagnose()),
+        }
+    }
+
+    fn caveats(&self) -> Vec<Caveat> {
+        let text = "the guest's instructions were translated by QEMU (TCG), which has no caches and whose CPUs \
+                    all cost the same: the direction does not carry over to hardware, only that the mechanism \
+                    acts does";
+        self.emulated.then(|| Caveat::weakens("emulated", text)).into_iter().collect()
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::experiment::file::Experiment;
-
-    fn answer(command: &str, limit: &str) -> Answer {
-        let text = format!(
-            "title = \"t\"\n[workload]\ncommand = {command}\n[baseline]\nname = \"a\"\n[change]\nname = \"b\"\n\
-             [metric]\nname = \"wall\"\n[rounds]\nrounds = 6\n{limit}\n"
-        );
-        let experiment = Experiment::parse(Path::new("x.toml"), &text).expect("a good file").remove(0);
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut here = Here::new("handoff", folder.path(), None).expect("a journal");
-        // As it travels.
-        let order = serde_json::to_string(&experiment.order(0, Path::new("handoff"))).expect("it serialises");
-        let order: Order = serde_json::from_str(&order).expect("it parses");
-        let answer = serde_json::to_vec(&Answer::to(&order, &mut here)).expect("it serialises");
-        Answer::read(true, &answer, b"").expect("an answer")
-    }
-
-    #[test]
-    fn an_order_is_answered_with_what_was_measured() {
-        let replicate = answer("\"true\"", "").replicate().expect("it ran");
-        assert!(replicate.run.values["wall"] > 0.0, "{replicate:?}");
-    }
-
-    #[test]
-    fn a_run_that_takes_too_long_is_told_from_one_that_fails() {
-        assert!(matches!(answer("\"sleep 60\"", "limit_seconds = 1"), Answer::Late(_)));
-        let failed = answer("[\"sh\", \"-c\", \"echo alas >&2; exit 3\"]", "");
-        assert!(matches!(&failed, Answer::Failed(why) if why.contains("alas")), "{failed:?}");
-        assert!(
-            matches!(answer("\"/no/such/program\"", ""), Answer::Failed(why) if why.contains("No such file"))
-        );
-    }
-
-    #[test]
-    fn what_is_no_answer_is_an_error() {
-        let error = Answer::read(false, b"", b"error: no lab here\n").expect_err("failed").to_string();
-        assert_eq!(error, "no lab here");
-        assert!(Answer::read(true, b"hello", b"").is_err());
-        assert!(Answer::read(false, b"", b"").expect_err("failed").to_string().contains("without a word"));
+impl Drop for Remote<'_> {
+    fn drop(&mut self) {
+        if let Kind::Reached(address, _) = &self.machine {
+            let address = address.clone();
+            if self.left && self.restore(0, SLACK).is_err() {
+                eprintln!(
+                    "warning: something may be left changed on {address}; `handoff lab restore` there puts it back"
+                );
+            }
+        }
     }
 }

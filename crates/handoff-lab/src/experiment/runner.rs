@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::ArmId;
+use super::executor::{ArmError, Executor, RunRequest};
 use super::file::{Experiment, Metric};
 use super::result::{Asked, Ending, ExperimentResult, Ground, Header, RoundRecord, Sample, conclude};
 use super::sys;
-use super::target::{Order, Target, TargetError};
 use super::task::{Meaning, Run};
 use crate::clock::timestamp;
 use crate::doctor::Diagnosis;
@@ -60,11 +60,11 @@ pub enum RunError {
         /// The round; 0 is the warm-up.
         round: usize,
         /// Why.
-        source: TargetError,
+        source: ArmError,
     },
     /// The machine could not be had.
     #[error(transparent)]
-    Target(TargetError),
+    Target(ArmError),
     /// A metric is not among what was measured.
     #[error("there is no metric {name:?}; a run measures {}", known.join(", "))]
     NoMetric {
@@ -102,7 +102,7 @@ pub type Listener<'a> = dyn FnMut(Event<'_>) -> Result<(), Box<dyn std::error::E
 pub fn run(
     experiment: &Experiment,
     options: Options<'_>,
-    target: &mut dyn Target,
+    target: &mut dyn Executor,
     listener: &mut Listener<'_>,
 ) -> Result<ExperimentResult, RunError> {
     let clock = Instant::now();
@@ -169,18 +169,18 @@ fn header(experiment: &Experiment, options: &Options<'_>, before: Diagnosis, pla
 /// The state of a run between its rounds.
 struct Session<'a> {
     experiment: &'a Experiment,
-    target: &'a mut dyn Target,
+    target: &'a mut dyn Executor,
     /// What one run of the baseline and of the change needs.
-    orders: [Order; 2],
+    requests: [RunRequest; 2],
     meanings: BTreeMap<String, Meaning>,
     work_cpu: f64,
     stop: Option<&'a AtomicBool>,
 }
 
 impl<'a> Session<'a> {
-    fn new(experiment: &'a Experiment, target: &'a mut dyn Target, stop: Option<&'a AtomicBool>) -> Self {
-        let orders = [0, 1].map(|arm: usize| experiment.order(arm, target.program()));
-        Self { experiment, target, orders, meanings: BTreeMap::new(), work_cpu: 0.0, stop }
+    fn new(experiment: &'a Experiment, target: &'a mut dyn Executor, stop: Option<&'a AtomicBool>) -> Self {
+        let requests = [0, 1].map(|arm: usize| experiment.request(arm, target.program()));
+        Self { experiment, target, requests, meanings: BTreeMap::new(), work_cpu: 0.0, stop }
     }
 
     fn stopped(&self) -> bool {
@@ -291,11 +291,11 @@ impl<'a> Session<'a> {
 
     /// One run of one arm.
     fn arm(&mut self, id: ArmId, round: usize) -> Result<(Run, Sample), RunError> {
-        let order = &self.orders[usize::from(id == ArmId::B)];
-        let replicate = self.target.carry_out(id, order);
+        let request = &self.requests[usize::from(id == ArmId::B)];
+        let replicate = self.target.run(id, request);
         let replicate = replicate.map_err(|source| RunError::Arm { arm: id.name(), round, source })?;
         self.work_cpu += replicate.run.values.get("cpu").copied().unwrap_or(0.0);
-        let proofs = order.proofs.iter().map(|proof| proof.describe());
+        let proofs = request.proofs.iter().map(|proof| proof.describe());
         let sample = Sample {
             values: replicate.run.values.clone(),
             proofs: proofs.zip(replicate.growths).collect(),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use handoff_lab::experiment::executor::Local;
 use handoff_lab::experiment::file::{Arm, Experiment, Metric, Rounds};
 use handoff_lab::experiment::result::{Ending, ExperimentResult};
 use handoff_lab::experiment::runner::{Event, Options, RunError, run};
-use handoff_lab::experiment::target::Here;
 use handoff_lab::report::experiment::{html, markdown, text};
 use handoff_lab::stats::sequential::Stopping;
 use handoff_testkit::{require, require_tool};
@@ -32,8 +32,8 @@ fn options() -> Options<'static> {
     Options { command: "handoff lab ab 'sleep 0.02' 'sleep 0.6'".to_owned(), ..Options::default() }
 }
 
-fn here(folder: &tempfile::TempDir) -> Here<'static> {
-    Here::new("handoff", folder.path(), None).expect("a journal")
+fn here(folder: &tempfile::TempDir) -> Local<'static> {
+    Local::new("handoff", folder.path(), None).expect("a journal")
 }
 
 fn result() -> ExperimentResult {

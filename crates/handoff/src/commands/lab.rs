@@ -1,12 +1,9 @@
 //! `handoff lab`: did a change help, by how much, how sure is that, and was it on at all?
 
 mod analyse;
-mod arm;
 mod bisect;
 mod compare;
 mod experiment;
-mod far;
-mod guest;
 mod history;
 mod import;
 mod kept;
@@ -50,9 +47,6 @@ enum Which {
     Ab(pair::Ab),
     /// Say what a published table of runs supports
     Analyse(analyse::Options),
-    /// Carry out one run of an arm for a lab on another machine
-    #[command(hide = true)]
-    Arm(arm::Arm),
     /// Find the commit that began a regression, each step a verdict
     Bisect(bisect::Bisect),
     /// Check an experiment file and print its plan
@@ -78,7 +72,6 @@ impl Options {
             Which::Aa(options) => options.run(output),
             Which::Ab(options) => options.run(output),
             Which::Analyse(options) => options.run(output),
-            Which::Arm(options) => options.run(output),
             Which::Bisect(options) => options.run(output),
             Which::Check(options) => options.run(output),
             Which::Compare(options) => options.run(output),

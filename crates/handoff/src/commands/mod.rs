@@ -7,6 +7,7 @@
 
 mod add_ints;
 mod affinity_study;
+mod agent;
 mod aidl;
 mod binder;
 mod campaign;
@@ -58,6 +59,9 @@ fn context() -> impl TypedValueParser<Value = Context> {
 /// What `handoff` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Answer requests of a lab elsewhere
+    #[command(hide = true)]
+    Agent(agent::Options),
     /// Compile interfaces (.aidl, .hal) to Rust or Python; check, format, convert and freeze them
     Aidl(aidl::Options),
     /// Look at the kernel's Binder driver: features, freezing processes, devices in binderfs
@@ -107,6 +111,7 @@ impl Command {
     /// Runs the command that was asked for.
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match self {
+            Self::Agent(options) => options.run(output),
             Self::Aidl(options) => options.run(output),
             Self::Binder(options) => options.run(output),
             Self::Campaign(options) => options.run(output),

@@ -12,9 +12,9 @@ use super::form::{
     ArmForm, CommandForm, FigureForm, From, MetricForm, ProofForm, RoundsForm, SweepForm, WorkloadForm,
 };
 use super::{Arm, FileError, Metric, Rounds, Work};
+use crate::experiment::executor::Cgroup;
 use crate::experiment::proof::{Proof, Source};
 use crate::experiment::setting::Setting;
-use crate::experiment::target::Cgroup;
 use crate::experiment::task::{Figure, Pick, words};
 use crate::stats::sequential::Stopping;
 

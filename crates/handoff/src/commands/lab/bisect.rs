@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use handoff_lab::bisect::{Answer, Asked, Event, Found, Judged, Step, bisect, clean_up, folder};
+use handoff_lab::experiment::executor::Local;
 use handoff_lab::experiment::file::Arm;
-use handoff_lab::experiment::target::Here;
 use serde_json::json;
 
 use super::experiment::progress_bar;
@@ -83,7 +83,7 @@ impl Bisect {
         };
         bar.set_length(asked.looks.last().copied().unwrap_or(0) as u64);
         let program = std::env::current_exe().context("cannot tell where this program is")?;
-        let mut here = Here::new(program, &state, Some(interrupt::flag()))?;
+        let mut here = Local::new(program, &state, Some(interrupt::flag()))?;
         let found = bisect(&asked, &mut here, interrupt::flag(), &mut hear);
         bar.finish_and_clear();
         if let Some(error) = unkept {

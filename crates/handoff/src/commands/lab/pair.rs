@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
+use handoff_lab::experiment::executor::Cgroup;
 use handoff_lab::experiment::file::{Arm, Experiment, Metric, Rounds};
-use handoff_lab::experiment::target::Cgroup;
 use handoff_lab::experiment::task::{Figure, Pick, shell_syntax, words};
 use handoff_lab::stats::judge::Direction;
 use handoff_lab::stats::sequential::Stopping;

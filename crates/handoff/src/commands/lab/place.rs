@@ -1,18 +1,18 @@
-//! Where the arms of an experiment run: this machine, a guest, or one behind ssh or adb.
+//! Where the arms of an experiment run: `--target` and `--target-program`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use handoff_guest::{GuestSpec, Stopper};
+use handoff_guest::Stopper;
+use handoff_lab::experiment::executor::Executor;
 use handoff_lab::experiment::file::{Experiment, Where};
-use handoff_lab::experiment::guest::{Boot, Guests};
+use handoff_lab::experiment::guest::Guests;
 use handoff_lab::experiment::journal::restore;
-use handoff_lab::experiment::target::{Here, Target};
+use handoff_lab::experiment::machine::MachineOptions;
 use handoff_targets::Address;
 use indicatif::ProgressBar;
 
-use super::far::Far;
-use super::guest::InGuest;
 use crate::commands::guest::run::until_interrupted;
 use crate::interrupt;
 use crate::output::Output;
@@ -54,8 +54,7 @@ impl Place {
 
     /// The guest that is booted for `--target guest`.
     pub(super) fn guests(&self) -> Option<Guests> {
-        let arms = [GuestSpec::default(), GuestSpec::default()];
-        (self.target == Some(Address::Guest)).then_some(Guests { arms, boot: Boot::Once })
+        (self.target == Some(Address::Guest)).then(|| Guests::usual().clone())
     }
 
     /// The words of a command line that ask for it.
@@ -72,22 +71,19 @@ impl Place {
         experiment: &Experiment,
         state: &Path,
         bar: &ProgressBar,
-        action: impl FnOnce(&mut dyn Target) -> anyhow::Result<T>,
+        action: impl FnOnce(&mut dyn Executor) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let own = std::env::current_exe().context("cannot tell where this program is")?;
-        let there = self.target_program.clone().unwrap_or_else(|| own.clone());
-        if let Some(guests) = &experiment.guests {
-            let stopper = Stopper::new();
-            let tell = |what: &str| bar.set_message(what.to_owned());
-            return until_interrupted(&stopper, || action(&mut InGuest::new(guests, there, &stopper, tell)));
-        }
-        match &self.target {
-            Some(address @ (Address::Ssh { .. } | Address::Adb { .. })) => {
-                bar.set_message(format!("reaching {address}"));
-                action(&mut Far::reach(address, &there)?)
-            }
-            _ => action(&mut Here::new(own, state, Some(interrupt::flag()))?),
-        }
+        let (stopper, bar) = (Stopper::new(), bar.clone());
+        let options = MachineOptions {
+            address: self.target.clone().unwrap_or(Address::Local),
+            program: self.target_program.clone().unwrap_or(own),
+            state: state.to_owned(),
+            stop: Some(interrupt::flag()),
+            stopper: stopper.clone(),
+            tell: Arc::new(move |what| bar.set_message(what.to_owned())),
+        };
+        until_interrupted(&stopper, || action(&mut *options.executor(experiment)?))
     }
 }
 

@@ -9,11 +9,11 @@ use handoff_kernel::document::{Block, code, counted, plain};
 use handoff_kernel::prove::{Expectation, Probe};
 use handoff_kernel::study::{Boot, Measured, Study, StudyError};
 use handoff_lab::experiment::ArmId;
+use handoff_lab::experiment::executor::{ArmError, Executor, Local, Replicate, RunRequest};
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::journal::state_folder;
 use handoff_lab::experiment::result::{ExperimentResult, MetricResult};
 use handoff_lab::experiment::runner::{self, Event, RunError};
-use handoff_lab::experiment::target::{Here, Order, Replicate, Target, TargetError};
 use handoff_lab::stats::judge::{Caveat, Estimate, Verdict};
 use handoff_lab::store::Store;
 use handoff_workloads::measurement::Unit;
@@ -55,7 +55,7 @@ fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Meas
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     let stop = AtomicBool::new(false);
     // The guests are booted by what stands in front of the workload: see `trial`.
-    let here = Here::new(program, &state_folder(), Some(interrupt::flag()))?;
+    let here = Local::new(program, &state_folder(), Some(interrupt::flag()))?;
     let mut target = Patient { here, record: &record, stop: &stop, gave_up: None };
     let options =
         runner::Options { command: format!("handoff lab run {}", file.display()), stop: Some(&stop), resume };
@@ -98,7 +98,7 @@ fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Meas
 
 /// This machine, where a boot that the host or the guest spoiled ends the rounds, and not the study.
 struct Patient<'a> {
-    here: Here<'static>,
+    here: Local<'static>,
     record: &'a Path,
     /// Ends the rounds.
     stop: &'a AtomicBool,
@@ -106,8 +106,8 @@ struct Patient<'a> {
     gave_up: Option<Booted>,
 }
 
-impl Target for Patient<'_> {
-    fn prepare(&mut self) -> Result<String, TargetError> {
+impl Executor for Patient<'_> {
+    fn prepare(&mut self) -> Result<String, ArmError> {
         self.here.prepare()
     }
 
@@ -115,9 +115,9 @@ impl Target for Patient<'_> {
         self.here.program()
     }
 
-    fn carry_out(&mut self, arm: ArmId, order: &Order) -> Result<Replicate, TargetError> {
+    fn run(&mut self, arm: ArmId, order: &RunRequest) -> Result<Replicate, ArmError> {
         let before = read_record(self.record).len();
-        let result = self.here.carry_out(arm, order);
+        let result = self.here.run(arm, order);
         if result.is_err() {
             // Without a boot that was written down it is no matter of the boots, and an error.
             self.gave_up = read_record(self.record).split_off(before).pop();

@@ -1,8 +1,8 @@
-//! Where the arms run: this machine, or another that has the same program.
+//! What runs one arm: this machine, or another that has the same program.
 //!
-//! A [`Target`] carries out one [`Order`] at a time: set what the arm changes, count, run, count, put back.
-//! [`Here`] does it in this process. Another machine gets the order as JSON, has its own handoff carry it
-//! out there (`handoff lab arm`, which is [`Here`] again), and sends an [answer](super::remote) back.
+//! An [`Executor`] takes one [`RunRequest`] at a time: set what the arm changes, count, run, count, put back.
+//! [`Local`] does it in this process. For another machine, [`super::remote::Remote`] sends the request to the agent
+//! there, which is [`Local`] again.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ const QUIET: f64 = 0.2;
 
 /// One run of an arm, with everything that it needs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Order {
+pub struct RunRequest {
     /// What is set meanwhile.
     pub settings: Vec<Setting>,
     /// What is counted meanwhile.
@@ -53,7 +53,7 @@ pub enum Cgroup {
     On,
 }
 
-/// What came of an [`Order`].
+/// What came of a [`RunRequest`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Replicate {
     /// The figures.
@@ -64,9 +64,9 @@ pub struct Replicate {
     pub flags: Vec<String>,
 }
 
-/// Why an order gave nothing.
+/// Why a run gave nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum TargetError {
+pub enum ArmError {
     /// The run failed.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -80,35 +80,42 @@ pub enum TargetError {
     #[error("cannot make the control group of high weight; without `cgroup = true` it is not needed")]
     Group(#[source] handoff_placement::Error),
     /// The other machine could not be had, or what it answered cannot be used.
+    #[error(transparent)]
+    Machine(#[from] handoff_targets::TargetError),
+    /// The run was killed on the other machine because it took longer than it may: the arm's fault, or that of a
+    /// machine that stood still for a while.
+    #[error("{0}")]
+    Late(String),
+    /// The run failed on the other machine.
     #[error("{0}")]
     Elsewhere(String),
 }
 
 /// A machine that runs arms.
-pub trait Target {
+pub trait Executor {
     /// Gets it ready, and tells what it is.
     ///
     /// # Errors
     ///
     /// If it cannot be had.
-    fn prepare(&mut self) -> Result<String, TargetError>;
+    fn prepare(&mut self) -> Result<String, ArmError>;
 
     /// The handoff program there, which runs workloads.
     fn program(&self) -> &Path;
 
-    /// Carries out one run of an arm. Everything that the order sets is put back when this returns.
+    /// Runs an arm once. Everything that the request sets is put back when this returns.
     ///
     /// # Errors
     ///
     /// If a setting is refused, the run fails, or the machine was lost.
-    fn carry_out(&mut self, arm: ArmId, order: &Order) -> Result<Replicate, TargetError>;
+    fn run(&mut self, arm: ArmId, request: &RunRequest) -> Result<Replicate, ArmError>;
 
     /// The state of the machine that the figures depend on; for a guest that is its host, which is this one.
     ///
     /// # Errors
     ///
     /// If the machine was lost.
-    fn diagnose(&mut self) -> Result<Diagnosis, TargetError> {
+    fn diagnose(&mut self) -> Result<Diagnosis, ArmError> {
         Ok(Machine::here().diagnose())
     }
 
@@ -120,7 +127,7 @@ pub trait Target {
 
 /// This machine.
 #[derive(Debug)]
-pub struct Here<'a> {
+pub struct Local<'a> {
     program: PathBuf,
     journal: Journal,
     // After the journal: nothing of a run is left in it when it is dropped.
@@ -131,7 +138,7 @@ pub struct Here<'a> {
     stop: Option<&'a AtomicBool>,
 }
 
-impl<'a> Here<'a> {
+impl<'a> Local<'a> {
     /// This machine, with a journal in `state` ([`super::journal::state_folder`]) and `program` as the
     /// handoff that runs workloads. Waiting for a quiet machine ends when `stop` becomes true.
     ///
@@ -148,24 +155,24 @@ impl<'a> Here<'a> {
     }
 
     /// The folders of the control group, which is made when it is asked for first.
-    fn folders(&mut self) -> Result<Vec<PathBuf>, TargetError> {
+    fn folders(&mut self) -> Result<Vec<PathBuf>, ArmError> {
         if self.group.is_none() {
             let name = format!("{GROUP}{}", std::process::id());
             let limits = Limits { weight: Some(WEIGHT), ..Limits::default() };
             let groups = match &mut self.groups {
                 Some(groups) => groups,
                 none => none.insert(
-                    handoff_placement::Journal::start(self.journal.folder()).map_err(TargetError::Group)?,
+                    handoff_placement::Journal::start(self.journal.folder()).map_err(ArmError::Group)?,
                 ),
             };
-            self.group = Some(groups.make_group(&name, &limits).map_err(TargetError::Group)?);
+            self.group = Some(groups.make_group(&name, &limits).map_err(ArmError::Group)?);
         }
         Ok(self.group.iter().flat_map(ControlGroup::folders).map(ToOwned::to_owned).collect())
     }
 }
 
-impl Target for Here<'_> {
-    fn prepare(&mut self) -> Result<String, TargetError> {
+impl Executor for Local<'_> {
+    fn prepare(&mut self) -> Result<String, ArmError> {
         Ok("this machine".to_owned())
     }
 
@@ -173,18 +180,19 @@ impl Target for Here<'_> {
         &self.program
     }
 
-    fn carry_out(&mut self, _: ArmId, order: &Order) -> Result<Replicate, TargetError> {
-        let mut task = order.task.clone();
-        task.groups = match order.cgroup {
+    fn run(&mut self, _: ArmId, request: &RunRequest) -> Result<Replicate, ArmError> {
+        let mut task = request.task.clone();
+        task.groups = match request.cgroup {
             Cgroup::Off => Vec::new(),
             Cgroup::IfPossible => self.folders().unwrap_or_default(),
             Cgroup::On => self.folders()?,
         };
-        let mut flags: Vec<String> = wait_for_quiet(&self.root, order.quiet, self.stop).into_iter().collect();
-        for setting in &order.settings {
+        let mut flags: Vec<String> =
+            wait_for_quiet(&self.root, request.quiet, self.stop).into_iter().collect();
+        for setting in &request.settings {
             self.journal.set(setting)?;
         }
-        let counts: Result<Vec<Count<'_>>, ProofError> = order.proofs.iter().map(Proof::start).collect();
+        let counts: Result<Vec<Count<'_>>, ProofError> = request.proofs.iter().map(Proof::start).collect();
         let before = Pulse::read(&self.root);
         // A counter that cannot be started ends it, but not before everything is put back.
         let outcome = counts.as_ref().ok().map(|_| task.run());

@@ -1,0 +1,56 @@
+//! From an address to what runs the arms there: the same for every experiment, wherever it comes from.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use handoff_guest::Stopper;
+use handoff_targets::Address;
+
+use super::executor::{ArmError, Executor, Local};
+use super::file::Experiment;
+use super::guest::Guests;
+use super::remote::{Remote, Tell};
+
+/// The machine for an experiment, and what is needed to reach it.
+#[derive(Clone)]
+pub struct MachineOptions<'a> {
+    /// Where it is.
+    pub address: Address,
+    /// The handoff that is put there.
+    pub program: PathBuf,
+    /// The folder of this machine's journals.
+    pub state: PathBuf,
+    /// Ends what waits.
+    pub stop: Option<&'a AtomicBool>,
+    /// Ends guests.
+    pub stopper: Stopper,
+    /// Hears what is being done.
+    pub tell: Tell,
+}
+
+impl<'a> MachineOptions<'a> {
+    /// Reaches the machine: the experiment's guests, if it has some, and the address otherwise.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be reached, or its journal cannot be written.
+    pub fn executor<'b>(&self, experiment: &'b Experiment) -> Result<Box<dyn Executor + 'b>, ArmError>
+    where
+        'a: 'b,
+    {
+        let asked = || (self.address == Address::Guest).then(Guests::usual);
+        if let Some(guests) = experiment.guests.as_ref().or_else(asked) {
+            let tell = self.tell.clone();
+            return Ok(Box::new(Remote::in_guests(guests, &self.program, &self.stopper, tell, self.stop)));
+        }
+        match &self.address {
+            Address::Ssh { .. } | Address::Adb { .. } => {
+                (self.tell)(&format!("reaching {}", self.address));
+                Ok(Box::new(Remote::reach(&self.address, &self.program, self.stop)?))
+            }
+            Address::Local | Address::Guest => {
+                Ok(Box::new(Local::new(&self.program, &self.state, self.stop)?))
+            }
+        }
+    }
+}
