@@ -30,7 +30,7 @@ pub use format::format;
 pub use freeze::{FreezeError, Frozen, freeze, verify};
 pub use load::{Compilation, Options, compile};
 pub use parse::parse;
-pub use print::{Printed, Style, print};
+pub use print::{Printed, Style, print, type_text};
 pub use python::{PythonOptions, generate_python};
 pub use rust::{RustOptions, generate};
 

@@ -394,6 +394,6 @@ fn laid_out(text: String) -> String {
 }
 
 /// A type with full names, the same for the same type of two models.
-pub(crate) fn type_text(model: &Model, own: DefId, ty: &Type) -> String {
+pub fn type_text(model: &Model, own: DefId, ty: &Type) -> String {
     Printer { model, style: Style::Api, imports: BTreeSet::new(), extra: Vec::new(), own }.ty(ty)
 }

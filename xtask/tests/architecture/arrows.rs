@@ -35,6 +35,8 @@ const ARROWS: [(&str, &[&str]); 20] = [
         &[
             "handoff-aidl",
             "handoff-campaign",
+            // Its tests call the examples' services.
+            "handoff-examples",
             "handoff-lab",
             "handoff-peers",
             "handoff-workloads",

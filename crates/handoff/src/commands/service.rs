@@ -1,5 +1,9 @@
 //! `handoff service`: look at the services that are registered, and call them by hand.
 
+mod list;
+mod replies;
+mod typed;
+mod values;
 mod words;
 
 use std::fmt;
@@ -7,23 +11,27 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use handoff_aidl::model::Model;
 use handoff_ipc::runtime::Options as RuntimeOptions;
 use handoff_ipc::servicemanager::{Domain, MANAGER_NAME, NamePattern, ProcessReport, ServiceInfo};
 use handoff_ipc::{Binder, Error, Runtime};
 use serde::Serialize;
 
+use self::list::{List, Row};
+use self::typed::Callee;
 use self::words::{Kind, Words};
-use crate::output::{Advice as _, Format, Output, Verdict, style};
+use crate::output::{Advice as _, Format, Output, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
   handoff service list                            names, interfaces, domains, processes
+  handoff service list -l                         and what serves them, since when
   handoff service list 'camera/*' --domain hardware --format json
   handoff service check camera/0                  exit status 0 if it is there, 1 if not
   handoff service wait camera/0 --timeout 10
   handoff service call clock 1                    transaction 1, the reply as bytes
+  handoff service call adder add 2 3 --aidl IAdder.aidl
   handoff service call adder 1 i32 2 i32 3 --reply i32
-  handoff service call store 2 str key bytes 00ff7f --oneway
   handoff service stats camera/0                  what the engine of its process did
   handoff service dump camera/0 --verbose         what the service says of itself";
 
@@ -45,7 +53,7 @@ pub(crate) struct Options {
 enum Action {
     /// List what is registered
     #[command(
-        after_help = "Examples:\n  handoff service list\n  handoff service list 'camera/*' --domain hardware --format json"
+        after_help = "Examples:\n  handoff service list\n  handoff service list -l\n  handoff service list 'camera/*' --domain hardware --format json"
     )]
     List {
         /// Only names like this: `*` stands for any characters, `?` for one.
@@ -54,6 +62,9 @@ enum Action {
         /// Only services of this domain: framework, hardware or vendor.
         #[arg(long)]
         domain: Option<Domain>,
+        /// Also show the command that serves each, and when its process began.
+        #[arg(long, short)]
+        long: bool,
     },
     /// Say whether a name is registered, and by whom
     #[command(after_help = "Examples:\n  handoff service check camera/0 && echo there")]
@@ -67,21 +78,28 @@ enum Action {
         /// The name.
         name: String,
     },
-    /// Make one call, with arguments written as a type and a value each
+    /// Make one call: a method of an interface's file, or a number with typed values
     ///
-    /// Types: i32, i64, f32, f64, bool, str (UTF-16, AIDL's String), utf8, bytes (as hexadecimal digits),
+    /// With --aidl an argument is written as its parameter's type wants it: a number, a name, text, the name of a
+    /// service, the path of a file; arrays, parcelables and unions as JSON: [1, 2], {"x": 1}. Bytes are 0x00ff7f.
+    /// For an `out` array its length is written, for other `out` parameters nothing. `null` is null, where a type
+    /// may be null.
+    ///
+    /// Without it each argument is a type and a value. Types: i32, i64, f32, f64, bool, str (UTF-16, AIDL's String), utf8, bytes (as hexadecimal digits),
     /// service (a reference to the service of that name), null-str, null-object.
     #[command(
-        after_help = "Examples:\n  handoff service call adder 1 i32 2 i32 3 --reply i32\n  handoff service call store 2 str key bytes 00ff7f --oneway"
+        after_help = "Examples:\n  handoff service call adder add 2 3 --aidl IAdder.aidl\n  handoff service call map move '{\"x\": 1}' null --aidl aidl/ --format json\n  handoff service call adder 1 i32 2 i32 3 --reply i32\n  handoff service call store 2 str key bytes 00ff7f --oneway"
     )]
     Call {
         /// The name of the service.
         name: String,
-        /// The number of the transaction; AIDL counts an interface's methods from 1.
-        code: u32,
-        /// A type and a value, as often as wanted.
-        #[arg(value_name = "TYPE VALUE", allow_negative_numbers = true)]
+        /// The method's name, with --aidl; else the number of the transaction, which AIDL counts from 1.
+        method: String,
+        /// The arguments; without --aidl a type and a value each. Behind `--` they may begin with a dash.
+        #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
         arguments: Vec<String>,
+        #[command(flatten)]
+        files: typed::Files,
         /// Read the reply as values of these types, such as i32,str.
         #[arg(long, value_name = "TYPES", value_delimiter = ',', conflicts_with = "oneway")]
         reply: Vec<Kind>,
@@ -121,7 +139,11 @@ impl Options {
         let runtime = Runtime::connect(&RuntimeOptions { socket: self.socket.clone(), ..Default::default() })
             .advise("start one with `handoff servicemanager`, or name its socket with --socket")?;
         match &self.action {
-            Action::List { pattern, domain } => self.list(output, &runtime, pattern.as_deref(), *domain),
+            Action::List { pattern, domain, long } => {
+                let rows = list(&runtime, pattern.as_deref(), *domain)?;
+                output.result(&List::new(rows, *long))?;
+                Ok(Verdict::Pass)
+            }
             Action::Check { name } => self.check(output, &runtime, name),
             Action::Wait { name } => match runtime.services().wait_for(name, self.timeout) {
                 Ok(_) => self.check(output, &runtime, name),
@@ -131,16 +153,23 @@ impl Options {
                 }
                 Err(error) => Err(error.into()),
             },
-            Action::Call { name, code, arguments, reply, oneway } => {
+            Action::Call { name, method, arguments, files, reply, oneway } => {
+                if let Some(files) = files.compile()? {
+                    return self.call_typed(output, &runtime, name, method, arguments, &files.model);
+                }
+                let code: u32 = method
+                    .parse()
+                    .map_err(|_| anyhow::anyhow!("`{method}` is not the number of a transaction"))
+                    .advise("name the interface's file with --aidl FILE to call a method by its name")?;
                 let words = Words::parse(arguments)?;
                 let service = get(&runtime, name)?;
                 let sent = words.resolve(&runtime)?;
                 if *oneway {
-                    service.transaction(*code).oneway(|to| sent.write(to))?;
+                    service.transaction(code).oneway(|to| sent.write(to))?;
                     return Ok(Verdict::Pass);
                 }
                 let answer = service
-                    .transaction(*code)
+                    .transaction(code)
                     .deadline(self.timeout)
                     .call(|to| sent.write(to), |from| words::read_reply(from, reply))
                     .map_err(|error| match error {
@@ -176,21 +205,24 @@ impl Options {
         }
     }
 
-    fn list(
+    /// A method by its name, with the interface's types.
+    fn call_typed(
         &self,
         output: &Output,
         runtime: &Runtime,
-        pattern: Option<&str>,
-        domain: Option<Domain>,
+        name: &str,
+        method: &str,
+        arguments: &[String],
+        model: &Model,
     ) -> anyhow::Result<Verdict> {
-        let pattern = pattern.map(NamePattern::new);
-        let services = runtime.services().list()?;
-        let is_wanted = |info: &ServiceInfo| {
-            pattern.as_ref().is_none_or(|pattern| pattern.matches(&info.name))
-                && domain.is_none_or(|domain| domain == info.domain)
-        };
-        let rows = services.into_iter().filter(is_wanted).map(Row::new).collect();
-        output.result(&List(rows))?;
+        let service = get(runtime, name)?;
+        let asked = service.clone();
+        let descriptor = self.patiently(name, move || asked.descriptor())?;
+        let callee = Callee::find(model, name, &descriptor, method)?;
+        let arguments = callee.arguments(arguments, &typed::finder(runtime))?;
+        if let Some(answer) = callee.call(&service, &arguments, self.timeout)? {
+            output.result(&answer)?;
+        }
         Ok(Verdict::Pass)
     }
 
@@ -209,7 +241,7 @@ impl Options {
         if info.interface.is_empty() {
             info.interface = self.patiently(name, move || service.descriptor())?;
         }
-        output.result(&List(vec![Row::new(info)]))?;
+        output.result(&List::new(vec![Row::new(info)], false))?;
         Ok(Verdict::Pass)
     }
 
@@ -232,6 +264,16 @@ impl Options {
     }
 }
 
+fn list(runtime: &Runtime, pattern: Option<&str>, domain: Option<Domain>) -> anyhow::Result<Vec<Row>> {
+    let pattern = pattern.map(NamePattern::new);
+    let services = runtime.services().list()?;
+    let is_wanted = |info: &ServiceInfo| {
+        pattern.as_ref().is_none_or(|pattern| pattern.matches(&info.name))
+            && domain.is_none_or(|domain| domain == info.domain)
+    };
+    Ok(services.into_iter().filter(is_wanted).map(Row::new).collect())
+}
+
 fn get(runtime: &Runtime, name: &str) -> anyhow::Result<Binder> {
     runtime.services().get(name).map_err(|error| match error {
         error @ Error::NoSuchService(_) => {
@@ -239,63 +281,6 @@ fn get(runtime: &Runtime, name: &str) -> anyhow::Result<Binder> {
         }
         other => other.into(),
     })
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    name: String,
-    interface: String,
-    domain: &'static str,
-    pid: u32,
-    uid: Option<u32>,
-    dump_priority: i32,
-}
-
-impl Row {
-    fn new(info: ServiceInfo) -> Self {
-        Row {
-            name: info.name,
-            interface: info.interface,
-            domain: info.domain.name(),
-            pid: info.pid,
-            uid: info.uid,
-            dump_priority: info.dump_priority.bits(),
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct List(Vec<Row>);
-
-impl fmt::Display for List {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let title = ["NAME", "INTERFACE", "DOMAIN", "PID", "UID"].map(str::to_owned);
-        let rows = self.0.iter().map(|row| {
-            let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
-            let pid = if row.pid == 0 { "-".to_owned() } else { row.pid.to_string() };
-            let uid = row.uid.map_or("-".to_owned(), |uid| uid.to_string());
-            [or_dash(&row.name), or_dash(&row.interface), row.domain.to_owned(), pid, uid]
-        });
-        let table: Vec<[String; 5]> = std::iter::once(title).chain(rows).collect();
-        let width = |column: usize| table.iter().map(|row| row[column].len()).max().unwrap_or(0);
-        let widths: [usize; 5] = std::array::from_fn(width);
-        for (number, row) in table.iter().enumerate() {
-            let mut line = String::new();
-            for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-                match column {
-                    0 => line.push_str(&format!("{cell:<width$}")),
-                    3 | 4 => line.push_str(&format!("  {cell:>width$}")),
-                    _ => line.push_str(&format!("  {cell:<width$}")),
-                }
-            }
-            match number {
-                0 => write!(f, "{}", style::paint(style::HEADING, line))?,
-                _ => write!(f, "\n{line}")?,
-            }
-        }
-        Ok(())
-    }
 }
 
 /// What a process tells of its engine, with the names that JSON has.

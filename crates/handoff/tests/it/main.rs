@@ -5,6 +5,8 @@ mod campaign;
 mod cli;
 mod config;
 mod deadlines;
+#[path = "../../../../examples/tests/it/everything/mod.rs"]
+mod everything;
 mod kernel_device;
 mod lab;
 mod lab_kills;
@@ -14,4 +16,5 @@ mod run;
 mod services;
 mod targets;
 mod trace;
+mod typed_calls;
 mod workloads;

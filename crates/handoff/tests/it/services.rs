@@ -38,14 +38,14 @@ impl Service for Adder {
     }
 }
 
-struct Manager {
+pub(crate) struct Manager {
     child: Child,
     notices: UnixDatagram,
     folder: tempfile::TempDir,
 }
 
 impl Manager {
-    fn start(policy: &str) -> Self {
+    pub(crate) fn start(policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let notices = UnixDatagram::bind(folder.path().join("notify")).unwrap();
         notices.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -70,7 +70,7 @@ impl Manager {
         String::from_utf8_lossy(&buffer[..len]).trim().to_owned()
     }
 
-    fn socket(&self) -> std::path::PathBuf {
+    pub(crate) fn socket(&self) -> std::path::PathBuf {
         self.folder.path().join("names.sock")
     }
 
@@ -78,7 +78,7 @@ impl Manager {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    fn service(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn service(&self, arguments: &[&str]) -> Output {
         service(&self.socket(), arguments)
     }
 }
@@ -99,17 +99,17 @@ fn service(socket: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn failure(output: &Output, status: i32) -> String {
+pub(crate) fn failure(output: &Output, status: i32) -> String {
     assert_eq!(output.status.code(), Some(status), "{output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn json(output: &Output) -> serde_json::Value {
+pub(crate) fn json(output: &Output) -> serde_json::Value {
     serde_json::from_str(&text(output)).unwrap()
 }
 

@@ -58,12 +58,12 @@ fn as_hex<S: serde::Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> 
     to.serialize_str(&hex(bytes))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Integers may be written in hexadecimal, as Android's `service` takes them.
-fn integer<T: TryFrom<i128>>(text: &str) -> Option<T> {
+pub(super) fn integer<T: TryFrom<i128>>(text: &str) -> Option<T> {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
     let magnitude = match digits.strip_prefix("0x") {
         Some(digits) => i128::from(u64::from_str_radix(digits, 16).ok()?),
@@ -73,7 +73,7 @@ fn integer<T: TryFrom<i128>>(text: &str) -> Option<T> {
     T::try_from(sign * magnitude).ok()
 }
 
-fn bytes(text: &str) -> Option<Vec<u8>> {
+pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
