@@ -5,7 +5,7 @@
 //! makers are the kernel's. Rules of former versions can be put back, to see that the search finds what
 //! was wrong with them.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// Processes, and the names that they have for each other: an endpoint's id can be claimed by anybody.
@@ -93,6 +93,9 @@ struct State {
     liar_introduces: bool,
 }
 
+/// How often the liar may say something.
+const SENDS: u8 = 2;
+
 impl State {
     fn new(liar_introduces: bool) -> Self {
         State {
@@ -102,7 +105,7 @@ impl State {
             nonce_for: None,
             receiver: Receiver::Failed,
             liar_knows: [liar_introduces, false],
-            sends_left: 1,
+            sends_left: SENDS,
             liar_introduces,
         }
     }
@@ -185,6 +188,13 @@ impl State {
     }
 
     fn next(&self, rule: Rule) -> Vec<State> {
+        // What only the liar can read it reads first: it then knows and holds more, and nobody sees it.
+        let is_its = |socket: &Socket| socket.holders == 1 << LIAR && !socket.queue.is_empty();
+        if let Some(end) = self.sockets.iter().position(is_its)
+            && let Some(packet) = self.sockets[end].queue.front()
+        {
+            return vec![self.liar_receives(end, *packet)];
+        }
         let mut next = Vec::new();
         self.take_up(rule, &mut next);
         for end in 0..self.sockets.len() {
@@ -200,7 +210,7 @@ impl State {
             }
         }
         if self.sends_left > 0 {
-            self.lies(&mut next);
+            self.lies(rule, &mut next);
         }
         next
     }
@@ -334,8 +344,9 @@ impl State {
         state
     }
 
-    /// Everything that the liar could say.
-    fn lies(&self, next: &mut Vec<State>) {
+    /// Everything that the liar could say, as whoever receives it hears it at once: between the two nobody sees the
+    /// message, and the liar knows no less later.
+    fn lies(&self, rule: Rule, next: &mut Vec<State>) {
         let secrets = [Secret::Token, Secret::Nonce].into_iter().filter(|secret| self.knows(*secret));
         let mut messages = vec![Message::Redeemed];
         for secret in secrets {
@@ -348,8 +359,9 @@ impl State {
         messages.extend(ALL.map(|endpoint| Message::Welcome { endpoint }));
         let ends: Vec<End> = (0..self.sockets.len()).filter(|end| self.holds(LIAR, *end)).collect();
         for end in &ends {
-            // Whom it reaches: nothing is won by talking to oneself.
-            if self.sockets[end ^ 1].holders & !(1 << LIAR) == 0 {
+            // Whom it reaches: nothing is won by talking to oneself, nor by a place behind others in a queue.
+            let to = &self.sockets[end ^ 1];
+            if to.holders & !(1 << LIAR) == 0 || !to.queue.is_empty() {
                 continue;
             }
             for message in &messages {
@@ -358,8 +370,9 @@ impl State {
                 for with in std::iter::once(None).chain(with) {
                     let mut state = self.clone();
                     state.sends_left -= 1;
-                    state.send(LIAR, *end, *message, with);
-                    next.push(state);
+                    if state.receive(rule, end ^ 1, Packet { stamp: LIAR, message: *message, end: with }) {
+                        next.push(state);
+                    }
                 }
             }
         }
@@ -397,8 +410,13 @@ impl State {
 fn search(rule: Rule) -> (Option<&'static str>, usize, usize) {
     let mut queue: VecDeque<State> = State::starts().into();
     // 64 bits of each: that two of so few states have the same is less likely than a fault of the machine.
-    let number = |state: &State| BuildHasherDefault::<DefaultHasher>::default().hash_one(state);
-    let mut seen: HashSet<u64> = queue.iter().map(number).collect();
+    let number = |state: &State| {
+        let state = State { sends_left: 0, ..state.clone() };
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(state)
+    };
+    // How much the liar could still say: from the same state with less, nothing else comes.
+    let mut seen: HashMap<u64, u8> =
+        queue.iter().map(|state| (number(state), state.sends_left + 1)).collect();
     let mut arrived = 0;
     while let Some(state) = queue.pop_front() {
         if let Some(wrong) = state.wrong() {
@@ -406,7 +424,10 @@ fn search(rule: Rule) -> (Option<&'static str>, usize, usize) {
         }
         arrived += usize::from(!state.liar_introduces && matches!(state.receiver, Receiver::Has(_)));
         for next in state.next(rule) {
-            if seen.insert(number(&next)) {
+            let more = seen.entry(number(&next)).or_insert(0);
+            // Kept one higher, so that 0 is a state that was never seen.
+            if *more < next.sends_left + 1 {
+                *more = next.sends_left + 1;
                 queue.push_back(next);
             }
         }

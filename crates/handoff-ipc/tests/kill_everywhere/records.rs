@@ -16,7 +16,7 @@ pub enum Fault {
     /// It keeps something.
     Leaked,
     /// It is told more than once.
-    Told,
+    WrongNotices,
     /// Its error does not say what happened.
     Unclear,
 }
@@ -26,7 +26,7 @@ impl Fault {
         (Fault::None, "-"),
         (Fault::Hung, "hung"),
         (Fault::Leaked, "leaked"),
-        (Fault::Told, "told"),
+        (Fault::WrongNotices, "told"),
         (Fault::Unclear, "unclear"),
     ];
 
@@ -103,7 +103,7 @@ pub fn row(path: &str, boundaries: usize, kills: &[Kill]) -> String {
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
     let worst = kills.iter().max_by_key(|kill| kill.recovery);
-    let other = count(Fault::Told) + count(Fault::Unclear);
+    let other = count(Fault::WrongNotices) + count(Fault::Unclear);
     let mut row = format!(
         "| {path} | {boundaries} | {} | {} | {} | {other} | {} | {} |",
         reached,

@@ -191,7 +191,7 @@ impl<'a> Sweep<'a> {
         wait_for(|| self.survivor.names_are_gone())
             .ok_or((Fault::Leaked, "the victim's name is still registered".to_owned()))?;
         if notices() != u32::from(self.path.told) {
-            return Err((Fault::Told, format!("its end was told {} times", notices())));
+            return Err((Fault::WrongNotices, format!("its end was told {} times", notices())));
         }
         match echo(&self.honest.1, b"still here") {
             Ok(answer) if answer == b"still here" => {}

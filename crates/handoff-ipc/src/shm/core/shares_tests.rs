@@ -8,7 +8,7 @@ use crate::ledger::{self, Resource};
 use crate::object::{Binder, Reference, Service, Transaction};
 use crate::shm::pair::await_that;
 use crate::shm::region::Region;
-use crate::shm::slot::{Header, SLOT_SIZE, Slot};
+use crate::shm::slot::{Area, Entry, Header, Meta, SLOT_SIZE, Slot};
 use crate::shm::socket::{self, Receive};
 use crate::shm::wire::{Message, Refusal};
 
@@ -228,4 +228,49 @@ fn memory_of_replies_is_counted_once_and_as_far_as_the_share_goes() {
     memory.count(who, 2 << 20, || drop(used)).unwrap();
     memory.uncount();
     assert!(held() == 0 && !memory.covers(4097));
+}
+
+#[test]
+fn objects_that_a_peer_may_ask_for_on_its_link_are_counted() {
+    let core = Core::start().unwrap();
+    let who = identity(50_109);
+    let (link, _theirs) = peer(&core, ASKER, who);
+    let before = ledger::held_by(who, Resource::Introductions);
+    let nonce = core.resumable(&link, super::handshake_tests::node()).unwrap();
+    assert_eq!(ledger::held_by(who, Resource::Introductions), before + 1);
+    assert!(core.redeem(&nonce, &link).is_some() && core.redeem(&nonce, &link).is_none());
+    assert_eq!(ledger::held_by(who, Resource::Introductions), before);
+    let mut used = Vec::new();
+    await_that("it has its share", || {
+        // Again, as other tests give theirs back.
+        used.extend(ledger::use_up(who, Resource::Introductions));
+        core.resumable(&link, super::handshake_tests::node()).is_err()
+    });
+    core.stop();
+}
+
+#[test]
+fn descriptors_that_a_callee_announces_and_never_sends_are_waited_for_until_the_deadline() {
+    const FD: u32 = 4;
+    let core = Core::start().unwrap();
+    let (link, theirs) = peer(&core, ASKER, identity(50_110));
+    let object = Binder::from_remote(link.proxy(1, None));
+    let call = std::thread::spawn(move || {
+        let limited = object.transaction(1).deadline(Duration::from_secs(1));
+        let began = Instant::now();
+        let outcome = limited.call(|_| Ok(()), |reply| reply.read::<OwnedFd>().map(drop));
+        (outcome, began.elapsed())
+    });
+    let received = super::handshake::receive_within(theirs.as_fd(), Duration::from_secs(60)).unwrap();
+    let slot = Slot::accept(received.fds[0].as_fd()).unwrap();
+    let request = 1;
+    await_that("the request is there", || slot.word().load(Ordering::Acquire) & 0xf == request);
+    slot.write_entries(Area::A, &[Entry { kind: FD, ..Entry::default() }]);
+    slot.write_reply(0, 24, Meta(Meta::OBJECTS));
+    slot.word().store(0, Ordering::Release);
+    crate::shm::sync::wake(slot.word());
+    let (outcome, took) = call.join().unwrap();
+    assert!(matches!(outcome, Err(Error::DeadlineExpired(_))), "{outcome:?} after {took:?}");
+    assert!(!link.is_dead());
+    core.stop();
 }
