@@ -65,6 +65,9 @@ const NEEDS: &[Need] = &[
         for_what: "jobs for LAVA by its own schema",
     },
     Need { program: "munged", package: "munge", for_what: "campaigns on Slurm" },
+    Need { program: "systemd-socket-activate", package: "systemd", for_what: "socket activation" },
+    Need { program: "systemd-analyze", package: "systemd", for_what: "units" },
+    Need { program: "cmake", package: "cmake", for_what: "the C library" },
     Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },
     Need {
         program: "trace-cmd",

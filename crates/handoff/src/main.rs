@@ -4,6 +4,7 @@
 //! that every command takes, [`output`] writes text or JSON and turns errors into advice,
 //! [`elsewhere`] runs a command on another machine, [`interrupt`] hears Ctrl-C, and [`legacy`] accepts the spellings of the tools that Handoff follows.
 
+mod activation;
 mod cli;
 mod commands;
 mod config;
@@ -21,7 +22,6 @@ use std::process::ExitCode;
 use clap::FromArgMatches as _;
 
 fn main() -> ExitCode {
-    handoff_ipc::log::to_stderr();
     // The second process of a workload is this program, started again: it plays its role and ends here.
     handoff_workloads::play_if_peer();
     #[cfg(feature = "peers")]

@@ -1,9 +1,14 @@
 //! A manager at a socket.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, Permissions};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname, sockopt};
 
 use super::process::ProcessObject;
 use super::service::Manager;
@@ -29,11 +34,12 @@ impl SocketAccess {
     }
 }
 
-/// A manager that serves at a socket, until this is dropped; then the socket is gone.
+/// A manager that serves at a socket, until this is dropped; then the socket is gone, if it was made for this.
 pub struct Serving {
     manager: Manager,
     engine: Arc<dyn Engine>,
-    socket: SocketFile,
+    path: PathBuf,
+    _own: Option<SocketFile>,
 }
 
 impl Manager {
@@ -53,15 +59,69 @@ impl Manager {
         let what = || format!("cannot set who may connect to {}", socket.display());
         std::fs::set_permissions(socket, Permissions::from_mode(mode))
             .map_err(|error| Error::io(what(), error))?;
-        let socket = SocketFile::at(socket).map_err(|error| Error::io(what(), error))?;
-        let engine: Arc<dyn Engine> = Arc::new(engine);
+        let own = SocketFile::at(socket).map_err(|error| Error::io(what(), error))?;
+        self.begin(Arc::new(engine), socket.to_owned(), Some(own))
+    }
+
+    /// Begins to serve, on the `shm` engine, at a socket that listens already: systemd makes one before it starts
+    /// its service, and so does whoever else starts a manager when the first client comes (sd_listen_fds(3)).
+    /// Who may connect was decided by who made the socket, and its file stays when this is dropped.
+    ///
+    /// ```
+    /// use handoff_ipc::servicemanager::{Manager, Policy};
+    /// use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("names.sock");
+    /// let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+    /// bind(&listener, &SocketAddrUnix::new(&path)?)?;
+    /// listen(&listener, 16)?;
+    /// let serving = Manager::new(Policy::open()).serve_at(listener)?;
+    /// assert_eq!(serving.socket(), path);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If it is no Unix socket of packets that listens at a path.
+    pub fn serve_at(self, listener: OwnedFd) -> Result<Serving> {
+        let path = path_of(&listener)?;
+        let engine = ShmEngine::new(&path)?;
+        engine.manage_at(listener, self.binder())?;
+        self.begin(Arc::new(engine), path, None)
+    }
+
+    fn begin(self, engine: Arc<dyn Engine>, path: PathBuf, own: Option<SocketFile>) -> Result<Serving> {
         match self.list_itself(ProcessObject::binder(&engine)) {
             // A policy that keeps its manager from being listed is no reason not to serve.
             Ok(()) | Err(Error::Status(_)) => {}
             Err(error) => return Err(error),
         }
-        Ok(Serving { manager: self, engine, socket })
+        Ok(Serving { manager: self, engine, path, _own: own })
     }
+}
+
+/// Where a socket listens.
+fn path_of(listener: &OwnedFd) -> Result<PathBuf> {
+    let wrong = |what: &str| {
+        let what =
+            format!("the inherited socket {what}: a unit of systemd says ListenSequentialPacket=/PATH");
+        Error::io(what, std::io::Error::from(std::io::ErrorKind::InvalidInput))
+    };
+    let is_packets = sockopt::socket_domain(listener).is_ok_and(|domain| domain == AddressFamily::UNIX)
+        && sockopt::socket_type(listener).is_ok_and(|kind| kind == SocketType::SEQPACKET);
+    if !is_packets {
+        return Err(wrong("is no Unix socket of packets"));
+    }
+    if !sockopt::socket_acceptconn(listener).is_ok_and(|listens| listens) {
+        return Err(wrong("does not listen"));
+    }
+    let address =
+        getsockname(listener).map_err(|error| Error::io("cannot learn where a socket is", error))?;
+    let address = SocketAddrUnix::try_from(address).map_err(|_| wrong("has no address"))?;
+    let path = address.path_bytes().filter(|path| !path.is_empty()).ok_or_else(|| wrong("has no path"))?;
+    Ok(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 impl Serving {
@@ -72,7 +132,7 @@ impl Serving {
 
     /// Where it serves.
     pub fn socket(&self) -> &Path {
-        &self.socket.path
+        &self.path
     }
 
     pub(crate) fn engine(&self) -> &Arc<dyn Engine> {
@@ -82,7 +142,7 @@ impl Serving {
 
 impl std::fmt::Debug for Serving {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Serving").field("manager", &self.manager).field("socket", &self.socket.path).finish()
+        f.debug_struct("Serving").field("manager", &self.manager).field("socket", &self.path).finish()
     }
 }
 

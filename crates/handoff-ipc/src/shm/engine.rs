@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
@@ -14,7 +16,7 @@ use super::link::PEER_TIMEOUT;
 use super::{client, follow};
 use crate::engine::{Engine, EngineStats};
 use crate::engine_kind::EngineKind;
-use crate::object::{Binder, Reference};
+use crate::object::{Binder, LocalNode, Reference};
 use crate::{Error, Result, ledger, pool, stats};
 
 /// The shared-memory engine of this process.
@@ -37,9 +39,34 @@ impl ShmEngine {
         &self.manager
     }
 
+    /// Makes an object of this process the service manager at a socket that listens already.
+    pub(crate) fn manage_at(&self, listener: OwnedFd, manager: Binder) -> Result<()> {
+        let node = own_node(manager)?;
+        let what = |error| Error::io("cannot take the inherited socket over", error);
+        let flags = fcntl_getfl(&listener).map_err(what)?;
+        fcntl_setfl(&listener, flags | OFlags::NONBLOCK).map_err(what)?;
+        fcntl_setfd(&listener, FdFlags::CLOEXEC).map_err(what)?;
+        // Once more, so that `SO_PEERCRED` of who connects names this process, and not the one that made the socket.
+        listen(&listener, BACKLOG).map_err(what)?;
+        self.core.listen(listener, node)
+    }
+
     fn address(&self) -> Result<SocketAddrUnix> {
         SocketAddrUnix::new(&self.manager)
             .map_err(|error| Error::io(format!("{} cannot be a socket", self.manager.display()), error))
+    }
+}
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+fn own_node(manager: Binder) -> Result<Arc<LocalNode>> {
+    match manager {
+        Binder(Reference::Local(node)) => Ok(node),
+        Binder(_) => Err(Error::Unsupported {
+            engine: "shm",
+            what: "make an object of another process the service manager".into(),
+        }),
     }
 }
 
@@ -71,22 +98,14 @@ impl Engine for ShmEngine {
     fn context_object(&self) -> Result<Binder> {
         let socket = new_socket()?;
         connect_within(&socket, &self.address()?, PEER_TIMEOUT).map_err(|error| {
-            let what = format!(
-                "no service manager answers at {} (`handoff servicemanager` starts one)",
-                self.manager.display()
-            );
+            let what = format!("no service manager answers at {}", self.manager.display());
             Error::io(what, error)
         })?;
         self.core.connect(socket)
     }
 
     fn become_context_manager(&self, manager: Binder) -> Result<()> {
-        let Binder(Reference::Local(node)) = manager else {
-            return Err(Error::Unsupported {
-                engine: "shm",
-                what: "make an object of another process the service manager".into(),
-            });
-        };
+        let node = own_node(manager)?;
         let address = self.address()?;
         let listener = new_socket()?;
         if let Err(error) = bind(&listener, &address) {
@@ -105,7 +124,7 @@ impl Engine for ShmEngine {
             std::fs::remove_file(&self.manager).map_err(|error| Error::io(what(), error))?;
             bind(&listener, &address).map_err(|error| Error::io(what(), error))?;
         }
-        listen(&listener, 128).map_err(|error| Error::io("cannot listen", error))?;
+        listen(&listener, BACKLOG).map_err(|error| Error::io("cannot listen", error))?;
         self.core.listen(listener, node)
     }
 

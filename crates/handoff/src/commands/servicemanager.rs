@@ -1,14 +1,16 @@
 //! `handoff servicemanager`: the process that keeps the names.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use handoff_ipc::runtime::{SOCKET_VARIABLE, own_socket};
 use handoff_ipc::servicemanager::{Manager, Policy, Serving, SocketAccess};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::activation;
 use crate::output::{Advice as _, Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -23,7 +25,8 @@ Examples:
 ///
 /// Listens at --socket, else at $HANDOFF_SOCKET, else at /run/handoff/servicemanager.sock for root and
 /// at handoff/servicemanager.sock in $XDG_RUNTIME_DIR for other users. SIGHUP reads the policy again;
-/// SIGTERM and SIGINT stop it, and its socket goes. Under systemd it says when it is ready.
+/// SIGTERM and SIGINT stop it, and its socket goes. Under systemd it says when it is ready, and takes the socket of
+/// its .socket unit, which stays.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -58,14 +61,28 @@ impl Options {
         }
         // Before the socket exists, so that no signal can leave it behind.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
-        let socket = self.socket.clone().map_or_else(own_socket, Ok)?;
-        let serving = Manager::new(policy).serve(&socket, self.access()).advise(format_args!(
-            "choose another place with --socket or ${SOCKET_VARIABLE}, or stop the manager that serves there"
-        ))?;
+        let serving = match activation::listener()? {
+            Some(listener) => self.serve_at(policy, listener)?,
+            None => {
+                let socket = self.socket.clone().map_or_else(own_socket, Ok)?;
+                Manager::new(policy).serve(&socket, self.access()).advise(format_args!(
+                    "choose another place with --socket or ${SOCKET_VARIABLE}, or stop the manager that serves there"
+                ))?
+            }
+        };
         output.note(format_args!("service manager at {}", serving.socket().display()));
         tell_systemd(output, &[NotifyState::Ready]);
         self.serve(output, signals, &serving);
         Ok(Verdict::Pass)
+    }
+
+    /// Serves at the socket that systemd made: where it is and who may connect is said in its unit.
+    fn serve_at(&self, policy: Policy, listener: OwnedFd) -> anyhow::Result<Serving> {
+        ensure!(
+            self.socket.is_none() && self.access.is_none(),
+            "the socket was passed on by systemd: write ListenSequentialPacket= for --socket, and SocketMode= for --access"
+        );
+        Ok(Manager::new(policy).serve_at(listener)?)
     }
 
     fn serve(&self, output: &Output, mut signals: Signals, serving: &Serving) {

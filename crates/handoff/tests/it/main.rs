@@ -1,5 +1,6 @@
 //! The program `handoff` as a person uses it, on this machine.
 
+mod activation;
 mod bisect;
 mod campaign;
 mod cli;
