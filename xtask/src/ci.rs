@@ -56,6 +56,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     check("documentation", &mut |last| {
         kept(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"), last)
     });
+    // What each package's archive would hold, and whether a registry would take it; `--no-verify` compiles nothing.
+    check("publishing", &mut |last| {
+        kept(cargo().args(["publish", "--workspace", "--dry-run", "--no-verify", "--allow-dirty"]), last)
+    });
     let deny = find("cargo-deny").is_some();
     if deny {
         check("licences", &mut |last| {

@@ -29,3 +29,8 @@ pub mod status;
 pub mod work;
 
 pub use error::{CampaignError, Result};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

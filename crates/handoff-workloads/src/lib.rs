@@ -55,3 +55,8 @@ pub use net::{Link, Path, Queue};
 pub use outcome::{Counter, Outcome};
 pub use peer::{play_if_peer, play_in_test};
 pub use place::{Placement, allowed_cpus};
+
+/// The examples of the crate's README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
