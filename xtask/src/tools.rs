@@ -1,6 +1,8 @@
 //! What cargo knows of the workspace, and the cargo tools that chores need.
 
+use std::fs::File;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
@@ -92,4 +94,29 @@ pub(crate) fn installed(program: &str, package: &str, options: &[&str]) -> Resul
     run(install.env("CARGO_TARGET_DIR", target_dir().join("tools-build")))
         .with_context(|| format!("cannot install {package}; `cargo install {package}` may say why"))?;
     Ok(own)
+}
+
+/// A Python environment with these packages of its index, below the target folder; gives the folder of its programs.
+///
+/// It is made once, and anew when the list changes. Runs that come meanwhile wait.
+pub(crate) fn python_environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let tools = target_dir().join("tools");
+    std::fs::create_dir_all(&tools)?;
+    let lock = File::create(tools.join(format!("{name}.lock")))?;
+    lock.lock()?;
+    let folder = tools.join(format!("python-{name}"));
+    let (programs, mark, list) = (folder.join("bin"), folder.join("complete"), packages.join("\n"));
+    if std::fs::read_to_string(&mark).is_ok_and(|have| have == list) {
+        return Ok(programs);
+    }
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    println!("{} of Python's package index: installing them into {}", packages.join(", "), folder.display());
+    run(Command::new("python3").args(["-m", "venv"]).arg(&folder))
+        .context("needs Python with virtual environments (Debian's `python3-venv`)")?;
+    run(Command::new(programs.join("pip")).args(["install", "--quiet"]).args(packages))
+        .context("needs Python's package index")?;
+    std::fs::write(mark, list)?;
+    Ok(programs)
 }

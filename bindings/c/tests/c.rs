@@ -40,7 +40,8 @@ fn installed() -> tempfile::TempDir {
     fs::create_dir_all(at("include")).unwrap();
     fs::create_dir_all(at("lib/pkgconfig")).unwrap();
     fs::copy(here().join("include/handoff.h"), at("include/handoff.h")).unwrap();
-    fs::copy(built_library("handoff_c", ".so"), at("lib/libhandoff_c.so")).unwrap();
+    fs::copy(built_library("handoff_c", ".so"), at("lib/libhandoff_c.so.0")).unwrap();
+    std::os::unix::fs::symlink("libhandoff_c.so.0", at("lib/libhandoff_c.so")).unwrap();
     fs::copy(built_library("handoff_c", ".a"), at("lib/libhandoff_c.a")).unwrap();
     let template = fs::read_to_string(here().join("handoff.pc.in")).unwrap();
     let filled = template

@@ -188,7 +188,7 @@ fn the_wheel_keeps_its_promises() {
     let wheel = fs::read_dir(&wheels).unwrap().next().unwrap().unwrap().path();
     let name = wheel.file_name().unwrap().to_str().unwrap().to_owned();
     assert!(
-        name.starts_with("handoff-") && name.contains("-cp39-abi3-linux"),
+        name.starts_with("handoff_ipc-") && name.contains("-cp39-abi3-linux"),
         "any Python from 3.9 on: {name}"
     );
 

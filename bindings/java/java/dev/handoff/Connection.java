@@ -15,7 +15,7 @@ import java.util.Objects;
  */
 public final class Connection implements AutoCloseable {
     static {
-        System.loadLibrary("handoff_java");
+        Natives.load();
     }
 
     private final long number;

@@ -11,7 +11,7 @@ import java.util.Objects;
  */
 public final class ThreadAffinity {
     static {
-        System.loadLibrary("handoff_java");
+        Natives.load();
     }
 
     private ThreadAffinity() {}

@@ -1,6 +1,0 @@
-package sample;
-
-/** Greets people. */
-interface IGreeter {
-    String hello(String name);
-}
