@@ -183,10 +183,10 @@ mod tests {
     }
 }
 
-/// Every interleaving of a sender and the threads that are sent to a ring. `attend_ring` below is what
-/// `Receiver::attend` does, with a count in place of records.
+/// Every interleaving of a sender and the threads that are sent to a ring, with a count in place of records.
 #[cfg(all(test, loom))]
 mod loom_model {
+    use super::super::stay::{self, Attendance};
     use super::*;
     use crate::shm::sync;
     use loom::sync::Arc;
@@ -231,56 +231,84 @@ mod loom_model {
         before == 0 && written > 0
     }
 
-    fn let_go(ring: &Ring) {
-        ring.there.store(0, Ordering::Release);
-        if was_rung(&ring.bell) {
-            want(ring);
-        }
-    }
-
-    fn come(ring: &Ring) -> bool {
-        ring.there.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
     /// One thread's stay at the ring. It ends with the second record, after which nobody would wake
     /// it, or, if it is not patient, with the first sleep that nobody interrupts. `handler` serves
     /// the first record.
+    struct Stay<'a> {
+        ring: &'a Ring,
+        patient: bool,
+        handler: fn(&Ring),
+        took_first: bool,
+    }
+
+    impl Attendance for Stay<'_> {
+        fn enter(&mut self) -> bool {
+            self.ring.there.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        }
+
+        fn let_go(&mut self) {
+            self.ring.there.store(0, Ordering::Release);
+        }
+
+        fn send_thread(&mut self) {
+            want(self.ring);
+        }
+
+        fn expected(&self) -> Option<u64> {
+            None
+        }
+
+        fn take_out(&mut self) -> Option<u64> {
+            self.took_first |= drain(self.ring);
+            self.took_first.then_some(NODES[0])
+        }
+
+        fn is_broken(&self) -> bool {
+            false
+        }
+
+        fn give_up(&mut self) {}
+
+        fn has_jobs(&self) -> bool {
+            self.took_first
+        }
+
+        fn serve(&mut self) {
+            self.took_first = false;
+            (self.handler)(self.ring);
+        }
+
+        fn has_ended(&mut self) -> bool {
+            let has_ended = self.ring.taken.load(Ordering::Relaxed) == 2;
+            if has_ended && was_rung(&self.ring.bell) {
+                want(self.ring);
+            }
+            has_ended
+        }
+
+        fn spin(&mut self) -> bool {
+            false
+        }
+
+        fn note_idle(&mut self) {}
+
+        fn set_waiting(&mut self, _: bool) {}
+
+        fn has_more(&mut self) -> bool {
+            self.ring.written.load(Ordering::Acquire) != self.ring.taken.load(Ordering::Relaxed)
+        }
+
+        fn is_wanted(&mut self) -> bool {
+            !self.patient
+        }
+
+        fn sleep(&mut self) {
+            sync::wait(&self.ring.bell, ASLEEP, None);
+        }
+    }
+
     fn attend_ring(ring: &Ring, patient: bool, handler: fn(&Ring)) {
-        arrive();
-        if !come(ring) {
-            return;
-        }
-        loop {
-            attend(&ring.bell);
-            if drain(ring) {
-                serve(&ring.bell, NODES[0]);
-                drain(ring);
-                let_go(ring);
-                handler(ring);
-                if !come(ring) {
-                    return;
-                }
-                continue;
-            }
-            if ring.taken.load(Ordering::Relaxed) == 2 {
-                let_go(ring);
-                return;
-            }
-            if !may_sleep(&ring.bell) {
-                continue;
-            }
-            let empty = ring.written.load(Ordering::Acquire) == ring.taken.load(Ordering::Relaxed);
-            if empty && patient {
-                sync::wait(&ring.bell, ASLEEP, None);
-            }
-            if !was_woken(&ring.bell) && empty {
-                leave(&ring.bell);
-                if ring.written.load(Ordering::Acquire) == ring.taken.load(Ordering::Relaxed) {
-                    let_go(ring);
-                    return;
-                }
-            }
-        }
+        stay::attend(&ring.bell, &mut Stay { ring, patient, handler, took_first: false });
     }
 
     /// A pool of threads that go wherever one is asked for, until all is taken out.
@@ -336,25 +364,71 @@ mod loom_model {
         both_arrive(true, NODES[1]);
     }
 
-    /// What `Receiver::attend` does while nobody sends, and `Recall::recall`.
+    /// A thread at a ring that nobody sends to. It is wanted where `wanted` says so.
+    struct Idle<'a>(&'a Ring);
+
+    impl Attendance for Idle<'_> {
+        fn enter(&mut self) -> bool {
+            true
+        }
+
+        fn let_go(&mut self) {}
+
+        fn send_thread(&mut self) {}
+
+        fn expected(&self) -> Option<u64> {
+            None
+        }
+
+        fn take_out(&mut self) -> Option<u64> {
+            None
+        }
+
+        fn is_broken(&self) -> bool {
+            false
+        }
+
+        fn give_up(&mut self) {}
+
+        fn has_jobs(&self) -> bool {
+            false
+        }
+
+        fn serve(&mut self) {}
+
+        fn has_ended(&mut self) -> bool {
+            false
+        }
+
+        fn spin(&mut self) -> bool {
+            false
+        }
+
+        fn note_idle(&mut self) {}
+
+        fn set_waiting(&mut self, _: bool) {}
+
+        fn has_more(&mut self) -> bool {
+            false
+        }
+
+        fn is_wanted(&mut self) -> bool {
+            self.0.wanted.load(Ordering::Relaxed) != 0
+        }
+
+        fn sleep(&mut self) {
+            sync::wait(&self.0.bell, ASLEEP, None);
+        }
+    }
+
+    /// And `Recall::recall`.
     #[test]
     fn no_recall_is_lost_when_it_comes_while_the_thread_falls_asleep() {
         loom::model(|| {
             let ring = new();
             let receiver = {
                 let ring = Arc::clone(&ring);
-                thread::spawn(move || {
-                    attend(&ring.bell);
-                    loop {
-                        assert!(may_sleep(&ring.bell));
-                        // Here for the work that waits for a thread.
-                        if ring.wanted.load(Ordering::Relaxed) != 0 {
-                            return leave(&ring.bell);
-                        }
-                        sync::wait(&ring.bell, ASLEEP, None);
-                        attend(&ring.bell);
-                    }
-                })
+                thread::spawn(move || stay::attend(&ring.bell, &mut Idle(&ring)))
             };
             ring.wanted.store(1, Ordering::Relaxed);
             rouse(&ring.bell);

@@ -12,13 +12,14 @@ use super::backlog::Admitted;
 use super::bell;
 use super::ends::{Drained, INBOX, Receiver};
 use super::ring::{DATA, Found, Record};
+use super::stay::{self, Attendance};
 use crate::call::Call;
 use crate::disposal::PeerFd;
 use crate::engine_kind::EngineKind;
 use crate::locked::lock;
 use crate::object::{LocalNode, Transaction};
 use crate::parcel::{Reader, SharedBytes, Writer};
-use crate::pool::{self, Recall, Worker};
+use crate::pool::{self, Attached, Recall, Worker};
 use crate::shm::call::client;
 use crate::shm::call::follow::{self, SPIN_LIMIT};
 use crate::shm::call::slot::Entry;
@@ -52,6 +53,125 @@ impl Recall for Stay {
             sync::wake(self.0.ring.bell());
         }
         asked
+    }
+}
+
+/// The thread that takes calls out of a ring.
+struct Attending<'a> {
+    receiver: &'a Arc<Receiver>,
+    link: &'a Arc<Link>,
+    worker: &'a Arc<Worker>,
+    // While it has the ring.
+    drained: Option<MutexGuard<'a, Drained>>,
+    // Once it had it.
+    attached: Option<Attached>,
+    // Objects whose queue needs a thread.
+    to_run: Vec<(u64, Arc<LocalNode>)>,
+    broken: bool,
+    stood_back: bool,
+    // Whether this thread has but one CPU, once that was asked for.
+    bound: Option<bool>,
+}
+
+impl Attendance for Attending<'_> {
+    fn enter(&mut self) -> bool {
+        self.drained = self.receiver.drained.try_lock().ok();
+        if self.drained.is_some() && self.attached.is_none() {
+            self.attached = Some(pool::attach(self.worker, Arc::new(Stay(Arc::clone(self.receiver)))));
+        }
+        self.drained.is_some()
+    }
+
+    fn let_go(&mut self) {
+        self.drained = None;
+    }
+
+    fn send_thread(&mut self) {
+        self.receiver.rung(self.link);
+    }
+
+    fn expected(&self) -> Option<u64> {
+        self.drained.as_ref().filter(|drained| drained.alike >= ALIKE).map(|drained| drained.node)
+    }
+
+    fn take_out(&mut self) -> Option<u64> {
+        let drained = self.drained.as_mut()?;
+        let (more, outcome) = self.receiver.drain(self.link, drained);
+        self.broken = outcome.is_err() || drained.never_rests;
+        self.to_run.extend(more);
+        self.to_run.first().map(|first| first.0).filter(|_| outcome.is_ok())
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    fn give_up(&mut self) {
+        // Whoever writes nonsense into its own ring has broken the protocol. What it sent
+        // before is served: other senders' calls wait in the same queues.
+        self.drained = None;
+        self.link.hang_up();
+        self.to_run.drain(..).for_each(run_elsewhere);
+    }
+
+    fn has_jobs(&self) -> bool {
+        !self.to_run.is_empty()
+    }
+
+    fn serve(&mut self) {
+        let mut to_run = self.to_run.drain(..);
+        let first = to_run.next();
+        to_run.for_each(run_elsewhere);
+        if let Some((_, node)) = first {
+            node.run_oneway();
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.receiver.dead.load(Ordering::Acquire)
+    }
+
+    fn spin(&mut self) -> bool {
+        let Some(drained) = &mut self.drained else { return false };
+        self.receiver.look(drained, &mut self.bound)
+    }
+
+    fn note_idle(&mut self) {
+        if let Some(drained) = &mut self.drained {
+            drained.note_idle();
+        }
+    }
+
+    fn set_waiting(&mut self, waits: bool) {
+        if waits {
+            self.receiver.waiting.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        } else {
+            self.receiver.waiting.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn has_more(&mut self) -> bool {
+        self.drained.as_mut().is_some_and(|drained| drained.has_more(&self.receiver.ring))
+    }
+
+    fn is_wanted(&mut self) -> bool {
+        self.receiver.dead.load(Ordering::Acquire) || pool::has_pending()
+    }
+
+    fn sleep(&mut self) {
+        let Some(drained) = &mut self.drained else { return };
+        if !self.stood_back && drained.cpu == u32::from(current_cpu()) {
+            self.stood_back = true;
+            stand_back(self.worker);
+        }
+        let slept = Instant::now();
+        sync::wait(self.receiver.ring.bell(), bell::ASLEEP, Some(LINGER));
+        let here = current_cpu();
+        let beside = drained.cpu == u32::from(here);
+        if drained.cpu_move.woken(beside, slept.elapsed()) {
+            place::leave(here);
+        }
     }
 }
 
@@ -122,96 +242,18 @@ impl Receiver {
 
     /// Takes out what there is, waits a while for more, serves.
     fn attend(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>) {
-        let (mut stood_back, mut bound) = (false, None);
-        bell::arrive();
-        // Who rang while another thread is here was heard by that thread.
-        let Ok(mut drained) = self.drained.try_lock() else { return };
-        let _stay = pool::attach(worker, Arc::new(Stay(Arc::clone(self))));
-        let bell = self.ring.bell();
-        loop {
-            // While calls go to one object alone, the word stays as it is: each change costs the sender
-            // a cache miss.
-            let expected = drained.alike >= ALIKE && bell::serves(bell, drained.node);
-            if !expected {
-                bell::attend(bell);
-            }
-            let (mut to_run, mut outcome) = self.drain(link, &mut drained);
-            let first = to_run.first().map(|first| first.0).filter(|_| outcome.is_ok());
-            if let Some(first) = first.filter(|first| !bell::serves(bell, *first)) {
-                bell::serve(bell, first);
-                // What came before the word said so was not rung for.
-                let (more, then) = self.drain(link, &mut drained);
-                to_run.extend(more);
-                outcome = then;
-            }
-            if outcome.is_err() || drained.never_rests {
-                // Whoever writes nonsense into its own ring has broken the protocol. What it sent
-                // before is served: other senders' calls wait in the same queues.
-                drop(drained);
-                link.hang_up();
-                to_run.into_iter().for_each(run_elsewhere);
-                return;
-            }
-            if !to_run.is_empty() {
-                // Handlers may take long: the ring must not wait for them.
-                self.let_go(link, drained);
-                let mut to_run = to_run.into_iter();
-                let first = to_run.next();
-                to_run.for_each(run_elsewhere);
-                if let Some((_, node)) = first {
-                    node.run_oneway();
-                }
-                match self.drained.try_lock() {
-                    Ok(again) => drained = again,
-                    Err(_) => return,
-                }
-                continue;
-            }
-            if self.dead.load(Ordering::Acquire) {
-                return;
-            }
-            // The bell may say what this side never wrote, or a sender rang: look again.
-            if self.look(&mut drained, &mut bound) || !bell::may_sleep(bell) {
-                drained.note_idle();
-                continue;
-            }
-            // Whoever hands work to the pool either sees this thread wait, or this thread sees the work.
-            self.waiting.store(true, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-            let empty = !drained.has_more(&self.ring);
-            let idle = empty && !self.dead.load(Ordering::Acquire) && !pool::has_pending();
-            if idle {
-                if !stood_back && drained.cpu == u32::from(current_cpu()) {
-                    stood_back = true;
-                    stand_back(worker);
-                }
-                let slept = Instant::now();
-                sync::wait(bell, bell::ASLEEP, Some(LINGER));
-                let here = current_cpu();
-                let beside = drained.cpu == u32::from(here);
-                if drained.cpu_move.woken(beside, slept.elapsed()) {
-                    place::leave(here);
-                }
-            }
-            self.waiting.store(false, Ordering::Relaxed);
-            drained.note_idle();
-            if !bell::was_woken(bell) && empty {
-                bell::leave(bell);
-                if !drained.has_more(&self.ring) {
-                    self.let_go(link, drained);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Lets another thread at the ring.
-    fn let_go(self: &Arc<Self>, link: &Arc<Link>, drained: MutexGuard<'_, Drained>) {
-        drop(drained);
-        // Whoever was sent meanwhile may have found this thread still there.
-        if bell::was_rung(self.ring.bell()) {
-            self.rung(link);
-        }
+        let mut here = Attending {
+            receiver: self,
+            link,
+            worker,
+            drained: None,
+            attached: None,
+            to_run: Vec::new(),
+            broken: false,
+            stood_back: false,
+            bound: None,
+        };
+        stay::attend(self.ring.bell(), &mut here);
     }
 
     /// Looks for the next record for a while, where that is worth it. True if one is there. `bound`: whether
