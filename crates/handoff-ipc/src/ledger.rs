@@ -26,6 +26,8 @@ pub(crate) enum Resource {
     Refused,
     /// Descriptors that this process sent and the peer has not read. The kernel counts them against this process's user.
     Sent,
+    /// Control messages that wait because the peer does not read its socket.
+    Unsent,
     /// Regions of shared memory that peers made.
     Mappings,
     /// Their bytes.
@@ -41,7 +43,7 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    const COUNT: usize = 10;
+    const COUNT: usize = 11;
 
     /// As an error names it.
     fn name(self) -> &'static str {
@@ -50,6 +52,7 @@ impl Resource {
             Resource::Closing => "descriptors that are not closed yet",
             Resource::Refused => "refused connections that are not closed yet",
             Resource::Sent => "descriptors that were sent to it and that it has not read",
+            Resource::Unsent => "control messages that its socket does not take",
             Resource::Mappings => "shared regions",
             Resource::Bytes => "bytes of shared memory",
             Resource::Replies => "bytes of replies that it has not given up",
@@ -77,6 +80,8 @@ const LEAST_CLOSING: u64 = 16;
 const MOST_REFUSED: u64 = 64;
 /// Threads beyond the pool's limit for those that wait for a peer.
 pub(crate) const MOST_AWAY: usize = 256;
+/// Control messages, of which each takes some hundred bytes.
+const MOST_UNSENT: u64 = 1 << 18;
 const MOST_EXPORTS: u64 = 1 << 20;
 const MOST_INTRODUCTIONS: u64 = 1024;
 
@@ -102,6 +107,7 @@ impl Limits {
         limits[Resource::Refused as usize] = MOST_REFUSED;
         // Half of what the kernel lets the user have in flight: another process of this user has peers, too.
         limits[Resource::Sent as usize] = files / 2;
+        limits[Resource::Unsent as usize] = MOST_UNSENT;
         limits[Resource::Mappings as usize] = mappings.saturating_sub(OWN_MAPPINGS).max(mappings / 2);
         limits[Resource::Bytes as usize] = memory.saturating_mul(4).max(LEAST_BYTES);
         limits[Resource::Replies as usize] = (memory / 16).clamp(LEAST_REPLIES, MOST_REPLIES);

@@ -17,6 +17,7 @@ attacks! {
     greetings_whose_answer_is_not_read: "server", SHARE;
     links_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
     peer_that_does_not_read: "server", Bounds { rss: 64, ..BUSY };
+    links_that_do_not_read: "server", Bounds { fds: 200, ..BUSY };
     killed_in_the_middle_again_and_again: "server", BUSY;
     one_link_in_many_processes: "server", BUSY;
     end_of_a_link_sent_over_it: "server", IDLE;
@@ -165,6 +166,25 @@ fn peer_that_does_not_read(at: &Path) {
             }
         });
     }
+}
+
+/// Many links, on each of which as many answers wait as one may have, and none is read.
+fn links_that_do_not_read(at: &Path) {
+    let links: Vec<Connection> = (0..60).filter_map(|_| Connection::to(at)).collect();
+    let end = std::time::Instant::now() + Duration::from_secs(4);
+    let mut request = 0;
+    while std::time::Instant::now() < end {
+        for link in &links {
+            for _ in 0..200 {
+                request += 1;
+                let question = Message { first: [7; 16], ..message(kind::REDEEM, request, 0) };
+                if !send_bytes(&link.socket, &question.bytes(), &[]) {
+                    break;
+                }
+            }
+        }
+    }
+    std::mem::forget(links);
 }
 
 /// Children that die between any two steps of a call.

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use super::Link;
-use super::outgoing::{Flushed, Outbox, Outgoing};
+use super::outgoing::{Flushed, Outbox, Outgoing, Unsent};
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
 use crate::shm::wire::{MAX_FDS, Message};
@@ -78,11 +78,12 @@ impl Link {
                 }
             }
         }
-        if outbox.waiting.len() >= BACKLOG {
+        let charge = ledger::charge(self.peer, Resource::Unsent, 1);
+        let Some(charge) = charge.ok().filter(|_| outbox.waiting.len() < BACKLOG) else {
             self.hang_up();
             return Err(Error::Protocol("the peer does not read its control socket".into()));
-        }
-        outbox.waiting.push_back(next);
+        };
+        outbox.waiting.push_back(Unsent { next, _charge: charge });
         // Inside of the lock that `flush` ends in: else the poller, done with what was there before, could
         // take the wish back.
         self.core()?.want_write(self);
@@ -96,10 +97,10 @@ impl Link {
     /// Sends what is kept. `all_out` runs when nothing is left, before anything more can be kept.
     pub(crate) fn flush(&self, all_out: impl FnOnce()) -> Flushed {
         let mut outbox = lock(&self.outbox);
-        while let Some(next) = outbox.waiting.front() {
+        while let Some(Unsent { next, .. }) = outbox.waiting.front() {
             match next.send(self.socket()) {
                 Ok(true) => {
-                    let charge = outbox.waiting.pop_front().and_then(|sent| sent.charge);
+                    let charge = outbox.waiting.pop_front().and_then(|sent| sent.next.charge);
                     outbox.note_sent(charge);
                 }
                 Ok(false) => return Flushed::Written,

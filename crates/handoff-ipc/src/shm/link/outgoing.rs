@@ -15,6 +15,12 @@ pub(super) struct Outgoing {
     pub(super) charge: Option<Charge>,
 }
 
+/// A message that waits, as the ledger has it.
+pub(super) struct Unsent {
+    pub(super) next: Outgoing,
+    pub(super) _charge: Charge,
+}
+
 impl Outgoing {
     /// False if the socket is full.
     pub(super) fn send(&self, socket: BorrowedFd<'_>) -> Result<bool> {
@@ -35,7 +41,7 @@ impl Outgoing {
 #[derive(Default)]
 pub(super) struct Outbox {
     // The socket did not take them yet.
-    pub(super) waiting: VecDeque<Outgoing>,
+    pub(super) waiting: VecDeque<Unsent>,
     // Messages that the socket took.
     sent: u64,
     // Which of them brought descriptors, and may not have been read.
