@@ -201,6 +201,7 @@ pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analys
             signatures.insert(function.name.clone(), function.signature.clone());
         }
     }
+    sysctl::complete(&mut interfaces, &was, &is);
     interfaces.sort_by(|a, b| (a.kind, a.what, &a.name).cmp(&(b.kind, b.what, &b.name)));
     interfaces.dedup_by(|a, b| {
         a.kind == b.kind && a.name == b.name && a.what == b.what && a.kind == Kind::Function

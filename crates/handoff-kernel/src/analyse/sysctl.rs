@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::one_line;
-use super::interface::{calls, string_after};
+use super::facts::{Facts, one_line};
+use super::interface::{InterfaceChange, Kind, calls, string_after};
 
 /// A file below `/proc/sys`.
 pub(super) struct Row {
@@ -155,6 +155,26 @@ fn data(row: &str) -> Option<&str> {
     let rest = row.split_once(".data")?.1.trim_start_matches([' ', '\t', '=', '&']);
     let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
     (end > 0).then(|| &rest[..end])
+}
+
+/// Adds the default to rows whose variable another file defines.
+pub(super) fn complete(
+    changes: &mut [InterfaceChange],
+    was: &BTreeMap<String, Facts>,
+    is: &BTreeMap<String, Facts>,
+) {
+    for change in changes.iter_mut().filter(|change| change.kind == Kind::Sysctl) {
+        for (text, files) in [(&mut change.before, was), (&mut change.after, is)] {
+            let Some(row) = text.as_mut().filter(|row| !row.contains("; starts as ")) else { continue };
+            let Some(variable) = data(row) else { continue };
+            let declared = files.values().filter_map(|facts| facts.variables.get(variable));
+            if let Some(value) =
+                declared.filter_map(|text| text.split_once('=')).map(|(_, value)| value.trim()).next()
+            {
+                row.push_str(&format!("; starts as {value}"));
+            }
+        }
+    }
 }
 
 /// The value that a file gives a variable.

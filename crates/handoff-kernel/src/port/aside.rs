@@ -243,7 +243,7 @@ pub fn to_folder(
         return Err(CommitError::FolderInUse(folder.to_owned()));
     }
     let mut wrote: Vec<Written> = Vec::new();
-    let report = each(series, onto, options, |patch, placed, changes| {
+    let mut report = each(series, onto, options, |patch, placed, changes| {
         let stem = format!("{:04}-{}", wrote.len() + 1, slug(commit::subject(patch)));
         let mut one = Written { file: None, rejects: None, subject: commit::subject(patch).to_owned() };
         if !changes.is_empty() {
@@ -265,6 +265,7 @@ pub fn to_folder(
     })?;
     let listed: String = wrote.iter().filter_map(|one| Some(format!("{}\n", one.file.as_ref()?))).collect();
     fs::write(folder.join("series"), listed).map_err(fail(&folder.join("series")))?;
+    report.dry_run = false;
     Ok(WriteReport { report, folder: folder.to_owned(), wrote })
 }
 

@@ -114,7 +114,7 @@ fn config_symbol(line: &str) -> Option<&str> {
 }
 
 /// A line without its comments and strings.
-fn code_of(line: &str, comment: &mut bool) -> String {
+pub(super) fn code_of(line: &str, comment: &mut bool) -> String {
     let mut out = String::new();
     let mut rest = line;
     loop {
@@ -162,7 +162,7 @@ fn is_code(path: &str) -> bool {
 }
 
 /// Gives each file of code to `look` until it has seen enough.
-fn walk(root: &Path, look: &mut dyn FnMut(&str, &str) -> bool) {
+pub(super) fn walk(root: &Path, look: &mut dyn FnMut(&str, &str) -> bool) {
     let mut folders: Vec<PathBuf> = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(root.join(&folder)) else { continue };

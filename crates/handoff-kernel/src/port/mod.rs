@@ -28,6 +28,7 @@ pub(crate) mod git;
 mod heading;
 mod hunks;
 mod lacking;
+mod meaning;
 mod merge;
 mod outcome;
 mod place;
@@ -45,6 +46,7 @@ mod wanted;
 mod words;
 
 pub use lacking::{Lacking, lacking};
+pub use meaning::{Difference, MemberHint, Side, hints};
 pub use outcome::{Edit, Enclosing, How, Outcome};
 pub use report::{Counts, FileAction, FileReport, HunkReport, PatchReport, PortReport};
 pub use scope::ScopeKind;

@@ -35,7 +35,7 @@ const FILES: [(&str, &str, &str); 9] = [
     (
         "net/queue/sysctl.c",
         "static struct ctl_table queue_table[] = {\n\t{\n\t\t.procname = \"queue_max\",\n\t\t.mode = 0644,\n\t},\n\t{ }\n};\n",
-        "static struct ctl_table queue_table[] = {\n\t{\n\t\t.procname = \"queue_max\",\n\t\t.mode = 0644,\n\t},\n\t{\n\t\t.procname = \"queue_cork\",\n\t\t.mode = 0644,\n\t},\n\t{ }\n};\n",
+        "static struct ctl_table queue_table[] = {\n\t{\n\t\t.procname = \"queue_max\",\n\t\t.mode = 0644,\n\t},\n\t{\n\t\t.procname = \"queue_cork\",\n\t\t.data = &sysctl_queue_cork,\n\t\t.mode = 0644,\n\t},\n\t{ }\n};\n",
     ),
     (
         "net/queue/proc.c",
@@ -93,6 +93,7 @@ fn fixture() -> (TempDir, Series) {
     }
     write(tree.path(), "MAINTAINERS", MAINTAINERS);
     write(tree.path(), "net/queue/device.c", "int dev_send(struct queue *q, int flags)\n{\n\treturn 0;\n}\n");
+    write(tree.path(), "net/queue/defaults.c", "int sysctl_queue_cork __read_mostly = 9;\n");
     write(tree.path(), "fs/user.c", "int user_write(struct queue *q)\n{\n\treturn queue_push(q, 0);\n}\n");
     let output = Command::new("git")
         .current_dir(work.path())
@@ -137,6 +138,9 @@ fn every_kind_of_interface_change_is_found() {
     ] {
         assert!(has(&analysis, kind, what, name), "{kind:?} {what:?} {name}: {:#?}", analysis.interfaces);
     }
+    // The variable of the sysctl is defined in another file of the folder.
+    let sysctl = analysis.interfaces.iter().find(|one| one.kind == Kind::Sysctl).unwrap();
+    assert!(sysctl.after.as_ref().unwrap().ends_with("; starts as 9"), "{sysctl:?}");
     // Nothing that stayed is called a change.
     assert!(
         !analysis

@@ -11,7 +11,9 @@ use handoff_kernel::patch::{Input, Limits, Series, load};
 use handoff_kernel::port::aside::{self, Onto};
 use handoff_kernel::port::commit::{self, CommitReport};
 use handoff_kernel::port::review::{Decision, Decisions};
-use handoff_kernel::port::{How, Lacking, Options as PortOptions, PortReport, lacking, port};
+use handoff_kernel::port::{
+    How, Lacking, MemberHint, Options as PortOptions, PortReport, hints, lacking, port,
+};
 use handoff_kernel::prerequisite::{self, Chosen, Explanation, choose, explain};
 use serde::Serialize;
 
@@ -85,6 +87,10 @@ pub(crate) struct Options {
     /// where --source has them.
     #[arg(long, conflicts_with_all = ["commit", "resume", "skip", "abort"])]
     lacking: bool,
+    /// Also name functions that write the members which added lines read, in --source or in the tree only: hints at code
+    /// that compiles and means something else.
+    #[arg(long, requires = "source", conflicts_with_all = ["commit", "resume", "skip", "abort", "branch", "write"])]
+    hints: bool,
     /// Write a page that shows each doubtful hunk beside its place, to accept, refuse or edit it: one HTML file, for a
     /// browser, without a network.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["build_each", "skip", "abort"])]
@@ -155,6 +161,18 @@ impl Options {
         if self.lacking {
             ported.lacking = lacking(&series, &self.onto, self.source.as_deref());
         }
+        if let (true, Some(source)) = (self.hints, &self.source) {
+            ensure!(
+                source.is_dir() && !source.join("HEAD").is_file(),
+                "--hints reads the files of --source: name a folder in which they are checked out"
+            );
+            ported.hints = hints(&series, &self.onto, source);
+            if ported.hints.is_empty() {
+                output.note(format_args!(
+                    "no hints: who writes the members that added lines read is alike in both trees"
+                ));
+            }
+        }
         self.write_review(output, &ported.report)?;
         output.result(&ported)?;
         Ok(verdict(ported.is_clean(), ported.report.is_doubtful()))
@@ -185,8 +203,12 @@ impl Options {
         options: &PortOptions,
     ) -> anyhow::Result<Verdict> {
         ensure!(
-            !self.commit && self.build_each.is_none() && !self.lacking && !self.with_prerequisites,
-            "--commit, --build-each, --lacking and --with-prerequisites need a tree that is checked out, without --branch \
+            !self.commit
+                && self.build_each.is_none()
+                && !self.lacking
+                && !self.hints
+                && !self.with_prerequisites,
+            "--commit, --build-each, --lacking, --hints and --with-prerequisites need a tree that is checked out, without --branch \
              and --write: give its folder as --onto"
         );
         if let Some(branch) = &self.branch {
@@ -357,6 +379,8 @@ struct Ported {
     builds: Vec<EachBuild>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lacking: Vec<Lacking>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hints: Vec<MemberHint>,
 }
 
 /// A build after one patch.
@@ -372,7 +396,7 @@ struct EachBuild {
 
 impl Ported {
     fn of(report: PortReport, prerequisites: Vec<Chosen>) -> Self {
-        Self { report, prerequisites, builds: Vec::new(), lacking: Vec::new() }
+        Self { report, prerequisites, builds: Vec::new(), lacking: Vec::new(), hints: Vec::new() }
     }
 
     fn is_clean(&self) -> bool {
@@ -392,6 +416,9 @@ impl fmt::Display for Ported {
             if let Some((path, line)) = &one.source {
                 write!(f, "; the source has it in {path}, line {line}")?;
             }
+        }
+        for hint in &self.hints {
+            write!(f, "\n{hint}")?;
         }
         for build in &self.builds {
             match (&build.error, build.seconds) {
@@ -434,6 +461,7 @@ mod tests {
             skip: false,
             abort: false,
             lacking: false,
+            hints: false,
             dry_run: false,
             no_markers: false,
             confidence: 0.5,
