@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::OutCall;
-use crate::code::{Code, DUMP, INTERFACE, PING};
+use crate::code::{Code, DUMP, EXTENSION, INTERFACE, PING};
 use crate::death::DeathRegistration;
 use crate::engine_kind::EngineKind;
 use crate::interface::InterfaceId;
@@ -101,6 +101,18 @@ impl Binder {
     /// As [`CallBuilder::call`].
     pub fn dump(&self, args: &[String]) -> Result<String> {
         self.transact(OutCall::of(DUMP), |w| w.write_slice(args), |reply| reply.read::<String>())
+    }
+
+    /// The object that adds to this one ([`Service::extension`](crate::Service::extension)), if there is one.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::call`].
+    pub fn extension(&self) -> Result<Option<Binder>> {
+        match self.transact(OutCall::of(EXTENSION), |_| Ok(()), |reply| reply.read_binder()) {
+            // Of an older Handoff.
+            Err(Error::UnknownTransaction { .. }) => Ok(None),
+            found => found,
+        }
     }
 
     /// Calls `died` once, on a thread of the pool, when the process of the object ends; at once if
@@ -200,6 +212,19 @@ impl CallBuilder<'_> {
             dispatch::read_status(reply)?;
             read(reply)
         })
+    }
+
+    /// A synchronous call whose reply is read with the exception in front that [`CallBuilder::call`] takes off: for
+    /// bindings whose callers read that themselves.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::call`], but for [`Error::Status`].
+    pub fn call_with_exception<R>(
+        self,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.binder.transact(self.call, write, read)
     }
 
     /// A oneway call: returns when it is queued. Calls to one object are served one at a time in

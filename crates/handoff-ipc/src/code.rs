@@ -16,6 +16,9 @@ pub(crate) const INTERFACE_CHAIN: Code = u32::from_be_bytes(*b"_CHN");
 /// `IBinder::DUMP_TRANSACTION`, here with the arguments in the request and text in the reply.
 pub(crate) const DUMP: Code = u32::from_be_bytes(*b"_DMP");
 
+/// `IBinder::EXTENSION_TRANSACTION`: another object that adds to this one.
+pub(crate) const EXTENSION: Code = u32::from_be_bytes(*b"_EXT");
+
 /// True if `code` may be one of an interface's own transactions.
 pub fn is_user_code(code: Code) -> bool {
     (FIRST_CALL..=LAST_CALL).contains(&code)

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "tokio")]
 use std::sync::Arc;
 
-use crate::code::{DUMP, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING};
+use crate::code::{DUMP, EXTENSION, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING};
 use crate::identity::CallingIdentity;
 #[cfg(feature = "tokio")]
 use crate::object::{AsyncService, Reply, Request, Response};
@@ -76,6 +76,7 @@ fn serve_system(service: &dyn Service, transaction: &mut Transaction<'_>) -> Res
             let args: Vec<String> = data.read()?;
             reply.write_string16(&service.dump(&args))
         }
+        EXTENSION => reply.write_binder(service.extension().as_ref()),
         _ => Err(transaction.unknown(service.descriptor())),
     }
 }

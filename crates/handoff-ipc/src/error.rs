@@ -144,7 +144,10 @@ impl Error {
             Error::Unsupported { .. } => -38, // INVALID_OPERATION
             Error::Status(_) => -0x8000_0000, // UNKNOWN_ERROR
             Error::Runtime(error) => error.to_status_t(),
-            Error::Io { source, .. } => -source.raw_os_error().unwrap_or(5),
+            Error::Io { source, .. } => match source.raw_os_error() {
+                Some(number) => -number,
+                None => other_status(source).unwrap_or(-5),
+            },
         }
     }
 
@@ -185,11 +188,20 @@ impl Error {
                 source: if (1..4096).contains(&other.unsigned_abs()) {
                     io::Error::from_raw_os_error(other.unsigned_abs() as i32)
                 } else {
-                    io::Error::other(format!("status {other}"))
+                    io::Error::other(OtherStatus(other))
                 },
             },
         }
     }
+}
+
+/// A `status_t` that is no error number of the system: services of the NDK answer with such.
+#[derive(Debug, thiserror::Error)]
+#[error("status {0}")]
+struct OtherStatus(i32);
+
+fn other_status(error: &io::Error) -> Option<i32> {
+    Some(error.get_ref()?.downcast_ref::<OtherStatus>()?.0)
 }
 
 /// What waits in a oneway queue that is full.

@@ -77,6 +77,8 @@ mod scheduling;
 pub mod servicemanager;
 #[cfg(not(loom))]
 mod stats;
+#[cfg(not(loom))]
+mod weak;
 
 pub mod shm;
 
@@ -110,6 +112,8 @@ pub use parcel_service::ParcelService;
 pub use runtime::Runtime;
 #[cfg(not(loom))]
 pub use scheduling::Scheduling;
+#[cfg(not(loom))]
+pub use weak::WeakBinder;
 
 /// The examples of the crate's README, compiled and run as tests.
 #[cfg(doctest)]

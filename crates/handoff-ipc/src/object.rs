@@ -77,6 +77,11 @@ pub trait Service: Send + Sync + 'static {
         format!("{} has nothing to dump\n", self.descriptor())
     }
 
+    /// Another object that adds to this one: what a vendor offers beside a standard interface.
+    fn extension(&self) -> Option<Binder> {
+        None
+    }
+
     /// How its threads are scheduled.
     fn scheduling(&self) -> Scheduling {
         Scheduling::default()

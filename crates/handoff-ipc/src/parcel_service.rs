@@ -67,6 +67,18 @@ where
     }
 }
 
+impl Transaction<'_> {
+    /// Puts a parcel in the place of all that the reply holds, the exception that the runtime wrote in front of it
+    /// among it: for services that write that themselves.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn replace_reply(&mut self, reply: &Parcel) -> Result<()> {
+        self.reply.truncate(0);
+        reply.send(&mut self.reply)
+    }
+}
+
 impl<F> std::fmt::Debug for ParcelService<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ParcelService({})", self.descriptor)

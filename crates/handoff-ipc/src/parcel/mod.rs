@@ -23,7 +23,7 @@ pub(crate) use gathered::NATIVE_HANDLE;
 pub use gathered::{Gathered, Handle};
 pub(crate) use object::{Bring, FDA_OBJECT_SIZE, PTR_OBJECT_SIZE, TYPE_FDA, TYPE_PTR, no_object, wrong_kind};
 pub use object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, Parcelable};
-pub use owned::Parcel;
+pub use owned::{Parcel, ParcelObject};
 pub use reader::Reader;
 pub use structured::{BareFd, CharSequence};
 pub use types::{Nullable, Utf8};

@@ -29,7 +29,7 @@ const DEEPEST: usize = 64;
 pub struct Parcel {
     bytes: Vec<u8>,
     // By their places, which lie in `bytes`.
-    objects: Vec<(usize, Held)>,
+    objects: Vec<(usize, ParcelObject)>,
     // Where the next read begins.
     read: usize,
     // Parcelables that are being written: where their sizes stand.
@@ -38,18 +38,20 @@ pub struct Parcel {
     opened: Vec<Option<usize>>,
 }
 
-/// An object that the parcel keeps.
+/// An object that stands in a [`Parcel`].
 #[derive(Debug, Clone)]
-enum Held {
+pub enum ParcelObject {
+    /// A reference to an object.
     Binder(Binder),
+    /// A file descriptor, which copies of the parcel share.
     Fd(Arc<OwnedFd>),
 }
 
-impl Held {
+impl ParcelObject {
     fn of(object: Object) -> Result<Self> {
         match object {
-            Object::Binder(binder) => Ok(Held::Binder(binder)),
-            Object::Fd(fd) => Ok(Held::Fd(Arc::new(fd))),
+            Object::Binder(binder) => Ok(ParcelObject::Binder(binder)),
+            Object::Fd(fd) => Ok(ParcelObject::Fd(Arc::new(fd))),
             Object::Buffer(_) | Object::FdArray(_) => Err(Error::Unsupported {
                 engine: "bindings'",
                 what: "keep a buffer that is taken from where it is".into(),
@@ -67,6 +69,29 @@ impl Parcel {
     /// With data that came from somewhere, to be read from its beginning.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Parcel { bytes, ..Parcel::default() }
+    }
+
+    /// From data and the objects in it, each with the place where it stands: a parcel that somebody put together by
+    /// themselves.
+    ///
+    /// # Errors
+    /// If an object does not lie within the data, at a multiple of four and behind the one before.
+    pub fn from_parts(bytes: Vec<u8>, objects: Vec<(usize, ParcelObject)>) -> Result<Self> {
+        let mut free = 0;
+        for (at, _) in &objects {
+            let end = at.checked_add(FLAT_OBJECT_SIZE).filter(|end| *end <= bytes.len());
+            let Some(end) = end.filter(|_| *at >= free && at % 4 == 0) else {
+                let what = "an object does not lie within the data, or overlaps another".into();
+                return Err(Error::BadParcel { at: *at, what });
+            };
+            free = end;
+        }
+        Ok(Parcel { bytes, objects, ..Parcel::default() })
+    }
+
+    /// The data, and each object with the place where it stands.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, ParcelObject)>) {
+        (self.bytes, self.objects)
     }
 
     /// The data, in the layout that travels; objects are not among it.
@@ -90,7 +115,7 @@ impl Parcel {
     /// If an object that came along cannot be had.
     pub fn receive(from: &mut Reader<'_>) -> Result<Self> {
         let (bytes, objects) = from.rest()?;
-        let objects = objects.into_iter().map(|(at, object)| Ok((at, Held::of(object)?)));
+        let objects = objects.into_iter().map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
         Ok(Parcel { bytes, objects: objects.collect::<Result<_>>()?, ..Parcel::default() })
     }
 
@@ -104,12 +129,12 @@ impl Parcel {
             // Nothing where one begins inside of the other: so a hostile sender may have written them.
             to.write_raw(self.bytes.get(from..*at).unwrap_or_default())?;
             from = match object {
-                Held::Binder(binder) => {
+                ParcelObject::Binder(binder) => {
                     to.write_binder(Some(binder))?;
                     // The stability behind it.
                     at + FLAT_OBJECT_SIZE + 4
                 }
-                Held::Fd(fd) => {
+                ParcelObject::Fd(fd) => {
                     to.write_fd(fd.as_fd())?;
                     at + FLAT_OBJECT_SIZE
                 }
@@ -129,7 +154,7 @@ impl Parcel {
         values(&mut writer)?;
         let first = self.bytes.len();
         let objects = writer.finish().into_iter();
-        let objects = objects.map(|(at, object)| Ok((first + at as usize, Held::of(object)?)));
+        let objects = objects.map(|(at, object)| Ok((first + at as usize, ParcelObject::of(object)?)));
         self.objects.extend(objects.collect::<Result<Vec<_>>>()?);
         self.bytes.extend_from_slice(&part);
         Ok(())
@@ -235,12 +260,12 @@ impl Parcel {
 
 /// The objects of a parcel to one who reads from byte `first` on.
 struct Kept<'a> {
-    objects: &'a [(usize, Held)],
+    objects: &'a [(usize, ParcelObject)],
     first: usize,
 }
 
 impl Kept<'_> {
-    fn find(&self, at: usize) -> Result<&Held> {
+    fn find(&self, at: usize) -> Result<&ParcelObject> {
         let place = self.objects.binary_search_by_key(&(self.first + at), |(at, _)| *at);
         place.map(|index| &self.objects[index].1).map_err(|_| no_object(at))
     }
@@ -251,24 +276,24 @@ impl Bring for Kept<'_> {}
 impl Incoming for Kept<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match self.find(at)? {
-            Held::Binder(binder) => Ok(binder.clone()),
-            Held::Fd(_) => Err(wrong_kind(at, "an object reference", "a file descriptor")),
+            ParcelObject::Binder(binder) => Ok(binder.clone()),
+            ParcelObject::Fd(_) => Err(wrong_kind(at, "an object reference", "a file descriptor")),
         }
     }
 
     fn take_fd(&mut self, at: usize) -> Result<OwnedFd> {
         match self.find(at)? {
-            Held::Fd(fd) => fd
+            ParcelObject::Fd(fd) => fd
                 .try_clone()
                 .map_err(|error| Error::io("cannot duplicate a file descriptor of a parcel", error)),
-            Held::Binder(_) => Err(wrong_kind(at, "a file descriptor", "an object reference")),
+            ParcelObject::Binder(_) => Err(wrong_kind(at, "a file descriptor", "an object reference")),
         }
     }
 
     fn places(&self) -> Vec<(usize, Kind)> {
-        let kind = |held: &Held| match held {
-            Held::Binder(_) => Kind::Binder,
-            Held::Fd(_) => Kind::Fd,
+        let kind = |held: &ParcelObject| match held {
+            ParcelObject::Binder(_) => Kind::Binder,
+            ParcelObject::Fd(_) => Kind::Fd,
         };
         let ahead = self.objects.iter().filter(|(at, _)| *at >= self.first);
         ahead.map(|(at, held)| (at - self.first, kind(held))).collect()
@@ -345,7 +370,7 @@ mod tests {
         assert_eq!(receive(&[0, 4, 28]).unwrap().objects.len(), 2, "the first was before what is read");
         // A reference without what belongs behind it can be passed on.
         let mut narrow = receive(&[4, 28]).unwrap();
-        narrow.objects[0].1 = Held::Binder(Binder::new(crate::ParcelService::new("test", |_, _| Ok(None))));
+        narrow.objects[0].1 = ParcelObject::Binder(Binder::new(crate::ParcelService::new("test", |_, _| Ok(None))));
         let mut sent = Vec::new();
         narrow.send(&mut Writer::growing(&mut sent)).unwrap();
         for bad in [&[4, 8][..], &[4, 4], &[6], &[44], &[u32::MAX - 3]] {
