@@ -7,7 +7,7 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("handoff-aidl", &[]),
     ("handoff-placement", &[]),
     ("handoff-policy", &["handoff-placement"]),
@@ -62,6 +62,8 @@ const ARROWS: [(&str, &[&str]); 20] = [
         ],
     ),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),
+    // Its tests make C++ of interfaces.
+    ("handoff-ndk", &["handoff-aidl", "handoff-ipc", "handoff-placement"]),
     ("handoff-java", &["handoff-ipc", "handoff-placement"]),
     // Its tests make Python of the examples' interfaces.
     ("handoff-python", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),

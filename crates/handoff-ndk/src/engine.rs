@@ -1,0 +1,174 @@
+//! How objects of C are called and served: the one place that knows what `handoff-ipc` asks of a service.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, c_char};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::sync::Arc;
+
+use handoff_ipc::parcel::{Parcel, Reader, Writer};
+use handoff_ipc::{
+    Binder, Call, CallOptions, CallingIdentity, Code, Error, Result, Scheduling, Service, calling_identity,
+};
+
+use crate::class::{AIBinder_Class, transaction_code_t};
+use crate::object::AIBinder;
+use crate::parcel::{AParcel, Outcome};
+use crate::status::{STATUS_OK, binder_status_t, status_of};
+
+thread_local! {
+    // Calls that this thread serves, each inside of the one before.
+    static SERVING: Cell<u32> = const { Cell::new(0) };
+    // The security context of the innermost one's caller.
+    static SID: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+pub(crate) fn caller() -> CallingIdentity {
+    calling_identity()
+}
+
+pub(crate) fn is_serving() -> bool {
+    SERVING.get() > 0
+}
+
+pub(crate) fn caller_sid() -> *const c_char {
+    SID.with_borrow(|sid| sid.as_deref().map_or(std::ptr::null(), |sid| sid.as_ptr()))
+}
+
+/// Makes the node of an object that C serves.
+pub(crate) fn serve(object: Arc<AIBinder>) -> Binder {
+    Binder::from_arc(Arc::new(Served(object)))
+}
+
+/// Carries one transaction.
+pub(crate) fn transact(
+    object: &Arc<AIBinder>,
+    code: transaction_code_t,
+    parcel: AParcel,
+    oneway: bool,
+    is_secret: bool,
+) -> Outcome<AParcel> {
+    let options = CallOptions {
+        interface: object.class().map(|class| class.interface),
+        clear_buffers: is_secret,
+        ..CallOptions::default()
+    };
+    let (node, request) = (object.node(), parcel.into_parcel()?);
+    let answer = if oneway {
+        node.oneway_parcel(options, code, &request).map(|()| Parcel::new())
+    } else {
+        node.transact_parcel(options, code, &request)
+    };
+    answer.map(AParcel::received).map_err(|error| status_of(&error))
+}
+
+pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> binder_status_t {
+    let written = fd.try_clone_to_owned().and_then(|fd| File::from(fd).write_all(bytes));
+    match written {
+        Ok(()) => STATUS_OK,
+        Err(error) => crate::status::known_status(-error.raw_os_error().unwrap_or_default()),
+    }
+}
+
+/// An object of C's as a service.
+struct Served(Arc<AIBinder>);
+
+impl Served {
+    fn class(&self) -> Result<&'static AIBinder_Class> {
+        self.0.class().ok_or_else(|| Error::Protocol("an object without a class is served".into()))
+    }
+}
+
+/// Tells what calls this thread serves, and takes it back.
+struct Serving(Option<CString>);
+
+impl Serving {
+    fn begin(call: &Call<'_>) -> Self {
+        SERVING.set(SERVING.get() + 1);
+        let sid = call.security_context().and_then(|sid| CString::new(sid).ok());
+        Serving(SID.replace(sid))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        SERVING.set(SERVING.get() - 1);
+        SID.set(self.0.take());
+    }
+}
+
+impl Service for Served {
+    fn descriptor(&self) -> &str {
+        self.0.class().map_or("", |class| class.interface.descriptor())
+    }
+
+    fn on_transact(
+        &self,
+        call: &Call<'_>,
+        code: Code,
+        data: &mut Reader<'_>,
+        reply: &mut Writer<'_>,
+    ) -> Result<()> {
+        let class = self.class()?;
+        let request = AParcel::received(Parcel::receive(data)?);
+        let mut answer = AParcel::default();
+        let serving = Serving::begin(call);
+        // SAFETY: as the class's maker said; the object is held by this service, the parcels are here.
+        let status = unsafe {
+            (class.on_transact)(Arc::as_ptr(&self.0).cast_mut(), code, &raw const request, &raw mut answer)
+        };
+        drop(serving);
+        if status != STATUS_OK {
+            let error = Error::from_status_t(status, class.interface.descriptor(), code);
+            return Err(Error::Runtime(Box::new(error)));
+        }
+        let answer = answer
+            .into_parcel()
+            .map_err(|status| Error::from_status_t(status, class.interface.descriptor(), code))?;
+        // The exception in front is there already: the class's maker wrote it.
+        reply.replace_reply(&answer)
+    }
+
+    fn dump(&self, args: &[String]) -> String {
+        let Some(on_dump) = self.0.class().and_then(|class| class.on_dump.get()) else {
+            return format!("{} has nothing to dump\n", self.descriptor());
+        };
+        let args: Vec<CString> = args.iter().filter_map(|arg| CString::new(arg.as_str()).ok()).collect();
+        let mut pointers: Vec<*const c_char> = args.iter().map(|arg| arg.as_ptr()).collect();
+        let count = u32::try_from(pointers.len()).unwrap_or_default();
+        let dumped = rustix::fs::memfd_create("dump", rustix::fs::MemfdFlags::CLOEXEC)
+            .map_err(std::io::Error::from)
+            .and_then(|file| {
+                let mut file = File::from(file);
+                // SAFETY: as the class's maker said; strings and file live until it returns.
+                let status = unsafe {
+                    on_dump(Arc::as_ptr(&self.0).cast_mut(), file.as_raw_fd(), pointers.as_mut_ptr(), count)
+                };
+                let mut text = Vec::new();
+                file.rewind()?;
+                file.read_to_end(&mut text)?;
+                if status != STATUS_OK {
+                    text.extend_from_slice(format!("the dump failed with status {status}\n").as_bytes());
+                }
+                Ok(text)
+            });
+        match dumped {
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+            Err(error) => format!("no file to dump to: {error}\n"),
+        }
+    }
+
+    fn scheduling(&self) -> Scheduling {
+        self.0.scheduling()
+    }
+
+    fn wants_security_context(&self) -> bool {
+        self.0.wants_security_context()
+    }
+
+    fn extension(&self) -> Option<Binder> {
+        self.0.extension().map(|extension| extension.node())
+    }
+}

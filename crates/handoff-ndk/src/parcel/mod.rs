@@ -1,0 +1,338 @@
+//! `AParcel`: data with a position that reads and writes share, and the objects that stand in it.
+//!
+//! Numbers are little-endian, everything begins at a multiple of four: the layout of Android's parcels, and of
+//! `handoff_ipc::parcel`.
+#![allow(unsafe_code)]
+
+mod arrays;
+mod header;
+mod values;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use handoff_ipc::parcel::{FLAT_OBJECT_SIZE, Parcel, ParcelObject, Writer};
+
+use crate::status::{
+    STATUS_BAD_TYPE, STATUS_BAD_VALUE, STATUS_NOT_ENOUGH_DATA, STATUS_OK, STATUS_UNEXPECTED_NULL,
+    binder_status_t, status_of,
+};
+
+pub use arrays::*;
+pub use header::*;
+pub use values::*;
+
+pub(crate) type Outcome<T> = Result<T, binder_status_t>;
+
+pub(crate) fn outcome(done: Outcome<()>) -> binder_status_t {
+    done.err().unwrap_or(STATUS_OK)
+}
+
+/// The largest parcel that anybody can put together: positions are `int32_t`.
+const LARGEST: usize = i32::MAX as usize;
+
+/// The data of a call or a reply.
+#[derive(Default)]
+pub struct AParcel {
+    bytes: Vec<u8>,
+    // By where they stand.
+    objects: BTreeMap<usize, ParcelObject>,
+    // Readers move it, and have a pointer to const.
+    position: Cell<usize>,
+    /// The address of the object that it was prepared to be sent to.
+    pub(crate) meant_for: Option<usize>,
+    /// Buffers are to be cleared after the call.
+    pub(crate) is_sensitive: Cell<bool>,
+}
+
+impl AParcel {
+    /// Empty, and to be sent to this object only.
+    pub(crate) fn meant_for(object: usize) -> Self {
+        AParcel { meant_for: Some(object), ..AParcel::default() }
+    }
+
+    pub(crate) fn received(parcel: Parcel) -> Self {
+        let (bytes, objects) = parcel.into_parts();
+        AParcel { bytes, objects: objects.into_iter().collect(), ..AParcel::default() }
+    }
+
+    pub(crate) fn into_parcel(self) -> Outcome<Parcel> {
+        Parcel::from_parts(self.bytes, self.objects.into_iter().collect()).map_err(|error| status_of(&error))
+    }
+
+    pub(crate) fn give(self) -> *mut AParcel {
+        Box::into_raw(Box::new(self))
+    }
+
+    /// Where the next value is read or written.
+    pub(crate) fn position(&self) -> &Cell<usize> {
+        &self.position
+    }
+
+    fn remaining(&self) -> usize {
+        self.bytes.len().saturating_sub(self.position.get())
+    }
+
+    /// Writes bytes at the position, and zeros up to a multiple of four.
+    fn put(&mut self, data: &[u8]) -> Outcome<()> {
+        let at = self.position.get();
+        let end = at.checked_add(data.len()).and_then(|end| end.checked_next_multiple_of(4));
+        let end = end.filter(|end| *end <= LARGEST && at <= self.bytes.len()).ok_or(STATUS_BAD_VALUE)?;
+        if at == self.bytes.len() {
+            self.bytes.extend_from_slice(data);
+            self.bytes.resize(end, 0);
+        } else {
+            self.forget_objects(at, end);
+            if end > self.bytes.len() {
+                self.bytes.resize(end, 0);
+            }
+            self.bytes[at..at + data.len()].copy_from_slice(data);
+            self.bytes[at + data.len()..end].fill(0);
+        }
+        self.position.set(end);
+        Ok(())
+    }
+
+    /// What is written over is no object any longer.
+    fn forget_objects(&mut self, from: usize, to: usize) {
+        if !self.objects.is_empty() {
+            self.objects.retain(|at, _| *at >= to || at + FLAT_OBJECT_SIZE <= from);
+        }
+    }
+
+    pub(crate) fn put_i32(&mut self, value: i32) -> Outcome<()> {
+        self.put(&value.to_le_bytes())
+    }
+
+    pub(crate) fn put_string(&mut self, text: Option<&str>) -> Outcome<()> {
+        let Some(text) = text else { return self.put_i32(-1) };
+        let units = text.encode_utf16().count();
+        let mut data = Vec::with_capacity(units * 2 + 6);
+        data.extend_from_slice(&i32::try_from(units).map_err(|_| STATUS_BAD_VALUE)?.to_le_bytes());
+        for unit in text.encode_utf16().chain([0]) {
+            data.extend_from_slice(&unit.to_le_bytes());
+        }
+        self.put(&data)
+    }
+
+    /// The next bytes; the position goes behind them and what fills them up to a multiple of four.
+    pub(crate) fn take(&self, size: usize) -> Outcome<&[u8]> {
+        let at = self.position.get();
+        let end = at.checked_add(size).ok_or(STATUS_BAD_VALUE)?;
+        let found = self.bytes.get(at..end).ok_or(STATUS_NOT_ENOUGH_DATA)?;
+        self.position.set(end.next_multiple_of(4).min(self.bytes.len()));
+        Ok(found)
+    }
+
+    fn take_array<const N: usize>(&self) -> Outcome<[u8; N]> {
+        let mut raw = [0; N];
+        raw.copy_from_slice(self.take(N)?);
+        Ok(raw)
+    }
+
+    pub(crate) fn take_i32(&self) -> Outcome<i32> {
+        self.take_array().map(i32::from_le_bytes)
+    }
+
+    pub(crate) fn take_string(&self) -> Outcome<Option<String>> {
+        let Some(units) = self.take_count(2)? else { return Ok(None) };
+        let raw = self.take((units + 1) * 2)?;
+        let (text, end) = raw.split_at(units * 2);
+        if end != [0, 0] {
+            return Err(STATUS_BAD_VALUE);
+        }
+        let units: Vec<u16> =
+            text.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        String::from_utf16(&units).map(Some).map_err(|_| STATUS_BAD_VALUE)
+    }
+
+    /// A count of items of so many bytes at the least; `None` is null. What follows holds so many.
+    fn take_count(&self, least_size: usize) -> Outcome<Option<usize>> {
+        let count = self.take_i32()?;
+        if count == -1 {
+            return Ok(None);
+        }
+        let count = usize::try_from(count).map_err(|_| STATUS_BAD_VALUE)?;
+        let fits = count.checked_mul(least_size).is_some_and(|size| size <= self.remaining());
+        if fits { Ok(Some(count)) } else { Err(STATUS_NOT_ENOUGH_DATA) }
+    }
+
+    /// Passes over what begins with its own size.
+    pub(crate) fn skip_sized(&self) -> Outcome<()> {
+        let size = usize::try_from(self.take_i32()?).map_err(|_| STATUS_BAD_VALUE)?;
+        self.take(size.checked_sub(4).ok_or(STATUS_BAD_VALUE)?).map(drop)
+    }
+
+    /// Puts what a writer of `handoff_ipc` makes: the one place that knows how objects stand in a parcel.
+    pub(crate) fn put_objects(
+        &mut self,
+        write: impl FnOnce(&mut Writer<'_>) -> handoff_ipc::Result<()>,
+    ) -> Outcome<()> {
+        let mut part = Parcel::new();
+        part.write(write).map_err(|error| status_of(&error))?;
+        let (bytes, objects) = part.into_parts();
+        let first = self.position.get();
+        if !first.is_multiple_of(4) {
+            return Err(STATUS_BAD_VALUE);
+        }
+        self.put(&bytes)?;
+        self.objects.extend(objects.into_iter().map(|(at, object)| (first + at, object)));
+        Ok(())
+    }
+
+    /// The object that stands here, or `None` for a reference to nothing.
+    pub(crate) fn take_flat(&self) -> Outcome<Option<&ParcelObject>> {
+        let found = self.objects.get(&self.position.get());
+        let flat = self.take(FLAT_OBJECT_SIZE)?;
+        // That has neither a handle nor a pointer.
+        match found {
+            Some(object) => Ok(Some(object)),
+            None if flat[8..16] == [0; 8] => Ok(None),
+            None => Err(STATUS_BAD_TYPE),
+        }
+    }
+}
+
+/// # Safety
+/// `parcel` is null or a parcel that nobody else uses meanwhile.
+pub(crate) unsafe fn writable<'a>(parcel: *mut AParcel) -> Outcome<&'a mut AParcel> {
+    // SAFETY: the caller's promise.
+    unsafe { parcel.as_mut() }.ok_or(STATUS_UNEXPECTED_NULL)
+}
+
+/// # Safety
+/// As [`writable`], and nobody writes it meanwhile.
+pub(crate) unsafe fn readable<'a>(parcel: *const AParcel) -> Outcome<&'a AParcel> {
+    // SAFETY: the caller's promise.
+    unsafe { parcel.as_ref() }.ok_or(STATUS_UNEXPECTED_NULL)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn AParcel_create() -> *mut AParcel {
+    AParcel::default().give()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_delete(parcel: *mut AParcel) {
+    if !parcel.is_null() {
+        // SAFETY: made by `give`, and nobody uses it afterwards.
+        drop(unsafe { Box::from_raw(parcel) });
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_setDataPosition(parcel: *const AParcel, position: i32) -> binder_status_t {
+    // SAFETY: the header's promise.
+    let set = unsafe { readable(parcel) }.and_then(|parcel| {
+        parcel.position.set(usize::try_from(position).map_err(|_| STATUS_BAD_VALUE)?);
+        Ok(())
+    });
+    outcome(set)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_getDataPosition(parcel: *const AParcel) -> i32 {
+    // SAFETY: the header's promise. It was set from an `int32_t`, or is that of data, which is no larger.
+    unsafe { readable(parcel) }.map_or(0, |parcel| parcel.position.get() as i32)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_getDataSize(parcel: *const AParcel) -> i32 {
+    // SAFETY: as above.
+    unsafe { readable(parcel) }.map_or(0, |parcel| parcel.bytes.len() as i32)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_reset(parcel: *mut AParcel) -> binder_status_t {
+    // SAFETY: the header's promise.
+    outcome(unsafe { writable(parcel) }.map(|parcel| *parcel = AParcel::default()))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_markSensitive(parcel: *const AParcel) {
+    // SAFETY: the header's promise.
+    if let Ok(parcel) = unsafe { readable(parcel) } {
+        parcel.is_sensitive.set(true);
+    }
+}
+
+/// File descriptors may be written into every parcel here.
+#[unsafe(no_mangle)]
+pub extern "C" fn AParcel_getAllowFds(_: *const AParcel) -> bool {
+    true
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_appendFrom(
+    from: *const AParcel,
+    to: *mut AParcel,
+    start: i32,
+    size: i32,
+) -> binder_status_t {
+    let append = || {
+        let range = usize::try_from(start).ok().zip(usize::try_from(size).ok());
+        let (start, size) = range.ok_or(STATUS_BAD_VALUE)?;
+        let end = start.checked_add(size).ok_or(STATUS_BAD_VALUE)?;
+        // Copied first: both may be one parcel.
+        // SAFETY: the header's promise.
+        let source = unsafe { readable(from) }?;
+        let data = source.bytes.get(start..end).ok_or(STATUS_BAD_VALUE)?.to_vec();
+        let whole = |at: &usize| at + FLAT_OBJECT_SIZE <= end;
+        let objects = source.objects.range(start..end.max(start)).filter(|(at, _)| whole(at));
+        let objects: Vec<_> = objects.map(|(at, object)| (at - start, object.clone())).collect();
+        // SAFETY: as above; the borrow of the source has ended.
+        let to = unsafe { writable(to) }?;
+        let first = to.position.get();
+        if !first.is_multiple_of(4) || (!start.is_multiple_of(4) && !objects.is_empty()) {
+            return Err(STATUS_BAD_VALUE);
+        }
+        to.put(&data)?;
+        to.objects.extend(objects.into_iter().map(|(at, object)| (first + at, object)));
+        Ok(())
+    };
+    outcome(append())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_marshal(
+    parcel: *const AParcel,
+    buffer: *mut u8,
+    start: usize,
+    len: usize,
+) -> binder_status_t {
+    // SAFETY: the header's promise.
+    let marshal = unsafe { readable(parcel) }.and_then(|parcel| {
+        if !parcel.objects.is_empty() {
+            return Err(crate::status::STATUS_INVALID_OPERATION);
+        }
+        let end = start.checked_add(len).ok_or(STATUS_BAD_VALUE)?;
+        let data = parcel.bytes.get(start..end).ok_or(STATUS_BAD_VALUE)?;
+        if buffer.is_null() && len > 0 {
+            return Err(STATUS_UNEXPECTED_NULL);
+        }
+        // SAFETY: there is room for `len` bytes by the header's promise, and no parcel lies there.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), buffer, len) };
+        Ok(())
+    });
+    outcome(marshal)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AParcel_unmarshal(
+    parcel: *mut AParcel,
+    buffer: *const u8,
+    len: usize,
+) -> binder_status_t {
+    let unmarshal = || {
+        if len > LARGEST || (buffer.is_null() && len > 0) {
+            return Err(STATUS_BAD_VALUE);
+        }
+        // SAFETY: so many bytes by the header's promise; nothing is read from a null.
+        let data = if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(buffer, len) } };
+        // SAFETY: the header's promise.
+        let parcel = unsafe { writable(parcel) }?;
+        *parcel = AParcel { bytes: data.to_vec(), ..AParcel::default() };
+        Ok(())
+    };
+    outcome(unmarshal())
+}

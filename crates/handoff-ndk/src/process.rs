@@ -1,0 +1,92 @@
+//! `ABinderProcess`: the process's place on an engine, and its threads.
+//!
+//! The pool of `handoff-ipc` serves from the first object that is given away, so that there is nothing to start.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use handoff_ipc::Runtime;
+use handoff_ipc::engine::EngineKind;
+use handoff_ipc::runtime::Options;
+
+use crate::object::lock;
+use crate::status::{STATUS_INVALID_OPERATION, binder_status_t};
+
+/// The variable that names the engine: `shm`, which is meant where it is not set, or `binder`.
+const ENGINE_VARIABLE: &str = "HANDOFF_ENGINE";
+
+static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+static MAX_THREADS: AtomicU32 = AtomicU32::new(u32::MAX);
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// The connection of this process, made when it is first wanted, and again while that fails.
+pub(crate) fn runtime() -> Result<Runtime, String> {
+    let mut runtime = lock(&RUNTIME);
+    if let Some(runtime) = &*runtime {
+        return Ok(runtime.clone());
+    }
+    let engine = match std::env::var(ENGINE_VARIABLE) {
+        Ok(name) if !name.is_empty() => {
+            name.parse::<EngineKind>().map_err(|error| format!("${ENGINE_VARIABLE}: {error}"))?
+        }
+        _ => EngineKind::Shm,
+    };
+    let threads = MAX_THREADS.load(Ordering::Relaxed);
+    let max_threads = (threads != u32::MAX).then_some(threads as usize);
+    let options = Options { max_threads, ..Options::on(engine) };
+    let connected = Runtime::connect(&options)
+        .map_err(|error| format!("{error}; `handoff servicemanager` starts a service manager"))?;
+    *runtime = Some(connected.clone());
+    Ok(connected)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ABinderProcess_setThreadPoolMaxThreadCount(threads: u32) -> bool {
+    // As on Android, `ABinderProcess_joinThreadPool` lends one thread more; none at all would serve nobody.
+    let threads = threads.clamp(1, 1024);
+    MAX_THREADS.store(threads, Ordering::Relaxed);
+    if let Some(runtime) = &*lock(&RUNTIME) {
+        runtime.set_max_threads(threads as usize);
+    }
+    true
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ABinderProcess_startThreadPool() {
+    STARTED.store(true, Ordering::Relaxed);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ABinderProcess_isThreadPoolStarted() -> bool {
+    STARTED.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ABinderProcess_joinThreadPool() {
+    STARTED.store(true, Ordering::Relaxed);
+    loop {
+        // The pool's own threads serve.
+        std::thread::park();
+    }
+}
+
+/// Threads are placed and scheduled by the runtime; there are no background groups here.
+#[unsafe(no_mangle)]
+pub extern "C" fn ABinderProcess_disableBackgroundScheduling(_: bool) {}
+
+/// There is no one descriptor that tells of every call on the `shm` engine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ABinderProcess_setupPolling(fd: *mut c_int) -> binder_status_t {
+    if !fd.is_null() {
+        // SAFETY: room for one, by the header's promise.
+        unsafe { fd.write(-1) };
+    }
+    STATUS_INVALID_OPERATION
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ABinderProcess_handlePolledCommands() -> binder_status_t {
+    STATUS_INVALID_OPERATION
+}

@@ -1,0 +1,117 @@
+//! Programs out of the sample's sources and what a compiler made of its interfaces.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use handoff_ipc::Runtime;
+use handoff_ipc::runtime::SOCKET_VARIABLE;
+use handoff_testkit::built_library;
+
+use super::here;
+
+/// Whose compiler made the C++ of the interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// Debian's `aidl`, which is that of Android 10.
+    Debian,
+}
+
+/// A folder with an installed library, where programs are built, and a manager that they find.
+pub(crate) struct Workshop {
+    folder: tempfile::TempDir,
+    pub(crate) manager: Runtime,
+    compiler: PathBuf,
+}
+
+impl Workshop {
+    pub(crate) fn new(compiler: PathBuf) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let lib = folder.path().join("lib");
+        fs::create_dir_all(&lib).unwrap();
+        fs::copy(built_library("binder_ndk", ".so"), lib.join("libbinder_ndk.so")).unwrap();
+        Workshop { folder, manager: Runtime::private().unwrap(), compiler }
+    }
+
+    /// What a compiler makes of the sample's interfaces; gives the folder.
+    pub(crate) fn generate(&self, from: From) -> PathBuf {
+        let out = self.folder.path().join(format!("{from:?}"));
+        fs::create_dir_all(&out).unwrap();
+        let interfaces = here().join("tests/sample/aidl10");
+        for name in ["ILampCallback", "LampState", "ILamp"] {
+            let mut aidl = Command::new("aidl");
+            aidl.args(["--lang=ndk", "--structured", "-I", ".", "-o"]).arg(&out).arg("-h").arg(&out);
+            aidl.arg(format!("sample/hal/{name}.aidl")).current_dir(&interfaces);
+            run(&mut aidl);
+        }
+        out
+    }
+
+    /// Compiles a program of the sample with everything that was generated.
+    pub(crate) fn compile(&self, source: &str, from: From, more: &[&str]) -> PathBuf {
+        let generated = self.generate(from);
+        let program = self.folder.path().join(format!("{source}-{from:?}"));
+        let mut compiler = Command::new(&self.compiler);
+        compiler.args(["-std=c++17", "-Wall", "-Werror", "-g"]).args(more);
+        if from == From::Debian {
+            // Later compilers hold bytes as `uint8_t`.
+            compiler.arg("-DByte=int8_t");
+        }
+        compiler.arg("-I").arg(here().join("include")).arg("-I").arg(&generated).arg("-o").arg(&program);
+        compiler.arg(here().join("tests/sample").join(source)).args(sources(&generated));
+        compiler.arg("-L").arg(self.folder.path().join("lib")).args(["-lbinder_ndk", "-pthread"]);
+        run(&mut compiler);
+        program
+    }
+
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("LD_LIBRARY_PATH", self.folder.path().join("lib"))
+            .env(SOCKET_VARIABLE, self.manager.socket().unwrap());
+        command
+    }
+
+    /// Starts a server, and waits until it says that it is ready.
+    pub(crate) fn serve(&self, program: &Path) -> Server {
+        let mut child = self.command(program).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let server = Server(child);
+        assert_eq!(line, "ready\n");
+        server
+    }
+}
+
+/// A process that does not outlive its test.
+pub(crate) struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Every `.cpp` below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "cpp") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Runs a program that must succeed; gives what it printed.
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    said
+}

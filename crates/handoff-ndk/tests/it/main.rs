@@ -1,0 +1,10 @@
+//! C++ as it is written for Android, compiled against our headers, calls and serves through our library.
+
+mod built;
+mod calls;
+
+use std::path::Path;
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

@@ -1,0 +1,5 @@
+package sample.hal;
+
+oneway interface ILampCallback {
+    void onChanged(int level, String why);
+}
