@@ -1,5 +1,5 @@
 //! The interface compiler: `.aidl` and `.hal` files become Rust proxies and stubs on `handoff_ipc`,
-//! or Python's on the package `handoff`.
+//! Python's on the package `handoff`, or C++ in the shape of Android's NDK backend.
 #![warn(missing_docs)]
 
 pub mod ast;
@@ -8,6 +8,7 @@ pub mod check;
 mod clashes;
 mod compat;
 mod convert;
+mod cpp;
 mod describe;
 pub mod diagnostic;
 mod format;
@@ -25,6 +26,7 @@ pub mod source;
 pub use builder::{BuildError, Builder};
 pub use compat::{Change, compare};
 pub use convert::{Converted, from_hidl};
+pub use cpp::{CppFile, CppOptions, generate_cpp};
 pub use describe::{Described, DescribedField, DescribedMethod, DescribedValue, describe};
 pub use format::format;
 pub use freeze::{FreezeError, Frozen, freeze, verify};
