@@ -8,9 +8,9 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::sync::Arc;
 
-use handoff_ipc::parcel::{Parcel, Reader, Writer};
+use handoff_ipc::parcel::Parcel;
 use handoff_ipc::{
-    Binder, Call, CallOptions, CallingIdentity, Code, Error, Result, Scheduling, Service, calling_identity,
+    Binder, Call, CallingIdentity, Error, Result, Scheduling, Service, Transaction, calling_identity,
 };
 
 use crate::class::{AIBinder_Class, transaction_code_t};
@@ -50,16 +50,13 @@ pub(crate) fn transact(
     oneway: bool,
     is_secret: bool,
 ) -> Outcome<AParcel> {
-    let options = CallOptions {
-        interface: object.class().map(|class| class.interface),
-        clear_buffers: is_secret,
-        ..CallOptions::default()
-    };
     let (node, request) = (object.node(), parcel.into_parcel()?);
+    let call = node.transaction(code).interface(object.class().map(|class| class.interface));
+    let call = if is_secret { call.clear_buffers() } else { call };
     let answer = if oneway {
-        node.oneway_parcel(options, code, &request).map(|()| Parcel::new())
+        call.oneway(|data| request.send(data)).map(|()| Parcel::new())
     } else {
-        node.transact_parcel(options, code, &request)
+        call.call_with_exception(|data| request.send(data), Parcel::receive)
     };
     answer.map(AParcel::received).map_err(|error| status_of(&error))
 }
@@ -85,7 +82,7 @@ impl Served {
 struct Serving(Option<CString>);
 
 impl Serving {
-    fn begin(call: &Call<'_>) -> Self {
+    fn begin(call: &Call) -> Self {
         SERVING.set(SERVING.get() + 1);
         let sid = call.security_context().and_then(|sid| CString::new(sid).ok());
         Serving(SID.replace(sid))
@@ -104,31 +101,23 @@ impl Service for Served {
         self.0.class().map_or("", |class| class.interface.descriptor())
     }
 
-    fn on_transact(
-        &self,
-        call: &Call<'_>,
-        code: Code,
-        data: &mut Reader<'_>,
-        reply: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
         let class = self.class()?;
-        let request = AParcel::received(Parcel::receive(data)?);
+        let code = transaction.code();
+        let failure = |status| Error::from_status_t(status, class.interface.descriptor(), code);
+        let request = AParcel::received(Parcel::receive(&mut transaction.data)?);
         let mut answer = AParcel::default();
-        let serving = Serving::begin(call);
+        let serving = Serving::begin(&transaction.call);
         // SAFETY: as the class's maker said; the object is held by this service, the parcels are here.
         let status = unsafe {
             (class.on_transact)(Arc::as_ptr(&self.0).cast_mut(), code, &raw const request, &raw mut answer)
         };
         drop(serving);
         if status != STATUS_OK {
-            let error = Error::from_status_t(status, class.interface.descriptor(), code);
-            return Err(Error::Runtime(Box::new(error)));
+            return Err(Error::Runtime(Box::new(failure(status))));
         }
-        let answer = answer
-            .into_parcel()
-            .map_err(|status| Error::from_status_t(status, class.interface.descriptor(), code))?;
         // The exception in front is there already: the class's maker wrote it.
-        reply.replace_reply(&answer)
+        transaction.replace_reply(&answer.into_parcel().map_err(failure)?)
     }
 
     fn dump(&self, args: &[String]) -> String {

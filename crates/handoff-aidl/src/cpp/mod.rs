@@ -152,7 +152,7 @@ impl Generator<'_> {
             let is_free =
                 |one: &&Def| !left.iter().any(|other| other.id != one.id && self.holds(one, other.id));
             // Two that hold each other are as they come: C++ says what is wrong with them.
-            let next = left.iter().position(|one| is_free(one)).unwrap_or_default();
+            let next = left.iter().position(is_free).unwrap_or_default();
             self.declaration(left.remove(next), depth, code);
         }
     }

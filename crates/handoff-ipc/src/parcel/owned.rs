@@ -370,7 +370,8 @@ mod tests {
         assert_eq!(receive(&[0, 4, 28]).unwrap().objects.len(), 2, "the first was before what is read");
         // A reference without what belongs behind it can be passed on.
         let mut narrow = receive(&[4, 28]).unwrap();
-        narrow.objects[0].1 = ParcelObject::Binder(Binder::new(crate::ParcelService::new("test", |_, _| Ok(None))));
+        narrow.objects[0].1 =
+            ParcelObject::Binder(Binder::new(crate::ParcelService::new("test", |_, _| Ok(None))));
         let mut sent = Vec::new();
         narrow.send(&mut Writer::growing(&mut sent)).unwrap();
         for bad in [&[4, 8][..], &[4, 4], &[6], &[44], &[u32::MAX - 3]] {

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use handoff_aidl::{CppOptions, compile, generate_cpp};
 use handoff_ipc::Runtime;
 use handoff_ipc::runtime::SOCKET_VARIABLE;
 use handoff_testkit::built_library;
@@ -16,6 +17,8 @@ use super::here;
 pub(crate) enum From {
     /// Debian's `aidl`, which is that of Android 10.
     Debian,
+    /// `handoff aidl build --lang cpp`.
+    Ours,
 }
 
 /// A folder with an installed library, where programs are built, and a manager that they find.
@@ -39,11 +42,9 @@ impl Workshop {
         let out = self.folder.path().join(format!("{from:?}"));
         fs::create_dir_all(&out).unwrap();
         let interfaces = here().join("tests/sample/aidl10");
-        for name in ["ILampCallback", "LampState", "ILamp"] {
-            let mut aidl = Command::new("aidl");
-            aidl.args(["--lang=ndk", "--structured", "-I", ".", "-o"]).arg(&out).arg("-h").arg(&out);
-            aidl.arg(format!("sample/hal/{name}.aidl")).current_dir(&interfaces);
-            run(&mut aidl);
+        match from {
+            From::Debian => debian(&interfaces, &out),
+            From::Ours => ours(&interfaces, &out, &CppOptions::default()),
         }
         out
     }
@@ -54,10 +55,8 @@ impl Workshop {
         let program = self.folder.path().join(format!("{source}-{from:?}"));
         let mut compiler = Command::new(&self.compiler);
         compiler.args(["-std=c++17", "-Wall", "-Werror", "-g"]).args(more);
-        if from == From::Debian {
-            // Later compilers hold bytes as `uint8_t`.
-            compiler.arg("-DByte=int8_t");
-        }
+        // Since Android 11, bytes of arrays are unsigned.
+        compiler.arg(format!("-DByte={}", if from == From::Debian { "int8_t" } else { "uint8_t" }));
         compiler.arg("-I").arg(here().join("include")).arg("-I").arg(&generated).arg("-o").arg(&program);
         compiler.arg(here().join("tests/sample").join(source)).args(sources(&generated));
         compiler.arg("-L").arg(self.folder.path().join("lib")).args(["-lbinder_ndk", "-pthread"]);
@@ -81,6 +80,27 @@ impl Workshop {
         let server = Server(child);
         assert_eq!(line, "ready\n");
         server
+    }
+}
+
+fn debian(interfaces: &Path, out: &Path) {
+    for name in ["ILampCallback", "LampState", "ILamp"] {
+        let mut aidl = Command::new("aidl");
+        aidl.args(["--lang=ndk", "--structured", "-I", ".", "-o"]).arg(out).arg("-h").arg(out);
+        run(aidl.arg(format!("sample/hal/{name}.aidl")).current_dir(interfaces));
+    }
+}
+
+/// What our compiler makes of every interface below a folder.
+pub(crate) fn ours(interfaces: &Path, out: &Path, options: &CppOptions) {
+    let compilation = compile(&handoff_aidl::Options::default(), &[interfaces.to_owned()]);
+    assert!(!compilation.diagnostics.has_errors(), "{}", compilation.report(false));
+    let files = generate_cpp(&compilation, options)
+        .unwrap_or_else(|wrong| panic!("{}", wrong.render(&compilation.sources, false)));
+    for file in files {
+        let path = out.join(file.path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, file.text).unwrap();
     }
 }
 

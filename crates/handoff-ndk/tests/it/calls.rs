@@ -4,14 +4,31 @@ use handoff_testkit::{require, require_tool};
 
 use crate::built::{From, Workshop, run};
 
+fn call(workshop: &Workshop, client: From, server: From) {
+    let server = workshop.compile("server.cpp", server, &[]);
+    let client = workshop.compile("client.cpp", client, &[]);
+    let _server = workshop.serve(&server);
+    let said = run(&mut workshop.command(&client));
+    assert!(said.ends_with("all is well\n"), "{said}");
+}
+
 #[test]
 fn code_of_debians_compiler_calls_and_serves() {
     let compiler = require!(require_tool("g++"));
     require!(require_tool("aidl"));
-    let workshop = Workshop::new(compiler);
-    let server = workshop.compile("server.cpp", From::Debian, &[]);
-    let client = workshop.compile("client.cpp", From::Debian, &[]);
-    let _server = workshop.serve(&server);
-    let said = run(&mut workshop.command(&client));
-    assert!(said.ends_with("all is well\n"), "{said}");
+    call(&Workshop::new(compiler), From::Debian, From::Debian);
+}
+
+#[test]
+fn code_of_our_compiler_calls_and_serves() {
+    let compiler = require!(require_tool("g++"));
+    call(&Workshop::new(compiler), From::Ours, From::Ours);
+}
+
+#[test]
+fn the_two_compilers_mix() {
+    let compiler = require!(require_tool("g++"));
+    require!(require_tool("aidl"));
+    call(&Workshop::new(compiler.clone()), From::Debian, From::Ours);
+    call(&Workshop::new(compiler), From::Ours, From::Debian);
 }
