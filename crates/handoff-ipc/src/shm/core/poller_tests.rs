@@ -20,12 +20,12 @@ use crate::shm::socket;
 use crate::shm::wire::{Message, Refusal};
 
 /// Asks something that the poller answers; it does so only when it waits for nothing else.
-fn answers(socket: &OwnedFd, request: u32) {
+pub(super) fn answers(socket: &OwnedFd, request: u32) {
     send(socket, Message::Introduce { request, node: u64::MAX }, &[]);
     assert_eq!(next(socket), Message::Refused { request, refusal: Refusal::Unknown });
 }
 
-fn region(len: usize) -> OwnedFd {
+pub(super) fn region(len: usize) -> OwnedFd {
     Region::create("handoff-test", len).unwrap().1
 }
 
@@ -64,7 +64,7 @@ fn a_descriptor_that_is_slow_to_close_keeps_nobody_waiting() {
 }
 
 /// A service that takes its time to go.
-struct Slow(Mutex<mpsc::Receiver<()>>);
+pub(super) struct Slow(pub(super) Mutex<mpsc::Receiver<()>>);
 
 impl Service for Slow {
     fn descriptor(&self) -> &str {

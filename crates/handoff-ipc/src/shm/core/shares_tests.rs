@@ -3,23 +3,14 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::handshake_tests::{ASKER, OTHER, next, peer, send};
+use super::poller_tests::{Slow, answers, region};
 use super::*;
 use crate::ledger::{self, Resource};
 use crate::object::{Binder, Reference, Service, Transaction};
 use crate::shm::pair::await_that;
-use crate::shm::region::Region;
 use crate::shm::slot::{Area, Entry, Header, Meta, SLOT_SIZE, Slot};
 use crate::shm::socket::{self, Receive};
 use crate::shm::wire::{Message, Refusal};
-
-fn region(len: usize) -> OwnedFd {
-    Region::create("handoff-test", len).unwrap().1
-}
-
-fn answers(socket: &OwnedFd, request: u32) {
-    send(socket, Message::Introduce { request, node: u64::MAX }, &[]);
-    assert_eq!(next(socket), Message::Refused { request, refusal: Refusal::Unknown });
-}
 
 fn identity(uid: u32) -> CallingIdentity {
     CallingIdentity { pid: 1, uid, gid: 1 }
@@ -103,35 +94,13 @@ fn descriptors_that_come_after_the_deadline_are_not_the_next_parcels() {
     core.stop();
 }
 
-/// Tells of its end once it is allowed to end.
-struct SlowToGo(Mutex<mpsc::Receiver<()>>, mpsc::Sender<()>);
-
-impl Service for SlowToGo {
-    fn descriptor(&self) -> &str {
-        "test.ISlowToGo"
-    }
-
-    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for SlowToGo {
-    fn drop(&mut self) {
-        let _ = self.0.get_mut().unwrap().recv();
-        let _ = self.1.send(());
-    }
-}
-
 /// The introduction that brings an object's end may have been made by somebody who wants it to take long.
 #[test]
 fn a_service_that_only_an_introduction_holds_keeps_nobody_waiting() {
     let core = Core::start().unwrap();
     let (link, theirs) = peer(&core, ASKER, identity(50_108));
-    let ((end, wait), (tell, told)) = (mpsc::channel(), mpsc::channel());
-    let Binder(Reference::Local(node)) = Binder::new(SlowToGo(Mutex::new(wait), tell)) else {
-        unreachable!("local")
-    };
+    let (end, wait) = mpsc::channel();
+    let Binder(Reference::Local(node)) = Binder::new(Slow(Mutex::new(wait))) else { unreachable!("local") };
     let id = link.export(&node).unwrap();
     drop(node);
     send(&theirs, Message::Introduce { request: 1, node: id }, &[]);
@@ -140,9 +109,8 @@ fn a_service_that_only_an_introduction_holds_keeps_nobody_waiting() {
     // The introduction ended with its connection, of which the peer had the only other end.
     assert!(matches!(next(&theirs), Message::IntroductionOver { .. }));
     answers(&theirs, 2);
-    assert!(told.try_recv().is_err());
-    end.send(()).unwrap();
-    told.recv().unwrap();
+    end.send(()).expect("it has not ended");
+    await_that("it has ended", || end.send(()).is_err());
     core.stop();
 }
 
