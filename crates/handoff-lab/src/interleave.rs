@@ -1,4 +1,4 @@
-//! Subjects and their floors in turns: each round runs every subject once, in an order dealt anew.
+//! Subjects and their floors in turns: each round runs every subject once, in a shuffled order.
 //!
 //! Whatever the machine does meanwhile (a slower clock, a neighbour) hits subject and floor alike, so
 //! that the ratio of a round means something where its times do not.
@@ -274,7 +274,7 @@ pub struct Row {
     pub subject_median_ns: f64,
     /// Median of the floor's rounds, in nanoseconds.
     pub floor_median_ns: f64,
-    /// Hodges-Lehmann estimate of subject by floor, from the ratios of the rounds.
+    /// Hodges-Lehmann estimate of subject divided by floor, from the ratios of the rounds.
     pub ratio: f64,
     /// Its exact signed-rank interval.
     pub ci95: [f64; 2],

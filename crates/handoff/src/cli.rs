@@ -4,7 +4,8 @@ use clap::{CommandFactory as _, Parser};
 
 use crate::commands::Command;
 use crate::config::{self, Config};
-use crate::output::{Color, Format};
+use crate::output::{Advice as _, Color, Format};
+use crate::width;
 
 /// How each command ends, for `handoff --help`.
 const AFTER_HELP: &str = "\
@@ -19,7 +20,7 @@ Examples:
   handoff completions bash             completions for your shell
   handoff man ./man                    a manual page for each command";
 
-/// Fast, priority-aware IPC for Linux and Android, and the lab that proves it.
+/// Fast, priority-aware IPC for Linux and Android, and a lab that measures what a change brings.
 #[derive(Debug, Parser)]
 #[command(
     name = "handoff",
@@ -73,7 +74,10 @@ pub(crate) fn command() -> clap::Command {
 pub(crate) fn configured() -> (anyhow::Result<()>, clap::Command) {
     match Config::load() {
         Ok(config) => (Ok(()), config::with_defaults(command(), config::keep(config))),
-        Err(error) => (Err(error), command()),
+        Err(error) => {
+            let advice = format!("mend the file, or go without it: {}= handoff ...", config::VARIABLE);
+            (Err(error).advise(advice), command())
+        }
     }
 }
 
@@ -118,7 +122,7 @@ pub(crate) fn refuse(error: &clap::Error) -> ! {
 /// The commands as `handoff --help` lists them: by what a person wants, not by the alphabet.
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Start here", &["run", "doctor"]),
-    ("Services", &["service", "servicemanager", "aidl"]),
+    ("Services", &["new", "service", "servicemanager", "aidl"]),
     ("Measure", &["measure"]),
     ("Compare", &["lab", "campaign"]),
     ("Understand", &["sched"]),
@@ -128,14 +132,18 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("About", &["version", "config", "completions", "man"]),
 ];
 
+/// The column in which the list says what a command is for.
+const ABOUT_FROM: usize = 18;
+
 /// Clap lists subcommands in one block; its template takes the groups as text.
 fn help_template(command: &clap::Command) -> String {
-    let mut list = String::new();
+    let (mut list, columns) = (String::new(), width::columns());
     for (group, names) in GROUPS {
         list.push_str(&format!("{group}:\n"));
         for name in names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
+            let about = width::wrapped(&about, ABOUT_FROM, ABOUT_FROM, columns);
             list.push_str(&format!("  {name:<14}  {about}\n"));
         }
         list.push('\n');
@@ -147,7 +155,11 @@ fn help_template(command: &clap::Command) -> String {
 
 #[cfg(test)]
 mod tests {
+    use handoff_targets::Address;
+    use handoff_workloads::rpc::Engine;
+
     use super::*;
+    use crate::config::Setting;
 
     #[test]
     fn a_negative_number_is_a_value() {
@@ -167,5 +179,50 @@ mod tests {
         let mut commands: Vec<&str> = visible.map(clap::Command::get_name).collect();
         commands.sort_unstable();
         assert_eq!(grouped, commands);
+    }
+
+    #[test]
+    fn each_key_is_a_default_of_an_option_somewhere() {
+        for key in config::KEYS.iter().filter(|key| key.name != "results") {
+            let long = key.option.trim_start_matches('-');
+            assert!(has_option(long) || long == "target", "no command takes {}", key.option);
+        }
+    }
+
+    #[test]
+    fn a_default_gives_way_to_an_option() {
+        let set = |key: &'static str, value: &str| Setting { key, value: value.to_owned(), line: 1 };
+        let config = Config {
+            file: None,
+            settings: vec![
+                set("format", "json"),
+                set("quiet", "true"),
+                set("engine", "local"),
+                set("target", "ssh://lab-7"),
+            ],
+        };
+        let parsed = |line: &str| {
+            let command = config::with_defaults(command(), &config);
+            command.try_get_matches_from(line.split(' ')).expect("sound")
+        };
+        let leaf = |line: &str| {
+            let matches = parsed(line);
+            let (_, measure) = matches.subcommand().expect("measure");
+            measure.subcommand().expect("what to measure").1.clone()
+        };
+        let matches = leaf("handoff measure latency");
+        assert_eq!(matches.get_one::<Engine>("engine"), Some(&Engine::Local));
+        assert_eq!(
+            matches.get_one::<Address>("target").map(ToString::to_string).as_deref(),
+            Some("ssh://lab-7")
+        );
+        assert_eq!(matches.get_one::<Format>("format"), Some(&Format::Json));
+        let matches = leaf("handoff measure latency --engine shm --target local --format text");
+        assert_eq!(matches.get_one::<Engine>("engine"), Some(&Engine::Shm));
+        assert_eq!(matches.get_one::<Address>("target").map(ToString::to_string).as_deref(), Some("local"));
+        assert_eq!(matches.get_one::<Format>("format"), Some(&Format::Text));
+        // A mode of libhwbinder_latency is another way to name the engine, and no conflict with a default.
+        leaf("handoff measure latency -m PASSTHROUGH");
+        config::with_defaults(command(), &config).debug_assert();
     }
 }

@@ -17,10 +17,11 @@ use handoff_workloads::rpc::{Context, Engine};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::output::Advice as _;
-
 /// Names another file. Empty, there is none.
 pub(crate) const VARIABLE: &str = "HANDOFF_CONFIG";
+
+/// Names the folder for results.
+pub(crate) const RESULTS_VARIABLE: &str = "HANDOFF_RESULTS";
 
 /// What the file may set.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(crate) struct Key {
 
 /// All keys, in the order in which they are shown.
 pub(crate) const KEYS: [Key; 8] = [
-    key("results", "--output", &[crate::results::VARIABLE], "handoff/results in the XDG state folder"),
+    key("results", "--output", &[RESULTS_VARIABLE], "handoff/results in the XDG state folder"),
     key("format", "--format", &[], "text"),
     key("color", "--color", &["NO_COLOR"], "auto"),
     key("quiet", "--quiet", &[], "false"),
@@ -123,12 +124,10 @@ impl Config {
             }
             Err(error) => {
                 let what = format!("cannot read the configuration {}", file.display());
-                let advice = if named { "change or unset HANDOFF_CONFIG" } else { "mend or remove the file" };
-                return Err(error).context(what).advise(advice);
+                return Err(error).context(what);
             }
         };
-        let settings = parse(&file, &text, variable("HOME").as_deref())
-            .advise(format_args!("mend the file, or go without it: {VARIABLE}= handoff ..."))?;
+        let settings = parse(&file, &text, variable("HOME").as_deref())?;
         Ok(Self { file: Some(file), settings })
     }
 
@@ -207,9 +206,7 @@ pub(crate) fn with_defaults(mut command: Command, config: &Config) -> Command {
         let default = move |command: Command| with_default(command, setting.key, value);
         command = match setting.key {
             "format" | "color" | "quiet" => default(command),
-            "target" => crate::elsewhere::MEASURING
-                .into_iter()
-                .fold(command, |command, name| command.mut_subcommand(name, default)),
+            "target" => command.mut_subcommands(default),
             "engine" | "context" => command.mut_subcommand("measure", |measure| {
                 WITH_ENGINE.into_iter().fold(measure, |measure, name| measure.mut_subcommand(name, default))
             }),
@@ -299,50 +296,9 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_a_default_of_an_option_somewhere() {
-        for key in KEYS.iter().filter(|key| key.name != "results") {
-            let long = key.option.trim_start_matches('-');
-            assert!(crate::cli::has_option(long) || long == "target", "no command takes {}", key.option);
-        }
+    fn the_parser_knows_the_same_keys() {
         let known = KEYS.map(|key| key.name).join("`, `");
         let message = read("x = 1").expect_err("unknown").message;
         assert!(message.contains(&known), "{message} and {known}");
-    }
-
-    #[test]
-    fn a_default_gives_way_to_an_option() {
-        let set = |key: &'static str, value: &str| Setting { key, value: value.to_owned(), line: 1 };
-        let config = Config {
-            file: None,
-            settings: vec![
-                set("format", "json"),
-                set("quiet", "true"),
-                set("engine", "local"),
-                set("target", "ssh://lab-7"),
-            ],
-        };
-        let parsed = |line: &str| {
-            let command = with_defaults(crate::cli::command(), &config);
-            command.try_get_matches_from(line.split(' ')).expect("sound")
-        };
-        let leaf = |line: &str| {
-            let matches = parsed(line);
-            let (_, measure) = matches.subcommand().expect("measure");
-            measure.subcommand().expect("what to measure").1.clone()
-        };
-        let matches = leaf("handoff measure latency");
-        assert_eq!(matches.get_one::<Engine>("engine"), Some(&Engine::Local));
-        assert_eq!(
-            matches.get_one::<Address>("target").map(ToString::to_string).as_deref(),
-            Some("ssh://lab-7")
-        );
-        assert_eq!(matches.get_one::<crate::output::Format>("format"), Some(&crate::output::Format::Json));
-        let matches = leaf("handoff measure latency --engine shm --target local --format text");
-        assert_eq!(matches.get_one::<Engine>("engine"), Some(&Engine::Shm));
-        assert_eq!(matches.get_one::<Address>("target").map(ToString::to_string).as_deref(), Some("local"));
-        assert_eq!(matches.get_one::<crate::output::Format>("format"), Some(&crate::output::Format::Text));
-        // A mode of libhwbinder_latency is another way to name the engine, and no conflict with a default.
-        leaf("handoff measure latency -m PASSTHROUGH");
-        with_defaults(crate::cli::command(), &config).debug_assert();
     }
 }

@@ -18,7 +18,7 @@ use crate::config;
 use crate::output::Output;
 
 /// The commands that can run elsewhere.
-pub(crate) const MEASURING: [&str; 4] = ["cores", "doctor", "measure", "run"];
+const MEASURING: [&str; 4] = ["cores", "doctor", "measure", "run"];
 
 /// Clocks that differ by more are told of: time stamps of the two machines cannot be compared.
 const CLOCKS_DIFFER_S: i64 = 2;

@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod results;
 mod state;
+mod width;
 
 use std::process::ExitCode;
 

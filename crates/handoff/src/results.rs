@@ -12,7 +12,7 @@ use crate::config;
 use crate::output::Advice as _;
 
 /// Names another folder for results.
-pub(crate) const VARIABLE: &str = "HANDOFF_RESULTS";
+pub(crate) const VARIABLE: &str = config::RESULTS_VARIABLE;
 
 /// The option of every command that keeps results.
 #[derive(Debug, Clone, clap::Args)]

@@ -87,7 +87,7 @@ fn verdict(row: &Row) -> &'static str {
     let reached = |limit: Option<f64>| limit.is_some_and(|limit| row.ratio <= limit);
     match row.goal {
         None => "",
-        Some(_) if reached(row.moonshot) => "reached, and the moonshot",
+        Some(_) if reached(row.moonshot) => "reached, and the far goal",
         Some(goal) if row.ratio <= goal && row.ci95[1] > goal => "reached, the interval includes the goal",
         Some(_) if reached(row.goal) => "reached",
         Some(_) => "not reached",
@@ -134,7 +134,7 @@ mod tests {
              \n\
              | figure | subject | floor | ratio | 95% | goal | |\n\
              |---|---|---|---|---|---|---|\n\
-             | early | shm call 2.02 us | futex ping-pong 2.00 us | 1.01 | 1.00 .. 1.02 | <= 1.25 | reached, and the moonshot |\n\
+             | early | shm call 2.02 us | futex ping-pong 2.00 us | 1.01 | 1.00 .. 1.02 | <= 1.25 | reached, and the far goal |\n\
              | late | shm call 2.80 us | futex ping-pong 2.00 us | 1.40 | 1.39 .. 1.41 | <= 1.25 | not reached |\n\
              \n\
              *late*: two more system calls\n"

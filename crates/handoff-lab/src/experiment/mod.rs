@@ -9,7 +9,7 @@
 //! 4. [`proof`]: whether what is compared was active at all;
 //! 5. [`machine`]: from an address to an [`executor`], which does the three above on this machine, or asks the
 //!    [`agent`] of another one ([`remote`]), such as a [`guest`];
-//! 6. [`runner`]: rounds of the arms A, A' and B in an order dealt anew, until the rule says stop;
+//! 6. [`runner`]: rounds of the arms A, A' and B in a shuffled order, until the rule says stop;
 //! 7. [`result`]: the verdict with everything that it rests on, which [`crate::store`] keeps and
 //!    [`crate::report::experiment`] shows.
 //!

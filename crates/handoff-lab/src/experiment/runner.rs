@@ -1,4 +1,4 @@
-//! Rounds of A, A' and B in an order dealt anew, until the rule says stop.
+//! Rounds of A, A' and B in a shuffled order, until the rule says stop.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,7 @@
 //! test does, Applied Statistics 28, 1979). A step looks at the best split of any segment into two, and at
 //! the best stretch that differs from what is on both sides of it (Olshen et al., Biostatistics 5, 2004):
 //! what got worse and was mended later has no good split. Each is asked at half the level. The values of each
-//! segment are dealt anew for the p-value, so that it is exact where runs of the same thing can be exchanged;
+//! segment are shuffled for the p-value, so that it is exact where runs of the same thing can be exchanged;
 //! the search ends with the first step that finds nothing. The chance of any change point too many is the
 //! level.
 
@@ -23,7 +23,7 @@ pub struct Search {
     pub alpha: f64,
     /// No segment is shorter: one or two odd runs are no change.
     pub least: usize,
-    /// How often the values are dealt anew for a p-value.
+    /// How often the values are shuffled for a p-value.
     pub permutations: usize,
     /// Decides how they are dealt.
     pub seed: u64,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use handoff_lab::doctor::{Diagnosis, Finding, Level, Machine};
 
 use crate::output::{Format, Output, Verdict, style};
+use crate::width::{columns, wrapped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +58,7 @@ struct Page<'a> {
 impl fmt::Display for Page<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for fact in &self.diagnosis.machine {
-            writeln!(f, "{:<13} {}", fact.name, fact.value)?;
+            writeln!(f, "{:<13} {}", fact.name, wrapped(&fact.value, 14, 14, columns()))?;
         }
         for finding in self.diagnosis.at_least(Level::Note) {
             writeln!(f)?;
@@ -67,13 +68,14 @@ impl fmt::Display for Page<'_> {
         writeln!(f)?;
         if self.all {
             for finding in self.diagnosis.findings.iter().filter(|finding| finding.level < Level::Note) {
-                writeln!(f, "{:<8} {}: {}", finding.level.word(), finding.topic, finding.observed)?;
+                let observed = format!("{}: {}", finding.topic, finding.observed);
+                writeln!(f, "{:<8} {}", finding.level.word(), wrapped(&observed, 9, 9, columns()))?;
             }
             writeln!(f)?;
         }
         write!(f, "{}", summary(self.diagnosis))?;
         if !self.all {
-            write!(f, ", {fine} fine and {unknown} that cannot be told (--all shows them)")?;
+            write!(f, ", {fine} fine and {unknown} unknown (--all shows them)")?;
         }
         Ok(())
     }
@@ -86,10 +88,12 @@ impl Page<'_> {
             Level::Warning => style::WARNING,
             _ => style::HEADING,
         };
-        writeln!(f, "{how}{}{how:#} {}: {}", finding.level.word(), finding.topic, finding.observed)?;
-        writeln!(f, "    effect: {}", finding.effect)?;
+        let (level, columns) = (finding.level.word(), columns());
+        let observed = format!("{}: {}", finding.topic, finding.observed);
+        writeln!(f, "{how}{level}{how:#} {}", wrapped(&observed, level.len() + 1, 4, columns))?;
+        writeln!(f, "    effect: {}", wrapped(&finding.effect, 12, 12, columns))?;
         if !finding.remedy.is_empty() {
-            writeln!(f, "    change: {}", finding.remedy)?;
+            writeln!(f, "    change: {}", wrapped(&finding.remedy, 12, 12, columns))?;
         }
         Ok(())
     }

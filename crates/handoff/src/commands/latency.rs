@@ -35,7 +35,7 @@ deadline was missed.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// Iterations, of two transactions each.
-    #[arg(short = 'i', long, default_value_t = 100, value_name = "N")]
+    #[arg(short = 'i', long, default_value_t = 100, value_name = "N", value_parser = iterations())]
     iterations: u32,
     /// Pairs of processes, which run at the same time (-pair, -w).
     #[arg(short = 'w', long, default_value_t = 1, value_name = "N")]
@@ -102,6 +102,11 @@ enum Inherit {
     Engine,
     /// The runtime, over the kernel's driver: the serving thread raises itself.
     User,
+}
+
+/// As many as the workload runs, so that zero and a negative number are refused in the same words.
+fn iterations() -> impl clap::builder::TypedValueParser<Value = u32> {
+    clap::value_parser!(u32).range(1..=i64::from(latency::MAX_ITERATIONS))
 }
 
 impl Options {

@@ -23,6 +23,7 @@ mod lab;
 mod latency;
 mod man;
 mod measure;
+mod new;
 mod peers;
 mod phases;
 mod pin;
@@ -88,6 +89,8 @@ pub(crate) enum Command {
     Man(man::Options),
     /// Measure calls, bare primitives and loads, each by itself
     Measure(measure::Options),
+    /// Write a small project to start from: an interface, a service, a client, a test
+    New(new::Options),
     /// Put running threads or processes on chosen CPUs and priorities
     Pin(pin::Options),
     /// Place processes by rules: check, apply, run, explain, foreground, restore
@@ -125,6 +128,7 @@ impl Command {
             Self::Lab(options) => options.run(output),
             Self::Man(options) => options.run(output),
             Self::Measure(options) => options.run(output),
+            Self::New(options) => options.run(output),
             Self::Pin(options) => options.run(output),
             Self::Policy(options) => options.run(output),
             Self::Run(options) => options.run(output),

@@ -168,7 +168,7 @@ impl fmt::Display for Summary<'_> {
         for group in &result.groups {
             let mut table = Table::new();
             table.load_style(presets::NOTHING);
-            table.set_header(["", "median", "by floor", "95% interval", "p99"]);
+            table.set_header(["", "median", "x floor", "95% interval", "p99"]);
             for subject in &group.subjects {
                 let samples = subject.samples.summary();
                 let (ratio, interval) = match &subject.row {

@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// Ask the service manager that listens here, instead of the usual one.
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// How long a service may take to answer, or `wait` waits for its name, in seconds.
+    /// Seconds to wait for a service's answer, or with `wait` for its name.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: Duration,
     #[command(subcommand)]
@@ -339,9 +339,9 @@ impl fmt::Display for Stats {
             (self.served, "calls served"),
             (self.served_oneway, "oneway calls served"),
             (self.calls, "calls made"),
-            (self.spun, "of them caught spinning"),
-            (self.slept, "of them slept for"),
-            (self.beside, "of them with the callee asked to wait beside its caller"),
+            (self.spun, "of them answered while the caller looked"),
+            (self.slept, "of them answered while the caller slept"),
+            (self.beside, "of them for which the callee was asked to wait on its caller's CPU"),
             (self.priority_changes, "times a thread took over a priority"),
             (self.raised, "times a busy thread was raised for a more urgent caller"),
             (self.inherit_denied, "priorities that it may not take over"),

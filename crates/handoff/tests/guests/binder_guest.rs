@@ -72,7 +72,7 @@ fn calls_work_on_the_real_driver() {
             .expect("a guest boots");
         passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
         passes(&mut guest, "/bin/ipc", Domain::Framework, &["calls::"]);
-        // What the interface compiler made: the seed's benchmark, every type, callbacks and descriptors.
+        // What the interface compiler made: the benchmark's interface, every type, callbacks and descriptors.
         passes(&mut guest, "/bin/examples", Domain::Framework, &["interfaces::"]);
         // Where buffers are gathered, those that send some, and objects among them.
         let gathered =

@@ -2,6 +2,8 @@
 
 mod activation;
 mod bisect;
+#[path = "../../../handoff-lab/tests/it/common/mod.rs"]
+mod browser;
 mod campaign;
 mod cli;
 mod config;
@@ -11,8 +13,10 @@ mod everything;
 mod kernel_device;
 mod lab;
 mod lab_kills;
+mod own_service;
 mod placement;
 mod process;
+mod readable;
 mod run;
 mod services;
 mod targets;

@@ -19,7 +19,7 @@ use handoff_ipc::{Binder, Error, ExceptionCode, Proxy as _, Result, Status};
 /// Longer than anything takes.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// The seed's benchmark, in both languages: sums what it is sent.
+/// A benchmark's service, in both languages: sums what it is sent.
 #[derive(Default)]
 pub struct Benchmark {
     /// The sums, in the order of the calls.

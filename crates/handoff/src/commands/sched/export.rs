@@ -92,7 +92,8 @@ impl Export {
                 window.0,
                 window.1
             );
-            let title = self.input.display().to_string();
+            let title =
+                self.input.file_name().unwrap_or(self.input.as_os_str()).to_string_lossy().into_owned();
             let view =
                 View { title: &title, window: Some(window), tasks: self.task.clone(), diagnosis: None };
             write(path, html(&trace, &timeline, &view).as_bytes())?;

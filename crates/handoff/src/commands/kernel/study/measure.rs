@@ -219,8 +219,8 @@ fn measured(result: &ExperimentResult, boots: &[Booted], gave_up: Option<&Booted
         metrics.map(row).collect(),
     ));
     let mut notes = vec![format!(
-        "{}, each a boot of the kernel without, of the same again, and of the one with the feature, in an order \
-         dealt anew (seed {}); {}",
+        "{}, each a boot of the kernel without, of the same again, and of the one with the feature, in a \
+         shuffled order (seed {}); {}",
         counted(result.rounds.len(), "round"),
         result.header.seed,
         if gave_up.is_some() { "cut short" } else { result.ending.describe() }

@@ -7,7 +7,7 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 
 /** Callers in the shape that the original study has them, in Kotlin: they compile, and get what they meant. */
-class SeedCallersTest {
+class StudyCallersTest {
     @Test
     fun aThreadIsStartedOnACoreAndTheCallerStaysWhereItWas() {
         val before = ThreadAffinity.getAllowedCores()

@@ -1,0 +1,36 @@
+//! `serve` offers the service until Ctrl-C; `greet NAME` calls it from another process.
+
+use std::time::Duration;
+
+use handoff_ipc::Runtime;
+use handoff_ipc::runtime::Options;
+use handoff_ipc::servicemanager::ServiceOptions;
+use hello::Hello;
+use hello::interfaces::hello::{HelloProxy, HelloStub, IHello};
+
+/// The name under which others find the service.
+const NAME: &str = "hello";
+
+fn main() -> handoff_ipc::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = Runtime::connect(&Options::default())?;
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve"] => {
+            let service = HelloStub::new(Hello::default()).binder();
+            runtime.services().add(NAME, service, ServiceOptions::default())?;
+            println!("{NAME} is there; Ctrl-C ends it");
+            loop {
+                std::thread::park(); // The runtime's threads serve the calls.
+            }
+        }
+        ["greet", name] => {
+            let hello: HelloProxy = runtime.services().wait_for_proxy(NAME, Duration::from_secs(5))?;
+            println!("{}", hello.greet(name)?);
+            Ok(())
+        }
+        _ => {
+            eprintln!("say `serve`, or `greet NAME`");
+            std::process::exit(2);
+        }
+    }
+}

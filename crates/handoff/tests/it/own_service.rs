@@ -1,0 +1,59 @@
+//! The tutorial "A service of your own", as its reader types it.
+
+use std::process::Command;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/tutorials/own-service.md");
+
+/// The blocks of a language on the page.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let begin = format!("\n```{language}\n");
+    page.split(begin.as_str()).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn ten_commands_lead_from_a_clone_to_a_service() {
+    let page = std::fs::read_to_string(PAGE).expect("the page");
+    let commands: Vec<&str> = blocks(&page, "sh").iter().flat_map(|block| block.lines()).collect();
+    assert!(commands.len() <= 10, "{commands:?}");
+    let code: usize = blocks(&page, "rust,ignore").iter().map(|block| code_lines(block)).sum();
+    let code = code + blocks(&page, "aidl").iter().map(|block| code_lines(block)).sum::<usize>();
+    assert!(code <= 60, "the project has {code} lines of code");
+
+    // The clone and the installed program are what this test is of.
+    let [clone, install, rest @ ..] = commands.as_slice() else { panic!("{commands:?}") };
+    assert!(clone.starts_with("git clone ") && install.starts_with("cargo install --path "), "{commands:?}");
+    let home = tempfile::tempdir().expect("a folder");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_handoff"));
+    // The program finds the checkout around itself. Of the clone the project needs the versions that this machine has;
+    // a reader's Cargo asks the registry.
+    std::fs::create_dir(home.path().join("handoff")).expect("made");
+    let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock");
+    std::fs::copy(lock, home.path().join("handoff/Cargo.lock")).expect("copied");
+    let script = rest.join("\n").replace("cargo test", "cp ../handoff/Cargo.lock .\ncargo test");
+    let output = Command::new("bash")
+        .args(["-ec", &format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}\n")])
+        .current_dir(home.path())
+        .env("PATH", format!("{}:{}", program.parent().expect("a folder").display(), env!("PATH")))
+        .env("HANDOFF_SOCKET", home.path().join("names.sock"))
+        .env("HANDOFF_CONFIG", "")
+        .env("CARGO_NET_OFFLINE", "true")
+        .env("CARGO_TARGET_DIR", home.path().join("target"))
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .output()
+        .expect("bash runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    for told in blocks(&page, "text") {
+        assert!(out.contains(told), "{told} is not in\n{out}\n{err}");
+    }
+    assert!(out.contains("it_greets_and_counts ... ok"), "{out}");
+    assert!(!err.contains("warning: unused") && !err.contains("dead_code"), "{err}");
+}
+
+fn code_lines(block: &str) -> usize {
+    let is_code = |line: &&str| {
+        let line = line.trim();
+        !(line.is_empty() || line.starts_with("//") || line.starts_with("/*"))
+    };
+    block.lines().filter(is_code).count()
+}

@@ -1,0 +1,90 @@
+//! The pages that commands write, in a real browser, on a desk and on a phone. `HANDOFF_SHOTS` names a folder for
+//! pictures of them.
+//!
+//! The reports of `handoff run` and `handoff lab` are looked at by handoff-lab's tests, the page of a port by handoff-kernel's:
+//! `HANDOFF_SHOTS=DIR cargo test -p handoff-cli -p handoff-lab -p handoff-kernel --test it -- readable browser` has them all.
+
+use std::path::Path;
+use std::process::Command;
+
+use handoff_testkit::{require, require_tool};
+
+use crate::browser;
+
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd");
+
+/// Runs a command that writes the page `name`, and looks at it.
+fn readable(chromium: &Path, name: &str, arguments: &[&str]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(arguments)
+        .args(["--html", "page.html"])
+        .current_dir(folder.path())
+        .env("HANDOFF_CONFIG", "")
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let html = std::fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    look(chromium, name, &html);
+}
+
+/// What holds for every page.
+pub(crate) fn look(chromium: &Path, name: &str, html: &str) {
+    for (width, dark) in [(1280, false), (1280, true), (390, false), (390, true)] {
+        let seen = browser::look(chromium, html, name, width, dark);
+        assert!(!seen.overflows, "{name} is wider than a window of {width}");
+        assert_eq!(seen.labels, [""; 0], "labels of {name} at {width}");
+        assert!(width < 1000 || seen.wide_tables.is_empty(), "{name}: {:?} at {width}", seen.wide_tables);
+        let has_charts = html.contains("class=\"chart");
+        assert_eq!(seen.charts > 0, has_charts, "{name} shows {} charts at {width}", seen.charts);
+        assert_eq!(seen.tiny, 0, "{name} has a chart too small to read at {width}");
+        assert_eq!(seen.loaded, [""; 0], "{name} loaded something");
+        assert!(!seen.text.contains("NaN") && !seen.text.contains("undefined"), "{name}: {}", seen.text);
+        let is_dark = seen.background != "rgb(255, 255, 255)";
+        assert_eq!(is_dark, dark, "{name} has the background {} where dark is {dark}", seen.background);
+    }
+}
+
+#[test]
+fn transports_are_readable_on_every_screen() {
+    let chromium = require!(require_tool("chromium"));
+    let short = ["--engine", "shm", "--rounds", "2", "--samples", "20", "--stream", "50"];
+    readable(&chromium, "transports", &[&["measure", "transports"][..], &short].concat());
+}
+
+#[test]
+fn phases_are_readable_on_every_screen() {
+    let chromium = require!(require_tool("chromium"));
+    readable(&chromium, "phases", &["measure", "phases", "--engine", "shm", "-n", "3"]);
+}
+
+#[test]
+fn recordings_are_readable_on_every_screen() {
+    let chromium = require!(require_tool("chromium"));
+    let trace = format!("{CASES}/sched.in/atrace.txt");
+    readable(&chromium, "timeline", &["sched", "export", &trace]);
+    readable(&chromium, "slow", &["sched", "explain", "-n", "1", "-i", &trace]);
+}
+
+#[test]
+fn patches_are_readable_on_every_screen() {
+    let chromium = require!(require_tool("chromium"));
+    let [patch, tree] = ["cork.patch", "tree"].map(|name| format!("{CASES}/kernel-port.in/{name}"));
+    readable(&chromium, "analyse", &["kernel", "analyse", &patch, "--tree", &tree]);
+}
+
+#[test]
+fn a_history_is_readable_on_every_screen() {
+    let chromium = require!(require_tool("chromium"));
+    let results = tempfile::tempdir().expect("a folder");
+    let results = results.path().to_str().expect("text");
+    for _ in 0..3 {
+        let run = Command::new(env!("CARGO_BIN_EXE_handoff"))
+            .args(["lab", "ab", "true", "true", "--rounds", "6", "--output", results])
+            .env("HANDOFF_CONFIG", "")
+            .output()
+            .expect("it runs");
+        assert!(run.status.success(), "{run:?}");
+    }
+    readable(&chromium, "history", &["lab", "history", "--metric", "wall", "--output", results]);
+}
