@@ -242,3 +242,24 @@ fn descriptors_that_a_callee_announces_and_never_sends_are_waited_for_until_the_
     assert!(!link.is_dead());
     core.stop();
 }
+
+#[test]
+fn a_peer_that_has_its_share_of_messages_wait_is_cut_off() {
+    let core = Core::start().unwrap();
+    let who = identity(50_111);
+    let (link, theirs) = peer(&core, ASKER, who);
+    while !link.has_backlog() {
+        link.send(Message::Post, Vec::new()).unwrap();
+    }
+    assert!(ledger::held_by(who, Resource::Unsent) > 0);
+    let mut used = Vec::new();
+    await_that("it has its share", || {
+        // Again, as other tests give theirs back.
+        used.extend(ledger::use_up(who, Resource::Unsent));
+        link.send(Message::Post, Vec::new()).is_err()
+    });
+    await_that("the link has ended", || link.is_dead());
+    drop((used, theirs));
+    await_that("nothing is held for it", || ledger::held_by(who, Resource::Unsent) == 0);
+    core.stop();
+}
