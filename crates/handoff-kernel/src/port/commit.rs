@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileReport, Options, Outcome, PatchReport, PortError, PortReport, port};
+use super::{FileReport, How, HunkReport, Options, Outcome, PatchReport, PortError, PortReport, port};
 use crate::patch::{Patch, Series, text};
 
 /// What was committed, and where the series stopped.
@@ -422,11 +422,15 @@ pub(super) fn notes(patches: &[PatchReport]) -> Vec<String> {
 
 fn notes_of(file: &FileReport) -> Vec<String> {
     let path = file.onto.as_ref().unwrap_or(&file.path);
-    let doubtful = file.hunks.iter().filter(|hunk| hunk.outcome == Outcome::Fuzzy);
+    let is_doubtful = |hunk: &&HunkReport| hunk.outcome == Outcome::Fuzzy || hunk.how == How::Person;
+    let doubtful = file.hunks.iter().filter(is_doubtful);
     let mut notes: Vec<String> = doubtful
         .map(|hunk| {
             let why = hunk.differences.first().map_or("", String::as_str);
-            format!("{path}, hunk {}: {why}", hunk.number)
+            // What a person said of it stands last.
+            let said = hunk.differences.last().filter(|said| hunk.how == How::Person && *said != why);
+            let said = said.map_or(String::new(), |said| format!("; {said}"));
+            format!("{path}, hunk {}: {why}{said}", hunk.number)
         })
         .collect();
     if let Some(onto) = &file.onto

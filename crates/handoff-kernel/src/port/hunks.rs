@@ -34,6 +34,13 @@ pub(super) fn place_all(
         if let (Some(edit), true) = (placement.edits.first(), placement.confidence > 0.7) {
             drift = edit.line.cast_signed() - 1 - wanted.asked_change().cast_signed();
         }
+        // What is there already has its own lines in the tree, and moves what comes behind it.
+        if let (Outcome::Present, Some(line), true) =
+            (placement.outcome, placement.near, placement.confidence > 0.7)
+        {
+            drift = line.cast_signed() - 1 - wanted.asked_change().cast_signed();
+            drift += hunk.added().cast_signed() - hunk.removed().cast_signed();
+        }
         nears.push(near);
         placements.push(placement);
     }

@@ -37,14 +37,43 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
     let (inside, elsewhere) = choose(wanted, source, &exact);
     let present = already_there(wanted, source, near);
     if let Some(placement) = exact_placement(wanted, source, near, &inside) {
-        // At the edge of a hunk, its lines stand there before and after the change.
-        let same = |present: &Placement| present.near == placement.edits.first().map(|edit| edit.line);
-        return present.filter(same).unwrap_or(placement);
+        return match present {
+            Some(present) => either(wanted, near, placement, present),
+            None => placement,
+        };
     }
     if let Some(placement) = present {
         return placement;
     }
     place_aligned(wanted, source, near, &elsewhere)
+}
+
+/// The lines stand here without the change and, at this or another place, with it.
+///
+/// Lines that repeat, such as the end of an error path, look like the place of a change that was made already a few
+/// lines above: without the neighbourhood that the hunk names, neither is certain.
+fn either(wanted: &Wanted, near: usize, mut placement: Placement, mut present: Placement) -> Placement {
+    let (Some(without), Some(with)) = (placement.edits.first().map(|edit| edit.line), present.near) else {
+        return placement;
+    };
+    // At the edge of a hunk, its lines stand there before and after the change.
+    if with == without {
+        return present;
+    }
+    // `near` is where the hunk's first line belongs, from 0.
+    let belongs = near + wanted.groups.first().map_or(0, |group| group.at) + 1;
+    if without == belongs || placement.outcome == Outcome::Conflict {
+        return placement;
+    }
+    if with.abs_diff(belongs) <= without.abs_diff(belongs) {
+        present.confidence = 0.9;
+        present.differences.push(format!("the lines without the change stand here, too, at line {without}"));
+        return present;
+    }
+    placement.outcome = Outcome::Fuzzy;
+    placement.confidence = placement.confidence.min(0.8);
+    placement.differences.push(format!("the lines with the change stand here already, at line {with}"));
+    placement
 }
 
 /// Places a hunk of which only the lines before the change are looked for.

@@ -242,6 +242,31 @@ fn what_stands_there_is_not_put_in_twice() {
 }
 
 #[test]
+fn a_change_is_not_made_twice_where_its_lines_repeat() {
+    // The check that is added ends as the one above it does: its place looks the same behind it as in front of it.
+    let check = |name: &str| format!("\tif ({name}(q)) {{\n\t\terr = -EINVAL;\n\t\tgoto out;\n\t}}\n\n");
+    let tail = "\treturn 0;\n}\n";
+    let head = "static int check_all(struct queue *q)\n{\n\tint err;\n\n";
+    let before = format!("{head}{}{}{tail}", check("is_old"), check("is_last"));
+    let after = format!("{head}{}{}{}{tail}", check("is_old"), check("is_new"), check("is_last"));
+    let added: String = check("is_new").lines().map(|line| format!("+{line}\n")).collect();
+    let change = patch(&[(
+        7,
+        "static int check_all(struct queue *q)",
+        &format!(" \t\tgoto out;\n \t}}\n \n{added} \tif (is_last(q)) {{\n"),
+    )]);
+    let folder = tree(&[("x.c", &after)]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(read(&folder, "x.c"), after, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Present, "{report}");
+    assert!(report.is_doubtful(), "{report}");
+    // Where it was not made, it is.
+    let folder = tree(&[("x.c", &before)]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(read(&folder, "x.c"), after, "{report}");
+}
+
+#[test]
 fn what_another_hunk_takes_away_is_not_there_already() {
     // The patch moves three lines below a call, which reads otherwise in the tree.
     let moved = "\tset_up(queue, first);\n\tset_limit(queue, second);\n\tset_owner(queue, third);\n";

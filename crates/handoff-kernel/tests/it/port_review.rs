@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use handoff_kernel::patch::{Limits, Series, parse};
-use handoff_kernel::port::review::{Decision, Decisions};
+use handoff_kernel::port::commit::port_and_commit;
+use handoff_kernel::port::review::{Choice, Decision, Decisions};
 use handoff_kernel::port::{How, Options, Outcome, PortReport, port};
 use handoff_testkit::{require, require_tool};
 use tempfile::TempDir;
@@ -174,6 +175,41 @@ fn a_decision_holds_for_the_lines_that_were_looked_at() {
     other.hunk = other.hunk.replace("count", "discount");
     let report = decided(&folder, vec![other]);
     assert_ne!(report.hunks().next().unwrap().how, How::Person, "{report}");
+}
+
+#[test]
+fn decisions_are_kept_in_the_commit() {
+    require!(require_tool("git"));
+    let folder = tree();
+    let git = |words: &[&str]| crate::port_commit::git(folder.path(), words);
+    git(&["init", "-q"]);
+    git(&["config", "user.name", "Porter"]);
+    git(&["config", "user.email", "porter@example.org"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "start"]);
+    let mut decisions = decisions(&folder, "accept");
+    decisions[1].choice = Choice::Edit;
+    decisions[1].becomes =
+        decisions[1].was.iter().map(|line| line.replace("five(q->other, 3)", "funf(q)")).collect();
+    let report =
+        port_and_commit(&series(), folder.path(), &Options { decisions, ..Options::default() }).unwrap();
+    assert_eq!(report.stopped, None, "{report}");
+    let log = git(&["log", "-1", "--format=%B"]);
+    assert!(log.contains("[q.c, hunk 1: ") && log.contains("; it was accepted in the review]"), "{log}");
+    assert!(log.contains("[q.c, hunk 2: ") && log.contains("it was edited in the review]"), "{log}");
+    assert!(git(&["show", "HEAD:q.c"]).contains("\tfunf(q);\n"));
+}
+
+#[test]
+fn a_file_of_decisions_may_hold_any_number() {
+    let folder = tree();
+    for line in [0, 1, 10_000, usize::MAX] {
+        let mut one = decisions(&folder, "edit")[0].clone();
+        (one.line, one.was, one.becomes) = (line, vec!["no such line".to_owned()], Vec::new());
+        let options = Options { dry_run: true, decisions: vec![one], ..Options::default() };
+        let report = port(&series(), folder.path(), &options).unwrap();
+        assert!(report.to_string().contains("lines that are not here"), "{report}");
+    }
 }
 
 #[test]

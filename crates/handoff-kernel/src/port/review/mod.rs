@@ -174,8 +174,11 @@ pub(super) fn decide(
 /// Where the lines that a decision was made on stand: where they stood, or else in one place only.
 fn place_of(decision: &Decision, source: &Source) -> Option<usize> {
     let all = source.all_lines();
-    let stands =
-        |at: usize| all.get(at..at + decision.was.len()).is_some_and(|lines| *lines == decision.was[..]);
+    // The file may have been written by hand, with any number in it.
+    let stands = |at: usize| {
+        let end = at.checked_add(decision.was.len());
+        end.and_then(|end| all.get(at..end)).is_some_and(|lines| *lines == decision.was[..])
+    };
     let asked = decision.line.checked_sub(1)?;
     if stands(asked) {
         return Some(asked);
