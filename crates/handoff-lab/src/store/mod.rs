@@ -277,6 +277,22 @@ impl Store {
         }
     }
 
+    /// Removes a run with all that is kept of it, as a whole or not at all. Its number is not given again.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such run, or the store cannot be written.
+    pub fn remove(&mut self, run: i64) -> Result<(), StoreError> {
+        let owner = Owner::Run(run).to_string();
+        let removed = self.together(|database| {
+            database.execute("DELETE FROM label WHERE owner = ?1", &[owner.as_str().into()])?;
+            database.execute("DELETE FROM sample WHERE run = ?1", &[run.into()])?;
+            database.execute("DELETE FROM round WHERE run = ?1", &[run.into()])?;
+            database.execute("DELETE FROM run WHERE id = ?1", &[run.into()])
+        })?;
+        if removed == 0 { Err(StoreError::NoRun(run.to_string())) } else { Ok(()) }
+    }
+
     /// Keeps a run that has ended elsewhere, as a whole or not at all; gives its number, or nothing if it is
     /// there already: the same experiment, at the same time, on the same device.
     ///
@@ -447,6 +463,34 @@ mod tests {
             file: file.into(),
             before: Diagnosis { machine: Vec::new(), findings: Vec::new() },
         }
+    }
+
+    #[test]
+    fn a_run_that_is_removed_leaves_nothing_and_its_number_stays_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store.sqlite");
+        let mut store = Store::open(&path).expect("made");
+        let [first, second] = ["a", "b"].map(|file| store.begin(&header(file)).expect("begun"));
+        for run in [first, second] {
+            store.keep(run, &rounds(1, 1.0, 1.0)[0]).expect("kept");
+            store.label(Owner::Run(run), &[("commit".to_owned(), "c".to_owned())].into()).expect("labelled");
+        }
+        store.remove(second).expect("removed");
+        let left: Vec<i64> = store.history().expect("read").iter().map(|entry| entry.id).collect();
+        assert_eq!(left, [first]);
+        let plain = Connection::open(&path).expect("a database");
+        for table in ["round", "sample"] {
+            let sql = format!("SELECT count(*) FROM {table} WHERE run = ?1");
+            let count =
+                |run: i64| plain.query_row(&sql, params![run], |row| row.get::<_, i64>(0)).expect("read");
+            assert_eq!(count(second), 0, "{table}");
+            assert!(count(first) > 0, "{table}");
+        }
+        let labels =
+            plain.query_row("SELECT count(*) FROM label", [], |row| row.get::<_, i64>(0)).expect("read");
+        assert_eq!(labels, 1);
+        assert!(store.begin(&header("c")).expect("begun") > second);
+        assert!(matches!(store.remove(second), Err(StoreError::NoRun(_))));
     }
 
     #[test]

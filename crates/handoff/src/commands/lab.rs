@@ -59,6 +59,8 @@ enum Which {
     Import(import::Import),
     /// Put back what a killed run left changed
     Restore(kept::Restore),
+    /// Remove runs from the store
+    Rm(kept::Remove),
     /// Run an experiment file
     Run(experiment::Run),
     /// Show a run again, or export it
@@ -78,6 +80,7 @@ impl Options {
             Which::Import(options) => options.run(output),
             Which::History(options) => options.run(output),
             Which::Restore(options) => options.run(output),
+            Which::Rm(options) => options.run(output),
             Which::Run(options) => options.run(output),
             Which::Show(options) => options.run(output),
         }

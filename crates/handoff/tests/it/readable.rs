@@ -86,5 +86,16 @@ fn a_history_is_readable_on_every_screen() {
             .expect("it runs");
         assert!(run.status.success(), "{run:?}");
     }
+    // A run that is removed is gone from the page, too.
+    let remove = |run: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
+        command
+            .args(["lab", "rm", run, "--output", results])
+            .env("HANDOFF_CONFIG", "")
+            .output()
+            .expect("it runs")
+    };
+    assert!(remove("1").status.success());
+    assert_eq!(remove("1").status.code(), Some(2));
     readable(&chromium, "history", &["lab", "history", "--metric", "wall", "--output", results]);
 }

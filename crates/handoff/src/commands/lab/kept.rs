@@ -120,6 +120,53 @@ impl Show {
     }
 }
 
+/// Remove runs from the store. Their reports, which are files, stay.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  handoff lab rm 3 4          two runs, by their numbers in `handoff lab history`
+  handoff lab rm 5 --force    one that has no result: it was killed, or still runs")]
+pub(super) struct Remove {
+    /// Their numbers.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<i64>,
+    /// Also a run without a result, which could be resumed, or may still run.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    place: Where,
+}
+
+impl Remove {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let mut store = self.place.store()?;
+        let known = store.history()?;
+        // All are looked at before the first is removed.
+        for run in &self.runs {
+            let Some(entry) = known.iter().find(|entry| entry.id == *run) else {
+                return Err(anyhow::anyhow!("there is no run {run} in the store"))
+                    .advise("`handoff lab history` lists what there is");
+            };
+            if entry.verdict.is_none() && !self.force {
+                return Err(anyhow::anyhow!("run {run} has no result: it was killed, or still runs"))
+                    .advise("`handoff lab run --resume` goes on with it; --force removes it");
+            }
+        }
+        let runs: std::collections::BTreeSet<i64> = self.runs.iter().copied().collect();
+        for run in &runs {
+            store.remove(*run)?;
+        }
+        match output.format() {
+            Format::Json => output.json(&runs)?,
+            Format::Text => {
+                let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
+                output.line(format_args!("removed: {}", runs.join(", ")))?;
+            }
+        }
+        Ok(Verdict::Pass)
+    }
+}
+
 /// Put back what a killed run left changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
