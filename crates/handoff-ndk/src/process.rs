@@ -7,7 +7,9 @@ use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use handoff_ipc::{EngineKind, Runtime};
+use handoff_ipc::Runtime;
+use handoff_ipc::engine::EngineKind;
+use handoff_ipc::runtime::Options;
 
 use crate::object::lock;
 use crate::status::{STATUS_INVALID_OPERATION, binder_status_t};
@@ -31,13 +33,9 @@ pub(crate) fn runtime() -> Result<Runtime, String> {
         }
         _ => EngineKind::Shm,
     };
-    let mut builder = Runtime::builder().engine(engine);
     let threads = MAX_THREADS.load(Ordering::Relaxed);
-    if threads != u32::MAX {
-        builder = builder.max_threads(threads as usize);
-    }
-    let connected = builder
-        .connect()
+    let max_threads = (threads != u32::MAX).then_some(threads as usize);
+    let connected = Runtime::connect(&Options { max_threads, ..Options::on(engine) })
         .map_err(|error| format!("{error}; `handoff servicemanager` starts a service manager"))?;
     *runtime = Some(connected.clone());
     Ok(connected)

@@ -63,7 +63,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),
     // Its tests make C++ of interfaces.
-    ("handoff-ndk", &["handoff-aidl", "handoff-ipc", "handoff-placement"]),
+    ("handoff-ndk", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),
     ("handoff-java", &["handoff-ipc", "handoff-placement"]),
     // Its tests make Python of the examples' interfaces.
     ("handoff-python", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),

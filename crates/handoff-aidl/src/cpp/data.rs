@@ -26,11 +26,11 @@ impl Generator<'_> {
         let (pad, name) = (pad(depth + 1), def.name.last());
         let _ = writeln!(
             code,
-            "\n{pad}binder_status_t readFromParcel(const AParcel* parcel);\n\
-             {pad}binder_status_t writeToParcel(AParcel* parcel) const;"
+            "\n{pad}binder_status_t readFromParcel(const AParcel* _aidl_parcel);\n\
+             {pad}binder_status_t writeToParcel(AParcel* _aidl_parcel) const;"
         );
         for comparison in COMPARISONS {
-            let _ = writeln!(code, "{pad}bool operator{comparison}(const {name}& other) const;");
+            let _ = writeln!(code, "{pad}bool operator{comparison}(const {name}& _aidl_other) const;");
         }
         let _ = writeln!(code, "{pad}std::string toString() const;");
     }
@@ -51,62 +51,62 @@ impl Generator<'_> {
         let _ = writeln!(code, "const char* {name}::descriptor = {};\n", text(&def.descriptor()));
         let _ = write!(
             code,
-            "binder_status_t {name}::readFromParcel(const AParcel* parcel) {{\n\
-             \x20 const int32_t _aidl_start = AParcel_getDataPosition(parcel);\n\
+            "binder_status_t {name}::readFromParcel(const AParcel* _aidl_parcel) {{\n\
+             \x20 const int32_t _aidl_start = AParcel_getDataPosition(_aidl_parcel);\n\
              \x20 int32_t _aidl_size = 0;\n\
-             \x20 binder_status_t _aidl_ret = AParcel_readInt32(parcel, &_aidl_size);\n\
+             \x20 binder_status_t _aidl_ret = AParcel_readInt32(_aidl_parcel, &_aidl_size);\n\
              \x20 if (_aidl_ret != STATUS_OK) return _aidl_ret;\n\
-             \x20 if (_aidl_size < 4 || _aidl_size > AParcel_getDataSize(parcel) - _aidl_start) return STATUS_BAD_VALUE;\n\
+             \x20 if (_aidl_size < 4 || _aidl_size > AParcel_getDataSize(_aidl_parcel) - _aidl_start) return STATUS_BAD_VALUE;\n\
              \x20 const int32_t _aidl_end = _aidl_start + _aidl_size;\n"
         );
         for field in fields {
             let _ = write!(
                 code,
                 "  // One of an older version has no more.\n\
-                 \x20 if (AParcel_getDataPosition(parcel) >= _aidl_end) return AParcel_setDataPosition(parcel, _aidl_end);\n\
-                 \x20 _aidl_ret = {}(parcel, &{});\n\
+                 \x20 if (AParcel_getDataPosition(_aidl_parcel) >= _aidl_end) return AParcel_setDataPosition(_aidl_parcel, _aidl_end);\n\
+                 \x20 _aidl_ret = {}(_aidl_parcel, &{});\n\
                  \x20 if (_aidl_ret != STATUS_OK) return _aidl_ret;\n\
-                 \x20 if (AParcel_getDataPosition(parcel) > _aidl_end) return STATUS_BAD_VALUE;\n",
+                 \x20 if (AParcel_getDataPosition(_aidl_parcel) > _aidl_end) return STATUS_BAD_VALUE;\n",
                 self.codec(&field.ty, "read"),
                 field.name
             );
         }
         let _ = write!(
             code,
-            "  return AParcel_setDataPosition(parcel, _aidl_end);\n}}\n\n\
-             binder_status_t {name}::writeToParcel(AParcel* parcel) const {{\n\
-             \x20 const int32_t _aidl_start = AParcel_getDataPosition(parcel);\n\
-             \x20 binder_status_t _aidl_ret = AParcel_writeInt32(parcel, 0);\n\
+            "  return AParcel_setDataPosition(_aidl_parcel, _aidl_end);\n}}\n\n\
+             binder_status_t {name}::writeToParcel(AParcel* _aidl_parcel) const {{\n\
+             \x20 const int32_t _aidl_start = AParcel_getDataPosition(_aidl_parcel);\n\
+             \x20 binder_status_t _aidl_ret = AParcel_writeInt32(_aidl_parcel, 0);\n\
              \x20 if (_aidl_ret != STATUS_OK) return _aidl_ret;\n"
         );
         for field in fields {
             let _ = write!(
                 code,
-                "  _aidl_ret = {}(parcel, {});\n  if (_aidl_ret != STATUS_OK) return _aidl_ret;\n",
+                "  _aidl_ret = {}(_aidl_parcel, {});\n  if (_aidl_ret != STATUS_OK) return _aidl_ret;\n",
                 self.codec(&field.ty, "write"),
                 field.name
             );
         }
         let _ = write!(
             code,
-            "  const int32_t _aidl_end = AParcel_getDataPosition(parcel);\n\
-             \x20 _aidl_ret = AParcel_setDataPosition(parcel, _aidl_start);\n\
+            "  const int32_t _aidl_end = AParcel_getDataPosition(_aidl_parcel);\n\
+             \x20 _aidl_ret = AParcel_setDataPosition(_aidl_parcel, _aidl_start);\n\
              \x20 if (_aidl_ret != STATUS_OK) return _aidl_ret;\n\
-             \x20 _aidl_ret = AParcel_writeInt32(parcel, _aidl_end - _aidl_start);\n\
+             \x20 _aidl_ret = AParcel_writeInt32(_aidl_parcel, _aidl_end - _aidl_start);\n\
              \x20 if (_aidl_ret != STATUS_OK) return _aidl_ret;\n\
-             \x20 return AParcel_setDataPosition(parcel, _aidl_end);\n}}\n\n"
+             \x20 return AParcel_setDataPosition(_aidl_parcel, _aidl_end);\n}}\n\n"
         );
         let tie = |of: &str| -> String {
             fields.iter().map(|field| format!("{of}{}", field.name)).collect::<Vec<_>>().join(", ")
         };
         for comparison in COMPARISONS {
-            let other = if fields.is_empty() { "/*other*/" } else { "other" };
+            let other = if fields.is_empty() { "/*_aidl_other*/" } else { "_aidl_other" };
             let _ = write!(
                 code,
                 "bool {name}::operator{comparison}(const {name}& {other}) const {{\n  return std::tie({}) {comparison} \
                  std::tie({});\n}}\n",
                 tie(""),
-                tie("other.")
+                tie("_aidl_other.")
             );
         }
         let shown: Vec<String> = fields
@@ -201,16 +201,16 @@ impl Generator<'_> {
         let _ = writeln!(code, "const char* {name}::descriptor = {};\n", text(&def.descriptor()));
         let _ = write!(
             code,
-            "binder_status_t {name}::readFromParcel(const AParcel* parcel) {{\n\
+            "binder_status_t {name}::readFromParcel(const AParcel* _aidl_parcel) {{\n\
              \x20 int32_t _aidl_tag = 0;\n\
-             \x20 binder_status_t _aidl_ret = AParcel_readInt32(parcel, &_aidl_tag);\n\
+             \x20 binder_status_t _aidl_ret = AParcel_readInt32(_aidl_parcel, &_aidl_tag);\n\
              \x20 if (_aidl_ret != STATUS_OK) return _aidl_ret;\n\
              \x20 switch (static_cast<Tag>(_aidl_tag)) {{\n"
         );
         for field in fields {
             let _ = write!(
                 code,
-                "    case Tag::{0}: {{\n      {1} _aidl_value{{}};\n      _aidl_ret = {2}(parcel, &_aidl_value);\n\
+                "    case Tag::{0}: {{\n      {1} _aidl_value{{}};\n      _aidl_ret = {2}(_aidl_parcel, &_aidl_value);\n\
                  \x20     if (_aidl_ret != STATUS_OK) return _aidl_ret;\n      set<Tag::{0}>(std::move(_aidl_value));\n\
                  \x20     return STATUS_OK;\n    }}\n",
                 field.name,
@@ -221,14 +221,14 @@ impl Generator<'_> {
         let _ = write!(
             code,
             "  }}\n  return STATUS_BAD_VALUE;\n}}\n\n\
-             binder_status_t {name}::writeToParcel(AParcel* parcel) const {{\n\
-             \x20 binder_status_t _aidl_ret = AParcel_writeInt32(parcel, static_cast<int32_t>(getTag()));\n\
+             binder_status_t {name}::writeToParcel(AParcel* _aidl_parcel) const {{\n\
+             \x20 binder_status_t _aidl_ret = AParcel_writeInt32(_aidl_parcel, static_cast<int32_t>(getTag()));\n\
              \x20 if (_aidl_ret != STATUS_OK) return _aidl_ret;\n  switch (getTag()) {{\n"
         );
         for field in fields {
             let _ = writeln!(
                 code,
-                "    case Tag::{0}:\n      return {1}(parcel, get<Tag::{0}>());",
+                "    case Tag::{0}:\n      return {1}(_aidl_parcel, get<Tag::{0}>());",
                 field.name,
                 self.codec(&field.ty, "write")
             );
@@ -237,8 +237,8 @@ impl Generator<'_> {
         for comparison in COMPARISONS {
             let _ = write!(
                 code,
-                "bool {name}::operator{comparison}(const {name}& other) const {{\n  return _value {comparison} \
-                 other._value;\n}}\n"
+                "bool {name}::operator{comparison}(const {name}& _aidl_other) const {{\n  return _value {comparison} \
+                 _aidl_other._value;\n}}\n"
             );
         }
         let _ = write!(code, "\nstd::string {name}::toString() const {{\n  switch (getTag()) {{\n");

@@ -37,10 +37,16 @@ impl Workshop {
         Workshop { folder, manager: Runtime::private().unwrap(), compiler }
     }
 
-    /// What a compiler makes of the sample's interfaces; gives the folder.
-    pub(crate) fn generate(&self, from: From) -> PathBuf {
+    /// Where what a compiler makes is put.
+    pub(crate) fn folder(&self, from: From) -> PathBuf {
         let out = self.folder.path().join(format!("{from:?}"));
         fs::create_dir_all(&out).unwrap();
+        out
+    }
+
+    /// What a compiler makes of the sample's interfaces; gives the folder.
+    pub(crate) fn generate(&self, from: From) -> PathBuf {
+        let out = self.folder(from);
         let interfaces = here().join("tests/sample/aidl10");
         match from {
             From::Debian => debian(&interfaces, &out),
@@ -51,14 +57,18 @@ impl Workshop {
 
     /// Compiles a program of the sample with everything that was generated.
     pub(crate) fn compile(&self, source: &str, from: From, more: &[&str]) -> PathBuf {
-        let generated = self.generate(from);
+        self.compile_with(source, from, &self.generate(from), more)
+    }
+
+    /// Compiles a program with everything in a folder.
+    pub(crate) fn compile_with(&self, source: &str, from: From, generated: &Path, more: &[&str]) -> PathBuf {
         let program = self.folder.path().join(format!("{source}-{from:?}"));
         let mut compiler = Command::new(&self.compiler);
         compiler.args(["-std=c++17", "-Wall", "-Werror", "-g"]).args(more);
         // Since Android 11, bytes of arrays are unsigned.
         compiler.arg(format!("-DByte={}", if from == From::Debian { "int8_t" } else { "uint8_t" }));
-        compiler.arg("-I").arg(here().join("include")).arg("-I").arg(&generated).arg("-o").arg(&program);
-        compiler.arg(here().join("tests/sample").join(source)).args(sources(&generated));
+        compiler.arg("-I").arg(here().join("include")).arg("-I").arg(generated).arg("-o").arg(&program);
+        compiler.arg(here().join("tests/sample").join(source)).args(sources(generated));
         compiler.arg("-L").arg(self.folder.path().join("lib")).args(["-lbinder_ndk", "-pthread"]);
         run(&mut compiler);
         program

@@ -2,6 +2,8 @@
 
 mod built;
 mod calls;
+mod everything;
+mod table;
 
 use std::path::Path;
 

@@ -8,7 +8,9 @@ use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use handoff_aidl::diagnostic::{Diagnostics, Record, Severity};
 use handoff_aidl::source::{Language, Sources};
-use handoff_aidl::{Change, Compilation, FreezeError, Options as Includes, PythonOptions, RustOptions};
+use handoff_aidl::{
+    Change, Compilation, CppOptions, FreezeError, Options as Includes, PythonOptions, RustOptions,
+};
 use serde::Serialize;
 
 use crate::output::{Advice as _, Format, Output, Verdict};
@@ -18,12 +20,13 @@ Examples:
   handoff aidl check aidl/                       what is wrong with the files, with places
   handoff aidl build aidl/ --out src/interfaces.rs
   handoff aidl build aidl/ --lang python --out interfaces.py
+  handoff aidl build aidl/ --lang cpp --out generated    as Android's NDK backend
   handoff aidl fmt aidl/ --check                 does every file look as it should?
   handoff aidl from-hidl 1.0/ --out aidl/        a HIDL package as AIDL
   handoff aidl compat aidl_api/sample/1 aidl/    may a client of version 1 call this?
   handoff aidl freeze aidl/ --api aidl_api/sample";
 
-/// Compile interfaces (.aidl, .hal) to Rust or Python; check, format, convert and freeze them.
+/// Compile interfaces (.aidl, .hal) to Rust, Python or C++; check, format, convert and freeze them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
@@ -39,9 +42,9 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Write proxies and stubs: Rust's traits, or Python's classes
+    /// Write proxies and stubs: Rust's traits, Python's classes, or C++ as Android's NDK has it
     #[command(
-        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal\n  handoff aidl build aidl/ --lang python --out interfaces.py\n  handoff aidl build aidl/ --async --out src/interfaces.rs"
+        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal\n  handoff aidl build aidl/ --lang python --out interfaces.py\n  handoff aidl build aidl/ --lang cpp --out generated\n  handoff aidl build aidl/ --async --out src/interfaces.rs"
     )]
     Build {
         /// Files, or folders with files.
@@ -50,8 +53,8 @@ enum What {
         /// The language to write.
         #[arg(long, value_enum, default_value_t)]
         lang: To,
-        /// The file to write; standard output without.
-        #[arg(long, value_name = "FILE")]
+        /// The file to write; standard output without. For C++ the folder: `aidl/a/IFoo.h` and `a/IFoo.cpp` below it.
+        #[arg(long, value_name = "PATH")]
         out: Option<PathBuf>,
         /// A Rust type for a type of the files, such as a parcelable without fields; for Rust only.
         #[arg(long = "map", value_name = "NAME=RUST_PATH", value_parser = mapping)]
@@ -130,6 +133,8 @@ enum To {
     Rust,
     /// One module, on the package handoff
     Python,
+    /// Headers and sources in the shape of Android's NDK backend, on libbinder_ndk
+    Cpp,
 }
 
 fn package_root(text: &str) -> Result<(String, PathBuf), String> {
@@ -150,15 +155,27 @@ impl Options {
                     bail!("--map names types of Rust, and the code is to be another language's");
                 }
                 let (version, hash, asynchronous) = (*version, hash.clone(), *asynchronous);
-                self.build(output, files, out.as_deref(), |compilation| match lang {
-                    To::Rust => {
+                if *lang == To::Cpp {
+                    if asynchronous {
+                        bail!(
+                            "--async makes futures of Rust or of Python's asyncio, and the code is to be C++"
+                        );
+                    }
+                    let Some(out) = out else {
+                        bail!("C++ is several files: say with --out which folder they go to");
+                    };
+                    return self.build_cpp(output, files, out, &CppOptions { version, hash });
+                }
+                let is_rust = *lang == To::Rust;
+                self.build(output, files, out.as_deref(), |compilation| match is_rust {
+                    true => {
                         let types = types.iter().cloned().collect();
                         handoff_aidl::generate(
                             compilation,
                             &RustOptions { types, version, hash, asynchronous },
                         )
                     }
-                    To::Python => handoff_aidl::generate_python(
+                    false => handoff_aidl::generate_python(
                         compilation,
                         &PythonOptions { version, hash, asynchronous },
                     ),
@@ -218,6 +235,28 @@ impl Options {
         match out {
             Some(path) => write(path, &code)?,
             None => output.bytes(code.as_bytes())?,
+        }
+        Ok(Verdict::Pass)
+    }
+
+    /// Writes the files of C++ below a folder.
+    fn build_cpp(
+        &self,
+        output: &Output,
+        files: &[PathBuf],
+        out: &Path,
+        options: &CppOptions,
+    ) -> anyhow::Result<Verdict> {
+        let Some(compilation) = self.sound(output, files)? else { return Ok(Verdict::Fail) };
+        let written = match handoff_aidl::generate_cpp(&compilation, options) {
+            Ok(written) => written,
+            Err(wrong) => {
+                complain(output, &compilation, &wrong)?;
+                return Ok(Verdict::Fail);
+            }
+        };
+        for file in written {
+            write(&out.join(file.path), &file.text)?;
         }
         Ok(Verdict::Pass)
     }

@@ -63,7 +63,7 @@ pub(crate) enum Command {
     /// Answer requests of a lab elsewhere
     #[command(hide = true)]
     Agent(agent::Options),
-    /// Compile interfaces (.aidl, .hal) to Rust or Python; check, format, convert and freeze them
+    /// Compile interfaces (.aidl, .hal) to Rust, Python or C++; check, format, convert and freeze them
     Aidl(aidl::Options),
     /// Look at the kernel's Binder driver: features, freezing processes, devices in binderfs
     Binder(binder::Options),

@@ -1,0 +1,162 @@
+// Sends values of every type to a service that reads them in Rust and sends what it wrote itself.
+#include <aidl/sample/everything/BnCallback.h>
+#include <aidl/sample/everything/BnEverything.h>
+#include <android/binder_manager.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <iterator>
+#include <limits>
+#include <random>
+
+using namespace ::aidl::sample::everything;
+using ::ndk::ScopedAStatus;
+
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                                \
+        }                                                                           \
+    } while (0)
+
+namespace {
+
+std::mt19937 chance(20);
+
+int32_t number() {
+    static const int32_t edges[] = {0, 1, -1, INT32_MAX, INT32_MIN};
+    uint32_t drawn = chance();
+    return drawn % 4 == 0 ? edges[drawn / 4 % 5] : static_cast<int32_t>(drawn);
+}
+
+std::string text() {
+    static const char* parts[] = {"", "a", "ß", "𝄞", "\n", "zero", "中文"};
+    std::string made;
+    for (uint32_t left = chance() % 5; left > 0; --left) made += parts[chance() % 7];
+    return made;
+}
+
+template <typename Make>
+auto several(Make make) {
+    std::vector<decltype(make())> made;
+    for (uint32_t left = chance() % 4; left > 0; --left) made.push_back(make());
+    return made;
+}
+
+template <typename Make>
+auto perhaps(Make make) {
+    return chance() % 2 == 0 ? std::optional<decltype(make())>() : std::optional<decltype(make())>(make());
+}
+
+Point point() {
+    Point made;
+    made.x = number();
+    made.y = number();
+    return made;
+}
+
+Shape shape() {
+    switch (chance() % 4) {
+        case 0: return Shape::make<Shape::radius>(number());
+        case 1: return Shape::make<Shape::corner>(point());
+        case 2: return Shape::make<Shape::name>(perhaps(text));
+        default: return Shape::make<Shape::pixels>(several([] { return static_cast<uint8_t>(chance()); }));
+    }
+}
+
+Color color() { return static_cast<Color>(static_cast<int8_t>(chance())); }
+
+Record::Inner inner(int depth) {
+    Record::Inner made;
+    made.kind = chance() % 2 == 0 ? Record::Kind::NONE : Record::Kind::SOME;
+    if (depth > 0) {
+        made.more.emplace();
+        made.more->push_back(inner(depth - 1));
+        made.more->push_back(std::nullopt);
+    }
+    return made;
+}
+
+Record record(int depth) {
+    Record made;
+    made.flag = chance() % 2 == 0;
+    made.small = static_cast<int8_t>(chance());
+    made.letter = static_cast<char16_t>(chance());
+    made.number = number();
+    made.big = static_cast<int64_t>(chance()) << 31;
+    made.half = static_cast<float>(number());
+    made.pi = static_cast<double>(number()) / 3;
+    made.text = text();
+    made.utf8 = text();
+    made.nothing = perhaps(text);
+    made.color = color();
+    made.mode = chance() % 2 == 0 ? Mode::FAR : Mode::SLOW;
+    made.colors = several(color);
+    made.bytes = several([] { return static_cast<uint8_t>(chance()); });
+    made.numbers = several(number);
+    made.texts = several(text);
+    made.maybe = perhaps([] { return several([] { return perhaps(text); }); });
+    made.list = several(text);
+    made.point = point();
+    made.other = perhaps(point);
+    made.points = several(point);
+    for (auto& row : made.matrix) {
+        for (int32_t& one : row) one = number();
+    }
+    for (uint8_t& one : made.digest) one = static_cast<uint8_t>(chance());
+    made.shape = shape();
+    made.inner = inner(2);
+    if (depth > 0) made.next = std::make_unique<Record>(record(depth - 1));
+    return made;
+}
+
+}  // namespace
+
+int main() {
+    alarm(120);
+    // What the files say of constants and defaults.
+    CHECK(IEverything::ANSWER == 42 && std::string(IEverything::GREETING) == "hello");
+    CHECK(std::string(Record::NAME) == "record" && Record::SIZES[2] == 3 && Record::MASK == 0xffffffffffL);
+    Record defaults;
+    CHECK(defaults.flag && defaults.small == -1 && defaults.letter == u'A' && defaults.number == 7);
+    CHECK(defaults.big == 1L << 33 && defaults.half == 0.5f && defaults.pi == 3.25 && defaults.text == "hi \"you\"");
+    CHECK(defaults.color == Color::GREEN && defaults.mode == Mode::FAST && defaults.numbers.size() == 3);
+    CHECK(defaults.point.x == -3 && defaults.digest[39] == 0 && defaults.next == nullptr);
+    CHECK(defaults.shape.getTag() == Shape::Tag::radius && defaults.shape.get<Shape::radius>() == 7);
+    CHECK(toString(Color::BLUE) == "BLUE" && toString(Record::Kind::SOME) == "SOME");
+    CHECK(Point().toString() == "Point{x: -3, y: 0}");
+    CHECK(std::distance(ndk::enum_range<Mode>().begin(), ndk::enum_range<Mode>().end()) == 4);
+
+    ndk::SpAIBinder binder(AServiceManager_waitForService("everything"));
+    std::shared_ptr<IEverything> everything = IEverything::fromBinder(binder);
+    CHECK(everything != nullptr);
+    for (int at = 0; at < 200; ++at) {
+        Record sent = record(at % 4), back;
+        ScopedAStatus status = everything->echo(sent, &back);
+        if (!status.isOk()) fprintf(stderr, "%s\n", status.getDescription().c_str());
+        CHECK(status.isOk());
+        // Pointers are equal if they are one: what they point to is compared.
+        const Record* left = &sent;
+        Record* right = &back;
+        for (; left->next != nullptr; left = left->next.get(), right = right->next.get()) CHECK(right->next != nullptr);
+        CHECK(right->next == nullptr && *left == *right);
+    }
+
+    std::optional<std::vector<std::optional<Point>>> points, returned;
+    CHECK(everything->points(points, &returned).isOk() && !returned);
+    points = std::vector<std::optional<Point>>{point(), std::nullopt};
+    CHECK(everything->points(points, &returned).isOk() && returned == points);
+    Shape turned;
+    CHECK(everything->shape(shape(), &turned).isOk());
+    std::vector<int32_t> filled(4);
+    CHECK(everything->fill(&filled, 9).isOk() && filled == (std::vector<int32_t>{9, 9, 9, 9}));
+    std::array<int32_t, 3> numbers = {1, 2, 3}, reversed;
+    CHECK(everything->turn(numbers, &reversed).isOk() && reversed == (std::array<int32_t, 3>{3, 2, 1}));
+    int32_t version = 0;
+    std::string hash;
+    CHECK(everything->getInterfaceVersion(&version).isOk() && version == 3);
+    CHECK(everything->getInterfaceHash(&hash).isOk() && hash.size() == 40);
+    printf("all is well\n");
+}
