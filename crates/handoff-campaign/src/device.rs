@@ -1,98 +1,116 @@
-//! The end of a task that runs on the device: an experiment in a folder, whose rounds are told as they come.
+//! The end of a task that runs on the device: a service of the agent there, which tells rounds as they come.
 //!
-//! It can be started any number of times. One that is still running (its link was lost) is asked to stop
+//! It can be asked any number of times. One that is still running (its link was lost) is asked to stop
 //! first; rounds that are in the folder, or that the other end knows, are not made again; a result that is
 //! there is told once more. When nobody listens any more it stops, so that a device is never busy for
 //! nobody, and everything that an arm had changed is put back.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Seek as _, Write};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use handoff_lab::experiment::executor::Executor;
+use handoff_lab::experiment::agent::{answer as answer_for_lab, with_causes};
 use handoff_lab::experiment::file::Experiment;
-use handoff_lab::experiment::journal::{restore, state_folder};
+use handoff_lab::experiment::journal::restore;
+use handoff_lab::experiment::machine::MachineOptions;
 use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event, RunError};
 use handoff_lab::store::Store;
+use handoff_targets::agent::{Reply, Request, Teller};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
+use serde_json::{from_value, to_value};
 
 use crate::error::{CampaignError, Result};
 
-/// The experiment, in the folder of a task on its device.
-pub const EXPERIMENT: &str = "experiment.toml";
-/// Rounds that the other end knows.
-pub const ROUNDS: &str = "rounds.jsonl";
-/// Who runs there.
-pub const LOCK: &str = "lock";
+/// The service that carries a [`Work`] out: each [`RoundRecord`] is an event, and [`Ended`] the answer.
+pub const EXPERIMENT: &str = "experiment";
+/// The service that asks the agent which works in a folder to stop.
+pub const STOP: &str = "stop";
 
-/// How often it is tried whether anybody listens.
-const BEAT: Duration = Duration::from_secs(1);
+/// Who runs there.
+const LOCK: &str = "lock";
 /// Between the signals to one that is to stop: a run of an arm may go on for a while after the first.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What the device's end tells, a line of JSON each.
+/// An experiment for a device.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Line {
-    /// It is still there; the number counts.
-    Alive(u64),
-    /// A complete round, of now or of before.
-    Round(RoundRecord),
-    /// The end.
-    Result(Box<ExperimentResult>),
-    /// There will be none.
-    Failed(String),
+pub struct Work {
+    /// The folder there that is the task's, which keeps its rounds.
+    pub folder: PathBuf,
+    /// The experiment's file.
+    pub text: String,
+    /// Rounds that the other end knows: a device that forgets (a guest) is told.
+    pub rounds: Vec<RoundRecord>,
 }
 
-/// Runs an experiment on the machine that it is handed.
-pub type Run<'a> = dyn FnMut(&mut dyn Executor) -> Result<ExperimentResult> + 'a;
+/// How the work ended.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// With a result.
+    Result(Box<ExperimentResult>),
+    /// It was told to stop.
+    Stopped,
+}
 
-/// Hands the machine over that an experiment asks for.
-pub type OnMachine<'a> = dyn FnMut(&Experiment, &mut Run<'_>) -> Result<ExperimentResult> + 'a;
-
-/// Carries out the experiment in `folder`, and tells it to `out`. `on_machine` hands the machine over that
-/// the experiment asks for. `stop` stops it, and is set when nobody listens any more. Whether it came to
-/// its end.
+/// Answers a request for a campaign or for the lab. The flag of `machine` is set when nobody listens any more.
 ///
 /// # Errors
 ///
-/// If another run has the folder and does not end, the experiment has a mistake or fails.
-pub fn carry_out(
-    folder: &Path,
-    out: impl Write + Send + 'static,
-    stop: &'static AtomicBool,
-    on_machine: &mut OnMachine<'_>,
-) -> Result<bool> {
+/// What the other end is told: why there is no result.
+pub fn answer(request: &Request, teller: &Teller<'_>, machine: &MachineOptions<'_>) -> Reply {
+    let said = |error: &dyn std::error::Error| with_causes(error);
+    match request.ask.as_str() {
+        EXPERIMENT => {
+            let work = from_value(request.with.clone()).map_err(|error| said(&error))?;
+            let ended = match carry_out(&work, teller, machine) {
+                // What was stopped may say that it failed.
+                Err(_) if is_stopped(machine) => Ended::Stopped,
+                ended => ended.map_err(|error| said(&error))?,
+            };
+            to_value(ended).map_err(|error| said(&error))
+        }
+        STOP => {
+            let folder: PathBuf = from_value(request.with.clone()).map_err(|error| said(&error))?;
+            // It may just have ended.
+            let told = holder(&folder).is_some_and(|holder| kill_process(holder, Signal::TERM).is_ok());
+            Ok(told.into())
+        }
+        other => answer_for_lab(request, machine)
+            .unwrap_or_else(|| Err(format!("this agent has no service {other:?}"))),
+    }
+}
+
+fn is_stopped(machine: &MachineOptions<'_>) -> bool {
+    machine.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+}
+
+fn carry_out(work: &Work, teller: &Teller<'_>, machine: &MachineOptions<'_>) -> Result<Ended> {
+    let Work { folder, text, rounds: known } = work;
+    std::fs::create_dir_all(folder).map_err(CampaignError::io("make", folder))?;
     let _alone = Alone::take(folder)?;
-    let teller = Teller::start(out, stop);
-    let path = folder.join(EXPERIMENT);
-    let text = std::fs::read_to_string(&path).map_err(CampaignError::io("read", &path))?;
     let mut store = Store::open(&folder.join("lab.sqlite"))?;
-    if let Some(result) = finished(&store, &text)? {
-        teller.tell(&Line::Result(Box::new(result)));
-        return Ok(true);
+    if let Some(result) = finished(&store, text)? {
+        return Ok(Ended::Result(Box::new(result)));
     }
     // What an earlier run left changed would be taken for the normal state.
-    restore(&state_folder())?;
-    let experiment = Experiment::parse(&path, &text)?.remove(0);
-    let (mut id, mut rounds) = match store.unfinished(&text, experiment.rounds.seed)? {
+    restore(&machine.state)?;
+    let experiment = Experiment::parse(&folder.join("experiment.toml"), text)?.remove(0);
+    let (mut id, mut rounds) = match store.unfinished(text, experiment.rounds.seed)? {
         Some((id, rounds)) => (Some(id), rounds),
         None => (None, Vec::new()),
     };
-    // A device that forgets (a guest) is told.
-    let mut missing: Vec<RoundRecord> = known(&folder.join(ROUNDS))?.into_iter().skip(rounds.len()).collect();
+    let mut missing: Vec<RoundRecord> = known.iter().skip(rounds.len()).cloned().collect();
     rounds.append(&mut missing.clone());
     for round in &rounds {
-        teller.tell(&Line::Round(round.clone()));
+        teller.tell(round);
     }
     let options =
-        runner::Options { command: "handoff campaign submit".to_owned(), stop: Some(stop), resume: rounds };
+        runner::Options { command: "handoff campaign submit".to_owned(), stop: machine.stop, resume: rounds };
     let mut listener = |event: Event<'_>| {
         match event {
             Event::Started(header) => {
@@ -110,27 +128,25 @@ pub fn carry_out(
                 if let Some(run) = id {
                     store.keep(run, record)?;
                 }
-                teller.tell(&Line::Round(record.clone()));
+                teller.tell(record);
             }
             Event::Arm { .. } => {}
         }
         Ok(())
     };
-    let mut run =
-        |target: &mut dyn Executor| Ok(runner::run(&experiment, options.clone(), target, &mut listener)?);
-    let result = match on_machine(&experiment, &mut run) {
-        // Stopped before its first round.
-        Err(CampaignError::Run(RunError::Nothing)) => return Ok(false),
+    let mut executor = machine.executor(&experiment)?;
+    let result = match runner::run(&experiment, options, &mut *executor, &mut listener) {
+        // Before its first round.
+        Err(RunError::Nothing) => return Ok(Ended::Stopped),
         result => result?,
     };
     if result.ending == Ending::Interrupted {
-        return Ok(false);
+        return Ok(Ended::Stopped);
     }
     if let Some(run) = id {
         store.finish(run, &result)?;
     }
-    teller.tell(&Line::Result(Box::new(result)));
-    Ok(true)
+    Ok(Ended::Result(Box::new(result)))
 }
 
 /// The result of this experiment, if it came to its end.
@@ -140,62 +156,6 @@ fn finished(store: &Store, text: &str) -> Result<Option<ExperimentResult>> {
     };
     let result = store.result(latest.id)?;
     Ok((result.ending != Ending::Interrupted && result.header.file == text).then_some(result))
-}
-
-fn known(path: &Path) -> Result<Vec<RoundRecord>> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let rounds = text.lines().map(serde_json::from_str).collect::<Result<_, _>>();
-    rounds.map_err(|source| CampaignError::Damaged { path: path.to_owned(), source })
-}
-
-/// Tells lines, and that it is still there; sets `stop` when nobody listens.
-struct Teller {
-    out: Arc<Mutex<Box<dyn Write + Send>>>,
-    over: Arc<AtomicBool>,
-    stop: &'static AtomicBool,
-    beat: Option<thread::JoinHandle<()>>,
-}
-
-impl Teller {
-    fn start(out: impl Write + Send + 'static, stop: &'static AtomicBool) -> Self {
-        let out: Arc<Mutex<Box<dyn Write + Send>>> = Arc::new(Mutex::new(Box::new(out)));
-        let over = Arc::new(AtomicBool::new(false));
-        let (to, end) = (Arc::clone(&out), Arc::clone(&over));
-        let beat = move || {
-            for count in 0.. {
-                thread::park_timeout(BEAT);
-                if end.load(Ordering::Relaxed) {
-                    return;
-                }
-                say(&to, &Line::Alive(count), stop);
-            }
-        };
-        let beat = thread::Builder::new().name("heart-beat".to_owned()).spawn(beat).ok();
-        Teller { out, over, stop, beat }
-    }
-
-    fn tell(&self, line: &Line) {
-        say(&self.out, line, self.stop);
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(beat) = self.beat.take() {
-            beat.thread().unpark();
-            drop(beat.join());
-        }
-    }
-}
-
-fn say(out: &Mutex<Box<dyn Write + Send>>, line: &Line, stop: &AtomicBool) {
-    let mut text = serde_json::to_vec(line).expect("no map of it has keys that are no text");
-    text.push(b'\n');
-    let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-    if out.write_all(&text).and_then(|()| out.flush()).is_err() {
-        stop.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The folder for this process alone.

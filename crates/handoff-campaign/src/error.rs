@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use handoff_lab::experiment::executor::ArmError;
 use handoff_lab::experiment::journal::JournalError;
 use handoff_lab::experiment::runner::RunError;
 use handoff_lab::store::StoreError;
@@ -90,28 +91,13 @@ pub enum CampaignError {
         said: String,
     },
     /// The device's end: the machine that the experiment asks for.
-    #[error("{0}")]
-    Machine(String),
+    #[error(transparent)]
+    Machine(#[from] ArmError),
 }
 
 impl CampaignError {
     pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| CampaignError::Io { what, path, source }
-    }
-
-    /// It and its causes in one line, for a record.
-    #[must_use]
-    pub fn whole(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let next = error.to_string();
-            if !text.contains(&next) {
-                text = format!("{text}: {next}");
-            }
-            cause = error.source();
-        }
-        text
     }
 }

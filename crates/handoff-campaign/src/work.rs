@@ -6,22 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use handoff_lab::experiment::result::ExperimentResult;
+use handoff_lab::experiment::result::RoundRecord;
 use handoff_lab::stats::judge::Verdict;
-use handoff_targets::{Address, Command, Session, Stream, TargetError};
+use handoff_targets::agent::{Agent, Question};
+use handoff_targets::{Address, Command, Retry, Session, TargetError};
 
-use crate::device::{EXPERIMENT, LOCK, Line, ROUNDS};
+use crate::device::{EXPERIMENT, Ended, STOP, Work};
 use crate::error::Result;
-use crate::file::Device;
-use crate::plan::{Plan, Point, Task};
+use crate::plan::{Plan, Task};
 use crate::record::Claim;
 
 /// How long to wait for the next try; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// It is not longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// What is kept of what the device's end says on standard error.
-const KEPT: usize = 4096;
 /// A line that a device sends is not longer: the result of an experiment of 10,000 rounds.
 const LONGEST_LINE: usize = 256 << 20;
 /// How often a device that another has is asked for.
@@ -97,7 +95,8 @@ impl Worker<'_> {
     /// If its record cannot be written, or its device contradicts itself.
     pub fn carry_out(&self, task: Task, claim: &mut Claim, tell: &dyn Fn(Event)) -> Result<Outcome> {
         let deadline = Duration::from_secs_f64(self.plan.deadline_seconds);
-        let (start, mut wait, mut tries) = (Instant::now(), FIRST_WAIT, 0);
+        let start = Instant::now();
+        let mut retry = Retry::new(self.plan.attempts, FIRST_WAIT, LONGEST_WAIT);
         let left = || deadline.saturating_sub(start.elapsed());
         let outcome = loop {
             let known = claim.rounds().len();
@@ -113,16 +112,14 @@ impl Worker<'_> {
             }
             claim.note(format!("lost: {why}"), false)?;
             if claim.rounds().len() > known {
-                (wait, tries) = (FIRST_WAIT, 0);
+                retry.progressed();
             }
-            tries += 1;
-            if tries >= self.plan.attempts {
-                let why = format!("{why} ({tries} tries in a row without a new round)");
+            let Some(wait) = retry.lost() else {
+                let why = format!("{why} ({} tries in a row without a new round)", retry.tries());
                 break if reached { Outcome::Failed(why) } else { Outcome::Absent(why) };
-            }
+            };
             tell(Event::Waits { why });
             self.pause(wait);
-            wait = (2 * wait).min(LONGEST_WAIT);
         };
         match &outcome {
             Outcome::Failed(why) => claim.fail(why)?,
@@ -181,56 +178,57 @@ impl Worker<'_> {
         };
         let waited = began.elapsed();
         let place = format!("{}/campaigns/{}-{}", session.folder(), self.plan.id, task.number);
-        let there = match self.prepare(&mut session, device, &self.plan.points[task.point], claim, &place) {
-            Ok(there) => there,
+        let own = device.program.as_ref().map(|program| self.folder.join(program));
+        let program = own.as_deref().unwrap_or(self.program);
+        let mut agent = match Agent::on(session, program) {
+            Ok(agent) => agent,
             Err(error) => return Ok(lost(error, true)),
         };
         let known = claim.rounds().len();
         claim.note(format!("started on {}, {known} rounds are there", device.name), true)?;
         tell(Event::Started { known });
-        let command = Command::new(there).args(["campaign", "device", place.as_str()]).deadline(left());
-        let mut reader = Reader { claim, tell, rest: Vec::new(), said: Vec::new(), end: None, wrong: None };
+        let text = self.plan.points[task.point].text.clone();
+        let work = Work { folder: place.clone().into(), text, rounds: claim.rounds().to_vec() };
+        let question = Question {
+            alive: true,
+            folder: Some(&place),
+            longest_line: LONGEST_LINE,
+            ..Question::new(EXPERIMENT, left())
+        };
+        let mut wrong = None;
+        let mut keep = |round: RoundRecord| match claim.keep(&round) {
+            _ if wrong.is_some() => {}
+            Ok(true) => tell(Event::Round { number: round.number }),
+            Ok(false) => {}
+            Err(error) => wrong = Some(error),
+        };
         let over = AtomicBool::new(false);
-        let done = thread::scope(|scope| {
-            scope.spawn(|| self.watch(&address, &place, &over));
-            let done = session.run(&command, &mut |stream, bytes| reader.take(stream, bytes));
+        let ended = thread::scope(|scope| {
+            scope.spawn(|| self.watch(&address, program, &place, &over));
+            let ended = agent.ask_telling(&question, &work, &mut keep);
             over.store(true, Ordering::Relaxed);
-            done
+            ended
         });
-        let Reader { said, end, wrong, .. } = reader;
         if let Some(error) = wrong {
             return Err(error);
         }
-        let said = String::from_utf8_lossy(&said).trim().to_owned();
-        match end {
-            Some(End::Result(mut result)) => {
+        Ok(match ended {
+            Ok(Ended::Result(mut result)) => {
                 result.header.place = format!("{} ({address})", device.name);
                 let verdict = result.verdict();
                 claim.finish(&result)?;
-                clear(&mut session, &place);
-                return Ok(Try::Ended(Outcome::Done(verdict)));
+                clear(agent.session_mut(), &place);
+                Try::Ended(Outcome::Done(verdict))
             }
-            Some(End::Failed(why)) => return Ok(Try::Ended(Outcome::Failed(why))),
-            Some(End::Garbage(what)) => {
-                return Ok(Try::Lost(format!("{} sends what makes no sense: {what}", device.name), true));
-            }
-            None => {}
-        }
-        Ok(match done {
+            Err(TargetError::Failed { why, .. }) => Try::Ended(Outcome::Failed(why)),
             _ if self.stopped() => Try::Ended(Outcome::Stopped),
+            Ok(Ended::Stopped) => Try::Lost("somebody stopped it there".to_owned(), true),
             Err(TargetError::Deadline { .. }) => Try::Ended(Outcome::Failed(self.too_long(waited))),
+            Err(error @ TargetError::NotStarted { .. }) => {
+                Try::Ended(Outcome::Absent(format!("{error}: `program` of the target")))
+            }
+            Err(error @ TargetError::NoAnswer { .. }) => Try::Ended(Outcome::Failed(error.to_string())),
             Err(error) => lost(error, true),
-            Ok(done) => match done.status {
-                126 | 127 => Try::Ended(Outcome::Absent(format!(
-                    "the program does not start there ({said}); one that is linked statically does: `program` of the target"
-                ))),
-                status if status > 128 => {
-                    Try::Lost(format!("it was ended there (status {status}) {said}"), true)
-                }
-                status => Try::Ended(Outcome::Failed(format!(
-                    "it ended with status {status} and no result: {said}"
-                ))),
-            },
         })
     }
 
@@ -264,35 +262,9 @@ impl Worker<'_> {
         }
     }
 
-    fn prepare(
-        &self,
-        session: &mut Session,
-        device: &Device,
-        point: &Point,
-        claim: &Claim,
-        place: &str,
-    ) -> handoff_targets::Result<String> {
-        let own = device.program.as_ref().map(|program| self.folder.join(program));
-        let program = own.as_deref().unwrap_or(self.program);
-        // This machine can start it where it is.
-        let is_here = session.address() == Address::Local;
-        let there = match program.to_str().filter(|_| is_here) {
-            Some(path) => path.to_owned(),
-            None => session.push(program)?,
-        };
-        let mut rounds = Vec::new();
-        for round in claim.rounds() {
-            rounds.extend(serde_json::to_vec(round).expect("no map of it has keys that are no text"));
-            rounds.push(b'\n');
-        }
-        session.send(&rounds, &format!("{place}/{ROUNDS}"))?;
-        session.send(point.text.as_bytes(), &format!("{place}/{EXPERIMENT}"))?;
-        Ok(there)
-    }
-
     /// Asks the device's end to stop when we are asked to, over a connection of its own. A guest is only
     /// ours and ends with this process.
-    fn watch(&self, address: &Address, place: &str, over: &AtomicBool) {
+    fn watch(&self, address: &Address, program: &Path, place: &str, over: &AtomicBool) {
         while !self.stopped() {
             if over.load(Ordering::Relaxed) {
                 return;
@@ -302,11 +274,9 @@ impl Worker<'_> {
         if *address == Address::Guest {
             return;
         }
-        let script = "kill -TERM \"$(cat \"$1\")\"";
-        let lock = format!("{place}/{LOCK}");
-        let ask = Command::new("sh").args(["-c", script, "sh", lock.as_str()]).deadline(STEP);
         // Whoever cannot be reached hears that nobody listens any more.
-        drop(Session::open(address).and_then(|mut session| session.run(&ask, &mut |_, _| {})));
+        let ask = |session| Agent::on(session, program)?.ask::<bool>(&Question::new(STOP, STEP), &place);
+        drop(Session::open(address).and_then(ask));
     }
 }
 
@@ -317,6 +287,7 @@ fn lost(error: TargetError, reached: bool) -> Try {
         error @ (TargetError::HostKey { .. }
         | TargetError::Refused { .. }
         | TargetError::Architecture { .. }
+        | TargetError::Version { .. }
         | TargetError::Address { .. }) => Try::Ended(Outcome::Absent(error.to_string())),
         error => Try::Lost(error.to_string(), reached),
     }
@@ -335,64 +306,6 @@ enum Waited<T> {
     /// The task's deadline went by, and why it had to wait.
     InUse(String),
     Failed(TargetError),
-}
-
-enum End {
-    Result(Box<ExperimentResult>),
-    Failed(String),
-    Garbage(String),
-}
-
-/// Takes what the device's end says.
-struct Reader<'a> {
-    claim: &'a mut Claim,
-    tell: &'a dyn Fn(Event),
-    /// The beginning of a line.
-    rest: Vec<u8>,
-    said: Vec<u8>,
-    end: Option<End>,
-    wrong: Option<crate::CampaignError>,
-}
-
-impl Reader<'_> {
-    fn take(&mut self, stream: Stream, bytes: &[u8]) {
-        if stream == Stream::Err {
-            self.said.extend_from_slice(bytes);
-            let extra = self.said.len().saturating_sub(KEPT);
-            self.said.drain(..extra);
-            return;
-        }
-        let mut pieces = bytes.split(|byte| *byte == b'\n');
-        let last = pieces.next_back().unwrap_or_default();
-        for piece in pieces {
-            let mut line = std::mem::take(&mut self.rest);
-            line.extend_from_slice(piece);
-            if self.end.is_none() && self.wrong.is_none() {
-                self.line(&line);
-            }
-        }
-        if self.end.is_none() {
-            self.rest.extend_from_slice(last);
-        }
-        if self.rest.len() > LONGEST_LINE {
-            self.rest = Vec::new();
-            self.end = Some(End::Garbage(format!("a line of more than {LONGEST_LINE} bytes")));
-        }
-    }
-
-    fn line(&mut self, line: &[u8]) {
-        match serde_json::from_slice(line) {
-            Ok(Line::Alive(_)) => {}
-            Ok(Line::Round(round)) => match self.claim.keep(&round) {
-                Ok(true) => (self.tell)(Event::Round { number: round.number }),
-                Ok(false) => {}
-                Err(error) => self.wrong = Some(error),
-            },
-            Ok(Line::Result(result)) => self.end = Some(End::Result(result)),
-            Ok(Line::Failed(why)) => self.end = Some(End::Failed(why)),
-            Err(error) => self.end = Some(End::Garbage(error.to_string())),
-        }
-    }
 }
 
 /// The program that devices get which have none of their own: this one.

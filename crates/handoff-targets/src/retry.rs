@@ -6,25 +6,25 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Retry {
     /// Tries in a row without progress, the first one included.
-    pub most: usize,
+    pub most: u32,
     /// Before the second try.
     pub first_wait: Duration,
     /// No wait is longer.
     pub longest_wait: Duration,
-    tries: usize,
+    tries: u32,
 }
 
 impl Retry {
     /// So many tries in a row.
     #[must_use]
-    pub fn new(most: usize, first_wait: Duration, longest_wait: Duration) -> Self {
+    pub fn new(most: u32, first_wait: Duration, longest_wait: Duration) -> Self {
         Retry { most, first_wait, longest_wait, tries: 0 }
     }
 
     /// A try was lost: how long to wait for the next, or none if there is no next.
     pub fn lost(&mut self) -> Option<Duration> {
-        self.tries += 1;
-        let doubled = u32::try_from(self.tries - 1).ok().and_then(|tries| 2_u32.checked_pow(tries));
+        self.tries = self.tries.saturating_add(1);
+        let doubled = 2_u32.checked_pow(self.tries - 1);
         let wait = doubled.map_or(self.longest_wait, |times| self.first_wait.saturating_mul(times));
         (self.tries < self.most).then(|| wait.min(self.longest_wait))
     }
@@ -36,7 +36,7 @@ impl Retry {
 
     /// Tries in a row that were lost.
     #[must_use]
-    pub fn tries(&self) -> usize {
+    pub fn tries(&self) -> u32 {
         self.tries
     }
 }
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(waits, [Some(second), Some(2 * second), Some(3 * second), Some(3 * second), None]);
         retry.progressed();
         assert_eq!((retry.tries(), retry.lost()), (0, Some(second)));
-        let mut many = Retry::new(usize::MAX, second, 3 * second);
+        let mut many = Retry::new(u32::MAX, second, 3 * second);
         assert!((0..100).all(|_| many.lost().is_some_and(|wait| wait <= 3 * second)));
     }
 }

@@ -1,8 +1,5 @@
 //! The lab's services of an agent (`handoff agent`): what [`super::remote`] asks, answered on the machine itself.
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-
 use handoff_targets::agent::{Reply, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, to_value};
@@ -10,6 +7,7 @@ use serde_json::{from_value, to_value};
 use super::ArmId;
 use super::executor::{ArmError, Executor as _, Local, Replicate, RunRequest};
 use super::journal::restore;
+use super::machine::MachineOptions;
 use super::task::TaskError;
 use crate::doctor::Machine;
 
@@ -19,17 +17,6 @@ pub const RUN: &str = "run";
 pub const RESTORE: &str = "restore";
 /// Says what could spoil a figure, with a [`crate::doctor::Diagnosis`].
 pub const DIAGNOSE: &str = "diagnose";
-
-/// The machine that answers.
-#[derive(Debug, Clone)]
-pub struct Host {
-    /// The handoff that runs workloads.
-    pub program: PathBuf,
-    /// Where journals are.
-    pub state: PathBuf,
-    /// Ends what goes on.
-    pub stop: &'static AtomicBool,
-}
 
 /// What came of a [`RunRequest`] on the other machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -57,19 +44,19 @@ impl RunAnswer {
 
 /// Answers a request, if it is one for the lab.
 #[must_use]
-pub fn answer(request: &Request, host: &Host) -> Option<Reply> {
+pub fn answer(request: &Request, machine: &MachineOptions<'_>) -> Option<Reply> {
     let reply = match request.ask.as_str() {
-        RUN => run(request, host),
-        RESTORE => restore(&host.state).map_err(cannot).and_then(reply),
+        RUN => run(request, machine),
+        RESTORE => restore(&machine.state).map_err(cannot).and_then(reply),
         DIAGNOSE => reply(Machine::here().diagnose()),
         _ => return None,
     };
     Some(reply)
 }
 
-fn run(request: &Request, host: &Host) -> Reply {
+fn run(request: &Request, machine: &MachineOptions<'_>) -> Reply {
     let request = from_value(request.with.clone()).map_err(cannot)?;
-    let mut here = Local::new(&host.program, &host.state, Some(host.stop)).map_err(cannot)?;
+    let mut here = Local::new(&machine.program, &machine.state, machine.stop).map_err(cannot)?;
     reply(RunAnswer::to(&request, &mut here))
 }
 
@@ -105,14 +92,10 @@ mod tests {
     use super::*;
     use crate::experiment::file::Experiment;
 
-    fn host(folder: &Path) -> Host {
-        Host { program: "handoff".into(), state: folder.to_owned(), stop: Box::leak(Box::default()) }
-    }
-
     fn ask(what: &str, with: Value) -> Option<Reply> {
         let folder = tempfile::tempdir().expect("a folder");
         let request = json!({ "agent": 1, "ask": what, "alive": false, "with": with });
-        answer(&from_value(request).expect("a request"), &host(folder.path()))
+        answer(&from_value(request).expect("a request"), &MachineOptions::local("handoff", folder.path()))
     }
 
     fn run(command: &str, limit: &str) -> RunAnswer {

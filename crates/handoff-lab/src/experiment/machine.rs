@@ -1,6 +1,7 @@
 //! From an address to what runs the arms there: the same for every experiment, wherever it comes from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use handoff_guest::Stopper;
@@ -29,6 +30,19 @@ pub struct MachineOptions<'a> {
 }
 
 impl<'a> MachineOptions<'a> {
+    /// This machine, where nobody hears of anything and nothing ends what waits.
+    #[must_use]
+    pub fn local(program: impl Into<PathBuf>, state: &Path) -> Self {
+        Self {
+            address: Address::Local,
+            program: program.into(),
+            state: state.to_owned(),
+            stop: None,
+            stopper: Stopper::new(),
+            tell: Arc::new(|_| {}),
+        }
+    }
+
     /// Reaches the machine: the experiment's guests, if it has some, and the address otherwise.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ const QUESTION: Duration = Duration::from_secs(60);
 
 /// How often a run is tried when the machine was lost under it: a link breaks, and emulated guests hang at times
 /// where the host gives them too little time. That is nothing of the arm's.
-const TRIES: usize = 3;
+const TRIES: u32 = 3;
 
 /// Hears what is being done, such as a boot.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use handoff_lab::experiment::agent::{Host, answer};
+use handoff_campaign::device::{EXPERIMENT, answer};
+use handoff_lab::experiment::machine::MachineOptions;
 use handoff_targets::agent::serve;
 
+use super::guest::run::until_interrupted;
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 use crate::state;
@@ -23,17 +25,17 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(&self, _: &Output) -> anyhow::Result<Verdict> {
         let program = std::env::current_exe().context("cannot tell where this program is")?;
-        let host = Host { program, state: state::folder(), stop: interrupt::flag() };
-        serve(
-            std::io::stdin(),
-            std::io::stdout(),
-            env!("CARGO_PKG_VERSION"),
-            host.stop,
-            &mut |request, _| {
-                answer(request, &host)
-                    .unwrap_or_else(|| Err(format!("this agent has no service {:?}", request.ask)))
-            },
-        )
+        let stop = interrupt::flag();
+        let machine = MachineOptions { stop: Some(stop), ..MachineOptions::local(program, &state::folder()) };
+        let (input, out) = (std::io::stdin(), std::io::stdout());
+        serve(input, out, env!("CARGO_PKG_VERSION"), stop, &mut |request, teller| {
+            // Only an experiment may boot guests; nothing beside the run of an arm is to wake this machine up.
+            if request.ask != EXPERIMENT {
+                return answer(request, teller, &machine);
+            }
+            until_interrupted(&machine.stopper, || Ok(answer(request, teller, &machine)))
+                .unwrap_or_else(|error| Err(format!("{error:#}")))
+        })
         .context("cannot read the requests")?;
         Ok(Verdict::Pass)
     }

@@ -42,9 +42,6 @@ pub(crate) struct Options {
 enum Which {
     /// Put the results that are there into the store
     Collect(collect::Collect),
-    /// Carry a task out on its device: the end that runs there
-    #[command(hide = true)]
-    Device(work::Device),
     /// Write it for LAVA or tradefed
     Export(export::Export),
     /// Print the tasks, and how long they take at most
@@ -66,7 +63,6 @@ impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match &self.which {
             Which::Collect(options) => options.run(output),
-            Which::Device(options) => options.run(),
             Which::Export(options) => options.run(output),
             Which::Plan(options) => options.run(output),
             Which::Report(options) => options.run(output),

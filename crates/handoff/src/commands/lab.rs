@@ -11,8 +11,6 @@ mod labels;
 mod pair;
 mod place;
 
-pub(super) use place::Place;
-
 use std::path::PathBuf;
 
 use crate::output::{Output, Verdict};

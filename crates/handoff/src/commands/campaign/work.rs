@@ -1,65 +1,19 @@
-//! `handoff campaign device` and `handoff campaign task`: the two ends of a task.
+//! `handoff campaign task`: one task, for a batch system. What runs on the device is `handoff agent`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use handoff_campaign::CampaignError;
-use handoff_campaign::device::{Line, carry_out};
 use handoff_campaign::record::{Claim, Folder, Record, State};
 use handoff_campaign::slurm::AGAIN;
 use handoff_campaign::work::{Event, Outcome, Worker, own_program};
-use handoff_lab::experiment::journal::state_folder;
 
-use crate::commands::lab::Place;
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 
 /// How long the worker before may take to end.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Carry a task out on its device: its rounds as lines of JSON on standard output.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  handoff campaign device FOLDER      what `handoff campaign submit` starts on each device")]
-pub(super) struct Device {
-    /// The folder with `experiment.toml`.
-    folder: PathBuf,
-}
-
-impl Device {
-    pub(super) fn run(&self) -> anyhow::Result<Verdict> {
-        let state = state_folder();
-        let done = carry_out(&self.folder, std::io::stdout(), interrupt::flag(), &mut |experiment, run| {
-            let silent = indicatif::ProgressBar::hidden();
-            let mut wrong = None;
-            let result = Place::default().with(experiment, &state, &silent, |target| match run(target) {
-                Ok(result) => Ok(Some(result)),
-                Err(error) => {
-                    wrong = Some(error);
-                    Ok(None)
-                }
-            });
-            match (result, wrong) {
-                (Ok(Some(result)), _) => Ok(result),
-                (_, Some(error)) => Err(error),
-                (Ok(None), None) => Err(CampaignError::Machine("the run gave nothing".to_owned())),
-                (Err(error), None) => Err(CampaignError::Machine(format!("{error:#}"))),
-            }
-        });
-        match done {
-            Ok(done) => Ok(Verdict::of(done)),
-            Err(error) if interrupt::was_interrupted() => Err(error.into()),
-            Err(error) => {
-                // The other end takes it for the task's, and does not try again.
-                let line = serde_json::to_string(&Line::Failed(error.whole()));
-                println!("{}", line.context("cannot write JSON")?);
-                Err(error.into())
-            }
-        }
-    }
-}
 
 /// Work on one task of a campaign that was submitted.
 #[derive(Debug, clap::Args)]

@@ -19,7 +19,7 @@ use crate::output::Output;
 
 /// Which machine runs the arms.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(in crate::commands) struct Place {
+pub(super) struct Place {
     /// Run the arms there: `local`, `guest`, `ssh://[user@]host[:port]`, `adb://SERIAL`.
     #[arg(long, value_name = "ADDRESS", help_heading = "Remote target")]
     target: Option<Address>,
@@ -66,7 +66,7 @@ impl Place {
     }
 
     /// Does something with the machine that an experiment runs on.
-    pub(in crate::commands) fn with<T>(
+    pub(super) fn with<T>(
         &self,
         experiment: &Experiment,
         state: &Path,

@@ -57,8 +57,8 @@ fn a_link_that_is_cut_in_the_middle_of_a_task_loses_no_round_and_doubles_none() 
     let carried = || {
         let config = sshd.config().to_string_lossy().into_owned();
         processes_where(&|words| {
-            let is_device = |word: &String| word.contains("campaign") && word.contains("device");
-            words.contains(&config) && words.iter().any(is_device)
+            let is_agent = |word: &String| word.contains("campaigns/") && word.contains("agent");
+            words.contains(&config) && words.iter().any(is_agent)
         })
     };
     assert_eq!(carried().len(), 1, "the device's end runs: {}", rack.said());
@@ -69,7 +69,7 @@ fn a_link_that_is_cut_in_the_middle_of_a_task_loses_no_round_and_doubles_none() 
     before.push(rack.wait_for(ROUNDS + 1, &|| rack.said()));
     ends_whole(&rack, worker, &before);
     let left = processes_where(&|words| {
-        words.iter().any(|word| word == "device")
+        words.iter().any(|word| word == "agent")
             && words.iter().any(|word| word.contains("/.cache/handoff/campaigns/"))
     });
     assert_eq!(left, Vec::<String>::new());

@@ -58,14 +58,14 @@ fn local() -> Rack {
     }
     let mut worker = rack.submit();
     before.push(rack.wait_for(3 * TASKS, &|| "the worker makes no rounds".to_owned()));
-    processes("device", &rack.path("device")).iter().for_each(|pid| kill(pid));
+    processes("agent", &rack.path("device")).iter().for_each(|pid| kill(pid));
     let status = worker.wait().expect("it ends");
     assert!(status.success(), "{status}: {}", rack.json("status"));
     rack.is_whole(&before);
     // `submit` has collected; once more changes nothing.
     assert_eq!(rack.json("collect")["new"], 0);
     assert_eq!(rack.collected(), TASKS);
-    assert_eq!(processes("device", &rack.path("device")), Vec::<String>::new(), "nothing is left behind");
+    assert_eq!(processes("agent", &rack.path("device")), Vec::<String>::new(), "nothing is left behind");
     rack
 }
 
@@ -141,7 +141,7 @@ fn a_campaign_that_is_told_to_stop_goes_on_later() {
     drop(Command::new("kill").args(["-TERM", &worker.id().to_string()]).status());
     let status = worker.wait().expect("it ends");
     assert_eq!(status.code(), Some(130));
-    assert_eq!(processes("device", &rack.path("device")), Vec::<String>::new(), "nothing is left behind");
+    assert_eq!(processes("agent", &rack.path("device")), Vec::<String>::new(), "nothing is left behind");
     let stopped = rack.json("status");
     assert_eq!((&stopped["running"], &stopped["failed"]), (&0.into(), &0.into()), "{stopped}");
     let status =
