@@ -218,6 +218,10 @@ impl Session {
 
     /// Whether the link alone was lost, or the machine was booted anew: connects again to see.
     fn why_lost(&mut self, error: TargetError) -> TargetError {
+        if self.address() == Address::Guest {
+            // It is booted anew when it is needed.
+            return TargetError::Rebooted { target: self.address().to_string(), why: error.to_string() };
+        }
         match look(self.target.as_mut()) {
             Ok(now) if now.boot_id != self.facts.boot_id => {
                 self.facts = now;

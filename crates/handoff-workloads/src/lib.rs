@@ -28,6 +28,7 @@ mod catalog;
 mod cformat;
 pub mod deadline;
 mod error;
+pub mod figures;
 pub mod floor;
 pub mod hackbench;
 pub mod hits;

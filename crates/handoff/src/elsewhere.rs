@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, arg, value_parser};
-use handoff_targets::{Address, Session, Stream};
+use handoff_targets::agent::Agent;
+use handoff_targets::{Address, Stream};
 
 use crate::config;
 use crate::output::Output;
@@ -98,17 +99,13 @@ impl Elsewhere {
                 self.address
             ));
         }
-        let mut session = Session::open(&self.address)?;
-        let _lock = session.lock()?;
-        let ahead = session.facts().clock_ahead_s;
+        let mut agent = Agent::reach(&self.address, program)?;
+        let ahead = agent.session().facts().clock_ahead_s;
         if ahead.abs() > CLOCKS_DIFFER_S {
             output.warn(format_args!("the clock of {} is {ahead} s ahead of ours", self.address));
         }
-        let command = handoff_targets::Command::new(session.push(program)?)
-            .args(self.args.clone())
-            .env(config::VARIABLE, "");
         let mut printed = Ok(());
-        let done = session.run(&command, &mut |stream, bytes| match stream {
+        let done = agent.run(&self.args, &mut |stream, bytes| match stream {
             Stream::Out if printed.is_ok() => printed = output.bytes(bytes),
             Stream::Out => {}
             Stream::Err => drop(std::io::stderr().write_all(bytes)),

@@ -9,7 +9,6 @@ mod cli;
 mod commands;
 mod config;
 mod elsewhere;
-mod figures;
 mod interrupt;
 mod legacy;
 mod output;

@@ -26,7 +26,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         ],
     ),
     ("handoff-guest", &[]),
-    ("handoff-kernel", &["handoff-guest"]),
+    ("handoff-kernel", &["handoff-guest", "handoff-lab", "handoff-targets", "handoff-workloads"]),
     ("handoff-targets", &["handoff-guest"]),
     ("handoff-campaign", &["handoff-lab", "handoff-targets"]),
     ("handoff-peers", &["handoff-workloads", "handoff-ipc"]),

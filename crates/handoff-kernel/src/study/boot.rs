@@ -9,9 +9,7 @@ use super::StudyError;
 use super::file::{Machine, ProofPlan};
 use crate::prove::{Probe, Proof, prove};
 use handoff_guest::{Builder, Guest, GuestCommand, GuestSpec, Kernel, Stopper};
-
-/// Where handoff stands in the guest.
-pub const PROGRAM: &str = "/bin/handoff";
+use handoff_targets::GUEST_PROGRAM;
 
 /// A kernel and the guest to boot it in, as a file that another process reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,7 +66,7 @@ impl Boot {
         };
         let mut builder = spec
             .builder()
-            .program(&self.handoff, PROGRAM)
+            .program(&self.handoff, GUEST_PROGRAM)
             .verbose_console(true)
             .on_console(console)
             .stopper(stopper);
@@ -109,7 +107,7 @@ impl Boot {
         let command = if self.raw {
             GuestCommand::new(&self.load[0]).args(&self.load[1..])
         } else {
-            GuestCommand::new(PROGRAM).args(&self.load)
+            GuestCommand::new(GUEST_PROGRAM).args(&self.load)
         };
         let command = command.timeout(Duration::from_secs(self.limit_seconds));
         Ok(prove(guest, &command, &self.probes, Some(&self.build))?)

@@ -6,17 +6,20 @@
 //! has changed does again only what the change reaches. The two kernels are built in one folder, one
 //! after the other, so that the second build compiles only what the feature touches.
 //!
-//! What compares the two is not here: the lab knows how, and this crate does not know the lab. Whoever
-//! runs a study hands in a function for [`Step::Measure`], which gets both kernels as [`Boot`]s.
+//! What compares the two is the lab's runner, for which each run of an arm is a boot ([`measure`]). Whoever runs a
+//! study may hand in another function for [`Step::Measure`], which gets both kernels as [`Boot`]s.
 
 mod boot;
+mod boots;
 mod file;
+mod measure;
 mod state;
 mod steps;
 mod tree;
 
-pub use boot::{Boot, PROGRAM};
+pub use boot::Boot;
 pub use file::{Build, Feature, Machine, ProofPlan, Quiet, Source, Study};
+pub use measure::{check, measure};
 pub use state::{Done, Step};
 
 use std::io;
@@ -132,6 +135,9 @@ pub enum StudyError {
     /// A guest failed.
     #[error(transparent)]
     Guest(#[from] GuestError),
+    /// A guest could not do what its agent was asked.
+    #[error(transparent)]
+    Target(#[from] handoff_targets::TargetError),
     /// The script that prepares a guest failed.
     #[error("the guest's setup script ended with {status}: {}", said.trim())]
     Setup {

@@ -188,7 +188,7 @@ impl Executor for Local<'_> {
             Cgroup::On => self.folders()?,
         };
         let mut flags: Vec<String> =
-            wait_for_quiet(&self.root, request.quiet, self.stop).into_iter().collect();
+            QuietGate::usual(request.quiet).wait(&self.root, self.stop).into_iter().collect();
         for setting in &request.settings {
             self.journal.set(setting)?;
         }
@@ -209,27 +209,61 @@ impl Executor for Local<'_> {
     }
 }
 
-/// Waits until hardly anything else runs, and says so if that does not happen in time or before `stop`.
-#[must_use]
-pub fn wait_for_quiet(root: &Root, patience: Duration, stop: Option<&AtomicBool>) -> Option<String> {
-    if patience.is_zero() {
-        return None;
+/// When a machine is quiet, and how that is looked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QuietGate {
+    /// The share of all CPU time that others may use.
+    pub share: f64,
+    /// Between two looks.
+    pub glance: Duration,
+    /// How long to wait.
+    pub most: Duration,
+}
+
+impl QuietGate {
+    /// Hardly anything else runs.
+    #[must_use]
+    pub fn usual(most: Duration) -> Self {
+        Self { share: QUIET, glance: Duration::from_millis(100), most }
     }
+
+    /// Waits before a run, and says for its flags if the machine did not become quiet. No time is no gate.
+    #[must_use]
+    pub fn wait(self, root: &Root, stop: Option<&AtomicBool>) -> Option<String> {
+        if self.most.is_zero() {
+            return None;
+        }
+        let is_stopped = || stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let others = wait_for_quiet(root, self, &is_stopped).err()??;
+        Some(format!("not quiet: others used {:.0}% of the CPUs", others * 100.0))
+    }
+}
+
+/// Waits until others use no more than they may.
+///
+/// # Errors
+///
+/// The share that they used last, if that does not happen in time or before `is_stopped`; none where no time was
+/// counted, so that nothing is known.
+pub fn wait_for_quiet(
+    root: &Root,
+    gate: QuietGate,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<(), Option<f64>> {
     let (start, mut before, mut known) = (Instant::now(), Pulse::read(root), None);
     loop {
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(gate.glance);
         let now = Pulse::read(root);
         // Where no time was counted, nothing is known: that is not quiet.
         if now.is_another_time_than(&before) {
             let busy = now.since(&before).busy;
-            if busy <= QUIET {
-                return None;
+            if busy <= gate.share {
+                return Ok(());
             }
             (before, known) = (now, Some(busy));
         }
-        let stopped = stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
-        if start.elapsed() >= patience || stopped {
-            return known.map(|busy| format!("not quiet: others used {:.0}% of the CPUs", busy * 100.0));
+        if start.elapsed() >= gate.most || is_stopped() {
+            return Err(known);
         }
     }
 }
@@ -271,7 +305,8 @@ mod tests {
     fn the_gate_waits_until_the_load_is_gone() {
         let mut machine = Machine::new();
         let root = machine.root.clone();
-        let waiting = std::thread::spawn(move || wait_for_quiet(&root, Duration::from_secs(600), None));
+        let waiting =
+            std::thread::spawn(move || QuietGate::usual(Duration::from_secs(600)).wait(&root, None));
         // Half of the CPU time is somebody's: it must wait, however long.
         for _ in 0..100 {
             machine.pass([1, 1]);
@@ -289,7 +324,7 @@ mod tests {
     fn the_gate_says_that_it_never_became_quiet_and_opens() {
         let mut machine = Machine::new();
         let root = machine.root.clone();
-        let waiting = std::thread::spawn(move || wait_for_quiet(&root, Duration::from_secs(1), None));
+        let waiting = std::thread::spawn(move || QuietGate::usual(Duration::from_secs(1)).wait(&root, None));
         while !waiting.is_finished() {
             machine.pass([3, 1]);
             std::thread::sleep(Duration::from_millis(5));
@@ -300,7 +335,7 @@ mod tests {
         );
         let (stop, root) = (AtomicBool::new(false), machine.root.clone());
         let said = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| wait_for_quiet(&root, Duration::from_secs(600), Some(&stop)));
+            let waiting = scope.spawn(|| QuietGate::usual(Duration::from_secs(600)).wait(&root, Some(&stop)));
             for step in 0.. {
                 machine.pass([1, 0]);
                 std::thread::sleep(Duration::from_millis(5));
@@ -316,6 +351,6 @@ mod tests {
 
     #[test]
     fn no_patience_is_no_gate() {
-        assert_eq!(wait_for_quiet(&Machine::new().root, Duration::ZERO, None), None);
+        assert_eq!(QuietGate::usual(Duration::ZERO).wait(&Machine::new().root, None), None);
     }
 }

@@ -14,7 +14,7 @@ use handoff_targets::{Address, GUEST_PROGRAM, Retry, Session, TargetError};
 
 use super::ArmId;
 use super::agent::{DIAGNOSE, RESTORE, RUN, RunAnswer};
-use super::executor::{ArmError, Executor, Replicate, RunRequest, wait_for_quiet};
+use super::executor::{ArmError, Executor, QuietGate, Replicate, RunRequest};
 use super::guest::{Boot, Guests};
 use super::journal::Restored;
 use crate::doctor::{Diagnosis, Machine, Pulse, Root};
@@ -247,7 +247,7 @@ impl Executor for Remote<'_> {
         let mut busy = None;
         if let Kind::Guests(..) = &self.machine {
             // The guest's own load is this program: whether it is quiet, the host tells.
-            busy = wait_for_quiet(&Root::new("/"), request.quiet, self.stop);
+            busy = QuietGate::usual(request.quiet).wait(&Root::new("/"), self.stop);
             request.quiet = Duration::ZERO;
         }
         let limit = request.task.limit.saturating_add(request.quiet).saturating_add(SLACK);

@@ -114,7 +114,8 @@ impl Agent {
     }
 
     fn command(&self) -> Command {
-        let command = Command::new(self.program.clone());
+        // The machine's configuration of `handoff` is for who sits there, and not for us.
+        let command = Command::new(self.program.clone()).env("HANDOFF_CONFIG", "");
         match self.session.address() {
             // A device's shell has no home that can be written to.
             Address::Adb { .. } => command.env("XDG_STATE_HOME", format!("{}/state", self.session.folder())),
@@ -151,16 +152,16 @@ impl Agent {
         let command = self.command().args(["agent"]).args(question.folder).deadline(question.limit);
         let mut answer = Answer::new(question.longest_line, event);
         let done = self.session.run_fed(&command, &text, &mut |stream, bytes| answer.take(stream, bytes));
-        let (end, said) = (answer.end, String::from_utf8_lossy(&answer.said).trim().to_owned());
+        let (end, said) = (answer.end, printable(&String::from_utf8_lossy(&answer.said)));
         self.incidents = done.as_ref().map_or_else(|_| Vec::new(), |done| done.incidents.clone());
         let target = self.session.address().to_string();
         match end {
             // What is whole is taken, even if the link was lost behind it.
             Some(End::Done(done)) => return Ok(done),
-            Some(End::Failed(why)) => return Err(TargetError::Failed { target, why }),
-            Some(End::Garbage(what)) => return Err(TargetError::Garbage { target, what }),
+            Some(End::Failed(why)) => return Err(TargetError::Failed { target, why: printable(&why) }),
+            Some(End::Garbage(what)) => return Err(TargetError::Garbage { target, what: printable(&what) }),
             Some(End::Version(has)) => {
-                return Err(TargetError::Version { target, has, wants: VERSION });
+                return Err(TargetError::Version { target, has: printable(&has), wants: VERSION });
             }
             None => {}
         }
@@ -170,6 +171,12 @@ impl Agent {
             status => Err(TargetError::NoAnswer { target, status, said }),
         }
     }
+}
+
+/// What another machine says, without what would move a terminal's cursor or change its colours.
+fn printable(text: &str) -> String {
+    let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+    text.trim().chars().map(plain).collect()
 }
 
 /// How an answer ends.

@@ -87,6 +87,8 @@ fn what_is_no_answer_is_an_error_that_says_what_came() {
     let other = error("{\"agent\":{\"version\":7,\"program\":\"9.9\"}}\n{\"done\":1}\n".to_owned());
     assert!(other.contains("7 (handoff 9.9)") && other.contains("version 1"), "{other}");
     assert_eq!(error(format!("{HELLO}{{\"failed\":\"no disk\"}}\n")), "on ssh://says: no disk");
+    let escape = error(format!("{HELLO}{{\"failed\":\"a\\u001b[2Jb\"}}\n"));
+    assert_eq!(escape, "on ssh://says: a [2Jb", "nothing there writes to our terminal as it likes");
     assert!(error(String::new()).contains("without an answer"));
 }
 

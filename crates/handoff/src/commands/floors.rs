@@ -5,11 +5,11 @@ use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use handoff_workloads::Placement;
+use handoff_workloads::figures::time;
 use handoff_workloads::floor::{self, Parameters, Primitive};
 use handoff_workloads::measurement::Measurement;
 use serde::Serialize;
 
-use crate::figures::time;
 use crate::output::{Output, Verdict, style};
 
 const EXAMPLES: &str = "\

@@ -53,9 +53,6 @@ enum Kernel {
     Source(source::Options),
     /// Study a feature: analyse, port, build without and with it, prove, measure, write the document
     Study(study::Options),
-    /// Boot a kernel of a study once, for one figure
-    #[command(hide = true)]
-    Trial(study::trial::Options),
 }
 
 impl Options {
@@ -70,7 +67,6 @@ impl Options {
             Kernel::Prove(options) => options.run(output),
             Kernel::Source(options) => options.run(output),
             Kernel::Study(options) => options.run(output),
-            Kernel::Trial(options) => options.run(output),
         }
     }
 }

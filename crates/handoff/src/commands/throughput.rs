@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use handoff_workloads::figures::human;
 use handoff_workloads::measurement::Unit;
 use handoff_workloads::rpc::{self, Engine, MAX_PAYLOAD};
 use handoff_workloads::throughput::google::{Context, Document, Heading, Line, Row};
 use handoff_workloads::throughput::{self, Parameters, Report, sizes};
 
-use crate::figures::human;
 use crate::output::{Format, Output, Verdict, style};
 
 const EXAMPLES: &str = "\

@@ -8,10 +8,10 @@ use handoff_lab::doctor::Machine;
 use handoff_lab::report::scale::bytes;
 use handoff_lab::report::transports::{self as report, Transports};
 use handoff_workloads::Placement;
+use handoff_workloads::figures::{grouped, time};
 use handoff_workloads::rpc::Engine;
 use handoff_workloads::transports::{self, Plan, USUAL_PAYLOAD};
 
-use crate::figures::{grouped, time};
 use crate::output::{Format, Output, Verdict, style};
 use crate::{interrupt, progress, results};
 

@@ -1,8 +1,5 @@
 //! `handoff kernel study`: the whole chain from patches to a verdict, in one document.
 
-mod measure;
-pub(super) mod trial;
-
 use std::fmt;
 use std::path::PathBuf;
 
@@ -95,7 +92,7 @@ impl fmt::Display for Report {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let study = Study::read(&self.file)?;
-        measure::check(&study, &self.file)?;
+        study::check(&study, &self.file)?;
         let stopper = Stopper::new();
         let handoff = match &self.handoff {
             Some(file) => file.clone(),
@@ -114,8 +111,11 @@ impl Options {
             jobs: self.jobs,
             tell: &|what| anstream::eprintln!("{}", style::paint(style::DIM, what)),
         };
+        let command = format!("handoff kernel study {}", self.file.display());
         let outcome = until_interrupted(&stopper, || {
-            Ok(study::run(&study, &options, &mut |study, boots| measure::measure(study, boots, &work))?)
+            Ok(study::run(&study, &options, &mut |study, boots| {
+                study::measure(study, boots, &work, &command, &stopper)
+            })?)
         })?;
         if let Some(file) = &self.html {
             std::fs::copy(&outcome.html, file).with_context(|| format!("cannot write {}", file.display()))?;

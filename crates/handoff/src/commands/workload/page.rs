@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use handoff_workloads::figures::{grouped, human, time};
 use handoff_workloads::measurement::Measurement;
 use handoff_workloads::{Counter, Outcome};
 use serde::Serialize;
 
-use crate::figures::{grouped, human, time};
 use crate::output::style;
 
 /// Prints what was measured, then the counters, then what must be known.

@@ -1,64 +1,58 @@
-//! The lab's part of a study: rounds of boots of both kernels, and the verdict.
+//! The measurement of a study: rounds of boots of both kernels by the lab's runner, and the verdict.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
-use anyhow::Context as _;
-use handoff_kernel::document::{Block, code, counted, plain};
-use handoff_kernel::prove::{Expectation, Probe};
-use handoff_kernel::study::{Boot, Measured, Study, StudyError};
-use handoff_lab::experiment::ArmId;
-use handoff_lab::experiment::executor::{ArmError, Executor, Local, Replicate, RunRequest};
-use handoff_lab::experiment::file::Experiment;
-use handoff_lab::experiment::journal::state_folder;
+use handoff_guest::Stopper;
+use handoff_lab::experiment::agent::with_causes;
+use handoff_lab::experiment::file::{Experiment, FileError};
 use handoff_lab::experiment::result::{ExperimentResult, MetricResult};
 use handoff_lab::experiment::runner::{self, Event, RunError};
-use handoff_lab::stats::judge::{Caveat, Estimate, Verdict};
+use handoff_lab::stats::judge::{Estimate, Verdict};
 use handoff_lab::store::Store;
+use handoff_workloads::figures::human;
 use handoff_workloads::measurement::Unit;
 
-use super::trial::{Booted, Plan, counter_name, read_record};
-use crate::figures::human;
-use crate::interrupt;
+use super::boots::{ARMS, Booted, Boots, counter_name, read_record};
+use super::{Boot, Measured, Study, StudyError};
+use crate::document::{Block, code, counted, plain};
+use crate::prove::{Expectation, Probe};
 
-const ARMS: [&str; 2] = ["without the feature", "with the feature"];
 /// How the two are called in the verdict.
 const PAIR: &str = "the kernel with the feature against the one without";
 const REPORT: &str = "measurement.html";
 
-/// Compares both kernels; goes on with rounds of an earlier run.
-pub(super) fn measure(study: &Study, boots: [&Boot; 2], work: &Path) -> Result<Measured, StudyError> {
-    compare(study, boots, work).map_err(|error| StudyError::Measure(format!("{error:#}")))
-}
-
-fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Measured> {
-    let work = work.canonicalize().context("cannot find the work folder")?;
+/// Compares both kernels; goes on with rounds of an earlier run. `command` repeats it.
+///
+/// # Errors
+///
+/// If the experiment cannot be run or kept.
+pub fn measure(
+    study: &Study,
+    kernels: [&Boot; 2],
+    work: &Path,
+    command: &str,
+    stopper: &Stopper,
+) -> Result<Measured, StudyError> {
+    let cannot = |error: &dyn std::error::Error| StudyError::Measure(with_causes(error));
     let record = work.join("boots.jsonl");
-    for (trial, (boot, arm)) in trials(&work).iter().zip(boots.into_iter().zip(ARMS)) {
-        let plan =
-            Plan { arm: arm.to_owned(), boot: boot.clone(), quiet: study.quiet, record: record.clone() };
-        fs::write(trial, serde_json::to_vec_pretty(&plan)?)
-            .with_context(|| format!("cannot write {}", trial.display()))?;
-    }
-    let text = experiment_text(study, &work)?;
+    let text = experiment_text(study)?;
     let file = work.join("measurement.toml");
-    fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+    fs::write(&file, &text).map_err(StudyError::io("write", &file))?;
     // It has no sweep: the first is all.
-    let experiment = Experiment::parse(&file, &text)?.remove(0);
-    let mut store = Store::open(&work.join("lab.sqlite"))?;
-    let unfinished = store.unfinished(&experiment.text, experiment.rounds.seed)?;
+    let experiment = Experiment::parse(&file, &text).map_err(|error| cannot(&error))?.remove(0);
+    let mut store = Store::open(&work.join("lab.sqlite")).map_err(|error| cannot(&error))?;
+    let unfinished =
+        store.unfinished(&experiment.text, experiment.rounds.seed).map_err(|error| cannot(&error))?;
     if unfinished.is_none() && record.exists() {
-        fs::remove_file(&record).context("cannot begin a new record of boots")?;
+        fs::remove_file(&record).map_err(StudyError::io("remove", &record))?;
     }
     let (mut id, resume) = unfinished.map_or((None, Vec::new()), |(id, rounds)| (Some(id), rounds));
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
     let stop = AtomicBool::new(false);
-    // The guests are booted by what stands in front of the workload: see `trial`.
-    let here = Local::new(program, &state_folder(), Some(interrupt::flag()))?;
-    let mut target = Patient { here, record: &record, stop: &stop, gave_up: None };
-    let options =
-        runner::Options { command: format!("handoff lab run {}", file.display()), stop: Some(&stop), resume };
+    let mut target =
+        Boots { kernels, quiet: study.quiet, record: record.clone(), stopper, stop: &stop, gave_up: None };
+    let options = runner::Options { command: command.to_owned(), stop: Some(&stop), resume };
     let outcome = runner::run(&experiment, options, &mut target, &mut |event| {
         match event {
             Event::Started(header) if id.is_none() => id = Some(store.begin(header)?),
@@ -73,15 +67,18 @@ fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Meas
         Ok(())
     });
     let gave_up = target.gave_up;
-    let interrupted = interrupt::interrupted();
+    let interrupted = stopper.is_stopped();
     let result = match outcome {
         // No round is complete: a boot gave up, or the time was spent while the arms warmed up.
         Err(RunError::Nothing) if !interrupted => None,
-        other => Some(other?),
+        other => Some(other.map_err(|error| cannot(&error))?),
     };
     let rounds = result.as_ref().map_or(0, |result| result.rounds.len());
     if interrupted {
-        anyhow::bail!("interrupted after {}, kept: the same command goes on", counted(rounds, "round"));
+        let rounds = counted(rounds, "round");
+        return Err(StudyError::Measure(format!(
+            "interrupted after {rounds}, kept: the same command goes on"
+        )));
     }
     let boots = read_record(&record);
     let Some(result) = result else {
@@ -89,48 +86,12 @@ fn compare(study: &Study, boots: [&Boot; 2], work: &Path) -> anyhow::Result<Meas
     };
     // What others cut short goes on in the next run.
     if let (Some(id), None) = (id, &gave_up) {
-        store.finish(id, &result)?;
+        store.finish(id, &result).map_err(|error| cannot(&error))?;
     }
-    fs::write(work.join(REPORT), handoff_lab::report::experiment::html(&result)?)
-        .context("cannot write the lab's report")?;
+    let page = handoff_lab::report::experiment::html(&result).map_err(|error| cannot(&error))?;
+    let report = work.join(REPORT);
+    fs::write(&report, page).map_err(StudyError::io("write", &report))?;
     Ok(measured(&result, &boots, gave_up.as_ref()))
-}
-
-/// This machine, where a boot that the host or the guest spoiled ends the rounds, and not the study.
-struct Patient<'a> {
-    here: Local<'static>,
-    record: &'a Path,
-    /// Ends the rounds.
-    stop: &'a AtomicBool,
-    /// The boot that ended them.
-    gave_up: Option<Booted>,
-}
-
-impl Executor for Patient<'_> {
-    fn prepare(&mut self) -> Result<String, ArmError> {
-        self.here.prepare()
-    }
-
-    fn program(&self) -> &Path {
-        self.here.program()
-    }
-
-    fn run(&mut self, arm: ArmId, order: &RunRequest) -> Result<Replicate, ArmError> {
-        let before = read_record(self.record).len();
-        let result = self.here.run(arm, order);
-        if result.is_err() {
-            // Without a boot that was written down it is no matter of the boots, and an error.
-            self.gave_up = read_record(self.record).split_off(before).pop();
-        }
-        if interrupt::interrupted() || self.gave_up.is_some() {
-            self.stop.store(true, Ordering::Relaxed);
-        }
-        result
-    }
-
-    fn caveats(&self) -> Vec<Caveat> {
-        self.here.caveats()
-    }
 }
 
 /// Why the rounds ended before their time, in a sentence.
@@ -161,37 +122,37 @@ fn nothing(gave_up: Option<&Booted>, boots: &[Booted]) -> Measured {
 }
 
 /// Says what is wrong with what the study wants to measure, before an hour of building.
-pub(super) fn check(study: &Study, file: &Path) -> anyhow::Result<()> {
-    if study.measure.is_some() {
-        Experiment::parse(Path::new("[measure]"), &experiment_text(study, Path::new(""))?)
-            .with_context(|| format!("{} cannot be measured", file.display()))?;
+///
+/// # Errors
+///
+/// If the lab cannot run it.
+pub fn check(study: &Study, file: &Path) -> Result<(), StudyError> {
+    if study.measure.is_none() {
+        return Ok(());
     }
-    Ok(())
+    let parse = |text: String| Experiment::parse(Path::new("[measure]"), &text).map(drop);
+    experiment_text(study).and_then(|text| {
+        parse(text).map_err(|error: FileError| {
+            let reason = format!("it cannot be measured: {}", with_causes(&error));
+            StudyError::File { file: file.to_owned(), reason }
+        })
+    })
 }
 
-/// The files that say how the kernels without and with the feature are booted.
-fn trials(work: &Path) -> [PathBuf; 2] {
-    ["without", "with"].map(|name| work.join(format!("trial-{name}.json")))
-}
-
-/// The experiment: what the study says, with a boot of each kernel in front of the workload.
-fn experiment_text(study: &Study, work: &Path) -> anyhow::Result<String> {
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
+/// The experiment: what the study says, with a kernel for each arm.
+fn experiment_text(study: &Study) -> Result<String, StudyError> {
     let mut table = study.measure.clone().unwrap_or_default();
     table.insert("title".to_owned(), study.title.clone().into());
     table.insert("question".to_owned(), study.question.clone().into());
     let probes = [&study.proof.without, &study.proof.with];
-    let arms = ["baseline", "change"].into_iter().zip(ARMS).zip(trials(work).into_iter().zip(probes));
-    for ((key, arm), (trial, probes)) in arms {
-        let prefix = [&program.display().to_string(), "kernel", "trial", &trial.display().to_string(), "--"];
+    for ((key, arm), probes) in ["baseline", "change"].into_iter().zip(ARMS).zip(probes) {
         let proofs = probes.iter().map(|probe| toml::Value::Table(proof(probe)));
         let mut form = toml::Table::new();
         form.insert("name".to_owned(), arm.into());
-        form.insert("prefix".to_owned(), prefix.map(toml::Value::from).to_vec().into());
         form.insert("proof".to_owned(), proofs.collect::<Vec<_>>().into());
         table.insert(key.to_owned(), form.into());
     }
-    Ok(toml::to_string(&table)?)
+    toml::to_string(&table).map_err(|error| StudyError::Measure(error.to_string()))
 }
 
 /// A probe as a proof of the lab.

@@ -1,9 +1,10 @@
 //! Figures as people read them: four digits, and a unit that fits their size.
 
-use handoff_workloads::measurement::Unit;
+use crate::measurement::Unit;
 
 /// A value with its unit, such as `2.104 us` or `1.25 GB/s`.
-pub(crate) fn human(value: f64, unit: &Unit) -> String {
+#[must_use]
+pub fn human(value: f64, unit: &Unit) -> String {
     match unit {
         Unit::Nanoseconds => time(value),
         Unit::Milliseconds => time(value * 1e6),
@@ -19,7 +20,8 @@ pub(crate) fn human(value: f64, unit: &Unit) -> String {
 }
 
 /// Nanoseconds, in the unit of time that leaves one to three digits before the point.
-pub(crate) fn time(nanoseconds: f64) -> String {
+#[must_use]
+pub fn time(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds.abs() {
         size if size < 1e3 => (nanoseconds, "ns"),
         size if size < 1e6 => (nanoseconds / 1e3, "us"),
@@ -54,7 +56,8 @@ fn digits(value: f64) -> String {
 }
 
 /// Rounded, with a comma for each thousand.
-pub(crate) fn grouped(value: f64) -> String {
+#[must_use]
+pub fn grouped(value: f64) -> String {
     let text = format!("{:.0}", value.abs());
     let mut grouped = String::new();
     for (place, digit) in text.chars().enumerate() {
