@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Runtime, Service};
 use handoff_lab::interleave::{Interleave, Outcome, Subject, SubjectError};
@@ -145,7 +144,7 @@ impl Pair {
         let callee = Runtime::private()?;
         callee.services().add("subject", Binder::new(service), ServiceOptions::default())?;
         let socket = callee.socket().context("a private manager has a socket")?;
-        let caller = Runtime::connect(&Options::at(socket))?;
+        let caller = Runtime::builder().socket(socket).connect()?;
         let proxy = caller.services().get("subject")?;
         Ok(Self { proxy, _engines: [callee, caller] })
     }

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use handoff_ipc::parcel::Parcel;
-use handoff_ipc::runtime::{Options, Runtime, SOCKET_VARIABLE};
+use handoff_ipc::runtime::{Runtime, SOCKET_VARIABLE};
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, ParcelService, Status};
 
@@ -66,11 +66,9 @@ fn mortal_main() {
     if std::env::var_os(MORTAL).is_none() {
         return;
     }
-    let runtime = Runtime::connect(&Options::default()).unwrap();
+    let runtime = Runtime::connect().unwrap();
     runtime.services().add("test.mortal", rust_service(), ServiceOptions::default()).unwrap();
-    loop {
-        std::thread::park();
-    }
+    runtime.join_thread_pool();
 }
 
 /// A child that does not outlive its test; its standard input is open until then.

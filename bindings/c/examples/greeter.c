@@ -1,5 +1,5 @@
 /* A service in C and its client: `greeter serve` and `greeter greet NAME`. The names and numbers are those of
-   examples/src/bin/greeter.rs, so that either side may be Rust. */
+   examples/src/bin/greeter_by_hand.rs, so that either side may be Rust. */
 
 #include <handoff.h>
 #include <stdio.h>

@@ -219,6 +219,23 @@ struct handoff_runtime *handoff_connect(const char *socket);
 // `runtime` is null, or comes from [`handoff_connect`] and was not ended yet; its objects are used no longer.
 void handoff_disconnect(struct handoff_runtime *runtime);
 
+// Blocks until [`handoff_stop`], for a main thread that has nothing else to do: the runtime's own threads serve. Then
+// takes back the names that were registered, and waits for the calls that are being served, ten seconds at the most.
+// Gives 0; -1 on failure.
+//
+// # Safety
+//
+// `runtime` is a connection, and is not ended meanwhile.
+int handoff_join_thread_pool(const struct handoff_runtime *runtime);
+
+// Lets [`handoff_join_thread_pool`] return. From any thread, also in a handler; not in a signal handler. Gives 0; -1 on
+// failure.
+//
+// # Safety
+//
+// `runtime` is a connection.
+int handoff_stop(const struct handoff_runtime *runtime);
+
 // Finds a service, waiting so many milliseconds for it to be registered. Gives null on failure.
 //
 // # Safety

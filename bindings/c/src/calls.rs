@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::Parcel;
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Error, ExceptionCode, InterfaceId, ParcelService, Runtime, Status};
 
@@ -173,13 +172,13 @@ pub(crate) unsafe fn borrow<'a, T>(it: *const T, what: &str) -> Outcome<&'a T> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn handoff_connect(socket: *const c_char) -> *mut handoff_runtime {
     make(|| {
-        let options = if socket.is_null() {
-            Options::default()
-        } else {
+        handoff_ipc::log::to_stderr();
+        let mut builder = Runtime::builder();
+        if !socket.is_null() {
             // SAFETY: not null, and a string by the caller's promise.
-            Options::at(unsafe { text(socket) }?)
-        };
-        Ok(handoff_runtime(Runtime::connect(&options)?))
+            builder = builder.socket(unsafe { text(socket) }?);
+        }
+        Ok(handoff_runtime(builder.connect()?))
     })
 }
 
@@ -192,6 +191,37 @@ pub unsafe extern "C" fn handoff_connect(socket: *const c_char) -> *mut handoff_
 pub unsafe extern "C" fn handoff_disconnect(runtime: *mut handoff_runtime) {
     // SAFETY: the caller's promise.
     unsafe { free(runtime) }
+}
+
+/// Blocks until [`handoff_stop`], for a main thread that has nothing else to do: the runtime's own threads serve. Then
+/// takes back the names that were registered, and waits for the calls that are being served, ten seconds at the most.
+/// Gives 0; -1 on failure.
+///
+/// # Safety
+///
+/// `runtime` is a connection, and is not ended meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_join_thread_pool(runtime: *const handoff_runtime) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        unsafe { borrow(runtime, "the connection") }?.0.join_thread_pool();
+        Ok(0)
+    })
+}
+
+/// Lets [`handoff_join_thread_pool`] return. From any thread, also in a handler; not in a signal handler. Gives 0; -1 on
+/// failure.
+///
+/// # Safety
+///
+/// `runtime` is a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_stop(runtime: *const handoff_runtime) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        unsafe { borrow(runtime, "the connection") }?.0.stop();
+        Ok(0)
+    })
 }
 
 /// Finds a service, waiting so many milliseconds for it to be registered. Gives null on failure.

@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * A service in Java and its client: {@code Greeter serve} and {@code Greeter greet NAME}. The names and numbers are
- * those of examples/src/bin/greeter.rs, so that either side may be Rust.
+ * those of examples/src/bin/greeter_by_hand.rs, so that either side may be Rust.
  */
 public final class Greeter {
     private static final int HELLO = 1;

@@ -11,12 +11,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use handoff_ipc::Runtime;
-use handoff_ipc::runtime::{Options, SOCKET_VARIABLE};
+use handoff_ipc::runtime::SOCKET_VARIABLE;
 use handoff_ipc::servicemanager::ServiceOptions;
 
 fn main() -> Result<(), Box<dyn Error>> {
     if std::env::args().nth(1).as_deref() == Some("mortal") {
-        let runtime = Runtime::connect(&Options::default())?;
+        let runtime = Runtime::connect()?;
         runtime.services().add("test.mortal", service::rust_service(), ServiceOptions::default())?;
         std::io::stdin().read_to_end(&mut Vec::new())?;
         return Ok(());

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::{Parcel, Reader};
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Error, ExceptionCode, InterfaceId, ParcelService, Runtime, Status};
 use jni::errors::ThrowRuntimeExAndDefault;
@@ -243,8 +242,10 @@ pub extern "system" fn Java_dev_handoff_Connection_connect<'local>(
 ) -> JByteArray<'local> {
     env.with_env(|env| {
         let socket = socket.to_string();
-        let options = if socket.is_empty() { Options::default() } else { Options::at(socket) };
-        give(env, Runtime::connect(&options).map(|runtime| put(Held::Runtime(runtime))))
+        handoff_ipc::log::to_stderr();
+        let builder = Runtime::builder();
+        let builder = if socket.is_empty() { builder } else { builder.socket(socket) };
+        give(env, builder.connect().map(|runtime| put(Held::Runtime(runtime))))
     })
     .resolve::<ThrowRuntimeExAndDefault>()
 }

@@ -1,6 +1,6 @@
 """A service in Python and its client: `greeter.py serve` and `greeter.py greet NAME`.
 
-The names and numbers are those of examples/src/bin/greeter.rs, so that either side may be Rust.
+The names and numbers are those of examples/src/bin/greeter_by_hand.rs, so that either side may be Rust.
 """
 
 import sys

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::Parcel;
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, CallBuilder, Error, ExceptionCode, InterfaceId, ParcelService, Status};
 use pyo3::create_exception;
@@ -196,8 +195,12 @@ pub(crate) struct Runtime {
 #[pyfunction]
 #[pyo3(signature = (socket=None))]
 pub(crate) fn connect(py: Python<'_>, socket: Option<std::path::PathBuf>) -> PyResult<Runtime> {
-    let options = socket.map_or_else(Options::default, Options::at);
-    let inner = py.detach(|| handoff_ipc::Runtime::connect(&options)).map_err(|error| raised(py, error))?;
+    handoff_ipc::log::to_stderr();
+    let mut builder = handoff_ipc::Runtime::builder();
+    if let Some(socket) = socket {
+        builder = builder.socket(socket);
+    }
+    let inner = py.detach(|| builder.connect()).map_err(|error| raised(py, error))?;
     Ok(Runtime { inner: Mutex::new(Some(inner)) })
 }
 

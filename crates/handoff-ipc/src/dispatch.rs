@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(feature = "tokio")]
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::code::{DUMP, EXTENSION, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING};
 use crate::identity::CallingIdentity;
@@ -20,6 +21,30 @@ thread_local! {
 /// Who calls the service that runs on this thread; this process itself outside of a call.
 pub fn calling_identity() -> CallingIdentity {
     CALLER.get().unwrap_or_else(CallingIdentity::own)
+}
+
+/// Calls that are being served elsewhere than on threads of the pool, which counts its own.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// One of the calls that [`under_way`] counts, until it goes.
+pub(crate) struct UnderWay(());
+
+impl UnderWay {
+    pub(crate) fn begin() -> Self {
+        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+        UnderWay(())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Calls that tasks, and threads of the `binder` engine, serve now.
+pub(crate) fn under_way() -> usize {
+    UNDER_WAY.load(Ordering::Relaxed)
 }
 
 /// Serves one transaction. An `Err` is for the transport; exceptions are already in the reply.

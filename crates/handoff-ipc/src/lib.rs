@@ -58,6 +58,8 @@ mod lending;
 mod local;
 #[cfg(not(loom))]
 mod locked;
+#[cfg(all(feature = "log", not(loom)))]
+pub mod log;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
@@ -92,6 +94,8 @@ pub use code::{Code, is_user_code};
 pub use dispatch::calling_identity;
 #[cfg(not(loom))]
 pub use domain::{Domain, UnknownDomain};
+#[cfg(not(loom))]
+pub use engine_kind::EngineKind;
 #[cfg(not(loom))]
 pub use error::{Error, ExceptionCode, Result, Status, Waiting};
 #[cfg(not(loom))]

@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::Binder;
-    use crate::runtime::{Options, Runtime};
+    use crate::runtime::Runtime;
     use crate::servicemanager::ServiceOptions;
 
     /// Writes into the pipe that it is given, calls the object that it is given, gives that back.
@@ -137,7 +137,7 @@ mod tests {
         objects_cross(&postman());
         let server = Runtime::private().unwrap();
         server.services().add("postman", postman(), ServiceOptions::default()).unwrap();
-        let client = Runtime::connect(&Options::at(server.socket().unwrap())).unwrap();
+        let client = Runtime::builder().socket(server.socket().unwrap()).connect().unwrap();
         objects_cross(&client.services().get("postman").unwrap());
     }
 }

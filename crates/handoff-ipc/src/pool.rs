@@ -218,6 +218,13 @@ pub(crate) fn threads() -> usize {
     lock(&POOL.state).threads
 }
 
+/// Tasks that a thread of the pool runs or that wait for one; a thread that waits at a slot for a request runs none.
+pub(crate) fn at_work() -> usize {
+    let state = lock(&POOL.state);
+    let waiting = state.attached.iter().filter(|(_, place)| place.may_recall()).count();
+    (state.busy.len() + state.pending.len()).saturating_sub(waiting)
+}
+
 /// True if work waits that the calling thread could take up: it should come back.
 ///
 /// In one order with what the thread said before, that it waits: see [`Recall`].
@@ -373,7 +380,7 @@ fn spawn(work: Work) {
             call_back(&state, user, priority, true);
         }
         drop(state);
-        stats::say_once(&stats::NO_THREAD, || {
+        stats::warn_once(&stats::NO_THREAD, || {
             format!("cannot start a thread to serve a call, which waits for another one: {error}")
         });
     }

@@ -1,7 +1,8 @@
 //! A process's place in the world of objects: its engine, and the way to the service manager.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use handoff_placement::notice::Notice;
 
@@ -10,39 +11,41 @@ use crate::domain::Domain;
 use crate::engine::{Engine, EngineStats};
 use crate::engine_kind::EngineKind;
 use crate::folder::Folder;
+use crate::locked::lock;
 use crate::object::Binder;
 use crate::servicemanager::{Connection, Manager, Policy, ServiceManager, Serving, SocketAccess};
 use crate::shm::ShmEngine;
-use crate::{Error, Result, pool, stats};
+use crate::{Error, Result, dispatch, pool, stats};
 
 /// The variable that names the service manager's socket.
 pub const SOCKET_VARIABLE: &str = "HANDOFF_SOCKET";
 /// Where the manager of the whole machine listens.
 pub const SYSTEM_SOCKET: &str = "/run/handoff/servicemanager.sock";
+/// How long a runtime that stops waits for calls that are being served.
+const LAST_CALLS: Duration = Duration::from_secs(10);
 
-/// Which engine, and where its manager is.
+/// How a runtime is connected: [`Runtime::builder`].
+///
+/// ```no_run
+/// use handoff_ipc::{EngineKind, Runtime};
+///
+/// let runtime = Runtime::builder().engine(EngineKind::Binder).max_threads(4).connect()?;
+/// # Ok::<(), handoff_ipc::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// The engine that carries calls.
-    pub engine: EngineKind,
-    /// The manager's socket on the `shm` engine; [`default_socket`] if `None`.
-    pub socket: Option<PathBuf>,
-    /// Threads that serve one user's calls at one time, all users' together twice as many unless it is 1; the engine's
-    /// default if `None`.
-    pub max_threads: Option<usize>,
-    /// On the `binder` engine, whose driver and manager: each domain has its own. Other engines carry
-    /// all domains, and a service's registration says which one is its.
-    pub domain: Domain,
-    /// On the `binder` engine, whether the runtime lends callers' priorities by itself, over whatever the driver
-    /// lends; see [`BinderEngine::lend_priorities`].
-    pub lend_priorities: bool,
-    /// The driver's device on the `binder` engine; where [`find_device`] finds the domain's if `None`.
-    pub device: Option<PathBuf>,
+#[must_use = "options alone connect to nothing: end with `connect`"]
+pub struct Builder {
+    engine: EngineKind,
+    socket: Option<PathBuf>,
+    max_threads: Option<usize>,
+    domain: Domain,
+    lend_priorities: bool,
+    device: Option<PathBuf>,
 }
 
-impl Default for Options {
+impl Default for Builder {
     fn default() -> Self {
-        Options {
+        Builder {
             engine: EngineKind::Shm,
             socket: None,
             max_threads: None,
@@ -53,21 +56,79 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// On an engine, with its usual manager.
-    pub fn on(engine: EngineKind) -> Self {
-        Options { engine, ..Options::default() }
+impl Builder {
+    /// The engine that carries calls; `shm` unless told otherwise.
+    pub fn engine(self, engine: EngineKind) -> Self {
+        Builder { engine, ..self }
     }
 
-    /// On the `shm` engine, with the manager at `socket`.
-    pub fn at(socket: impl Into<PathBuf>) -> Self {
-        Options { socket: Some(socket.into()), ..Options::default() }
+    /// The manager's socket on the `shm` engine; [`default_socket`] unless told otherwise.
+    pub fn socket(self, socket: impl Into<PathBuf>) -> Self {
+        Builder { socket: Some(socket.into()), ..self }
     }
 
-    /// In a domain: on the `binder` engine, on its driver.
-    #[must_use]
-    pub fn in_domain(self, domain: Domain) -> Self {
-        Options { domain, ..self }
+    /// Threads that serve one user's calls at one time. All users' together are twice as many, unless it is 1. The pool
+    /// is one for the process.
+    pub fn max_threads(self, threads: usize) -> Self {
+        Builder { max_threads: Some(threads), ..self }
+    }
+
+    /// On the `binder` engine, whose driver and manager: each domain has its own. Other engines carry all domains, and
+    /// a service's registration says which one is its.
+    pub fn domain(self, domain: Domain) -> Self {
+        Builder { domain, ..self }
+    }
+
+    /// On the `binder` engine, whether the runtime lends callers' priorities by itself, over whatever the driver
+    /// lends; see [`BinderEngine::lend_priorities`].
+    pub fn lend_priorities(self, lends: bool) -> Self {
+        Builder { lend_priorities: lends, ..self }
+    }
+
+    /// The driver's device on the `binder` engine; where [`find_device`] finds the domain's unless told otherwise.
+    pub fn device(self, device: impl Into<PathBuf>) -> Self {
+        Builder { device: Some(device.into()), ..self }
+    }
+
+    /// Starts the engine and connects to its service manager.
+    ///
+    /// # Errors
+    /// If no manager answers there, or the engine does not exist on this machine.
+    pub fn connect(&self) -> Result<Runtime> {
+        let mut device = None;
+        let (engine, socket): (Arc<dyn Engine>, _) = match self.engine {
+            EngineKind::Local => (Arc::new(LocalEngine), None),
+            EngineKind::Shm => {
+                let socket = self.socket.clone().map_or_else(default_socket, Ok)?;
+                (Arc::new(ShmEngine::new(&socket)?), Some(socket))
+            }
+            EngineKind::Binder => {
+                let engine = self.open_driver()?;
+                device = Some(engine.device().to_owned());
+                (Arc::new(engine), None)
+            }
+        };
+        if let Some(threads) = self.max_threads {
+            engine.set_max_threads(threads);
+        }
+        let connection = Connection::new(Arc::clone(&engine), None);
+        connection.manager()?;
+        Ok(Runtime::assemble(engine, connection, Place { socket, device, domain: self.domain }, None))
+    }
+
+    /// [`Builder::connect`] where a manager runs; otherwise [`Runtime::private`].
+    ///
+    /// # Errors
+    /// As [`Runtime::private`].
+    pub fn connect_or_private(&self) -> Result<Runtime> {
+        match (self.connect(), self.engine) {
+            (Err(Error::Io { .. }), EngineKind::Shm) => Runtime::private(),
+            (Err(Error::Io { .. }), EngineKind::Binder) => {
+                // A driver has one place for all: whoever comes second finds the first.
+                self.become_manager().or_else(|_| self.connect())
+            }
+            (other, _) => other,
+        }
     }
 
     fn open_driver(&self) -> Result<BinderEngine> {
@@ -77,6 +138,20 @@ impl Options {
             engine.lend_priorities();
         }
         Ok(engine)
+    }
+
+    /// Starts a service manager in this process, as the one that the kernel's driver has a place for.
+    fn become_manager(&self) -> Result<Runtime> {
+        let engine = self.open_driver()?;
+        let place = Place { socket: None, device: Some(engine.device().to_owned()), domain: self.domain };
+        let engine: Arc<dyn Engine> = Arc::new(engine);
+        let embedded = Manager::new(Policy::open()).binder();
+        engine.become_context_manager(embedded.clone())?;
+        let connection = Connection::new(Arc::clone(&engine), Some(embedded));
+        if let Some(threads) = self.max_threads {
+            engine.set_max_threads(threads);
+        }
+        Ok(Runtime::assemble(engine, connection, place, None))
     }
 }
 
@@ -139,6 +214,8 @@ struct Inner {
     domain: Domain,
     device: Option<PathBuf>,
     _private: Option<Private>,
+    stopping: Mutex<bool>,
+    stopped: Condvar,
 }
 
 struct EngineHandle(Arc<dyn Engine>);
@@ -150,49 +227,21 @@ impl std::fmt::Debug for EngineHandle {
 }
 
 impl Runtime {
-    /// Starts an engine and connects to its service manager.
+    /// Starts the `shm` engine and connects to the service manager in its usual place ([`default_socket`]).
     ///
     /// # Errors
-    /// If no manager answers there, or the engine does not exist on this machine.
-    pub fn connect(options: &Options) -> Result<Self> {
-        let mut device = None;
-        let (engine, socket): (Arc<dyn Engine>, _) = match options.engine {
-            EngineKind::Local => (Arc::new(LocalEngine), None),
-            EngineKind::Shm => {
-                let socket = options.socket.clone().map_or_else(default_socket, Ok)?;
-                (Arc::new(ShmEngine::new(&socket)?), Some(socket))
-            }
-            EngineKind::Binder => {
-                let engine = options.open_driver()?;
-                device = Some(engine.device().to_owned());
-                (Arc::new(engine), None)
-            }
-        };
-        if let Some(threads) = options.max_threads {
-            engine.set_max_threads(threads);
-        }
-        let connection = Connection::new(Arc::clone(&engine), None);
-        connection.manager()?;
-        Ok(Runtime::assemble(engine, connection, Place { socket, device, domain: options.domain }, None))
+    /// If no manager answers there.
+    pub fn connect() -> Result<Self> {
+        Runtime::builder().connect()
     }
 
-    /// [`Runtime::connect`] where a manager runs; otherwise [`Runtime::private`].
-    ///
-    /// # Errors
-    /// As [`Runtime::private`].
-    pub fn connect_or_private(options: &Options) -> Result<Self> {
-        match (Runtime::connect(options), options.engine) {
-            (Err(Error::Io { .. }), EngineKind::Shm) => Runtime::private(),
-            (Err(Error::Io { .. }), EngineKind::Binder) => {
-                // A driver has one place for all: whoever comes second finds the first.
-                Runtime::on_driver(options).or_else(|_| Runtime::connect(options))
-            }
-            (other, _) => other,
-        }
+    /// Another engine, another socket, other limits.
+    pub fn builder() -> Builder {
+        Builder::default()
     }
 
     /// Starts a service manager in this process, at a socket of its own that only this user can
-    /// reach, and connects to it. Children connect with [`Options::at`] its [`Runtime::socket`], or
+    /// reach, and connects to it. Children connect with [`Builder::socket`] and its [`Runtime::socket`], or
     /// find it in the variable [`SOCKET_VARIABLE`].
     ///
     /// # Errors
@@ -208,20 +257,6 @@ impl Runtime {
         Ok(Runtime::assemble(engine, connection, place, Some(Private { _serving: serving, _folder: folder })))
     }
 
-    /// Starts a service manager in this process, as the one that the kernel's driver has a place for.
-    fn on_driver(options: &Options) -> Result<Self> {
-        let engine = options.open_driver()?;
-        let place = Place { socket: None, device: Some(engine.device().to_owned()), domain: options.domain };
-        let engine: Arc<dyn Engine> = Arc::new(engine);
-        let embedded = Manager::new(Policy::open()).binder();
-        engine.become_context_manager(embedded.clone())?;
-        let connection = Connection::new(Arc::clone(&engine), Some(embedded));
-        if let Some(threads) = options.max_threads {
-            engine.set_max_threads(threads);
-        }
-        Ok(Runtime::assemble(engine, connection, place, None))
-    }
-
     fn assemble(
         engine: Arc<dyn Engine>,
         connection: Arc<Connection>,
@@ -231,7 +266,9 @@ impl Runtime {
         let services = ServiceManager::new(connection);
         let Place { socket, device, domain } = place;
         let engine = EngineHandle(engine);
-        Runtime { inner: Arc::new(Inner { services, engine, socket, domain, device, _private: private }) }
+        let (stopping, stopped) = (Mutex::new(false), Condvar::new());
+        let inner = Inner { services, engine, socket, domain, device, _private: private, stopping, stopped };
+        Runtime { inner: Arc::new(inner) }
     }
 
     /// The service manager.
@@ -270,8 +307,7 @@ impl Runtime {
         Notice::Foreground(is_foreground).tell()
     }
 
-    /// Limits the threads that serve one user's calls at one time; see [`Options::max_threads`]. The pool is one for the
-    /// process.
+    /// Limits the threads that serve one user's calls at one time; see [`Builder::max_threads`].
     pub fn set_max_threads(&self, threads: usize) {
         self.inner.engine.0.set_max_threads(threads);
     }
@@ -279,6 +315,45 @@ impl Runtime {
     /// What the engine did so far.
     pub fn stats(&self) -> EngineStats {
         self.inner.engine.0.stats()
+    }
+
+    /// Blocks until [`Runtime::stop`], as a server's main thread does that has nothing else to do: the runtime's own
+    /// threads serve. Then it takes back the names that were registered through this runtime, so that no new client
+    /// comes, and waits for the calls that are being served, ten seconds at the most.
+    ///
+    /// ```no_run
+    /// # use handoff_ipc::Runtime;
+    /// let runtime = Runtime::connect()?;
+    /// // ... register services ...
+    /// let stopper = runtime.clone();
+    /// std::thread::spawn(move || {
+    ///     // ... wait for SIGTERM ...
+    ///     stopper.stop();
+    /// });
+    /// runtime.join_thread_pool();
+    /// # Ok::<(), handoff_ipc::Error>(())
+    /// ```
+    pub fn join_thread_pool(&self) {
+        let mut stopping = lock(&self.inner.stopping);
+        while !*stopping {
+            stopping = self.inner.stopped.wait(stopping).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(stopping);
+        self.inner.services.withdraw();
+        let end = Instant::now() + LAST_CALLS;
+        while pool::at_work() + dispatch::under_way() > 0 {
+            if Instant::now() > end {
+                tracing::warn!("a call is still being served {LAST_CALLS:?} after the runtime was stopped");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Lets [`Runtime::join_thread_pool`] return. From any thread, also from one that serves a call.
+    pub fn stop(&self) {
+        *lock(&self.inner.stopping) = true;
+        self.inner.stopped.notify_all();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counters of what the engines did, and the few things that they tell a person once.
+//! Counters of what the engines did, and the few things that they warn of once.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,17 +54,17 @@ impl Tally {
     }
 }
 
-/// Says something on standard error, the first time only.
-pub(crate) fn say_once(said: &AtomicBool, text: impl FnOnce() -> String) {
-    if !said.swap(true, Ordering::Relaxed) {
-        eprintln!("handoff: {}", text());
+/// Warns of something, the first time only.
+pub(crate) fn warn_once(warned: &AtomicBool, text: impl FnOnce() -> String) {
+    if !warned.swap(true, Ordering::Relaxed) {
+        tracing::warn!("{}", text());
     }
 }
 
 /// A priority that could not be lent.
 pub(crate) fn inherit_denied(why: &dyn Display) {
     INHERIT_DENIED.add();
-    say_once(&NO_PRIVILEGE, || format!("callers' priorities are not inherited here: {why}"));
+    warn_once(&NO_PRIVILEGE, || format!("callers' priorities are not inherited here: {why}"));
 }
 
 /// What a process holds for others, as its ledger counts it.
@@ -92,5 +92,42 @@ impl Held {
             [held.descriptors, held.mappings, held.bytes, held.exports, held.introductions, held.threads]
         };
         all(self).iter().zip(all(other)).all(|(mine, theirs)| *mine <= theirs)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    /// What was logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_warning_reaches_the_programs_subscriber_once() {
+        let (log, warned) = (Log::default(), AtomicBool::new(false));
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            for _ in 0..3 {
+                warn_once(&warned, || "no priority to lend".to_owned());
+            }
+        });
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches("no priority to lend").count(), 1, "{text}");
+        assert!(text.contains("WARN"), "{text}");
     }
 }

@@ -14,7 +14,6 @@ use common::*;
 use handoff_ipc::binder::{BinderEngine, Binderfs, Features, find_device, freeze, frozen_info, thaw};
 use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::{Handle, Reader, Writer};
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::{Manager, Policy, ServiceOptions};
 use handoff_ipc::{Binder, Code, Domain, Error, Result, Runtime, Service, Transaction};
 use handoff_placement::{Priority, Tid};
@@ -402,7 +401,7 @@ fn each_domain_has_its_own_names() {
     let _framework = server("binder-manager");
     let _hardware = server("hwbinder-manager");
     let connect = |domain| {
-        Runtime::connect(&Options::on(handoff_ipc::engine::EngineKind::Binder).in_domain(domain)).unwrap()
+        Runtime::builder().engine(handoff_ipc::engine::EngineKind::Binder).domain(domain).connect().unwrap()
     };
     let (framework, hardware) = (connect(Domain::Framework), connect(Domain::Hardware));
     assert_eq!(hardware.device().unwrap(), find_device(Domain::Hardware).unwrap());

@@ -13,7 +13,6 @@ use std::time::Duration;
 use common::file_with;
 use handoff_ipc::engine::EngineKind;
 use handoff_ipc::parcel::{Nullable, Parcelable, Reader, Writer};
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Code, Error, ExceptionCode, Proxy, Result, Runtime, Service, Status, Transaction};
 
@@ -157,7 +156,7 @@ impl Peer {
 }
 
 fn connect() -> Runtime {
-    Runtime::connect(&Options::on(EngineKind::Binder)).unwrap()
+    Runtime::builder().engine(EngineKind::Binder).connect().unwrap()
 }
 
 /// Everything that `theirs check` does, the other way round.
@@ -238,7 +237,7 @@ fn role_main() {
     let Some((role, _)) = common::role() else { return };
     match role.as_str() {
         "manager" => {
-            let runtime = Runtime::connect_or_private(&Options::on(EngineKind::Binder)).unwrap();
+            let runtime = Runtime::builder().engine(EngineKind::Binder).connect_or_private().unwrap();
             std::mem::forget(runtime);
         }
         "service" => {

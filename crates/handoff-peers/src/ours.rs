@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Code, Runtime, Service, Transaction};
 
@@ -31,13 +30,13 @@ pub(crate) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
     let socket = runtime.socket().ok_or_else(|| io::Error::other("a private manager has a socket"))?;
     std::os::unix::fs::symlink(socket, address)?;
     ready();
-    loop {
-        std::thread::park();
-    }
+    runtime.join_thread_pool();
+    Ok(())
 }
 
 pub(crate) fn connect(address: &Path) -> io::Result<Ask> {
-    let runtime = Runtime::connect(&Options::at(std::fs::read_link(address)?)).map_err(io::Error::other)?;
+    let runtime =
+        Runtime::builder().socket(std::fs::read_link(address)?).connect().map_err(io::Error::other)?;
     let sum = runtime.services().get(NAME).map_err(io::Error::other)?;
     Ok(Box::new(move |message| {
         // It holds the connection.

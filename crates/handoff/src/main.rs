@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches as _;
 
 fn main() -> ExitCode {
+    handoff_ipc::log::to_stderr();
     // The second process of a workload is this program, started again: it plays its role and ends here.
     handoff_workloads::play_if_peer();
     #[cfg(feature = "peers")]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use handoff_ipc::parcel::Writer;
-use handoff_ipc::runtime::{Options, Runtime};
+use handoff_ipc::runtime::Runtime;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{AsyncService, Binder, Code, Request, Response};
 
@@ -78,8 +78,7 @@ async fn order(handoff: &Runtime, count: i32) -> Result<()> {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let handoff = Runtime::connect(&Options::default())
-        .context("no service manager; start one with `handoff servicemanager`")?;
+    let handoff = Runtime::connect()?;
     let tasks = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve"] => tasks.block_on(serve(&handoff)),

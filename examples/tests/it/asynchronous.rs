@@ -11,7 +11,7 @@ use handoff_examples::interfaces::vendor::sample::benchmark::{
     BenchmarkAsyncProxy, BenchmarkAsyncStub, BenchmarkProxy, BenchmarkStub, IBenchmark as _, IBenchmarkAsync,
     SampleMessage,
 };
-use handoff_ipc::runtime::{Options, Runtime};
+use handoff_ipc::runtime::Runtime;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Error, Proxy as _, Result};
 use tokio::sync::Semaphore;
@@ -50,7 +50,7 @@ fn threads() -> usize {
 /// A connection that finds what `server` has under a name.
 fn client_of(server: &Runtime, binder: Binder) -> (Runtime, Binder) {
     server.services().add("it", binder, ServiceOptions::default().replacing()).unwrap();
-    let client = Runtime::connect(&Options::at(server.socket().unwrap())).unwrap();
+    let client = Runtime::builder().socket(server.socket().unwrap()).connect().unwrap();
     let found = client.services().get("it").unwrap();
     (client, found)
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use handoff_ipc::runtime::{Options, Runtime};
+use handoff_ipc::runtime::Runtime;
 use handoff_ipc::servicemanager::{Manager, Policy, Serving, SocketAccess};
 use handoff_testkit::{require, require_root, require_tool, require_user_namespaces};
 
@@ -52,7 +52,7 @@ impl Host {
             fs::create_dir_all(folder.path().join(name)).expect("made");
             fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o755)).expect("ours");
         }
-        fs::copy(env!("CARGO_BIN_EXE_greeter"), folder.path().join("bin/greeter")).expect("copied");
+        fs::copy(env!("CARGO_BIN_EXE_greeter_by_hand"), folder.path().join("bin/greeter")).expect("copied");
         let socket = folder.path().join("names/servicemanager.sock");
         let manager = Manager::new(Policy::open());
         let serving = manager.serve(&socket, SocketAccess::Everybody).expect("a manager");
@@ -61,8 +61,8 @@ impl Host {
 
     /// Waits until the service of a container that was killed has lost its name.
     fn await_end(&self) {
-        let options = Options::at(self.folder.path().join("names/servicemanager.sock"));
-        let services = Runtime::connect(&options).expect("the manager").services().clone();
+        let builder = Runtime::builder().socket(self.folder.path().join("names/servicemanager.sock"));
+        let services = builder.connect().expect("the manager").services().clone();
         while services.get("sample.greeter").is_ok() {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -13,7 +13,7 @@ use handoff_examples::interfaces::sample::everything::*;
 use handoff_examples::interfaces::vendor::sample::benchmark as aidl;
 use handoff_ipc::engine::EngineKind;
 use handoff_ipc::queue::{Descriptor, MessageQueue, Synchronized};
-use handoff_ipc::runtime::{Options, Runtime};
+use handoff_ipc::runtime::{Builder, Runtime};
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Error, Proxy, Result, Service, SharedMemory, Status, Transaction};
 
@@ -89,10 +89,10 @@ impl Drop for Peer {
     }
 }
 
-fn options(kind: EngineKind, socket: Option<String>) -> Options {
+fn builder(kind: EngineKind, socket: Option<String>) -> Builder {
     match (kind, socket) {
-        (EngineKind::Shm, Some(socket)) => Options::at(socket),
-        (kind, _) => Options::on(kind),
+        (EngineKind::Shm, Some(socket)) => Runtime::builder().socket(socket),
+        (kind, _) => Runtime::builder().engine(kind),
     }
 }
 
@@ -110,7 +110,7 @@ fn role_main() {
     if std::env::var(ROLE).as_deref() != Ok("server") {
         return;
     }
-    let runtime = Runtime::connect(&options(second_engine(), std::env::var(SOCKET).ok())).unwrap();
+    let runtime = builder(second_engine(), std::env::var(SOCKET).ok()).connect().unwrap();
     let services = runtime.services();
     // The test may have found what it needs, and be over, before all of them are there.
     let add = |name: &str, binder: Binder| drop(services.add(name, binder, ServiceOptions::default()));
@@ -133,7 +133,7 @@ impl World {
     fn new() -> Self {
         let runtime = match second_engine() {
             EngineKind::Shm => Runtime::private(),
-            kind => Runtime::connect_or_private(&Options::on(kind)),
+            kind => Runtime::builder().engine(kind).connect_or_private(),
         };
         let runtime = runtime.unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -310,7 +310,7 @@ impl Service for CallsBack {
 fn an_object_that_arrives_as_a_parameter_is_checked_when_it_is_called() {
     let server = Runtime::private().unwrap();
     server.services().add("back", Binder::new(CallsBack), ServiceOptions::default()).unwrap();
-    let client = Runtime::connect(&Options::at(server.socket().unwrap())).unwrap();
+    let client = Runtime::builder().socket(server.socket().unwrap()).connect().unwrap();
     for service in [Binder::new(CallsBack), client.services().get("back").unwrap()] {
         let wrong = EverythingStub::new(Everything).binder();
         let outcome = service.transaction(1).call(|to| to.write(&wrong), |_| Ok(()));

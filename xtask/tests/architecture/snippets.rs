@@ -83,13 +83,15 @@ fn code_in_the_book_is_that_of_its_source() {
 
 #[test]
 fn a_block_that_differs_is_found() {
-    let good = part("examples/src/bin/greeter.rs", Some("interface")).expect("it is there");
+    let good = part("examples/src/bin/greeter_by_hand.rs", Some("interface")).expect("it is there");
     assert!(!good.contains("ANCHOR") && good.lines().count() > 1, "{good}");
     let page = |code: &str| {
-        format!("a\n\n{MARK}examples/src/bin/greeter.rs:interface -->\n\n```rust,ignore\n{code}\n```\n\nb\n")
+        format!(
+            "a\n\n{MARK}examples/src/bin/greeter_by_hand.rs:interface -->\n\n```rust,ignore\n{code}\n```\n\nb\n"
+        )
     };
     assert_eq!(renewed(&page(&good)), Ok(page(&good)));
     assert_eq!(renewed(&page("let x = 1;")), Ok(page(&good)));
-    assert!(renewed(&format!("{MARK}examples/src/bin/greeter.rs:nothing -->\n```\n```\n")).is_err());
+    assert!(renewed(&format!("{MARK}examples/src/bin/greeter_by_hand.rs:nothing -->\n```\n```\n")).is_err());
     assert!(renewed(&format!("{MARK}examples/src/bin/none.rs -->\n```\nx\n```\n")).is_err());
 }

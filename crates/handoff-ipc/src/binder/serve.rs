@@ -13,10 +13,11 @@ use super::token;
 use super::uapi::{self, TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE};
 use crate::call::{Call, DriverDetails};
 use crate::code::is_user_code;
+use crate::dispatch::{self, UnderWay};
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
 use crate::object::Transaction;
-use crate::{Error, Result, dispatch, pool, stats};
+use crate::{Error, Result, pool, stats};
 
 /// The group of a caller, which the driver does not tell.
 const UNKNOWN_GID: u32 = u32::MAX;
@@ -33,7 +34,7 @@ fn spawn_looper(process: &Arc<Process>, entry: Command) {
     let process = Arc::clone(process);
     let thread = std::thread::Builder::new().name("handoff-binder".into());
     if let Err(error) = thread.spawn(move || serve(&process, entry)) {
-        stats::say_once(&stats::NO_THREAD, || {
+        stats::warn_once(&stats::NO_THREAD, || {
             format!("cannot start a thread that serves calls of the Binder driver: {error}")
         });
     }
@@ -48,7 +49,7 @@ fn serve(process: &Arc<Process>, entry: Command) {
     loop {
         match hear(process) {
             // Each reading begins with a whole return, so that nothing is lost with a cut one but what was behind it.
-            Err(Error::Protocol(what)) => stats::say_once(&stats::MALFORMED, || {
+            Err(Error::Protocol(what)) => stats::warn_once(&stats::MALFORMED, || {
                 format!("a part of what the Binder driver said cannot be read, and is passed over: {what}")
             }),
             // The driver has given the process up.
@@ -119,7 +120,7 @@ pub(super) fn execute(process: &Arc<Process>, what: Return<'_>) -> Result<()> {
 #[cold]
 fn unknown(number: u32) {
     stats::UNKNOWN_RETURNS.add();
-    stats::say_once(&stats::UNKNOWN_RETURN, || {
+    stats::warn_once(&stats::UNKNOWN_RETURN, || {
         format!(
             "the Binder driver said {number:#x} (number {}, {} bytes), which this version does not know and passes \
              over; a newer Handoff may",
@@ -132,6 +133,7 @@ fn unknown(number: u32) {
 /// Serves one transaction.
 #[inline(never)]
 fn answer(process: &Arc<Process>, data: uapi::Transaction, context: Option<u64>) -> Result<()> {
+    let _counted = UnderWay::begin();
     let delivered = Delivered::new(process, data);
     let oneway = data.flags & TF_ONE_WAY != 0;
     // A caller that has its request cleared wants the same of the reply.

@@ -471,7 +471,7 @@ pub(super) fn await_outcome(
 #[cold]
 fn suspected() {
     stats::ONEWAY_SPAM.add();
-    stats::say_once(&stats::SPAMMED, || {
+    stats::warn_once(&stats::SPAMMED, || {
         "the Binder driver suspects this process of flooding another with oneway calls: it does not keep up \
          with them"
             .to_owned()

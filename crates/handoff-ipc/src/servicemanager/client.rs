@@ -257,6 +257,11 @@ impl ServiceManager {
         self.connection.call(code::IS_DECLARED, None, |to| to.write_string16(name), |reply| reply.read())
     }
 
+    /// Takes back every name that was registered through this.
+    pub(crate) fn withdraw(&self) {
+        self.connection.withdraw();
+    }
+
     /// The manager's own object.
     ///
     /// # Errors

@@ -167,10 +167,10 @@ impl Connection {
         service.lost = matches!(change, NameChange::Lost { .. });
         drop(told);
         match change {
-            NameChange::Lost { pid, uid } => eprintln!(
-                "handoff: process {pid} of user {uid} has taken the name {name:?}; it comes back when that process ends"
+            NameChange::Lost { pid, uid } => tracing::warn!(
+                "process {pid} of user {uid} has taken the name {name:?}; it comes back when that process ends"
             ),
-            NameChange::Regained => eprintln!("handoff: this process has the name {name:?} again"),
+            NameChange::Regained => tracing::warn!("this process has the name {name:?} again"),
         }
         // The application's own code: never under a lock.
         let listeners = lock(&self.name_listeners).clone();
@@ -210,6 +210,15 @@ impl Connection {
         )
     }
 
+    /// Takes every name back.
+    pub(super) fn withdraw(&self) {
+        let services = std::mem::take(&mut lock(&self.told).services);
+        for service in services {
+            // A manager that is gone has forgotten it already.
+            drop(self.remove(&service.name, &service.binder));
+        }
+    }
+
     pub(super) fn watch(&self, name: &str, callback: Binder) -> Result<u64> {
         let id = self.next_watch.fetch_add(1, Ordering::Relaxed);
         let watch = Remembered { id, name: name.into(), callback };
@@ -246,7 +255,7 @@ impl Connection {
                 Err(error) if is_absence(&error) => return Err(error),
                 // Somebody else was quicker, or the policy is another one.
                 Err(error) => {
-                    eprintln!("handoff: {:?} is not registered any longer: {error}", &*service.name);
+                    tracing::warn!("{:?} is not registered any longer: {error}", &*service.name);
                     lock(&self.told).services.retain(|other| other.name != service.name);
                 }
                 Ok(()) => {}
@@ -255,7 +264,7 @@ impl Connection {
         for watch in watches {
             match tell_of(manager, code::WATCH, &watch.name, &watch.callback) {
                 Err(error) if is_absence(&error) => return Err(error),
-                Err(error) => eprintln!("handoff: {:?} is not waited for any longer: {error}", &*watch.name),
+                Err(error) => tracing::warn!("{:?} is not waited for any longer: {error}", &*watch.name),
                 Ok(()) => {}
             }
         }
@@ -288,7 +297,7 @@ impl Connection {
         };
         if let Err(error) = std::thread::Builder::new().name("handoff-seek".into()).spawn(body) {
             self.seeking.store(false, Ordering::Release);
-            stats::say_once(&stats::NO_THREAD, || {
+            stats::warn_once(&stats::NO_THREAD, || {
                 format!("cannot start a thread to look for the service manager: {error}")
             });
         }

@@ -98,7 +98,10 @@ impl Engine for ShmEngine {
     fn context_object(&self) -> Result<Binder> {
         let socket = new_socket()?;
         connect_within(&socket, &self.address()?, PEER_TIMEOUT).map_err(|error| {
-            let what = format!("no service manager answers at {}", self.manager.display());
+            let what = format!(
+                "no service manager answers at {} (`handoff servicemanager` starts one)",
+                self.manager.display()
+            );
             Error::io(what, error)
         })?;
         self.core.connect(socket)

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use handoff_ipc::engine::Engine as _;
 use handoff_ipc::frames::{FrameConsumer, FrameOptions, FramePool};
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::{
     Manager, NamePattern, Policy, Principal, Range, Rule, ServiceOptions, SocketAccess,
 };
@@ -95,7 +94,7 @@ impl Service for Teller {
 fn services(socket: &Path, uid: u32) -> Runtime {
     process::limit_descriptors(DESCRIPTORS);
     process::become_user(uid);
-    Runtime::connect(&Options::at(socket)).unwrap()
+    Runtime::builder().socket(socket).connect().unwrap()
 }
 
 /// The role of the bank.
@@ -126,7 +125,7 @@ pub fn pay(runtime: &Runtime, deadline: Duration) -> Result<()> {
 
 /// A customer who registers a name, too.
 pub fn register_and_pay(socket: &Path, deadline: Duration) -> Result<()> {
-    let runtime = Runtime::connect(&Options::at(socket))?;
+    let runtime = Runtime::builder().socket(socket).connect()?;
     runtime.services().add("honest.name", Binder::new(Public), ServiceOptions::default())?;
     pay(&runtime, deadline)
 }

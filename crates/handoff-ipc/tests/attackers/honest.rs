@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use handoff_ipc::engine::Engine;
 use handoff_ipc::frames::FrameConsumer;
-use handoff_ipc::runtime::Options;
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Result, Runtime};
 
@@ -65,7 +64,7 @@ pub fn client(role: &str, socket: &Path) {
     let at = socket.to_owned();
     let (old, new) = match role {
         "honest customer" => {
-            let runtime = Runtime::connect(&Options::at(socket)).unwrap();
+            let runtime = Runtime::builder().socket(socket).connect().unwrap();
             let old = call_again_and_again(move || bank::pay(&runtime, DEADLINE));
             (old, call_again_and_again(move || bank::register_and_pay(&at, DEADLINE)))
         }

@@ -5,14 +5,13 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use crate::common::*;
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::{Manager, NameChange, Policy, ServiceOptions, SocketAccess};
 use handoff_ipc::{Binder, Error, Result, Runtime};
 
 const LONG: Duration = Duration::from_secs(60);
 
 fn connect(socket: &Path) -> Runtime {
-    Runtime::connect(&Options::at(socket)).unwrap()
+    Runtime::builder().socket(socket).connect().unwrap()
 }
 
 fn everything() -> Binder {

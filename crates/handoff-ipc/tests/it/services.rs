@@ -10,18 +10,19 @@ use std::time::Duration;
 
 use crate::common::*;
 use handoff_ipc::engine::EngineKind;
-use handoff_ipc::runtime::{Options, SOCKET_VARIABLE};
+use handoff_ipc::parcel::Parcel;
+use handoff_ipc::runtime::SOCKET_VARIABLE;
 use handoff_ipc::servicemanager::{
     Domain, DumpPriority, Manager, NamePattern, Policy, Principal, Range, Rule, ServiceOptions, SocketAccess,
 };
-use handoff_ipc::{Binder, Error, ExceptionCode, Runtime};
+use handoff_ipc::{Binder, Error, ExceptionCode, ParcelService, Runtime};
 use handoff_placement::Priority;
 use handoff_testkit::{require, require_realtime, require_root};
 
 const LONG: Duration = Duration::from_secs(30);
 
 fn connect(socket: &Path) -> Runtime {
-    Runtime::connect(&Options::at(socket)).unwrap()
+    Runtime::builder().socket(socket).connect().unwrap()
 }
 
 fn everything() -> Binder {
@@ -78,7 +79,7 @@ fn role_main() {
             std::process::exit(0);
         }
         "by-variable" => {
-            let runtime = Runtime::connect(&Options::default()).unwrap();
+            let runtime = Runtime::connect().unwrap();
             let names: Vec<_> =
                 runtime.services().list().unwrap().into_iter().map(|info| info.name).collect();
             println!("found: {}", names.join(" "));
@@ -194,7 +195,7 @@ fn a_private_manager_is_the_parents_own() {
 
 #[test]
 fn names_of_the_local_engine_go_with_their_runtime() {
-    let local = || Runtime::connect(&Options::on(EngineKind::Local)).unwrap();
+    let local = || Runtime::builder().engine(EngineKind::Local).connect().unwrap();
     let (one, two) = (local(), local());
     one.services().add("local.x", everything(), ServiceOptions::default()).unwrap();
     let found = two.services().get("local.x").unwrap();
@@ -581,9 +582,9 @@ fn a_manager_at_a_socket_goes_and_leaves_nothing() {
     std::fs::write(&socket, "not a socket").unwrap();
     drop(serving);
     assert!(socket.exists());
-    let error = Runtime::connect(&Options::at(&socket)).unwrap_err();
+    let error = Runtime::builder().socket(&socket).connect().unwrap_err();
     assert!(error.to_string().contains("no service manager answers"), "{error}");
-    let fallback = Runtime::connect_or_private(&Options::at(&socket)).unwrap();
+    let fallback = Runtime::builder().socket(&socket).connect_or_private().unwrap();
     assert!(fallback.is_private());
 }
 
@@ -598,4 +599,45 @@ fn children_find_the_manager_by_the_variable() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("found: manager"), "{text}");
+}
+
+#[test]
+fn a_runtime_that_stops_takes_its_names_back_and_ends_what_it_serves() {
+    const WAIT: u32 = 1;
+    const STOP: u32 = 2;
+    let manager = Runtime::private().unwrap();
+    let socket = manager.socket().unwrap();
+    let (server, client) = (connect(socket), connect(socket));
+    let (began, begins) = mpsc::channel();
+    let gate = Arc::new(Mutex::new(()));
+    let (stopping, waited_for) = (server.clone(), Arc::clone(&gate));
+    let service = ParcelService::new("test.IStopping", move |call, request: Parcel| {
+        match call.code() {
+            WAIT => {
+                began.send(()).unwrap();
+                drop(waited_for.lock().unwrap());
+            }
+            STOP => stopping.stop(),
+            _ => return Ok(None),
+        }
+        Ok(Some(request))
+    });
+    server.services().add("stopping", Binder::new(service), ServiceOptions::default()).unwrap();
+    let found = client.services().get("stopping").unwrap();
+
+    let closed = gate.lock().unwrap();
+    std::thread::scope(|scope| {
+        let joined = scope.spawn(|| server.join_thread_pool());
+        let call =
+            scope.spawn(|| found.transaction(WAIT).call(|data| data.write(&7), |reply| reply.read::<i32>()));
+        begins.recv().unwrap();
+        found.transaction(STOP).call(|_| Ok(()), |_| Ok(())).unwrap();
+        while client.services().check("stopping").unwrap().is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!joined.is_finished(), "a call is being served");
+        drop(closed);
+        assert_eq!(call.join().unwrap().unwrap(), 7);
+        joined.join().unwrap();
+    });
 }

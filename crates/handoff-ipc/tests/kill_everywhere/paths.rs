@@ -8,7 +8,6 @@ use std::time::Duration;
 use handoff_ipc::engine::Engine as _;
 use handoff_ipc::frames::FrameConsumer;
 use handoff_ipc::queue::{Descriptor, MessageQueue, QueueError, Synchronized};
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::{Manager, Policy, ServiceOptions, Serving, SocketAccess};
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Error, Result, Runtime, SharedMemory};
@@ -333,7 +332,7 @@ fn look_up(runtime: &Runtime) -> Result<()> {
 }
 
 fn customer(folder: &FsPath, ask: fn(&Runtime) -> Result<()>) -> Act {
-    let runtime = Runtime::connect(&Options::at(folder.join(MANAGER))).unwrap();
+    let runtime = Runtime::builder().socket(folder.join(MANAGER)).connect().unwrap();
     look_up(&runtime).unwrap();
     Box::new(move || {
         ask(&runtime).unwrap();
@@ -347,7 +346,7 @@ fn manager(folder: &FsPath) -> Act {
 }
 
 fn asks(survivor: &Survivor, ask: fn(&Runtime) -> Result<()>) -> Op {
-    let runtime = Runtime::connect(&Options::at(survivor.path(VICTIM))).unwrap();
+    let runtime = Runtime::builder().socket(survivor.path(VICTIM)).connect().unwrap();
     look_up(&runtime).unwrap();
     survivor.desk.register(runtime.services().manager().unwrap()).unwrap();
     Box::new(move || ask(&runtime))

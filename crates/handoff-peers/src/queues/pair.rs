@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use handoff_ipc::parcel::Reader as Parcel;
 use handoff_ipc::queue::{Descriptor, MessageQueue, Reader, Synchronized};
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Code, Runtime, Service, Transaction};
 use handoff_workloads::Error;
@@ -66,7 +65,7 @@ pub(crate) fn play_if_writer() {
 }
 
 fn attach(socket: PathBuf) -> handoff_ipc::Result<MessageQueue<Message, Synchronized>> {
-    let runtime = Runtime::connect(&Options::at(socket))?;
+    let runtime = Runtime::builder().socket(socket).connect()?;
     let take = |parcel: &mut Parcel<'_>| parcel.read::<Descriptor<Message, Synchronized>>();
     MessageQueue::attach(runtime.services().get(NAME)?.transaction(TAKE).call(|_| Ok(()), take)?)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use handoff_ipc::engine::EngineKind;
-use handoff_ipc::runtime::Options;
+use handoff_ipc::runtime::Builder;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Domain, Proxy, Runtime, shm};
 use serde::{Deserialize, Serialize};
@@ -53,11 +53,9 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    fn options(self) -> Options {
-        Options {
-            lend_priorities: self.inherit_user,
-            ..Options::on(self.engine.into()).in_domain(self.context.into())
-        }
+    fn builder(self) -> Builder {
+        let builder = Runtime::builder().engine(self.engine.into()).domain(self.context.into());
+        builder.lend_priorities(self.inherit_user)
     }
 }
 
@@ -88,8 +86,8 @@ pub(super) fn offer(way: Way, binder: Binder, interface: &str) -> Result<(Runtim
     let runtime = match way.engine {
         Engine::Shm => Runtime::private(),
         // A driver has one manager for all: the first server of a measurement is it, if there is none.
-        Engine::Binder => Runtime::connect_or_private(&way.options()),
-        Engine::Local => Runtime::connect(&way.options()),
+        Engine::Binder => way.builder().connect_or_private(),
+        Engine::Local => way.builder().connect(),
     }
     .map_err(|error| failed("cannot start the engine", error))?;
     let name = format!("{interface}/{}", std::process::id());
@@ -117,9 +115,11 @@ pub(super) fn connect(way: Way, address: Option<&Address>, follow: bool) -> Resu
 
 /// Connects to any object that was offered.
 pub(super) fn reach<P: Proxy>(way: Way, address: &Address) -> Result<(Runtime, P)> {
-    let options = Options { socket: address.socket.clone(), ..way.options() };
-    let runtime =
-        Runtime::connect(&options).map_err(|error| failed("cannot reach the service manager", error))?;
+    let builder = match &address.socket {
+        Some(socket) => way.builder().socket(socket),
+        None => way.builder(),
+    };
+    let runtime = builder.connect().map_err(|error| failed("cannot reach the service manager", error))?;
     let object = find(&runtime, address)?;
     Ok((runtime, object))
 }

@@ -274,7 +274,7 @@ fn run(output: &Output, file: &Path, folder: PathBuf, verify: Duration) -> anyho
 
 /// Who offers which service already, where a service manager runs: later ones tell of themselves.
 fn registered() -> Vec<(Tid, String)> {
-    let Ok(runtime) = Runtime::connect(&handoff_ipc::runtime::Options::default()) else { return Vec::new() };
+    let Ok(runtime) = Runtime::connect() else { return Vec::new() };
     let services = runtime.services().list().unwrap_or_default();
     let process = |pid: u32| i32::try_from(pid).ok().and_then(Tid::new);
     services.into_iter().filter_map(|service| Some((process(service.pid)?, service.name))).collect()

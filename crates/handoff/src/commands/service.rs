@@ -12,7 +12,6 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use handoff_aidl::model::Model;
-use handoff_ipc::runtime::Options as RuntimeOptions;
 use handoff_ipc::servicemanager::{Domain, MANAGER_NAME, NamePattern, ProcessReport, ServiceInfo};
 use handoff_ipc::{Binder, Error, Runtime};
 use serde::Serialize;
@@ -136,8 +135,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let runtime = Runtime::connect(&RuntimeOptions { socket: self.socket.clone(), ..Default::default() })
-            .advise("start one with `handoff servicemanager`, or name its socket with --socket")?;
+        let builder = Runtime::builder();
+        let builder = match &self.socket {
+            Some(socket) => builder.socket(socket),
+            None => builder,
+        };
+        let runtime = builder.connect().advise("name the socket of another manager with --socket")?;
         match &self.action {
             Action::List { pattern, domain, long } => {
                 let rows = list(&runtime, pattern.as_deref(), *domain)?;

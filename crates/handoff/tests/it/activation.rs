@@ -7,7 +7,6 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use handoff_ipc::parcel::Parcel;
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, ParcelService, Runtime};
 use handoff_testkit::{require, require_tool};
@@ -75,7 +74,7 @@ fn a_client_that_came_first_is_served_and_the_socket_outlives_two_managers() {
     // The client's greeting waits in the socket until there is a manager.
     let connecting = std::thread::spawn({
         let path = path.clone();
-        move || Runtime::connect(&Options::at(path)).unwrap()
+        move || Runtime::builder().socket(path).connect().unwrap()
     });
     while !is_waited_for(&listener) {
         std::thread::sleep(Duration::from_millis(5));
@@ -83,7 +82,7 @@ fn a_client_that_came_first_is_served_and_the_socket_outlives_two_managers() {
     let first = start();
     let server = connecting.join().unwrap();
     server.services().add("echo", service("echo"), ServiceOptions::default()).unwrap();
-    let client = Runtime::connect(&Options::at(&path)).unwrap();
+    let client = Runtime::builder().socket(&path).connect().unwrap();
     assert_eq!(call(&client, "echo").unwrap(), "echo");
 
     // The next one learns the names from those who registered them.
@@ -95,7 +94,7 @@ fn a_client_that_came_first_is_served_and_the_socket_outlives_two_managers() {
         assert!(Instant::now() < end, "the name never came back");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let newcomer = Runtime::connect(&Options::at(&path)).unwrap();
+    let newcomer = Runtime::builder().socket(&path).connect().unwrap();
     assert_eq!(call(&newcomer, "echo").unwrap(), "echo");
 }
 
@@ -181,8 +180,8 @@ fn systemd_starts_the_manager_when_the_first_client_comes() {
         assert!(Instant::now() < end, "systemd-socket-activate does not listen");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let runtime = Runtime::connect(&Options::at(&path)).unwrap();
+    let runtime = Runtime::builder().socket(&path).connect().unwrap();
     runtime.services().add("echo", service("echo"), ServiceOptions::default()).unwrap();
-    let client = Runtime::connect(&Options::at(&path)).unwrap();
+    let client = Runtime::builder().socket(&path).connect().unwrap();
     assert_eq!(call(&client, "echo").unwrap(), "echo");
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Error, Runtime, Service, Transaction};
 use rustix::process::{Pid, Signal, kill_process};
@@ -116,7 +115,7 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
 #[test]
 fn a_person_looks_at_services_and_calls_them() {
     let manager = Manager::start("");
-    let runtime = Runtime::connect(&Options::at(manager.socket())).unwrap();
+    let runtime = Runtime::builder().socket(manager.socket()).connect().unwrap();
     runtime.services().add("adder", Binder::new(Adder), ServiceOptions::hardware()).unwrap();
 
     let list = text(&manager.service(&["list"]));
@@ -176,7 +175,7 @@ fn a_person_looks_at_services_and_calls_them() {
 #[test]
 fn the_manager_reads_its_policy_again_and_leaves_nothing_behind() {
     let mut manager = Manager::start("");
-    let runtime = Runtime::connect(&Options::at(manager.socket())).unwrap();
+    let runtime = Runtime::builder().socket(manager.socket()).connect().unwrap();
     let services = runtime.services();
     services.add("adder", Binder::new(Adder), ServiceOptions::default()).unwrap();
     let file = manager.folder.path().join("policy.toml");

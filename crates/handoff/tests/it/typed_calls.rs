@@ -2,7 +2,6 @@
 
 use handoff_examples::interfaces::sample::everything::EverythingStub;
 use handoff_ipc::Runtime;
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use serde_json::{Value as Json, json};
 
@@ -19,7 +18,7 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let manager = Manager::start("");
-        let runtime = Runtime::connect(&Options::at(manager.socket())).expect("a manager");
+        let runtime = Runtime::builder().socket(manager.socket()).connect().expect("a manager");
         let service = EverythingStub::new(Everything).binder();
         runtime.services().add("everything", service, ServiceOptions::default()).expect("added");
         Self { manager, _runtime: runtime }

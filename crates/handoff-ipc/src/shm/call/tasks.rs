@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::super::server_slot::ServerSlot;
 use super::super::slot::{Area, Meta, STAGE};
+use crate::dispatch::{self, UnderWay};
 use crate::object::{LocalNode, Reply, Request, Response};
 use crate::parcel::Reader;
 use crate::shm::link::Link;
-use crate::{Domain, Error, Result, dispatch};
+use crate::{Domain, Error, Result};
 
 /// If a request for a service that is served by tasks stands in the slot: begins one. On the poller's
 /// thread, which must not wait; the task reads the arguments.
@@ -25,7 +26,13 @@ pub(super) fn take_over(slot: &Arc<ServerSlot>, link: &Arc<Link>) -> bool {
 /// Serves the request in the slot by a task. Whoever calls this has the slot's presence, and gives it up.
 pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNode>) {
     let domain = node.domain();
-    let turn = Turn { slot: Arc::clone(slot), link: Arc::clone(link), domain, answered: false };
+    let turn = Turn {
+        slot: Arc::clone(slot),
+        link: Arc::clone(link),
+        domain,
+        answered: false,
+        _counted: UnderWay::begin(),
+    };
     let Some(asynchronous) = node.asynchronous() else { return };
     let (node, runtime) = (Arc::clone(node), asynchronous.runtime().clone());
     // A runtime that has shut down drops the task, which answers all the same.
@@ -44,6 +51,8 @@ struct Turn {
     link: Arc<Link>,
     domain: Option<Domain>,
     answered: bool,
+    // Until the reply was handed over.
+    _counted: UnderWay,
 }
 
 impl Turn {

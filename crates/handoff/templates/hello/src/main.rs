@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use handoff_ipc::Runtime;
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use hello::Hello;
 use hello::interfaces::hello::{HelloProxy, HelloStub, IHello};
@@ -13,15 +12,14 @@ const NAME: &str = "hello";
 
 fn main() -> handoff_ipc::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let runtime = Runtime::connect(&Options::default())?;
+    let runtime = Runtime::connect()?;
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve"] => {
             let service = HelloStub::new(Hello::default()).binder();
             runtime.services().add(NAME, service, ServiceOptions::default())?;
             println!("{NAME} is there; Ctrl-C ends it");
-            loop {
-                std::thread::park(); // The runtime's threads serve the calls.
-            }
+            runtime.join_thread_pool();
+            Ok(())
         }
         ["greet", name] => {
             let hello: HelloProxy = runtime.services().wait_for_proxy(NAME, Duration::from_secs(5))?;

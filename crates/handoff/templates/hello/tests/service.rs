@@ -2,14 +2,13 @@
 
 use handoff_ipc::Runtime;
 use handoff_ipc::engine::EngineKind;
-use handoff_ipc::runtime::Options;
 use handoff_ipc::servicemanager::ServiceOptions;
 use hello::Hello;
 use hello::interfaces::hello::{HelloProxy, HelloStub, IHello};
 
 #[test]
 fn it_greets_and_counts() {
-    let runtime = Runtime::connect(&Options::on(EngineKind::Local)).unwrap();
+    let runtime = Runtime::builder().engine(EngineKind::Local).connect().unwrap();
     let service = HelloStub::new(Hello::default()).binder();
     runtime.services().add("hello", service, ServiceOptions::default()).unwrap();
 

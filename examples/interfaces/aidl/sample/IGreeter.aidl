@@ -1,0 +1,6 @@
+package sample;
+
+/** Greets people. */
+interface IGreeter {
+    String hello(String name);
+}
