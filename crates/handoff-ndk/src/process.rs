@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use handoff_ipc::Runtime;
 use handoff_ipc::engine::EngineKind;
-use handoff_ipc::runtime::Options;
 
 use crate::object::lock;
 use crate::status::{STATUS_INVALID_OPERATION, binder_status_t};
@@ -33,9 +32,13 @@ pub(crate) fn runtime() -> Result<Runtime, String> {
         }
         _ => EngineKind::Shm,
     };
+    let mut builder = Runtime::builder().engine(engine);
     let threads = MAX_THREADS.load(Ordering::Relaxed);
-    let max_threads = (threads != u32::MAX).then_some(threads as usize);
-    let connected = Runtime::connect(&Options { max_threads, ..Options::on(engine) })
+    if threads != u32::MAX {
+        builder = builder.max_threads(threads as usize);
+    }
+    let connected = builder
+        .connect()
         .map_err(|error| format!("{error}; `handoff servicemanager` starts a service manager"))?;
     *runtime = Some(connected.clone());
     Ok(connected)
