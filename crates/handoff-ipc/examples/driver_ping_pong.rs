@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use handoff_ipc::binder::{BinderEngine, find_device};
 use handoff_ipc::engine::Engine as _;
-use handoff_ipc::{Binder, Domain, Proxy, Service, Transaction};
+use handoff_ipc::{Binder, Context, Proxy, Service, Transaction};
 
 const SMALL: usize = 8;
 const LARGE: usize = 64 << 10;
@@ -110,8 +110,8 @@ struct Ours {
 }
 
 impl Ours {
-    fn start(domain: Domain, bytes: usize) -> Outcome<Self> {
-        let engine = BinderEngine::open_for(find_device(domain)?, domain)?;
+    fn start(context: Context, bytes: usize) -> Outcome<Self> {
+        let engine = BinderEngine::open_for(find_device(context)?, context)?;
         let proxy = EchoProxy::from_binder(engine.context_object()?)?;
         Ok(Ours { _engine: engine, proxy, payload: vec![0; bytes] })
     }
@@ -157,8 +157,8 @@ impl Drop for Server {
 }
 
 /// Serves until the parent ends.
-fn serve(domain: Domain) -> Outcome<()> {
-    let engine = BinderEngine::open_for(find_device(domain)?, domain)?;
+fn serve(context: Context) -> Outcome<()> {
+    let engine = BinderEngine::open_for(find_device(context)?, context)?;
     // As the program in C: on one CPU a second thread would only make the two take turns.
     engine.set_max_threads(1);
     engine.become_context_manager(Binder::new(Echo))?;
@@ -169,7 +169,7 @@ fn serve(domain: Domain) -> Outcome<()> {
 
 fn measure(raw: &str, rounds: usize, calls: usize) -> Outcome<()> {
     let itself = std::env::current_exe()?;
-    let device = find_device(Domain::Vendor)?;
+    let device = find_device(Context::Vendor)?;
     let _servers = [
         Server::start(Command::new(raw).arg("serve").arg(&device))?,
         Server::start(Command::new(&itself).args(["serve", "binder"]))?,
@@ -177,10 +177,10 @@ fn measure(raw: &str, rounds: usize, calls: usize) -> Outcome<()> {
     ];
     let mut subjects: Vec<(&str, Box<dyn Subject>)> = vec![
         ("raw 8 B", Box::new(Raw::start(raw, &device, SMALL)?)),
-        ("call 8 B", Box::new(Ours::start(Domain::Framework, SMALL)?)),
+        ("call 8 B", Box::new(Ours::start(Context::Framework, SMALL)?)),
         ("raw 64 KiB", Box::new(Raw::start(raw, &device, LARGE)?)),
-        ("call 64 KiB", Box::new(Ours::start(Domain::Framework, LARGE)?)),
-        ("gathered 64 KiB", Box::new(Ours::start(Domain::Hardware, LARGE)?)),
+        ("call 64 KiB", Box::new(Ours::start(Context::Framework, LARGE)?)),
+        ("gathered 64 KiB", Box::new(Ours::start(Context::Hardware, LARGE)?)),
     ];
     println!("{}", subjects.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("\t"));
     let mut order: Vec<usize> = (0..subjects.len()).collect();

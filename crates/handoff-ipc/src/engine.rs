@@ -6,8 +6,8 @@
 
 use crate::Result;
 pub use crate::call::OutCall;
+use crate::context::Context;
 pub use crate::death::DeathRegistration;
-use crate::domain::Domain;
 pub use crate::engine_kind::{EngineKind, UnknownEngine};
 use crate::object::Binder;
 pub use crate::object::{FreezeNews, ReadFn, Remote, WriteFn};
@@ -18,8 +18,8 @@ pub trait Engine: Send + Sync {
     /// Which one it is.
     fn kind(&self) -> EngineKind;
 
-    /// The domain that it was opened for; `None` where one engine carries the calls of all.
-    fn domain(&self) -> Option<Domain> {
+    /// The context that it was opened for; `None` where one engine carries the calls of all.
+    fn context(&self) -> Option<Context> {
         None
     }
 

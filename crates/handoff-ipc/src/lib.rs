@@ -24,13 +24,13 @@ mod claim;
 #[cfg(not(loom))]
 mod code;
 #[cfg(not(loom))]
+mod context;
+#[cfg(not(loom))]
 mod death;
 #[cfg(not(loom))]
 mod dispatch;
 #[cfg(not(loom))]
 mod disposal;
-#[cfg(not(loom))]
-mod domain;
 #[cfg(not(loom))]
 pub mod engine;
 #[cfg(not(loom))]
@@ -91,9 +91,9 @@ pub use calling::{CallBuilder, Proxy};
 #[cfg(not(loom))]
 pub use code::{Code, is_user_code};
 #[cfg(not(loom))]
-pub use dispatch::calling_identity;
+pub use context::{Context, UnknownContext};
 #[cfg(not(loom))]
-pub use domain::{Domain, UnknownDomain};
+pub use dispatch::calling_identity;
 #[cfg(not(loom))]
 pub use engine_kind::EngineKind;
 #[cfg(not(loom))]

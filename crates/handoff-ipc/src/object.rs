@@ -12,9 +12,9 @@ use handoff_placement::Priority;
 
 use crate::call::{Call, OutCall};
 use crate::code::Code;
+use crate::context::Context;
 use crate::death::DeathRegistration;
 use crate::disposal;
-use crate::domain::Domain;
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
 use crate::interface::{self, Interfaces};
@@ -430,8 +430,8 @@ pub(crate) struct LocalNode {
     service: Arc<dyn Service>,
     scheduling: Scheduling,
     interfaces: Interfaces,
-    // The number of a domain once it is registered in one.
-    domain: AtomicU8,
+    // The number of a context once it is registered in one.
+    context: AtomicU8,
     // Its descriptor as text of a parcel: what calls on the driver begin with.
     token: OnceLock<Box<[u8]>>,
     queue: Mutex<OnewayQueue>,
@@ -505,7 +505,7 @@ impl LocalNode {
             scheduling: service.scheduling(),
             interfaces: Interfaces::of(service.descriptor(), service.base_descriptors()),
             service,
-            domain: AtomicU8::new(u8::MAX),
+            context: AtomicU8::new(u8::MAX),
             token: OnceLock::new(),
             queue: Mutex::default(),
             #[cfg(feature = "tokio")]
@@ -548,24 +548,24 @@ impl LocalNode {
         self.token.get_or_init(|| encode(self.service.descriptor()))
     }
 
-    /// It was registered in a domain, whose rules hold from now on.
-    pub(crate) fn live_in(&self, domain: Domain) {
-        self.domain.store(domain as u8, Ordering::Relaxed);
+    /// It was registered in a context, whose rules hold from now on.
+    pub(crate) fn live_in(&self, context: Context) {
+        self.context.store(context as u8, Ordering::Relaxed);
     }
 
-    /// A service of a domain gives it away: it lives there, too, unless it was registered elsewhere.
-    pub(crate) fn adopt(&self, domain: Domain) {
+    /// A service of a context gives it away: it lives there, too, unless it was registered elsewhere.
+    pub(crate) fn adopt(&self, context: Context) {
         // Fails where it has one.
-        let _ = self.domain.compare_exchange(u8::MAX, domain as u8, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.context.compare_exchange(u8::MAX, context as u8, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// The domain that it was registered in, or whose service gave it away.
-    pub(crate) fn domain(&self) -> Option<Domain> {
-        Domain::from_number(self.domain.load(Ordering::Relaxed))
+    /// The context that it was registered in, or whose service gave it away.
+    pub(crate) fn context(&self) -> Option<Context> {
+        Context::from_number(self.context.load(Ordering::Relaxed))
     }
 
     /// What a call by `caller` is served at, on a thread whose own priority is `base`: as the service
-    /// wants it, of what its domain has callers lend.
+    /// wants it, of what its context has callers lend.
     pub(crate) fn effective(&self, caller: Option<Priority>, base: Priority) -> Priority {
         let lent = match caller {
             Some(caller) if caller.policy.is_realtime() && self.lends_nice_only() => {
@@ -577,7 +577,7 @@ impl LocalNode {
     }
 
     fn lends_nice_only(&self) -> bool {
-        self.domain().is_some_and(|domain| !domain.lends_realtime())
+        self.context().is_some_and(|context| !context.lends_realtime())
     }
 
     /// Queues a oneway call. True if the caller must have [`LocalNode::run_oneway`] run: no thread

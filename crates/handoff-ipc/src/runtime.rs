@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use handoff_placement::notice::Notice;
 
 use crate::binder::{BinderEngine, find_device};
-use crate::domain::Domain;
+use crate::context::Context;
 use crate::engine::{Engine, EngineStats};
 use crate::engine_kind::EngineKind;
 use crate::folder::Folder;
@@ -38,7 +38,7 @@ pub struct Builder {
     engine: EngineKind,
     socket: Option<PathBuf>,
     max_threads: Option<usize>,
-    domain: Domain,
+    context: Context,
     lend_priorities: bool,
     device: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ impl Default for Builder {
             engine: EngineKind::Shm,
             socket: None,
             max_threads: None,
-            domain: Domain::default(),
+            context: Context::default(),
             lend_priorities: false,
             device: None,
         }
@@ -73,10 +73,10 @@ impl Builder {
         Builder { max_threads: Some(threads), ..self }
     }
 
-    /// On the `binder` engine, whose driver and manager: each domain has its own. Other engines carry all domains, and
+    /// On the `binder` engine, whose driver and manager: each context has its own. Other engines carry all contexts, and
     /// a service's registration says which one is its.
-    pub fn domain(self, domain: Domain) -> Self {
-        Builder { domain, ..self }
+    pub fn context(self, context: Context) -> Self {
+        Builder { context, ..self }
     }
 
     /// On the `binder` engine, whether the runtime lends callers' priorities by itself, over whatever the driver
@@ -85,7 +85,7 @@ impl Builder {
         Builder { lend_priorities: lends, ..self }
     }
 
-    /// The driver's device on the `binder` engine; where [`find_device`] finds the domain's unless told otherwise.
+    /// The driver's device on the `binder` engine; where [`find_device`] finds the context's unless told otherwise.
     pub fn device(self, device: impl Into<PathBuf>) -> Self {
         Builder { device: Some(device.into()), ..self }
     }
@@ -113,7 +113,7 @@ impl Builder {
         }
         let connection = Connection::new(Arc::clone(&engine), None);
         connection.manager()?;
-        Ok(Runtime::assemble(engine, connection, Place { socket, device, domain: self.domain }, None))
+        Ok(Runtime::assemble(engine, connection, Place { socket, device, context: self.context }, None))
     }
 
     /// [`Builder::connect`] where a manager runs; otherwise [`Runtime::private`].
@@ -132,8 +132,8 @@ impl Builder {
     }
 
     fn open_driver(&self) -> Result<BinderEngine> {
-        let device = self.device.clone().map_or_else(|| find_device(self.domain), Ok)?;
-        let engine = BinderEngine::open_for(device, self.domain)?;
+        let device = self.device.clone().map_or_else(|| find_device(self.context), Ok)?;
+        let engine = BinderEngine::open_for(device, self.context)?;
         if self.lend_priorities {
             engine.lend_priorities();
         }
@@ -143,7 +143,7 @@ impl Builder {
     /// Starts a service manager in this process, as the one that the kernel's driver has a place for.
     fn become_manager(&self) -> Result<Runtime> {
         let engine = self.open_driver()?;
-        let place = Place { socket: None, device: Some(engine.device().to_owned()), domain: self.domain };
+        let place = Place { socket: None, device: Some(engine.device().to_owned()), context: self.context };
         let engine: Arc<dyn Engine> = Arc::new(engine);
         let embedded = Manager::new(Policy::open()).binder();
         engine.become_context_manager(embedded.clone())?;
@@ -211,7 +211,7 @@ struct Inner {
     services: ServiceManager,
     engine: EngineHandle,
     socket: Option<PathBuf>,
-    domain: Domain,
+    context: Context,
     device: Option<PathBuf>,
     _private: Option<Private>,
     stopping: Mutex<bool>,
@@ -264,10 +264,10 @@ impl Runtime {
         private: Option<Private>,
     ) -> Self {
         let services = ServiceManager::new(connection);
-        let Place { socket, device, domain } = place;
+        let Place { socket, device, context } = place;
         let engine = EngineHandle(engine);
         let (stopping, stopped) = (Mutex::new(false), Condvar::new());
-        let inner = Inner { services, engine, socket, domain, device, _private: private, stopping, stopped };
+        let inner = Inner { services, engine, socket, context, device, _private: private, stopping, stopped };
         Runtime { inner: Arc::new(inner) }
     }
 
@@ -286,9 +286,9 @@ impl Runtime {
         self.inner.socket.as_deref()
     }
 
-    /// The domain that it was connected for.
-    pub fn domain(&self) -> Domain {
-        self.inner.domain
+    /// The context that it was connected for.
+    pub fn context(&self) -> Context {
+        self.inner.context
     }
 
     /// The driver's device, on the `binder` engine.
@@ -362,7 +362,7 @@ impl Runtime {
 struct Place {
     socket: Option<PathBuf>,
     device: Option<PathBuf>,
-    domain: Domain,
+    context: Context,
 }
 
 struct Private {

@@ -12,12 +12,12 @@ pub struct Scheduling {
     /// The handlers neither start threads nor read their own CPU mask, so that a thread which
     /// waits beside its caller need not be given its whole mask back around each handler: saves
     /// two system calls on a blocked call.
-    pub leaf: bool,
+    pub keeps_affinity: bool,
 }
 
 impl Default for Scheduling {
     fn default() -> Self {
-        Scheduling { floor: None, inherit: true, leaf: false }
+        Scheduling { floor: None, inherit: true, keeps_affinity: false }
     }
 }
 

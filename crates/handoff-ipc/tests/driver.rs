@@ -15,7 +15,7 @@ use handoff_ipc::binder::{BinderEngine, Binderfs, Features, find_device, freeze,
 use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::{Handle, Reader, Writer};
 use handoff_ipc::servicemanager::{Manager, Policy, ServiceOptions};
-use handoff_ipc::{Binder, Code, Domain, Error, Result, Runtime, Service, Transaction};
+use handoff_ipc::{Binder, Code, Context, Error, Result, Runtime, Service, Transaction};
 use handoff_placement::{Priority, Tid};
 
 const SIZE: Code = 1;
@@ -84,11 +84,11 @@ fn read_all(fd: OwnedFd) -> String {
     text
 }
 
-fn open(domain: Domain) -> BinderEngine {
-    BinderEngine::open_for(find_device(domain).unwrap(), domain).unwrap()
+fn open(context: Context) -> BinderEngine {
+    BinderEngine::open_for(find_device(context).unwrap(), context).unwrap()
 }
 
-/// A server's role is its domain's device, a dash, and what it serves.
+/// A server's role is its context's device, a dash, and what it serves.
 #[test]
 #[ignore = "a process of another test"]
 fn role_main() {
@@ -128,8 +128,8 @@ fn server(role: &str) -> Peer {
     Peer::start(role, Path::new("/"))
 }
 
-fn root(domain: Domain) -> (BinderEngine, Binder) {
-    let engine = open(domain);
+fn root(context: Context) -> (BinderEngine, Binder) {
+    let engine = open(context);
     let root = engine.context_object().unwrap();
     (engine, root)
 }
@@ -142,8 +142,8 @@ fn kernel() -> (u32, u32) {
 
 #[test]
 fn the_driver_tells_what_it_can_do() {
-    for domain in Domain::ALL {
-        let features = Features::of(&find_device(domain).unwrap()).unwrap();
+    for context in Context::ALL {
+        let features = Features::of(&find_device(context).unwrap()).unwrap();
         assert_eq!(features.protocol, 8);
         assert!(features.scatter_gather && features.security_context && features.freeze);
         assert!(features.oneway_spam_detection && features.extended_error && features.clear_buffer);
@@ -155,9 +155,9 @@ fn the_driver_tells_what_it_can_do() {
 
 #[test]
 fn buffers_are_gathered_in_the_hardware_domain_only() {
-    for (domain, in_the_parcel) in [(Domain::Hardware, 40), (Domain::Framework, 4 + 70_000)] {
-        let _server = server(&format!("{}-probe", domain.device()));
-        let (_engine, root) = root(domain);
+    for (context, in_the_parcel) in [(Context::Hardware, 40), (Context::Framework, 4 + 70_000)] {
+        let _server = server(&format!("{}-probe", context.device()));
+        let (_engine, root) = root(context);
         let lent: Vec<u8> = (0..70_000u32).map(|n| (n * 3) as u8).collect();
         let buffers: &[&[u8]] = &[&lent, b"small"];
         let sizes = |index| -> (i64, i64) {
@@ -166,23 +166,23 @@ fn buffers_are_gathered_in_the_hardware_domain_only() {
                 .call(|w| w.write_lent(index), |r| Ok((r.read()?, r.read()?)))
                 .unwrap()
         };
-        assert_eq!(sizes(0), (70_000, in_the_parcel), "{domain}");
+        assert_eq!(sizes(0), (70_000, in_the_parcel), "{context}");
         // Not worth an object of its own.
-        assert_eq!(sizes(1), (5, 4 + 8), "{domain}");
+        assert_eq!(sizes(1), (5, 4 + 8), "{context}");
         for len in [0, 511, 512, 513, 4096, 70_000] {
             let sent = lent[..len].to_vec();
             let back: Vec<u8> = root
                 .transaction(REVERSED)
                 .call(|w| w.write_buffer(sent.clone()), |r| Ok(r.read_bytes()?.to_vec()))
                 .unwrap();
-            assert!(back.iter().rev().eq(&sent), "{domain}, {len} bytes");
+            assert!(back.iter().rev().eq(&sent), "{context}, {len} bytes");
             // Out of the memory that it arrived in.
             let back: Vec<u8> = root
                 .transaction(BACK)
                 .lend(&[&sent])
                 .call(|w| w.write_lent(0), |r| Ok(r.read_bytes()?.to_vec()))
                 .unwrap();
-            assert_eq!(back, sent, "{domain}, {len} bytes");
+            assert_eq!(back, sent, "{context}, {len} bytes");
             // With a deadline, where another thread makes the call.
             let back: Vec<u8> = root
                 .transaction(BACK)
@@ -190,16 +190,16 @@ fn buffers_are_gathered_in_the_hardware_domain_only() {
                 .lend(&[&sent])
                 .call(|w| w.write_lent(0), |r| Ok(r.read_bytes()?.to_vec()))
                 .unwrap();
-            assert_eq!(back, sent, "{domain}, {len} bytes");
+            assert_eq!(back, sent, "{context}, {len} bytes");
         }
     }
 }
 
 #[test]
 fn handles_carry_descriptors_and_numbers() {
-    for domain in [Domain::Hardware, Domain::Framework] {
-        let _server = server(&format!("{}-probe", domain.device()));
-        let (_engine, root) = root(domain);
+    for context in [Context::Hardware, Context::Framework] {
+        let _server = server(&format!("{}-probe", context.device()));
+        let (_engine, root) = root(context);
         let before = open_fds();
         for files in [0, 1, 7] {
             let fds = (0..files).map(|n| OwnedFd::from(file_with(&format!("file {n}")))).collect();
@@ -208,15 +208,15 @@ fn handles_carry_descriptors_and_numbers() {
                 .transaction(FILES)
                 .call(|w| w.write_handle(handle.take().unwrap()), |r| Ok((r.read()?, r.read_handle()?)))
                 .unwrap();
-            assert_eq!(texts, (0..files).map(|n| format!("file {n}")).collect::<Vec<_>>(), "{domain}");
+            assert_eq!(texts, (0..files).map(|n| format!("file {n}")).collect::<Vec<_>>(), "{context}");
             assert_eq!(back.ints, [2, -4, 6]);
             let again: Vec<String> = back.fds.into_iter().map(read_all).collect();
-            assert_eq!(again, texts, "{domain}");
+            assert_eq!(again, texts, "{context}");
         }
         // The driver closes what it installed when the parcel is given back: with the next calls.
         root.ping().unwrap();
         root.ping().unwrap();
-        assert_eq!(open_fds(), before, "{domain}");
+        assert_eq!(open_fds(), before, "{context}");
     }
 }
 
@@ -224,8 +224,8 @@ fn handles_carry_descriptors_and_numbers() {
 fn a_frozen_process_refuses_calls_and_keeps_oneway_ones() {
     let peer = server("binder-everything");
     let pid = peer.child.id();
-    let (_engine, root) = root(Domain::Framework);
-    let device = find_device(Domain::Framework).unwrap();
+    let (_engine, root) = root(Context::Framework);
+    let device = find_device(Context::Framework).unwrap();
     // With a call under way there is nothing to be done yet.
     let busy = {
         let root = root.clone();
@@ -259,7 +259,7 @@ fn a_frozen_process_refuses_calls_and_keeps_oneway_ones() {
 #[test]
 fn news_of_freezing_come_where_the_kernel_has_them() {
     let peer = server("binder-everything");
-    let (_engine, root) = root(Domain::Framework);
+    let (_engine, root) = root(Context::Framework);
     let news: Arc<Mutex<Vec<bool>>> = Arc::default();
     let told = Arc::clone(&news);
     let registered = root.on_freeze(move |frozen| told.lock().unwrap().push(frozen));
@@ -270,7 +270,7 @@ fn news_of_freezing_come_where_the_kernel_has_them() {
         return;
     }
     let registered = registered.unwrap();
-    let device = find_device(Domain::Framework).unwrap();
+    let device = find_device(Context::Framework).unwrap();
     let heard = |wanted: &[bool]| eventually("news come", || *news.lock().unwrap() == wanted);
     heard(&[false]);
     freeze(&device, peer.child.id(), Duration::from_secs(5)).unwrap();
@@ -293,7 +293,7 @@ fn news_of_freezing_come_where_the_kernel_has_them() {
 #[test]
 fn a_sender_that_floods_is_told_so() {
     let _server = server("binder-one");
-    let (engine, root) = root(Domain::Framework);
+    let (engine, root) = root(Context::Framework);
     root.transaction(SLEEP_MS).oneway(|w| w.write(&3000)).unwrap();
     let big = vec![0u8; 30_000];
     let mut refused = None;
@@ -310,7 +310,7 @@ fn a_sender_that_floods_is_told_so() {
 #[test]
 fn why_a_transaction_failed_is_told() {
     let mut peer = server("binder-everything");
-    let (_engine, root) = root(Domain::Framework);
+    let (_engine, root) = root(Context::Framework);
     let error = root.transaction(SUM).call(|w| w.write_bytes(&vec![0; 5 << 20]), |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     peer.kill();
@@ -321,7 +321,7 @@ fn why_a_transaction_failed_is_told() {
 #[test]
 fn services_are_told_the_security_context() {
     let _server = server("vndbinder-context");
-    let engine = open(Domain::Vendor);
+    let engine = open(Context::Vendor);
     let told = || -> Result<Option<String>> {
         let root = engine.context_object()?;
         root.transaction(TOLD).call(
@@ -345,7 +345,7 @@ fn services_are_told_the_security_context() {
 #[test]
 fn work_sources_arrive_and_secrets_do_too() {
     let _server = server("vndbinder-probe");
-    let (_engine, root) = root(Domain::Vendor);
+    let (_engine, root) = root(Context::Vendor);
     let (work_source, context): (i64, Option<String>) = root
         .transaction(TOLD)
         .work_source(10_042)
@@ -367,7 +367,7 @@ fn work_sources_arrive_and_secrets_do_too() {
 #[test]
 fn a_program_with_its_own_loop_serves_by_polling() {
     let _server = server("hwbinder-poller");
-    let (_engine, root) = root(Domain::Hardware);
+    let (_engine, root) = root(Context::Hardware);
     for n in 0..50u8 {
         let back: Vec<u8> =
             root.transaction(REVERSED).call(|w| w.write_bytes(&[1, 2, n]), |r| r.read()).unwrap();
@@ -380,7 +380,7 @@ fn a_program_with_its_own_loop_serves_by_polling() {
 #[test]
 fn callers_lend_their_nice_value() {
     let _server = server("binder-everything");
-    let (_engine, root) = root(Domain::Framework);
+    let (_engine, root) = root(Context::Framework);
     let served_for = |caller: Priority| {
         let root = root.clone();
         std::thread::spawn(move || {
@@ -400,20 +400,23 @@ fn callers_lend_their_nice_value() {
 fn each_domain_has_its_own_names() {
     let _framework = server("binder-manager");
     let _hardware = server("hwbinder-manager");
-    let connect = |domain| {
-        Runtime::builder().engine(handoff_ipc::engine::EngineKind::Binder).domain(domain).connect().unwrap()
+    let connect = |context| {
+        Runtime::builder().engine(handoff_ipc::engine::EngineKind::Binder).context(context).connect().unwrap()
     };
-    let (framework, hardware) = (connect(Domain::Framework), connect(Domain::Hardware));
-    assert_eq!(hardware.device().unwrap(), find_device(Domain::Hardware).unwrap());
+    let (framework, hardware) = (connect(Context::Framework), connect(Context::Hardware));
+    assert_eq!(hardware.device().unwrap(), find_device(Context::Hardware).unwrap());
     let probe = || Binder::new(Probe { asks_for_context: false });
     hardware.services().add("probe", probe(), ServiceOptions::hardware()).unwrap();
     assert!(framework.services().check("probe").unwrap().is_none());
-    assert!(connect(Domain::Hardware).services().check("probe").unwrap().is_some());
+    assert!(connect(Context::Hardware).services().check("probe").unwrap().is_some());
     let error =
         framework.services().add("probe", probe(), ServiceOptions::hardware()).unwrap_err().to_string();
     assert!(error.contains("each has its own driver"), "{error}");
     let listed = hardware.services().list().unwrap();
-    assert!(listed.iter().any(|info| info.name == "probe" && info.domain == Domain::Hardware), "{listed:?}");
+    assert!(
+        listed.iter().any(|info| info.name == "probe" && info.context == Context::Hardware),
+        "{listed:?}"
+    );
 }
 
 #[test]
@@ -448,7 +451,7 @@ fn binderfs_makes_drivers_where_the_kernel_has_it() {
 #[test]
 fn large_replies_do_not_fill_the_buffer_up() {
     let _server = server("hwbinder-probe");
-    let (_engine, root) = root(Domain::Hardware);
+    let (_engine, root) = root(Context::Hardware);
     let stop = Arc::new(AtomicBool::new(false));
     // Threads that each took one large reply, and have nothing more to say. One after the other: what they
     // send must fit into the server's buffer, too.

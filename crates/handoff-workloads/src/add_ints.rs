@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::measurement::{Better, Clock, Measurement, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
-use crate::rpc::role::AskClient;
+use crate::rpc::play::AskWorkload;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
 use crate::rpc::{self, Context, Engine, Processes, Serving};
 use crate::sys::clock::now;
@@ -162,7 +162,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
         wire: recorder.as_ref().map(Recorder::wire),
     };
     let limit = CALL_LIMIT + plan.delay * parameters.iterations;
-    let Timed(samples, missed) = processes.clients[0].ask(&AskClient::AddInts(plan), limit)?;
+    let Timed(samples, missed) = processes.clients[0].ask(&AskWorkload::AddInts(plan), limit)?;
     let notes = recorder.map_or(Ok(Vec::new()), |recorder| recorder.conclude(missed))?;
     let samples = samples.into_iter().map(|ns| ns as f64).collect();
     let map = parameters.to_map();

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::latency::{Mismatch, Transaction, become_urgent};
 use crate::measurement::{Better, Clock, Measurement, Unit};
 use crate::place::{self, Placement};
+use crate::rpc::play::AskWorkload;
 use crate::rpc::role::AskClient;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
 use crate::rpc::{self, Context, Engine, Processes, Serving};
@@ -212,7 +213,7 @@ fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {
     let wire = recorder.as_ref().map(Recorder::wire);
     let plan = Plan { iterations: parameters.iterations, period, wire };
     let limit = CALL_LIMIT + period * parameters.iterations;
-    let Urgent { times, missed: first, mismatches } = urgent.ask(&AskClient::Urgent(plan), limit)?;
+    let Urgent { times, missed: first, mismatches } = urgent.ask(&AskWorkload::Urgent(plan), limit)?;
     let notes = recorder.map_or(Ok(Vec::new()), |recorder| recorder.conclude(first))?;
     let deadline = parameters.deadline_us.saturating_mul(1000);
     let missed = times.iter().filter(|&&ns| ns > deadline).count() as u64;

@@ -30,7 +30,7 @@ use crate::deadline::{Missed, OnMiss, Recorder, Wire, running_trace};
 use crate::error::{Error, Result};
 use crate::measurement::Parameter;
 use crate::place::allowed_cpus;
-use crate::rpc::role::AskClient;
+use crate::rpc::play::AskWorkload;
 use crate::rpc::service::CALL_LIMIT;
 use crate::rpc::{self, Context, Engine, Processes, Serving};
 use plant::Hogs;
@@ -173,7 +173,7 @@ pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
         let left = |result: &Pairwise| parameters.iterations.saturating_sub(result.fifo.len() as u32);
         // All are connected before the first one starts, and run together.
         for (pair, result) in pairs.iter_mut().zip(&results).filter(|(_, result)| left(result) > 0) {
-            pair.clients[0].tell(&AskClient::Latency(Plan {
+            pair.clients[0].tell(&AskWorkload::Latency(Plan {
                 iterations: left(result).min(BATCH),
                 verbose: parameters.verbose,
                 wire: reaction.wire(),

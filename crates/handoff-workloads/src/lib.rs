@@ -54,8 +54,9 @@ pub use catalog::Workload;
 pub use error::{Error, Result};
 pub use net::{Link, Path, Queue};
 pub use outcome::{Counter, Outcome};
-pub use peer::{play_if_peer, play_in_test};
+pub use peer::play_in_test;
 pub use place::{Placement, allowed_cpus};
+pub use rpc::play::play_if_peer;
 
 /// The examples of the crate's README, compiled and run as tests.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! Second processes that run the IPC runtime: how they are started, told what to do, and ended.
 //!
 //! A peer has threads and a heap, so it cannot be forked from a process that has threads itself. It is
-//! this very program, started again: its `main` calls [`play_if_peer`] first, which never returns in a
+//! this very program, started again: its `main` calls [`play_if_peer`](crate::play_if_peer) first, which never returns in a
 //! peer. Parent and peer talk over the peer's standard input, a socket, on which each message is a
 //! length and JSON. When the parent ends, however it ends, the socket closes and the peer exits.
 
@@ -21,10 +21,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::rpc::role::{self, Role};
-
-/// In the environment of a peer, and of nothing else: its role as JSON.
-const ROLE: &str = "HANDOFF_WORKLOAD_PEER";
 
 /// Whether this program can be started again as a peer.
 static PLAYS: AtomicBool = AtomicBool::new(false);
@@ -35,15 +31,8 @@ static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 /// No message is longer; what says that it is comes from something else than a peer.
 const LONGEST: u32 = 256 << 20;
 
-/// Plays the role of a peer, and does not return, if this process was started as one.
-///
-/// Call it first in `main` of every program that runs [`crate::rpc`] workloads. They refuse to run
-/// otherwise, because a program that does not play would start its whole work again instead.
-pub fn play_if_peer() {
-    play(ROLE, role::play);
-}
-
-/// [`play_if_peer`] for roles of another crate, which stand in the environment as `name`.
+/// Plays the role that stands in the environment as `name`, and does not return, if this process was started with one.
+/// Each crate with roles of its own has a name and a `play_if_peer` that calls this.
 pub fn play<R: DeserializeOwned>(name: &str, play: impl FnOnce(R, Channel) -> Result<()>) {
     PLAYS.store(true, Ordering::Relaxed);
     let Some(role) = std::env::var_os(name) else { return };
@@ -64,7 +53,7 @@ pub fn play<R: DeserializeOwned>(name: &str, play: impl FnOnce(R, Channel) -> Re
 }
 
 /// Starts peers with these arguments: for a test, whose `main` is not its own. The arguments name one
-/// test function that calls [`play_if_peer`] and nothing else.
+/// test function that calls [`play_if_peer`](crate::play_if_peer) and nothing else.
 pub fn play_in_test(test: &str) {
     PLAYS.store(true, Ordering::Relaxed);
     ARGUMENTS.get_or_init(|| {
@@ -163,12 +152,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a peer, waits until it is ready, and gives what it says then.
-    pub(crate) fn start<A: DeserializeOwned>(role: &Role) -> Result<(Self, A)> {
-        Self::start_as(ROLE, role.name(), role)
-    }
-
-    /// Starts a peer of another crate, whose program calls [`play`] with the same `variable`.
+    /// Starts a peer, whose program calls [`play`] with the same `variable`, waits until it is ready, and gives what it
+    /// says then.
     ///
     /// # Errors
     ///

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     handoff_workloads::play_if_peer();
     #[cfg(feature = "peers")]
     handoff_peers::play_if_peer();
+    output::HAS_OPTION.get_or_init(|| cli::has_option);
     let args = legacy::rewrite(std::env::args_os());
     let (configured, command) = cli::configured();
     let matches = command.try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(&error));

@@ -9,6 +9,7 @@
 use std::fmt::{self, Display};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -219,12 +220,17 @@ fn explain(error: &anyhow::Error) -> String {
     text
 }
 
+/// Whether some command has a long option of this name: `main` says where that is known, since the command line
+/// itself is built on this file.
+pub(crate) static HAS_OPTION: OnceLock<fn(&str) -> bool> = OnceLock::new();
+
 /// A cause in words. The parameter of a workload is spelled as the option that it came from.
 fn told(cause: &(dyn std::error::Error + 'static)) -> String {
     match cause.downcast_ref() {
         Some(handoff_workloads::Error::Parameter { parameter, problem }) => {
             let option = parameter.replace('_', "-");
-            let dashes = if crate::cli::has_option(&option) { "--" } else { "" };
+            let is_option = HAS_OPTION.get().is_some_and(|has_option| has_option(&option));
+            let dashes = if is_option { "--" } else { "" };
             format!("{dashes}{option}: {problem}")
         }
         _ => cause.to_string(),
@@ -266,6 +272,7 @@ mod tests {
 
     #[test]
     fn a_parameter_is_spelled_as_its_option() {
+        HAS_OPTION.get_or_init(|| crate::cli::has_option);
         let wrong = |parameter: &str| {
             let (parameter, problem) = (parameter.to_owned(), "0; 1 to 9".to_owned());
             plain(&handoff_workloads::Error::Parameter { parameter, problem }.into())

@@ -32,7 +32,7 @@ fn code(text: &str) -> String {
             || start.starts_with("#[cfg(all(test")
             || start.starts_with("#[cfg(loom")
         {
-            skip_item(line.len() - start.len(), &mut lines);
+            skip_item(&mut lines);
         } else if !start.starts_with("//") {
             code.push_str(line.split_once(" // ").map_or(line, |(code, _)| code));
             code.push('\n');
@@ -41,15 +41,46 @@ fn code(text: &str) -> String {
     code
 }
 
-/// Passes over the item below an attribute: up to its `;`, or the brace that closes at its indent.
-fn skip_item(indent: usize, lines: &mut std::str::Lines<'_>) {
-    let closing = format!("{}}}", " ".repeat(indent));
+/// Passes over the item below an attribute: up to a `;`, a `,` or a closing brace with no bracket open.
+fn skip_item(lines: &mut std::str::Lines<'_>) {
+    let mut open = 0_i32;
     for line in lines.by_ref() {
-        let attribute = line.trim_start().starts_with("#[");
-        if !attribute && (line.ends_with(';') || line.ends_with("{}") || line == closing) {
+        let code = line.trim();
+        if open == 0 && (code.starts_with("#[") || code.starts_with("//")) {
+            continue;
+        }
+        open += brackets(code);
+        if open <= 0 && code.ends_with([';', ',', '}']) {
             return;
         }
     }
+}
+
+/// Brackets that a line opens, less those that it closes; those in texts and characters are none.
+fn brackets(line: &str) -> i32 {
+    let (mut open, mut in_text) = (0, false);
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => _ = chars.next(),
+            '"' => in_text = !in_text,
+            '\'' if !in_text => {
+                // A character ends with another quote, a lifetime does not.
+                let mut ahead = chars.clone();
+                if ahead.next() == Some('\\') {
+                    let _ = chars.by_ref().skip(2).find(|c| *c == '\'');
+                } else if ahead.next() == Some('\'') {
+                    let _ = chars.nth(1);
+                }
+            }
+            _ if in_text => {}
+            '/' if chars.peek() == Some(&'/') => break,
+            '(' | '[' | '{' => open += 1,
+            ')' | ']' | '}' => open -= 1,
+            _ => {}
+        }
+    }
+    open
 }
 
 /// `a::{b, c::{d, e}}` as `a::b`, `a::c::d`, `a::c::e`.
@@ -138,10 +169,13 @@ impl Crate {
         Some([from.as_slice(), rest].concat())
     }
 
-    /// The module that defines what a path names: names that are only handed on lead further.
+    /// The module that defines what a path names, or that it is: names that are only handed on lead further.
     fn home<'a>(&'a self, path: &'a [String], depth: usize) -> Option<&'a [String]> {
         let (module, file) = (0..=path.len()).rev().find_map(|len| self.files.get_key_value(&path[..len]))?;
-        let name = path.get(module.len())?;
+        if path.is_empty() {
+            return None;
+        }
+        let Some(name) = path.get(module.len()) else { return Some(module) };
         let further = file.names.get(name).filter(|_| depth < 8);
         let further = further.and_then(|next| self.absolute(module, next));
         let Some(mut further) = further else { return Some(module) };
@@ -213,6 +247,26 @@ fn files_that_know_each_other_are_few() {
     let wrong: Vec<_> =
         all.filter(|circle| circle.len() > MOST_FILES).map(|circle| circle.join("\n  ")).collect();
     assert!(wrong.is_empty(), "circles of more than {MOST_FILES} files:\n  {}", wrong.join("\n\n  "));
+}
+
+#[test]
+fn an_item_ends_where_its_last_bracket_closes() {
+    let text = "#[cfg(test)]\nfn one(\n    a: char,\n) -> usize {\n    let b = ['{', '\\'', '\"'];\n    b.len() // {\n}\nkept\n\
+                #[cfg(all(test, unix))]\n// a word\n#[allow(dead_code)]\nuse x::{\n    y,\n    z,\n};\nalso\n\
+                #[cfg(test)]\nmod tests;\nlast\n";
+    assert_eq!(code(text), "kept\nalso\nlast\n");
+}
+
+#[test]
+fn a_circle_is_found_through_modules() {
+    let source = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
+    let found = crates(&[
+        source("x/src/lib.rs", "mod a;\nmod b;\n"),
+        source("x/src/a.rs", "use crate::b;\nfn f() {\n    b::g();\n}\n"),
+        source("x/src/b.rs", "use super::a;\nfn g() {\n    a::f();\n}\n"),
+    ]);
+    let circle = ["x/src/a.rs", "x/src/b.rs"].map(str::to_owned).to_vec();
+    assert_eq!(circles(&found["x"].arrows()), BTreeSet::from([circle]));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::lend;
 use super::objects;
 use super::process::Process;
 use super::remote::BinderRemote;
-use super::talk::{Buffer, Delivered, Goal, await_outcome};
+use super::thread_state::{Buffer, Delivered, Goal, await_outcome};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
 use crate::call::OutCall;

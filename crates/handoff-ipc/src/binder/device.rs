@@ -12,23 +12,23 @@ use super::driver::Driver;
 use super::uapi::{
     BC_REQUEST_FREEZE_NOTIFICATION, BC_TRANSACTION_SG, BINDER_FREEZE, BINDER_GET_EXTENDED_ERROR,
 };
-use crate::domain::Domain;
+use crate::context::Context;
 use crate::{Error, Result};
 
 /// The variable that names a folder with devices, looked into before all others: a binderfs of one's own.
 pub const FOLDER_VARIABLE: &str = "HANDOFF_BINDERFS";
 
-/// The device of a domain's driver: in the folder that [`FOLDER_VARIABLE`] names, else in `/dev`, in
+/// The device of a context's driver: in the folder that [`FOLDER_VARIABLE`] names, else in `/dev`, in
 /// `/dev/binderfs`, or in any other binderfs that is mounted.
 ///
 /// # Errors
 /// If there is none; the message says what this kernel has and what to do.
-pub fn find_device(domain: Domain) -> Result<PathBuf> {
-    find_among(domain, std::env::var_os(FOLDER_VARIABLE), &Binderfs::mounted())
+pub fn find_device(context: Context) -> Result<PathBuf> {
+    find_among(context, std::env::var_os(FOLDER_VARIABLE), &Binderfs::mounted())
 }
 
-fn find_among(domain: Domain, chosen: Option<OsString>, mounted: &[PathBuf]) -> Result<PathBuf> {
-    let name = domain.device();
+fn find_among(context: Context, chosen: Option<OsString>, mounted: &[PathBuf]) -> Result<PathBuf> {
+    let name = context.device();
     let chosen = chosen.filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let usual = ["/dev", "/dev/binderfs"].map(PathBuf::from);
     let is_chosen = chosen.is_some();
@@ -45,11 +45,11 @@ fn find_among(domain: Domain, chosen: Option<OsString>, mounted: &[PathBuf]) -> 
             format!("${FOLDER_VARIABLE} is {}, which has no device called {name}", folder.display())
         }
         _ if Binderfs::is_supported() => format!(
-            "there is no Binder driver for the {domain} domain (/dev/{name}), but this kernel has binderfs: \
+            "there is no Binder driver for the {context} context (/dev/{name}), but this kernel has binderfs: \
              `mount -t binder binder FOLDER` makes one, and ${FOLDER_VARIABLE} names the folder"
         ),
         _ => format!(
-            "there is no Binder driver for the {domain} domain (/dev/{name}), and this kernel has no binderfs: \
+            "there is no Binder driver for the {context} context (/dev/{name}), and this kernel has no binderfs: \
              `handoff guest run` boots one that has the driver"
         ),
     };
@@ -136,16 +136,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("hwbinder"), "").unwrap();
         let chosen = Some(folder.path().as_os_str().to_owned());
-        let found = find_among(Domain::Hardware, chosen.clone(), &[]).unwrap();
+        let found = find_among(Context::Hardware, chosen.clone(), &[]).unwrap();
         assert_eq!(found, folder.path().join("hwbinder"));
-        let missed = find_among(Domain::Vendor, chosen, &[]).unwrap_err().to_string();
+        let missed = find_among(Context::Vendor, chosen, &[]).unwrap_err().to_string();
         assert!(missed.contains("HANDOFF_BINDERFS is") && missed.contains("vndbinder"), "{missed}");
         if !Path::new("/dev/hwbinder").exists() {
             let elsewhere = [PathBuf::from("/nowhere"), folder.path().to_owned()];
-            let found = find_among(Domain::Hardware, Some(OsString::new()), &elsewhere).unwrap();
+            let found = find_among(Context::Hardware, Some(OsString::new()), &elsewhere).unwrap();
             assert_eq!(found, folder.path().join("hwbinder"));
-            let missed = find_among(Domain::Hardware, None, &[]).unwrap_err().to_string();
-            assert!(missed.contains("hardware domain") && missed.contains("handoff "), "{missed}");
+            let missed = find_among(Context::Hardware, None, &[]).unwrap_err().to_string();
+            assert!(missed.contains("hardware context") && missed.contains("handoff "), "{missed}");
         }
     }
 

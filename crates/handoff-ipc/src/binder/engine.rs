@@ -10,9 +10,9 @@ use super::device::find_device;
 use super::driver::Driver;
 use super::objects::security;
 use super::process::Process;
-use super::serve::{hear_and_answer, start_looping};
-use super::talk::{flush, proxy, say};
-use crate::domain::Domain;
+use super::serve::{handle_polled, start_looping};
+use super::thread_state::{flush, proxy, queue_command};
+use crate::context::Context;
 use crate::engine::{Engine, EngineStats};
 use crate::engine_kind::EngineKind;
 use crate::object::{Binder, Reference};
@@ -31,27 +31,27 @@ pub struct BinderEngine {
 }
 
 impl BinderEngine {
-    /// Opens a driver, by the rules of the domain that its name tells: that of hardware for a device
+    /// Opens a driver, by the rules of the context that its name tells: that of hardware for a device
     /// called `hwbinder`, the framework's for any other name.
     ///
     /// # Errors
     /// If the device is not there, may not be opened, or speaks another protocol.
     pub fn open(device: impl Into<PathBuf>) -> Result<Self> {
         let device = device.into();
-        let called = |domain: &Domain| device.file_name().is_some_and(|name| name == domain.device());
-        let domain = Domain::ALL.into_iter().find(called).unwrap_or_default();
-        Self::open_for(device, domain)
+        let called = |context: &Context| device.file_name().is_some_and(|name| name == context.device());
+        let context = Context::ALL.into_iter().find(called).unwrap_or_default();
+        Self::open_for(device, context)
     }
 
-    /// Opens a driver by the rules of a domain, whatever the device is called.
+    /// Opens a driver by the rules of a context, whatever the device is called.
     ///
     /// # Errors
     /// As [`BinderEngine::open`].
-    pub fn open_for(device: impl Into<PathBuf>, domain: Domain) -> Result<Self> {
+    pub fn open_for(device: impl Into<PathBuf>, context: Context) -> Result<Self> {
         let device = device.into();
         let driver = Driver::open(&device)?;
         driver.set_max_threads(DEFAULT_MAX)?;
-        Ok(BinderEngine { process: Process::new(driver, domain), device })
+        Ok(BinderEngine { process: Process::new(driver, context), device })
     }
 
     /// Lays the runtime's own priority inheritance over the driver, which on mainline kernels lends the nice
@@ -67,9 +67,9 @@ impl BinderEngine {
         &self.device
     }
 
-    /// True if this machine has a driver for the framework's domain.
+    /// True if this machine has a driver for the framework's context.
     pub fn is_available() -> bool {
-        find_device(Domain::Framework).is_ok()
+        find_device(Context::Framework).is_ok()
     }
 }
 
@@ -99,7 +99,7 @@ impl Poller {
     /// # Errors
     /// If the driver refuses.
     pub fn serve(&self) -> Result<()> {
-        hear_and_answer(&self.process)
+        handle_polled(&self.process)
     }
 }
 
@@ -116,7 +116,7 @@ impl BinderEngine {
     /// If the driver refuses.
     pub fn poller(&self) -> Result<Poller> {
         self.process.is_polled();
-        say(&self.process, Command::EnterLooper);
+        queue_command(&self.process, Command::EnterLooper);
         flush(&self.process);
         Ok(Poller { process: Arc::clone(&self.process), thread: PhantomData })
     }
@@ -127,8 +127,8 @@ impl Engine for BinderEngine {
         EngineKind::Binder
     }
 
-    fn domain(&self) -> Option<Domain> {
-        Some(self.process.domain)
+    fn context(&self) -> Option<Context> {
+        Some(self.process.context)
     }
 
     fn context_object(&self) -> Result<Binder> {

@@ -1,7 +1,7 @@
 //! The `binder` engine: the kernel's Binder driver.
 //!
 //! `uapi.rs`, `command.rs` and `returns.rs` are the driver's language, `driver.rs` the open file, `process.rs` what a process keeps
-//! (objects it gave away, proxies it holds, recipients of deaths), `talk.rs` the conversation of one
+//! (objects it gave away, proxies it holds, recipients of deaths), `thread_state.rs` the command buffers of one
 //! thread with the driver (`call.rs` makes calls, `serve.rs` serves them), and `objects.rs` how references and
 //! descriptors stand in a parcel. `device.rs` finds drivers and asks what they can do, `binderfs.rs`
 //! makes new ones. `lend.rs` has callers' priorities inherited where the driver does not. `scripted/` has any bytes
@@ -24,7 +24,7 @@ mod returns;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod scripted;
 mod serve;
-mod talk;
+mod thread_state;
 mod token;
 mod uapi;
 

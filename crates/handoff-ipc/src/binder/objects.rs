@@ -10,12 +10,12 @@ use super::remote::BinderRemote;
 use super::uapi::{
     FLAG_INHERIT_RT, FLAG_SECURITY_CONTEXT, OBJECT_FLAGS, TYPE_BINDER, TYPE_FD, TYPE_HANDLE, Transaction,
 };
-use super::{serve, talk};
+use super::{serve, thread_state};
 use crate::object::LocalNode;
 use crate::object::{Binder, Reference};
 use crate::parcel::{
-    Bring, FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Gathered, Handle, Incoming, Kind, NATIVE_HANDLE, Object,
-    PTR_OBJECT_SIZE, SharedBytes, TYPE_FDA, TYPE_PTR, no_object, wrong_kind,
+    FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Gathered, Handle, Incoming, Kind, NATIVE_HANDLE, Object,
+    PTR_OBJECT_SIZE, Sealed, SharedBytes, TYPE_FDA, TYPE_PTR, no_object, wrong_kind,
 };
 use crate::{Error, Result};
 
@@ -128,7 +128,7 @@ fn encode_some(process: &Arc<Process>, data: &mut [u8], objects: Vec<(u32, Objec
             }
             Object::Binder(Binder(Reference::Local(node))) => {
                 serve::start_looping(process);
-                let lends = node.domain().unwrap_or(process.domain).lends_realtime();
+                let lends = node.context().unwrap_or(process.context).lends_realtime();
                 let inherit = if lends && node.scheduling().inherit { FLAG_INHERIT_RT } else { 0 };
                 let id = process.pin(&node);
                 out.pins.push(id);
@@ -273,12 +273,14 @@ impl<const N: usize> Raw<N> {
     }
 }
 
-impl Bring for Arrived<'_> {}
+impl Sealed for Arrived<'_> {}
 
 impl Incoming for Arrived<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match self.take(at, &[TYPE_HANDLE, TYPE_BINDER], "an object reference")? {
-            (TYPE_HANDLE, handle) => Ok(Binder::from_remote(talk::proxy(self.process, handle as u32))),
+            (TYPE_HANDLE, handle) => {
+                Ok(Binder::from_remote(thread_state::proxy(self.process, handle as u32)))
+            }
             // One of this process's own that came back.
             (_, id) => match self.process.node(id) {
                 Some(node) => Ok(Binder(Reference::Local(node))),

@@ -8,7 +8,7 @@ use super::command::Command;
 use super::driver::Driver;
 use super::numbers::NumberMap;
 use super::remote::BinderRemote;
-use crate::domain::Domain;
+use crate::context::Context;
 use crate::locked::lock;
 use crate::object::LocalNode;
 
@@ -40,7 +40,7 @@ pub(super) struct Asked {
 pub(super) struct Process {
     pub(super) driver: Driver,
     /// By whose rules the driver is used.
-    pub(super) domain: Domain,
+    pub(super) context: Context,
     nodes: Mutex<NumberMap<Node>>,
     proxies: Mutex<HashMap<u32, Weak<BinderRemote>>>,
     // Those that the driver is to tell something of, by their cookies.
@@ -53,10 +53,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn new(driver: Driver, domain: Domain) -> Arc<Self> {
+    pub(super) fn new(driver: Driver, context: Context) -> Arc<Self> {
         Arc::new(Process {
             driver,
-            domain,
+            context,
             nodes: Mutex::default(),
             proxies: Mutex::default(),
             told: Mutex::default(),

@@ -55,7 +55,7 @@ impl BinderRemote {
     #[cold]
     fn ask_interface(&self) -> Result<&[u8]> {
         let descriptor = self.interfaces.descriptor(self, None)?;
-        Ok(self.token.get_or_init(|| token::of(self.process.domain, descriptor)))
+        Ok(self.token.get_or_init(|| token::of(self.process.context, descriptor)))
     }
 
     /// Where a recipient is to be taken back from, once it is in place.

@@ -8,7 +8,9 @@ use super::lend;
 use super::objects::{self, Outgoing};
 use super::process::Process;
 use super::returns::{Return, Returns};
-use super::talk::{Buffer, Delivered, READ, await_taken, exchange, flush, say, say_reply};
+use super::thread_state::{
+    Buffer, Delivered, READ, await_taken, flush, queue_command, queue_reply, talk_with_driver,
+};
 use super::token;
 use super::uapi::{self, TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE};
 use crate::call::{Call, DriverDetails};
@@ -42,12 +44,12 @@ fn spawn_looper(process: &Arc<Process>, entry: Command) {
 
 /// A thread of the pool: serves calls until the driver has no more use for it.
 fn serve(process: &Arc<Process>, entry: Command) {
-    say(process, entry);
+    queue_command(process, entry);
     if process.lends() {
         lend::begin_looping();
     }
     loop {
-        match hear(process) {
+        match get_and_execute(process) {
             // Each reading begins with a whole return, so that nothing is lost with a cut one but what was behind it.
             Err(Error::Protocol(what)) => stats::warn_once(&stats::MALFORMED, || {
                 format!("a part of what the Binder driver said cannot be read, and is passed over: {what}")
@@ -61,9 +63,9 @@ fn serve(process: &Arc<Process>, entry: Command) {
 
 /// Hears what there is, waiting for it if there is nothing, and acts on it.
 #[inline(always)]
-pub(super) fn hear(process: &Arc<Process>) -> Result<()> {
+pub(super) fn get_and_execute(process: &Arc<Process>) -> Result<()> {
     let mut buffer = [MaybeUninit::uninit(); READ];
-    let mut returns = Returns::new(exchange(process, &mut buffer)?);
+    let mut returns = Returns::new(talk_with_driver(process, &mut buffer)?);
     while let Some(next) = returns.next()? {
         match next {
             Return::Noop | Return::Complete => {}
@@ -77,8 +79,8 @@ pub(super) fn hear(process: &Arc<Process>) -> Result<()> {
 }
 
 /// Serves what has arrived, for a thread that waits for the driver's file to be readable.
-pub(super) fn hear_and_answer(process: &Arc<Process>) -> Result<()> {
-    hear(process)?;
+pub(super) fn handle_polled(process: &Arc<Process>) -> Result<()> {
+    get_and_execute(process)?;
     // The next wait is not in the driver.
     flush(process);
     Ok(())
@@ -91,22 +93,22 @@ pub(super) fn execute(process: &Arc<Process>, what: Return<'_>) -> Result<()> {
         Return::Transaction(data, context) => answer(process, uapi::Transaction::from_bytes(data), context)?,
         Return::IncRefs(object, cookie) => {
             process.count(object, 0, 1);
-            say(process, Command::IncRefsDone(object, cookie));
+            queue_command(process, Command::IncRefsDone(object, cookie));
         }
         Return::Acquire(object, cookie) => {
             process.count(object, 1, 0);
-            say(process, Command::AcquireDone(object, cookie));
+            queue_command(process, Command::AcquireDone(object, cookie));
         }
         Return::Release(object, _) => process.count(object, -1, 0),
         Return::DecRefs(object, _) => process.count(object, 0, -1),
         Return::SpawnLooper => spawn_looper(process, Command::RegisterLooper),
         Return::DeadBinder(cookie) => {
             process.died(cookie);
-            say(process, Command::DeadBinderDone(cookie));
+            queue_command(process, Command::DeadBinderDone(cookie));
         }
         Return::FrozenBinder { cookie, frozen } => {
             process.froze(cookie, frozen);
-            say(process, Command::FreezeNewsDone(cookie));
+            queue_command(process, Command::FreezeNewsDone(cookie));
         }
         Return::Unknown(number) => unknown(number),
         // Of a call that nobody waits for.
@@ -192,7 +194,7 @@ fn answer(process: &Arc<Process>, data: uapi::Transaction, context: Option<u64>)
     if !outgoing.holds_something() {
         // The command is written with the ioctl that waits for the next call, and so is the one that gives
         // the request back, after it: the reply may refer to what the request brought.
-        say_reply(process, command, buffer, outgoing);
+        queue_reply(process, command, buffer, outgoing);
         delivered.give_back();
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! The interface token in front of each call's arguments (`Parcel::writeInterfaceToken`).
 
-use crate::domain::Domain;
+use crate::context::Context;
 use crate::parcel::{Reader, Writer};
 use crate::{Error, Result};
 
@@ -17,8 +17,8 @@ const RECOVERY_HEADER: i32 = i32::from_be_bytes(*b"RECO");
 
 /// The token of calls that no other user is behind: what nearly every call begins with, so that none has to
 /// encode it again.
-pub(super) fn of(domain: Domain, descriptor: &str) -> Box<[u8]> {
-    let header = if domain == Domain::Vendor { VENDOR_HEADER } else { HEADER };
+pub(super) fn of(context: Context, descriptor: &str) -> Box<[u8]> {
+    let header = if context == Context::Vendor { VENDOR_HEADER } else { HEADER };
     [STRICT_MODE, NO_WORK_SOURCE, header]
         .into_iter()
         .flat_map(i32::to_le_bytes)
@@ -81,17 +81,17 @@ mod tests {
     use super::*;
     use crate::parcel::SharedBytes;
 
-    fn token(domain: Domain, work_source: Option<u32>, descriptor: &str) -> Vec<u8> {
+    fn token(context: Context, work_source: Option<u32>, descriptor: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut writer = Writer::growing(&mut bytes);
-        write(&mut writer, work_source, &of(domain, descriptor)).unwrap();
+        write(&mut writer, work_source, &of(context, descriptor)).unwrap();
         writer.finish();
         bytes
     }
 
     #[test]
     fn a_token_is_accepted_by_its_own_interface_only() {
-        let bytes = token(Domain::Framework, None, "a.IB");
+        let bytes = token(Context::Framework, None, "a.IB");
         // Header, four units and the closing zero, padded: as libbinder writes it.
         assert_eq!(bytes.len(), 12 + 4 + 12);
         assert_eq!(&bytes[8..12], b"TSYS");
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_partition_and_the_work_source_are_told() {
-        let bytes = token(Domain::Vendor, Some(10_007), "a.IB");
+        let bytes = token(Context::Vendor, Some(10_007), "a.IB");
         assert_eq!(&bytes[8..12], b"RDNV");
         let found = check(&mut Reader::new(SharedBytes::from_slice(&bytes)), &name("a.IB")).unwrap();
         assert_eq!(found, Some(10_007));

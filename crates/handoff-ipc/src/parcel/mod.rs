@@ -21,7 +21,9 @@ mod writer;
 pub use bytes::{BytesWriter, SharedBytes};
 pub(crate) use gathered::NATIVE_HANDLE;
 pub use gathered::{Gathered, Handle};
-pub(crate) use object::{Bring, FDA_OBJECT_SIZE, PTR_OBJECT_SIZE, TYPE_FDA, TYPE_PTR, no_object, wrong_kind};
+pub(crate) use object::{
+    FDA_OBJECT_SIZE, PTR_OBJECT_SIZE, Sealed, TYPE_FDA, TYPE_PTR, no_object, wrong_kind,
+};
 pub use object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, Parcelable};
 pub use owned::{Parcel, ParcelObject};
 pub use reader::Reader;

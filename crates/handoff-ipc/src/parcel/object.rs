@@ -106,11 +106,11 @@ impl Object {
     }
 }
 
-mod engines {
+mod sealed {
     /// Only engines of this crate bring objects: readers believe what they say of memory.
-    pub trait Bring {}
+    pub trait Sealed {}
 }
-pub(crate) use engines::Bring;
+pub(crate) use sealed::Sealed;
 
 /// What stands at a place of a parcel, for whoever takes everything out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub enum Kind {
 }
 
 /// Objects as they arrived: each fetched by the reader at most once, and only if it is asked for.
-pub trait Incoming: Bring {
+pub trait Incoming: Sealed {
     /// Takes the reference that stands at byte `at` of the data.
     fn take_binder(&mut self, at: usize) -> Result<Binder>;
     /// Takes the descriptor that stands at byte `at` of the data.
@@ -142,7 +142,7 @@ pub trait Incoming: Bring {
     }
 }
 
-impl Bring for Vec<(u32, Option<Object>)> {}
+impl Sealed for Vec<(u32, Option<Object>)> {}
 
 /// Objects of a parcel that never left this process.
 impl Incoming for Vec<(u32, Option<Object>)> {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-use super::object::{Bring, FLAT_OBJECT_SIZE, Incoming, Kind, Object, no_object, wrong_kind};
+use super::object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, Sealed, no_object, wrong_kind};
 use super::{Reader, SharedBytes, Writer};
 use crate::object::Binder;
 use crate::{Error, Result};
@@ -271,7 +271,7 @@ impl Kept<'_> {
     }
 }
 
-impl Bring for Kept<'_> {}
+impl Sealed for Kept<'_> {}
 
 impl Incoming for Kept<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {

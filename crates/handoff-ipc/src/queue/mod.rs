@@ -38,7 +38,7 @@
 //! ([`Descriptor::trusting_memory`] accepts it from a peer that is trusted).
 //!
 //! Read in this order: `ring.rs` is the protocol of the counters, `event_word.rs` that of the flag,
-//! `memory.rs` what they lie in, `writer.rs` and `reader.rs` the two ends, `pace.rs` the distance that these keep.
+//! `memory.rs` what they lie in, `writer.rs` and `reader.rs` the two ends, `backoff.rs` the distance that these keep.
 
 mod event_word;
 mod ring;
@@ -48,6 +48,8 @@ mod sync;
 mod ahead;
 #[cfg(all(feature = "tokio", not(loom)))]
 mod asynchronous;
+#[cfg(not(loom))]
+mod backoff;
 #[cfg(not(loom))]
 mod blocking;
 #[cfg(not(loom))]
@@ -64,8 +66,6 @@ mod item;
 mod memory;
 #[cfg(not(loom))]
 mod message_queue;
-#[cfg(not(loom))]
-mod pace;
 #[cfg(not(loom))]
 mod reader;
 #[cfg(not(loom))]

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::backoff::{self, Backoff};
 use super::descriptor::{Flavor, Synchronized, Unsynchronized};
 use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::{Item, ItemRef};
 use super::message_queue::End;
-use super::pace::{self, Pace};
 use super::ring::{Cursor, Shape};
 use super::span::ReadSpan;
 
@@ -19,7 +19,7 @@ pub struct Reader<T, F> {
     // The queue's own flag, kept at hand for blocking.
     pub(super) flag: Option<EventFlag>,
     cursor: Cursor,
-    pace: Pace,
+    backoff: Backoff,
     kind: PhantomData<fn() -> (T, F)>,
 }
 
@@ -34,7 +34,7 @@ pub struct ReadTransaction<'a, T: Item, F: Flavor> {
 impl<T: Item, F: Flavor> Reader<T, F> {
     pub(super) fn new(end: End) -> Self {
         let flag = EventFlag::of(end.share.memory());
-        Reader { end, flag, cursor: Cursor::new(), pace: Pace::new(), kind: PhantomData }
+        Reader { end, flag, cursor: Cursor::new(), backoff: Backoff::new(), kind: PhantomData }
     }
 
     fn capacity(&self) -> usize {
@@ -89,11 +89,11 @@ impl<T: Item, F: Flavor> Reader<T, F> {
             return Err(QueueError::TooMany { wanted: count, capacity: self.capacity() });
         };
         let mut there = self.there()?;
-        if F::SYNCHRONIZED && self.pace.waits(there, self.shape().size) {
+        if F::SYNCHRONIZED && self.backoff.waits(there, self.shape().size) {
             let before = std::mem::replace(&mut there, self.there()?);
-            self.pace.waited(before, there, self.shape().size);
+            self.backoff.waited(before, there, self.shape().size);
         }
-        self.pace.looked(there >= bytes as u64);
+        self.backoff.looked(there >= bytes as u64);
         if there < bytes as u64 {
             return Err(QueueError::Empty((there / T::SIZE as u64) as usize));
         }
@@ -196,7 +196,7 @@ impl<T: Item> Reader<T, Synchronized> {
     pub fn read_spinning(&mut self, items: &mut [T], turns: u64) -> Result<(), QueueError> {
         for turn in 0..turns {
             match self.read(items) {
-                Err(QueueError::Empty(_)) => pace::spin(turn),
+                Err(QueueError::Empty(_)) => backoff::spin(turn),
                 other => return other,
             }
         }

@@ -5,12 +5,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::ahead;
+use super::backoff::{self, Backoff};
 use super::descriptor::{Flavor, Synchronized};
 use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::{Item, ItemMut};
 use super::message_queue::End;
-use super::pace::{self, Pace};
 use super::ring::{Cursor, Shape};
 use super::span::WriteSpan;
 use super::sync::Ordering;
@@ -21,7 +21,7 @@ pub struct Writer<T, F> {
     // The queue's own flag, kept at hand for blocking.
     pub(super) flag: Option<EventFlag>,
     cursor: Cursor,
-    pace: Pace,
+    backoff: Backoff,
     kind: PhantomData<fn(T, F)>,
 }
 
@@ -36,7 +36,7 @@ pub struct WriteTransaction<'a, T: Item, F: Flavor> {
 impl<T: Item, F: Flavor> Writer<T, F> {
     pub(super) fn new(end: End) -> Self {
         let flag = EventFlag::of(end.share.memory());
-        Writer { end, flag, cursor: Cursor::new(), pace: Pace::new(), kind: PhantomData }
+        Writer { end, flag, cursor: Cursor::new(), backoff: Backoff::new(), kind: PhantomData }
     }
 
     fn capacity(&self) -> usize {
@@ -98,11 +98,11 @@ impl<T: Item, F: Flavor> Writer<T, F> {
             return located.map(|()| bytes).map_err(|fault| QueueError::from_fault(fault, T::SIZE as u64));
         }
         let mut free = self.free()?;
-        if self.pace.waits(free, shape.size) {
+        if self.backoff.waits(free, shape.size) {
             let before = std::mem::replace(&mut free, self.free()?);
-            self.pace.waited(before, free, shape.size);
+            self.backoff.waited(before, free, shape.size);
         }
-        self.pace.looked(free >= bytes as u64);
+        self.backoff.looked(free >= bytes as u64);
         if free < bytes as u64 {
             return Err(QueueError::Full((free / T::SIZE as u64) as usize));
         }
@@ -214,7 +214,7 @@ impl<T: Item> Writer<T, Synchronized> {
     pub fn write_spinning(&mut self, items: &[T], turns: u64) -> Result<(), QueueError> {
         for turn in 0..turns {
             match self.write(items) {
-                Err(QueueError::Full(_)) => pace::spin(turn),
+                Err(QueueError::Full(_)) => backoff::spin(turn),
                 other => return other,
             }
         }

@@ -14,7 +14,7 @@ use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
 use super::watching::{Callback, Watch};
 use crate::calling::Proxy;
 use crate::code::Code;
-use crate::domain::Domain;
+use crate::context::Context;
 use crate::object::Binder;
 use crate::{Error, Result};
 
@@ -217,7 +217,7 @@ impl ServiceManager {
                 interface: String::new(),
                 pid: 0,
                 uid: None,
-                domain: Domain::Framework,
+                context: Context::Framework,
                 dump_priority: DumpPriority::DEFAULT,
             })
             .collect())

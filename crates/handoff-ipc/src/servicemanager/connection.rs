@@ -12,8 +12,8 @@ use super::registry::IfTaken;
 use super::types::ServiceOptions;
 use super::watching::Remembered;
 use crate::code::Code;
+use crate::context::Context;
 use crate::death::DeathRegistration;
-use crate::domain::Domain;
 use crate::engine::Engine;
 use crate::object::{Binder, Reference};
 use crate::parcel::{Reader, Writer};
@@ -36,7 +36,7 @@ struct Added {
 }
 
 #[derive(Default)]
-struct Told {
+struct Registrations {
     services: Vec<Added>,
     watches: Vec<Remembered>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     // Where the manager is in this very process, it needs no connection.
     embedded: Option<Binder>,
     manager: Mutex<Manager>,
-    told: Mutex<Told>,
+    registrations: Mutex<Registrations>,
     process: Binder,
     names: Binder,
     name_listeners: Mutex<Vec<Arc<OnNameChange>>>,
@@ -81,7 +81,7 @@ impl Connection {
             engine,
             embedded,
             manager: Mutex::default(),
-            told: Mutex::default(),
+            registrations: Mutex::default(),
             next_watch: AtomicU64::new(1),
             seeking: AtomicBool::new(false),
             itself: Weak::clone(itself),
@@ -131,26 +131,26 @@ impl Connection {
     // ---- what is remembered --------------------------------------------------------------
 
     pub(super) fn add(&self, name: &str, binder: Binder, options: ServiceOptions) -> Result<()> {
-        if let Some(domain) = self.engine.domain().filter(|domain| *domain != options.domain) {
+        if let Some(context) = self.engine.context().filter(|context| *context != options.context) {
             return Err(Error::Unsupported {
                 engine: self.engine.kind().name(),
                 what: format!(
-                    "register a service of the {} domain with the manager of the {domain} domain: each has its own \
-                     driver; connect with `Options {{ domain, .. }}` of the service's",
-                    options.domain
+                    "register a service of the {} context with the manager of the {context} context: each has its own \
+                     driver; connect with `Options {{ context, .. }}` of the service's",
+                    options.context
                 ),
             });
         }
         // Before anybody can call it.
         if let Reference::Local(node) = &binder.0 {
-            node.live_in(options.domain);
+            node.live_in(options.context);
         }
         let added = Added { name: name.into(), binder, options, lost: false };
         self.tell(
             |manager| self.send_add(manager, &added),
-            |told| {
-                told.services.retain(|service| *service.name != *added.name);
-                told.services.push(added.clone());
+            |registrations| {
+                registrations.services.retain(|service| *service.name != *added.name);
+                registrations.services.push(added.clone());
             },
         )
     }
@@ -162,10 +162,12 @@ impl Connection {
 
     /// The manager says that this process has lost a name, or has it again.
     pub(super) fn name_changed(&self, name: &str, change: NameChange) {
-        let mut told = lock(&self.told);
-        let Some(service) = told.services.iter_mut().find(|service| *service.name == *name) else { return };
+        let mut registrations = lock(&self.registrations);
+        let Some(service) = registrations.services.iter_mut().find(|service| *service.name == *name) else {
+            return;
+        };
         service.lost = matches!(change, NameChange::Lost { .. });
-        drop(told);
+        drop(registrations);
         match change {
             NameChange::Lost { pid, uid } => tracing::warn!(
                 "process {pid} of user {uid} has taken the name {name:?}; it comes back when that process ends"
@@ -180,7 +182,11 @@ impl Connection {
     }
 
     /// Tells the manager something, and remembers it.
-    fn tell(&self, send: impl Fn(&Binder) -> Result<()>, remember: impl FnOnce(&mut Told)) -> Result<()> {
+    fn tell(
+        &self,
+        send: impl Fn(&Binder) -> Result<()>,
+        remember: impl FnOnce(&mut Registrations),
+    ) -> Result<()> {
         let mut manager = self.manager()?;
         if let Err(error) = send(&manager) {
             if !matches!(error, Error::Dead) {
@@ -189,7 +195,7 @@ impl Connection {
             manager = self.manager()?;
             send(&manager)?;
         }
-        remember(&mut lock(&self.told));
+        remember(&mut lock(&self.registrations));
         // If it ended in between, its successor may have been told of everything but this.
         if !manager.is_alive() && self.manager().and_then(|manager| send(&manager)).is_err() {
             self.seek();
@@ -198,7 +204,9 @@ impl Connection {
     }
 
     pub(super) fn remove(&self, name: &str, binder: &Binder) -> Result<()> {
-        lock(&self.told).services.retain(|service| *service.name != *name || service.binder != *binder);
+        lock(&self.registrations)
+            .services
+            .retain(|service| *service.name != *name || service.binder != *binder);
         self.call(
             code::REMOVE,
             None,
@@ -212,7 +220,7 @@ impl Connection {
 
     /// Takes every name back.
     pub(super) fn withdraw(&self) {
-        let services = std::mem::take(&mut lock(&self.told).services);
+        let services = std::mem::take(&mut lock(&self.registrations).services);
         for service in services {
             // A manager that is gone has forgotten it already.
             drop(self.remove(&service.name, &service.binder));
@@ -224,16 +232,16 @@ impl Connection {
         let watch = Remembered { id, name: name.into(), callback };
         self.tell(
             |manager| tell_of(manager, code::WATCH, &watch.name, &watch.callback),
-            |told| told.watches.push(watch.clone()),
+            |registrations| registrations.watches.push(watch.clone()),
         )?;
         Ok(id)
     }
 
     pub(super) fn end_watch(&self, id: u64) {
-        let mut told = lock(&self.told);
-        let Some(at) = told.watches.iter().position(|watch| watch.id == id) else { return };
-        let watch = told.watches.swap_remove(at);
-        drop(told);
+        let mut registrations = lock(&self.registrations);
+        let Some(at) = registrations.watches.iter().position(|watch| watch.id == id) else { return };
+        let watch = registrations.watches.swap_remove(at);
+        drop(registrations);
         let manager = match &self.embedded {
             Some(embedded) => Some(embedded.clone()),
             None => lock(&self.manager).binder.clone(),
@@ -247,8 +255,8 @@ impl Connection {
     /// Tells a manager that has just been met everything that its predecessor knew.
     fn repeat(&self, manager: &Binder) -> Result<()> {
         let (services, watches) = {
-            let told = lock(&self.told);
-            (told.services.clone(), told.watches.clone())
+            let registrations = lock(&self.registrations);
+            (registrations.services.clone(), registrations.watches.clone())
         };
         for service in services {
             match self.send_add(manager, &service) {
@@ -256,7 +264,7 @@ impl Connection {
                 // Somebody else was quicker, or the policy is another one.
                 Err(error) => {
                     tracing::warn!("{:?} is not registered any longer: {error}", &*service.name);
-                    lock(&self.told).services.retain(|other| other.name != service.name);
+                    lock(&self.registrations).services.retain(|other| other.name != service.name);
                 }
                 Ok(()) => {}
             }
@@ -273,9 +281,9 @@ impl Connection {
 
     /// Looks for a manager that is gone until it is back, on a thread of its own.
     fn seek(&self) {
-        let told = lock(&self.told);
-        let nothing = told.services.is_empty() && told.watches.is_empty();
-        drop(told);
+        let registrations = lock(&self.registrations);
+        let nothing = registrations.services.is_empty() && registrations.watches.is_empty();
+        drop(registrations);
         // With nothing to repeat, the next call will find it early enough.
         if nothing || self.seeking.swap(true, Ordering::AcqRel) {
             return;
@@ -312,7 +320,7 @@ impl Connection {
             to.write(&Some(self.process.clone()))?;
             to.write(&options.allow_isolated)?;
             to.write(&options.dump_priority.bits())?;
-            to.write_string16(options.domain.name())?;
+            to.write_string16(options.context.name())?;
             to.write_string16(interface)?;
             let if_taken = match (lost, options.replace) {
                 (true, _) => IfTaken::Wait,
@@ -337,13 +345,13 @@ impl Connection {
             to.write(&options.dump_priority.bits())
         };
         match call(manager, code::ADD_WITH, None, with_all, read) {
-            // Android's own manager has a driver for each domain, and no word for it.
-            Err(Error::UnknownTransaction { .. }) if options.domain == Domain::Framework => {
+            // Android's own manager has a driver for each context, and no word for it.
+            Err(Error::UnknownTransaction { .. }) if options.context == Context::Framework => {
                 call(manager, code::ADD, None, as_android, |_| Ok(()))
             }
             Err(Error::UnknownTransaction { .. }) => Err(Error::Unsupported {
                 engine: manager.engine().name(),
-                what: format!("keep the {} domain with a name: open that domain's device", options.domain),
+                what: format!("keep the {} context with a name: open that context's device", options.context),
             }),
             other => other,
         }
@@ -377,11 +385,11 @@ pub(super) fn call<R>(
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = lock(&self.told);
+        let registrations = lock(&self.registrations);
         f.debug_struct("Connection")
             .field("engine", &self.engine.kind())
-            .field("services", &told.services.len())
-            .field("watches", &told.watches.len())
+            .field("services", &registrations.services.len())
+            .field("watches", &registrations.watches.len())
             .finish()
     }
 }
@@ -390,13 +398,13 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // A manager of this process (the `local` engine's lives as long as the process) would keep
         // what the runtime registered.
-        let told = std::mem::take(&mut *lock(&self.told));
+        let registrations = std::mem::take(&mut *lock(&self.registrations));
         let manager = self.embedded.clone().or_else(|| lock(&self.manager).binder.clone());
         let Some(manager) = manager.filter(Binder::is_local) else { return };
-        for service in told.services {
+        for service in registrations.services {
             drop(tell_of(&manager, code::REMOVE, &service.name, &service.binder));
         }
-        for watch in told.watches {
+        for watch in registrations.watches {
             drop(tell_of(&manager, code::UNWATCH, &watch.name, &watch.callback));
         }
     }

@@ -23,7 +23,7 @@ mod types;
 mod users;
 mod watching;
 
-pub use crate::domain::{Domain, UnknownDomain};
+pub use crate::context::{Context, UnknownContext};
 pub use client::ServiceManager;
 pub(crate) use connection::Connection;
 pub use names::NameChange;
@@ -65,7 +65,7 @@ mod code {
     pub(super) const REMOVE: Code = 15;
     pub(super) const DEBUG_INFO: Code = 16;
 
-    /// As [`ADD`], with the domain, the interface, the process's own object, what to do if the name is taken, and who is
+    /// As [`ADD`], with the context, the interface, the process's own object, what to do if the name is taken, and who is
     /// told when it is lost. The reply says who has the name where it is refused.
     pub(super) const ADD_WITH: Code = 101;
     /// A page of [`super::ServiceInfo`] behind a name.

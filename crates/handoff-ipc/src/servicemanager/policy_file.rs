@@ -300,7 +300,7 @@ mod tests {
             ),
             ("[[rule]]\nnames = [\"a\"]\nadd = [\"9-3\"]\n", 3, 8, "smaller id goes first"),
             ("[[rule]]\nnames = [\"a\"]\nadd = [\"4294967296\"]\n", 3, 8, "is not an id"),
-            ("[[rule]]\nnames = [\"a\"]\nadd = [\"domain:x\"]\n", 3, 8, "no kind of principal"),
+            ("[[rule]]\nnames = [\"a\"]\nadd = [\"context:x\"]\n", 3, 8, "no kind of principal"),
             ("[[rule]]\nnames = [\"a\"]\nadd = [\"group:\"]\n", 3, 8, "nobody is named"),
             ("limits = 3", 1, 10, "invalid type"),
             ("[limits]\nnames_per_user = -1", 2, 18, "invalid value"),

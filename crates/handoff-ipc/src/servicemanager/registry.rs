@@ -499,7 +499,7 @@ impl Registry {
                     interface: service.interface.clone(),
                     pid: entry.owner.pid,
                     uid: Some(entry.owner.uid),
-                    domain: service.options.domain,
+                    context: service.options.context,
                     dump_priority: service.options.dump_priority,
                 });
             }

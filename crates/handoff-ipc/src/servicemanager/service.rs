@@ -143,7 +143,7 @@ impl Service for ManagerService {
                 let options = ServiceOptions {
                     allow_isolated,
                     dump_priority: DumpPriority::from_bits(dump_priority),
-                    domain: data.read::<String>()?.parse()?,
+                    context: data.read::<String>()?.parse()?,
                     replace: false,
                 };
                 let interface = data.read()?;
@@ -223,9 +223,9 @@ impl Service for ManagerService {
             policy.watches_per_user,
         );
         let (services, _) = self.registry.list(calling_identity(), "", usize::MAX, DumpPriority::ALL);
-        for ServiceInfo { name, pid, uid, domain, interface, .. } in services {
+        for ServiceInfo { name, pid, uid, context, interface, .. } in services {
             let uid = uid.map_or_else(String::new, |uid| uid.to_string());
-            let _ = writeln!(text, "{name} [{interface}] {domain} pid {pid} uid {uid}");
+            let _ = writeln!(text, "{name} [{interface}] {context} pid {pid} uid {uid}");
         }
         text
     }
@@ -268,7 +268,7 @@ impl Parcelable for DebugInfo {
                 pid,
                 interface: String::new(),
                 uid: None,
-                domain: Default::default(),
+                context: Default::default(),
                 dump_priority: Default::default(),
             }))
         })

@@ -2,7 +2,7 @@
 
 use std::ops::BitOr;
 
-use crate::domain::Domain;
+use crate::context::Context;
 use crate::parcel::{Nullable, Parcelable, Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
 
@@ -81,7 +81,7 @@ impl BitOr for DumpPriority {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServiceOptions {
     /// The world it belongs to: whether callers lend it their real-time priority, for one.
-    pub domain: Domain,
+    pub context: Context,
     /// When it is dumped.
     pub dump_priority: DumpPriority,
     /// Whether Android's isolated processes may find it; kept for the kernel driver's manager.
@@ -92,9 +92,9 @@ pub struct ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// Of this domain.
-    pub fn of(domain: Domain) -> Self {
-        ServiceOptions { domain, ..Self::default() }
+    /// Of this context.
+    pub fn of(context: Context) -> Self {
+        ServiceOptions { context, ..Self::default() }
     }
 
     /// With the name taken from whoever has it: [`ServiceOptions::replace`].
@@ -105,7 +105,7 @@ impl ServiceOptions {
 
     /// Of hardware abstraction.
     pub fn hardware() -> Self {
-        Self::of(Domain::Hardware)
+        Self::of(Context::Hardware)
     }
 }
 
@@ -121,7 +121,7 @@ pub struct ServiceInfo {
     /// That process's effective user; `None` where the manager did not tell.
     pub uid: Option<u32>,
     /// The world it belongs to.
-    pub domain: Domain,
+    pub context: Context,
     /// When it is dumped.
     pub dump_priority: DumpPriority,
 }
@@ -133,7 +133,7 @@ impl Parcelable for ServiceInfo {
             to.write_string16(&self.interface)?;
             to.write(&self.pid)?;
             to.write(&self.uid.map_or(-1, i64::from))?;
-            to.write_string16(self.domain.name())?;
+            to.write_string16(self.context.name())?;
             to.write(&self.dump_priority.bits())
         })
     }
@@ -145,7 +145,7 @@ impl Parcelable for ServiceInfo {
                 interface: from.read()?,
                 pid: from.read()?,
                 uid: u32::try_from(from.read::<i64>()?).ok(),
-                domain: from.read::<String>()?.parse()?,
+                context: from.read::<String>()?.parse()?,
                 dump_priority: DumpPriority::from_bits(from.read()?),
             })
         })
@@ -185,7 +185,7 @@ mod tests {
             interface: "a.ICamera".into(),
             pid: 7,
             uid: Some(u32::MAX),
-            domain: Domain::Vendor,
+            context: Context::Vendor,
             dump_priority: DumpPriority::HIGH | DumpPriority::NORMAL,
         };
         let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ use rustix::net::{
 
 use super::core::Core;
 use super::link::PEER_TIMEOUT;
-use super::{client, follow};
+use super::{client, wait_strategy};
 use crate::engine::{Engine, EngineStats};
 use crate::engine_kind::EngineKind;
 use crate::object::{Binder, LocalNode, Reference};
@@ -167,7 +167,7 @@ impl Drop for ShmEngine {
 /// Whether callers look for the best way to wait (see the book on following the caller). Off, each
 /// blocked call sleeps at once and the scheduler places both sides.
 pub fn follow_callers(on: bool) {
-    follow::enable(on);
+    wait_strategy::enable(on);
 }
 
 /// Call it after changing the priority of a thread that makes calls, so that the very next call

@@ -36,7 +36,7 @@ mod engine;
 #[cfg(all(feature = "tokio", not(loom)))]
 pub(crate) use call::outstanding;
 #[cfg(not(loom))]
-use call::{client, follow, slot};
+use call::{client, slot, wait_strategy};
 #[cfg(not(loom))]
 pub(crate) use client::me as caller;
 #[cfg(not(loom))]

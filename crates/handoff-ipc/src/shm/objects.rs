@@ -11,7 +11,7 @@ use crate::disposal::PeerFd;
 use crate::interface::Interfaces;
 use crate::ledger::{self, Resource};
 use crate::object::{Binder, Reference};
-use crate::parcel::{Bring, Incoming, Kind, Object, no_object, wrong_kind};
+use crate::parcel::{Incoming, Kind, Object, Sealed, no_object, wrong_kind};
 use crate::{Error, Result};
 
 /// The sender's own object; the receiver holds one more reference. Its interfaces stand where those of third
@@ -127,7 +127,7 @@ impl<'a> Arrived<'a> {
     }
 }
 
-impl Bring for Arrived<'_> {}
+impl Sealed for Arrived<'_> {}
 
 impl Incoming for Arrived<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {

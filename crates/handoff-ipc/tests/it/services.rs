@@ -13,7 +13,7 @@ use handoff_ipc::engine::EngineKind;
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::runtime::SOCKET_VARIABLE;
 use handoff_ipc::servicemanager::{
-    Domain, DumpPriority, Manager, NamePattern, Policy, Principal, Range, Rule, ServiceOptions, SocketAccess,
+    Context, DumpPriority, Manager, NamePattern, Policy, Principal, Range, Rule, ServiceOptions, SocketAccess,
 };
 use handoff_ipc::{Binder, Error, ExceptionCode, ParcelService, Runtime};
 use handoff_placement::Priority;
@@ -46,11 +46,11 @@ fn role_main() {
             runtime.services().add(argument, everything(), ServiceOptions::hardware()).unwrap();
             ready_and_wait();
         }
-        // Serves in a domain, under the domain's own name.
+        // Serves in a context, under the context's own name.
         "service-of" => {
             let runtime = connect(&socket);
-            let domain = argument.parse().unwrap();
-            runtime.services().add(argument, everything(), ServiceOptions::of(domain)).unwrap();
+            let context = argument.parse().unwrap();
+            runtime.services().add(argument, everything(), ServiceOptions::of(context)).unwrap();
             ready_and_wait();
         }
         // Says what another user may do, one result a line.
@@ -139,7 +139,7 @@ fn services_are_found_from_other_processes_and_vanish_with_theirs() {
     assert!(!found.is_local());
     let info = services.list().unwrap().into_iter().find(|info| info.name == "echo").unwrap();
     assert_eq!((info.pid, info.uid), (peer.child.id(), Some(rustix::process::geteuid().as_raw())));
-    assert_eq!((info.domain, info.interface.as_str()), (Domain::Hardware, "test.IEverything"));
+    assert_eq!((info.context, info.interface.as_str()), (Context::Hardware, "test.IEverything"));
     let report = services.process_of("echo").unwrap().report(LONG).unwrap();
     assert_eq!(report.pid, peer.child.id());
     assert!(report.stats.served >= 1 && report.stats.links >= 2, "{report:?}");
@@ -155,19 +155,23 @@ fn the_domain_says_what_callers_lend() {
     let place = Place::new();
     let _manager = Peer::start("manager", &place.socket());
     let runtime = connect(&place.socket());
-    for domain in Domain::ALL {
-        let _peer = Peer::start(&format!("service-of {domain}"), &place.socket());
-        let found = runtime.services().get(domain.name()).unwrap();
+    for context in Context::ALL {
+        let _peer = Peer::start(&format!("service-of {context}"), &place.socket());
+        let found = runtime.services().get(context.name()).unwrap();
         // A real-time thread has a nice value as well, which is 0.
         let own = own_priority();
         let ordinary = if Priority::other(0).more_urgent_than(own) { Priority::other(0) } else { own };
-        let realtime = if domain == Domain::Hardware { Priority::fifo(5) } else { ordinary };
-        assert_eq!(served_for(&found, Priority::fifo(5)), realtime.to_string(), "{domain}");
+        let realtime = if context == Context::Hardware { Priority::fifo(5) } else { ordinary };
+        assert_eq!(served_for(&found, Priority::fifo(5)), realtime.to_string(), "{context}");
         let session: Binder = found.transaction(SELF).call(|_| Ok(()), |r| r.read()).unwrap();
         let lent = served_for(&session, Priority::fifo(5));
-        assert_eq!(lent, realtime.to_string(), "what a service of {domain} gives away lives there");
+        assert_eq!(lent, realtime.to_string(), "what a service of {context} gives away lives there");
         let nice = Priority::other((own.nice - 7).max(-20));
-        assert_eq!(served_for(&found, nice), nice.to_string(), "{domain}: every domain lends the nice value");
+        assert_eq!(
+            served_for(&found, nice),
+            nice.to_string(),
+            "{context}: every context lends the nice value"
+        );
     }
 }
 
@@ -367,7 +371,7 @@ fn a_manager_that_is_restarted_learns_everything_again() {
     waiting.join().unwrap().unwrap();
     services.wait_for("mine", LONG).unwrap();
     let info = services.list().unwrap().into_iter().find(|info| info.name == "mine").unwrap();
-    assert_eq!(info.domain, Domain::Hardware);
+    assert_eq!(info.context, Context::Hardware);
     let _later = Peer::start("service later", &place.socket());
     heard.recv_timeout(LONG).unwrap();
     drop(theirs);

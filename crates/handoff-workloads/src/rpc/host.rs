@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use handoff_ipc::engine::EngineKind;
 use handoff_ipc::runtime::Builder;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Domain, Proxy, Runtime, shm};
+use handoff_ipc::{Binder, Proxy, Runtime, shm};
 use serde::{Deserialize, Serialize};
 
 use super::service::{Probe, ProbeProxy};
@@ -54,17 +54,17 @@ pub(crate) struct Way {
 
 impl Way {
     fn builder(self) -> Builder {
-        let builder = Runtime::builder().engine(self.engine.into()).domain(self.context.into());
+        let builder = Runtime::builder().engine(self.engine.into()).context(self.context.into());
         builder.lend_priorities(self.inherit_user)
     }
 }
 
-impl From<Context> for Domain {
+impl From<Context> for handoff_ipc::Context {
     fn from(context: Context) -> Self {
         match context {
-            Context::Binder => Domain::Framework,
-            Context::Hwbinder => Domain::Hardware,
-            Context::Vndbinder => Domain::Vendor,
+            Context::Binder => handoff_ipc::Context::Framework,
+            Context::Hwbinder => handoff_ipc::Context::Hardware,
+            Context::Vndbinder => handoff_ipc::Context::Vendor,
         }
     }
 }

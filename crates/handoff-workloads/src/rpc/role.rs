@@ -1,26 +1,16 @@
-//! What a second process is told to be, and how it plays it.
+//! What a second process is told to be, and what it is asked then. `play.rs` is how it plays that.
 
-use std::time::{Duration, Instant};
-
-use handoff_ipc::shm::phases as engine_phases;
-use handoff_ipc::{Binder, Proxy as _};
-use handoff_placement::Tid;
-use rustix::process::getpid;
-use rustix::thread::sched_setaffinity;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::host::{self, Address, Way};
-use super::service::{ProbeProxy, Stamps};
-use super::{Context, Engine};
-use crate::add_ints;
-use crate::error::{Error, Result, call_failed};
-use crate::inversion;
-use crate::latency;
-use crate::peer::Channel;
-use crate::place::{self, Placement};
-use crate::sys::clock::process_cpu_time;
-use crate::transports::receiver::{Receiver, ReceiverProxy};
-use crate::transports::sender::{AskSender, Sender};
+use super::Engine;
+use super::host::{Address, Way};
+use super::service::Stamps;
+use crate::error::Result;
+use crate::peer::Peer;
+
+/// In the environment of a peer, and of nothing else: its role as JSON.
+pub(super) const ROLE: &str = "HANDOFF_WORKLOAD_PEER";
 
 /// The role of a peer.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,13 +26,18 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    pub(crate) fn name(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             Role::Server(_) => "server",
             Role::Client(_) => "client",
             Role::TransportReceiver(_) => "receiver",
             Role::TransportSender(_) => "sender",
         }
+    }
+
+    /// Starts a peer that plays it, waits until it is ready, and gives what it says then.
+    pub(crate) fn start<A: DeserializeOwned>(&self) -> Result<(Peer, A)> {
+        Peer::start_as(ROLE, self.name(), self)
     }
 }
 
@@ -93,17 +88,11 @@ pub(crate) enum AskServer {
 /// nanoseconds.
 pub(crate) type EnginePoint = (u8, u64);
 
-/// What a client is asked.
+/// What a client is asked, whatever the workload; `play::AskWorkload` is the rest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum AskClient {
     /// Echo calls: [`Batch`] for an answer.
     Echo { payload: usize, samples: u32, trips: u32 },
-    /// The latency test: [`latency::Pairwise`] for an answer.
-    Latency(latency::Plan),
-    /// Additions: [`add_ints::Timed`] for an answer.
-    AddInts(add_ints::Plan),
-    /// Urgent calls with a pause between them: [`inversion::Urgent`] for an answer.
-    Urgent(inversion::Plan),
     /// Calls with stamps: [`Stamped`] for an answer.
     Stamped { payload: usize, calls: u32 },
     /// As [`AskServer::StartPhases`].
@@ -130,168 +119,4 @@ pub(crate) struct Stamped {
     pub(crate) client: i32,
     /// When each was where.
     pub(crate) calls: Vec<Stamps>,
-}
-
-/// Untimed calls before the first sample of a batch, so that both sides have woken up.
-const WARM_UP: u32 = 20;
-
-/// Plays a role until the parent ends it.
-pub(crate) fn play(role: Role, mut parent: Channel) -> Result<()> {
-    match role {
-        Role::Server(server) => {
-            let started = pin(server.cpu).and_then(|()| host::serve(server.way, server.threads));
-            let (_runtime, ready) = split(started);
-            say(&mut parent, ready)?;
-            loop {
-                match parent.asked::<AskServer>()? {
-                    AskServer::CpuTime => say(&mut parent, Ok(process_cpu_time()))?,
-                    AskServer::StartPhases => {
-                        engine_phases::start();
-                        say(&mut parent, Ok(()))?;
-                    }
-                    AskServer::StopPhases => say(&mut parent, Ok(engine_points()))?,
-                }
-            }
-        }
-        Role::TransportReceiver(role) => receive(role, parent),
-        Role::TransportSender(role) => send(role, parent),
-        Role::Client(client) => {
-            let connect = |()| Ok((host::connect(client.way, client.address.as_ref(), client.follow)?, ()));
-            let (connected, ready) = split(pin(client.cpu).and_then(connect));
-            say(&mut parent, ready)?;
-            let Some((_runtime, probe)) = connected else { return Ok(()) };
-            loop {
-                let asked = parent.asked::<AskClient>()?;
-                answer(&probe, asked, &mut parent)?;
-            }
-        }
-    }
-}
-
-/// How the transports' services are offered.
-fn way(engine: Engine) -> Way {
-    Way { engine, context: Context::Binder, inherit: true, inherit_user: false, plant: None }
-}
-
-/// Receives by every transport; its answer to the parent says on which engines.
-fn receive(role: TransportReceiver, mut parent: Channel) -> Result<()> {
-    pin(role.cpu)?;
-    let receiver = Receiver::default();
-    let (mut runtimes, mut offered) = (Vec::new(), Vec::new());
-    for engine in role.engines {
-        let name = ReceiverProxy::DESCRIPTOR;
-        let address = match host::offer(way(engine), Binder::new(receiver.clone()), name) {
-            Ok((runtime, address)) => {
-                runtimes.push(runtime);
-                Ok(address)
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        offered.push((engine, address));
-    }
-    say(&mut parent, Ok(offered))?;
-    // It is asked nothing; this ends with the parent.
-    parent.asked::<serde::de::IgnoredAny>().map(drop)
-}
-
-/// Sends by every transport.
-fn send(role: TransportSender, mut parent: Channel) -> Result<()> {
-    let connect = |(engine, address): (Engine, Address)| {
-        let (runtime, receiver) = host::reach::<ReceiverProxy>(way(engine), &address)?;
-        Ok((engine, runtime, receiver))
-    };
-    let connected = pin(role.cpu).and_then(|()| role.addresses.into_iter().map(connect).collect());
-    let (sender, ready) = split(connected.and_then(Sender::new).map(|sender| (sender, ())));
-    say(&mut parent, ready)?;
-    let Some(mut sender) = sender else { return Ok(()) };
-    loop {
-        let asked = parent.asked::<AskSender>()?;
-        say(&mut parent, sender.turn(&asked))?;
-    }
-}
-
-fn answer(probe: &ProbeProxy, asked: AskClient, parent: &mut Channel) -> Result<()> {
-    match asked {
-        AskClient::Echo { payload, samples, trips } => say(parent, echo(probe, payload, samples, trips)),
-        AskClient::Latency(plan) => say(parent, latency::call(probe, &plan)),
-        AskClient::AddInts(plan) => say(parent, add_ints::call(probe, &plan)),
-        AskClient::Stamped { payload, calls } => say(parent, stamped(probe, payload, calls)),
-        AskClient::StartPhases => {
-            engine_phases::start();
-            say(parent, Ok(()))
-        }
-        AskClient::StopPhases => say(parent, Ok(engine_points())),
-        AskClient::Urgent(plan) => say(parent, inversion::call(probe, &plan)),
-        AskClient::Busy { steps } => loop {
-            probe.work(steps).map_err(|error| call_failed(&error))?;
-        },
-    }
-}
-
-/// What is kept, and what the parent is told.
-fn split<T, U>(result: Result<(T, U)>) -> (Option<T>, Result<U>) {
-    match result {
-        Ok((kept, told)) => (Some(kept), Ok(told)),
-        Err(error) => (None, Err(error)),
-    }
-}
-
-fn say<T: Serialize>(parent: &mut Channel, result: Result<T>) -> Result<()> {
-    parent.say(result)
-}
-
-/// Pins this thread, and the first thread of the process: threads of the runtime's pool run where that
-/// one may.
-fn pin(cpu: Option<usize>) -> Result<()> {
-    let Some(cpu) = cpu else { return Ok(()) };
-    let mask = Placement::SameCpu(cpu).client();
-    place::apply(mask.as_ref())
-        .and_then(|()| mask.map_or(Ok(()), |mask| sched_setaffinity(Some(getpid()), &mask)))
-        .map_err(|error| Error::io(format!("cannot run on CPU {cpu}"), error))
-}
-
-/// What this process's engine stamped since it was asked to, in the order of time.
-fn engine_points() -> Vec<EnginePoint> {
-    let mut points: Vec<EnginePoint> =
-        engine_phases::stop().into_iter().map(|stamp| (stamp.point as u8, stamp.ns)).collect();
-    // Each thread reads the clock before it gets to write.
-    points.sort_by_key(|(_, ns)| *ns);
-    points
-}
-
-fn stamped(probe: &ProbeProxy, payload: usize, calls: u32) -> Result<Stamped> {
-    let payload = payload_of(payload);
-    let calls = (0..calls)
-        .map(|_| probe.stamped(&payload).map_err(|error| call_failed(&error)))
-        .collect::<Result<_>>()?;
-    Ok(Stamped { client: Tid::current().as_raw(), calls })
-}
-
-fn payload_of(size: usize) -> Vec<u8> {
-    (0..size).map(|i| (i % 251) as u8).collect()
-}
-
-fn echo(probe: &ProbeProxy, payload: usize, samples: u32, trips: u32) -> Result<Batch> {
-    let failed = |error| call_failed(&error);
-    let payload = payload_of(payload);
-    for _ in 0..WARM_UP {
-        probe.echo(&payload).map_err(failed)?;
-    }
-    let mut taken = Vec::with_capacity(samples as usize);
-    let cpu_before = process_cpu_time();
-    let mut before = Instant::now();
-    for _ in 0..samples {
-        for _ in 0..trips {
-            probe.echo(&payload).map_err(failed)?;
-        }
-        let after = Instant::now();
-        taken.push(nanoseconds(after.duration_since(before)));
-        before = after;
-    }
-    Ok(Batch { samples: taken, cpu: process_cpu_time() - cpu_before })
-}
-
-/// Whole nanoseconds.
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -27,9 +27,9 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// `leaf` holds: no handler below starts a thread or reads its CPU mask.
+    /// `keeps_affinity` holds: no handler below starts a thread or reads its CPU mask.
     pub(crate) fn new(inherit: bool) -> Self {
-        Probe { scheduling: Scheduling { floor: None, inherit, leaf: true }, lateness: None }
+        Probe { scheduling: Scheduling { floor: None, inherit, keeps_affinity: true }, lateness: None }
     }
 
     /// With what makes calls late that ask for it.

@@ -58,14 +58,14 @@ impl Processes {
             Engine::Local => (None, None),
             _ => {
                 let server = Server { way, cpu: server_cpu, threads };
-                let (peer, address) = Peer::start::<Address>(&Role::Server(server))?;
+                let (peer, address) = Role::Server(server).start::<Address>()?;
                 (Some(peer), Some(address))
             }
         };
         let client = || {
             let address = address.clone();
             let client = Client { way, address, cpu: client_cpu, follow };
-            Ok(Peer::start::<()>(&Role::Client(client))?.0)
+            Ok(Role::Client(client).start::<()>()?.0)
         };
         let clients = (0..clients).map(|_| client()).collect::<Result<_>>();
         // All are connected: the server's socket has done its work, and a killed parent leaves no file.

@@ -78,7 +78,7 @@ pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
     };
     let role = TransportReceiver { engines: engines.to_vec(), cpu: receiver_cpu };
     let (receiver, offered) =
-        Peer::start::<Vec<(Engine, std::result::Result<Address, String>)>>(&Role::TransportReceiver(role))?;
+        Role::TransportReceiver(role).start::<Vec<(Engine, std::result::Result<Address, String>)>>()?;
     let (mut here, mut missing) = (Vec::new(), Vec::new());
     for (engine, address) in offered {
         match address {
@@ -88,8 +88,7 @@ pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
     }
     let present: Vec<Engine> = here.iter().map(|(engine, _)| *engine).collect();
     let sockets: Vec<_> = here.iter().filter_map(|(_, address)| address.socket.clone()).collect();
-    let started =
-        Peer::start::<()>(&Role::TransportSender(TransportSender { addresses: here, cpu: sender_cpu }));
+    let started = Role::TransportSender(TransportSender { addresses: here, cpu: sender_cpu }).start::<()>();
     for socket in sockets {
         drop(std::fs::remove_file(&socket));
         drop(socket.parent().map(std::fs::remove_dir));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use handoff_ipc::Domain;
+use handoff_ipc::Context;
 use handoff_ipc::binder::{self, Binderfs, find_device};
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ impl Options {
 struct Driver {
     /// The driver's context: binder, hwbinder or vndbinder
     #[arg(long, default_value = "binder", value_name = "CONTEXT")]
-    context: Domain,
+    context: Context,
     /// The device itself, wherever it is
     #[arg(long, value_name = "FILE", conflicts_with = "context")]
     device: Option<PathBuf>,

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use handoff_aidl::model::Model;
-use handoff_ipc::servicemanager::{Domain, MANAGER_NAME, NamePattern, ProcessReport, ServiceInfo};
+use handoff_ipc::servicemanager::{Context, MANAGER_NAME, NamePattern, ProcessReport, ServiceInfo};
 use handoff_ipc::{Binder, Error, Runtime};
 use serde::Serialize;
 
@@ -60,7 +60,7 @@ enum Action {
         pattern: Option<String>,
         /// Only services of this domain: framework, hardware or vendor.
         #[arg(long)]
-        domain: Option<Domain>,
+        domain: Option<Context>,
         /// Also show the command that serves each, and when its process began.
         #[arg(long, short)]
         long: bool,
@@ -267,12 +267,12 @@ impl Options {
     }
 }
 
-fn list(runtime: &Runtime, pattern: Option<&str>, domain: Option<Domain>) -> anyhow::Result<Vec<Row>> {
+fn list(runtime: &Runtime, pattern: Option<&str>, domain: Option<Context>) -> anyhow::Result<Vec<Row>> {
     let pattern = pattern.map(NamePattern::new);
     let services = runtime.services().list()?;
     let is_wanted = |info: &ServiceInfo| {
         pattern.as_ref().is_none_or(|pattern| pattern.matches(&info.name))
-            && domain.is_none_or(|domain| domain == info.domain)
+            && domain.is_none_or(|domain| domain == info.context)
     };
     Ok(services.into_iter().filter(is_wanted).map(Row::new).collect())
 }

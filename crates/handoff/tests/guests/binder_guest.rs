@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use handoff_guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
-use handoff_ipc::Domain;
+use handoff_ipc::Context;
 use handoff_testkit::{again_if_stuck, require, require_guest};
 
 /// Tests of a package as static programs, which run in a guest with nothing but busybox.
@@ -42,12 +42,12 @@ fn guest() -> Builder {
 }
 
 /// Runs a program of tests. One manager at a time has a driver's one place, so that they run in turns.
-fn passes(guest: &mut Guest, program: &str, domain: Domain, arguments: &[&str]) {
+fn passes(guest: &mut Guest, program: &str, context: Context, arguments: &[&str]) {
     let command = GuestCommand::new(program)
         .arg("--test-threads=1")
         .args(arguments)
         .env("HANDOFF_TEST_ENGINE", "binder")
-        .env("HANDOFF_TEST_DOMAIN", domain.device())
+        .env("HANDOFF_TEST_DOMAIN", context.device())
         .env("RUST_BACKTRACE", "0")
         .timeout(Duration::from_secs(500));
     let output = guest.run(&command).expect("the tests run");
@@ -70,15 +70,15 @@ fn calls_work_on_the_real_driver() {
             .program(examples, "/bin/examples")
             .boot()
             .expect("a guest boots");
-        passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
-        passes(&mut guest, "/bin/ipc", Domain::Framework, &["calls::"]);
+        passes(&mut guest, "/bin/driver", Context::Framework, &[]);
+        passes(&mut guest, "/bin/ipc", Context::Framework, &["calls::"]);
         // What the interface compiler made: the benchmark's interface, every type, callbacks and descriptors.
-        passes(&mut guest, "/bin/examples", Domain::Framework, &["interfaces::"]);
+        passes(&mut guest, "/bin/examples", Context::Framework, &["interfaces::"]);
         // Where buffers are gathered, those that send some, and objects among them.
         let gathered =
             ["bytes_come", "descriptors_travel", "exceptions", "nested_calls", "shared_memory", "too_long"]
                 .map(|test| format!("calls::{test}"));
-        passes(&mut guest, "/bin/ipc", Domain::Hardware, &gathered.each_ref().map(String::as_str));
+        passes(&mut guest, "/bin/ipc", Context::Hardware, &gathered.each_ref().map(String::as_str));
         guest.shutdown();
     });
 }
@@ -109,7 +109,7 @@ fn rsbinder_and_the_runtime_call_each_other() {
             .program(foreign_program(), "/bin/theirs")
             .boot()
             .expect("a guest boots");
-        passes(&mut guest, "/bin/interop", Domain::Framework, &[]);
+        passes(&mut guest, "/bin/interop", Context::Framework, &[]);
         guest.shutdown();
     });
 }
@@ -123,7 +123,7 @@ fn what_newer_kernels_have_works_too() {
         let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
         let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
         let mut guest = guest().kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
-        passes(&mut guest, "/bin/driver", Domain::Framework, &[]);
+        passes(&mut guest, "/bin/driver", Context::Framework, &[]);
         guest.shutdown();
     });
 }

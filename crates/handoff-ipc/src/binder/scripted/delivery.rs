@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 use super::input::{DESCRIPTOR, Input};
 use crate::binder::token;
 use crate::binder::uapi::{TYPE_BINDER, TYPE_FD, TYPE_HANDLE};
-use crate::domain::Domain;
+use crate::context::Context;
 use crate::parcel::{FLAT_OBJECT_SIZE, NATIVE_HANDLE, TYPE_FDA, TYPE_PTR, Writer};
 
 /// Where parcels lie, as this process sees it.
@@ -166,7 +166,7 @@ pub(super) fn deliver(
 ) -> Option<Delivery> {
     let mut parcel = Parcel::default();
     if with_token {
-        parcel.data.extend(&*token::of(Domain::Framework, DESCRIPTOR));
+        parcel.data.extend(&*token::of(Context::Framework, DESCRIPTOR));
     }
     let wrong = input.byte();
     parcel.fill(input, known);

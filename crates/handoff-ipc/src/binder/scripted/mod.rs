@@ -18,9 +18,9 @@ use self::model::Script;
 use super::driver::Driver;
 use super::process::Process;
 use super::serve;
-use super::talk;
+use super::thread_state;
 use crate::code::Code;
-use crate::domain::Domain;
+use crate::context::Context;
 use crate::fuzzing::{KINDS, read_any};
 use crate::locked::lock;
 use crate::object::LocalNode;
@@ -59,7 +59,7 @@ impl Scripted {
         match (action, given) {
             (0, _) => reply.write_i32(1)?,
             (1, _) => reply.write_string16("an answer")?,
-            // Long enough to be gathered where the domain does so.
+            // Long enough to be gathered where the context does so.
             (2, _) => reply.write_bytes(&[7; 2000])?,
             (3, _) => reply.write_fd(std::io::stderr())?,
             (4, _) => reply.write_binder(Some(&Binder(Reference::Local(LocalNode::new(self.another())))))?,
@@ -121,10 +121,10 @@ impl Service for Scripted {
 pub(crate) fn run(bytes: &[u8]) -> Vec<String> {
     let mut input = Input(&bytes[..bytes.len().min(LONGEST)]);
     let (how, calls) = (input.byte(), input.byte());
-    let domain = match how & 3 {
-        0 | 1 => Domain::Framework,
-        2 => Domain::Hardware,
-        _ => Domain::Vendor,
+    let context = match how & 3 {
+        0 | 1 => Context::Framework,
+        2 => Context::Hardware,
+        _ => Context::Vendor,
     };
     let complaints = Arc::default();
     // Each descriptor that arrives is of this file, which nothing else in the process has open.
@@ -132,7 +132,7 @@ pub(crate) fn run(bytes: &[u8]) -> Vec<String> {
     let number = fstat(&file).expect("a file's number").st_ino;
     let script = Arc::new(Script::new(input.0, file, Arc::clone(&complaints)));
     let driver = Driver::scripted(Arc::clone(&script)).expect("memory of a driver");
-    let process = Process::new(driver, domain);
+    let process = Process::new(driver, context);
     // No thread beside this one hears what is said.
     process.is_polled();
     if how & 4 != 0 {
@@ -153,7 +153,7 @@ pub(crate) fn run(bytes: &[u8]) -> Vec<String> {
             }
             while !script.is_over() {
                 // What cannot be read is told, and what comes after it is read.
-                drop(serve::hear(&process));
+                drop(serve::get_and_execute(&process));
             }
             lock(&service.kept).clear();
         });
@@ -189,7 +189,7 @@ fn open_files() -> impl Iterator<Item = u64> {
 
 /// Calls an object of another process, to which the script is the answer.
 fn talk_first(process: &Arc<Process>, how: u32) {
-    let remote = Binder::from_remote(talk::proxy(process, 1 + how % 2));
+    let remote = Binder::from_remote(thread_state::proxy(process, 1 + how % 2));
     let code = 1 + how / 2;
     // Every outcome is right, as long as it is one.
     let _ = if how % 3 == 0 {
@@ -259,11 +259,11 @@ mod tests {
         let file = memfd_create("handoff-scripted", MemfdFlags::CLOEXEC).unwrap();
         let complaints = Arc::default();
         let script = Arc::new(Script::new(&said, file, Arc::clone(&complaints)));
-        let process = Process::new(Driver::scripted(Arc::clone(&script)).unwrap(), Domain::Framework);
+        let process = Process::new(Driver::scripted(Arc::clone(&script)).unwrap(), Context::Framework);
         process.is_polled();
         std::thread::scope(|scope| {
             let calls = scope.spawn(|| {
-                let remote = Binder::from_remote(crate::binder::talk::proxy(&process, 1));
+                let remote = Binder::from_remote(crate::binder::thread_state::proxy(&process, 1));
                 let call = |meant| {
                     remote.transaction(1).interface(InterfaceId::new(meant)).call(|_| Ok(()), |_| Ok(()))
                 };
@@ -286,15 +286,15 @@ mod tests {
     fn memory_of_calls_that_are_sent_for_other_threads_does_not_pile_up() {
         let file = memfd_create("handoff-scripted", MemfdFlags::CLOEXEC).unwrap();
         let script = Arc::new(Script::new(&[], file, Arc::default()));
-        let process = Process::new(Driver::scripted(Arc::clone(&script)).unwrap(), Domain::Framework);
+        let process = Process::new(Driver::scripted(Arc::clone(&script)).unwrap(), Context::Framework);
         process.is_polled();
         let (kept, most) = std::thread::scope(|scope| {
             let sends = || {
-                talk::flush(&process);
+                thread_state::flush(&process);
                 for _ in 0..1000 {
-                    talk::Buffer { bytes: Vec::with_capacity(100), secret: false }.put_back();
+                    thread_state::Buffer { bytes: Vec::with_capacity(100), secret: false }.put_back();
                 }
-                talk::spares()
+                thread_state::spares()
             };
             scope.spawn(sends).join().unwrap()
         });

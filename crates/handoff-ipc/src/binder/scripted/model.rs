@@ -192,7 +192,7 @@ impl Script {
         read: &'b mut [MaybeUninit<u8>],
     ) -> Result<&'b [u8]> {
         let mut state = lock(&self.state);
-        state.hear(out);
+        state.get_and_execute(out);
         out.clear();
         if read.is_empty() {
             return Ok(&[]);
@@ -201,7 +201,7 @@ impl Script {
             let over = std::io::Error::from_raw_os_error(libc::ENODEV);
             return Err(Error::io("the script is over", over));
         }
-        let said = state.say(start as u64, &self.memory);
+        let said = state.queue_command(start as u64, &self.memory);
         assert!(said.len() <= read.len(), "{} bytes for a buffer of {}", said.len(), read.len());
         for (place, byte) in read.iter_mut().zip(&said) {
             place.write(*byte);
@@ -233,7 +233,7 @@ struct Reading<'s, 'm> {
 
 impl State {
     /// Everything that the process says.
-    fn hear(&mut self, mut out: &[u8]) {
+    fn get_and_execute(&mut self, mut out: &[u8]) {
         while !out.is_empty() {
             let number = word(out, 0);
             let size = (number >> 16 & 0x3fff) as usize;
@@ -302,7 +302,7 @@ impl State {
     }
 
     /// What is read next.
-    fn say(&mut self, start: u64, memory: &OwnedFd) -> Vec<u8> {
+    fn queue_command(&mut self, start: u64, memory: &OwnedFd) -> Vec<u8> {
         let script: Vec<u8> = self.script.iter().rev().copied().collect();
         // The kernel begins each of them so.
         let said = returns::BR_NOOP.to_ne_bytes().to_vec();

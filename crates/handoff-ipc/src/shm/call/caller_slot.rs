@@ -5,9 +5,9 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use super::follow::Follow;
 use super::gate::{Closed, Gate};
 use super::slot::Slot;
+use super::wait_strategy::WaitStrategy;
 use super::word;
 use crate::locked::lock;
 use crate::shm::sync;
@@ -32,7 +32,7 @@ pub(crate) struct CallerSlot {
     slot: UnsafeCell<Option<Slot>>,
     memory: Mutex<()>,
     // Invariant: touched only by the thread that is in the slot.
-    follow: UnsafeCell<Follow>,
+    strategy: UnsafeCell<WaitStrategy>,
     refusal: OnceLock<Refusal>,
     calls: Tally,
     slept: Tally,
@@ -54,7 +54,7 @@ impl CallerSlot {
             abandoned: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
             memory: Mutex::new(()),
-            follow: UnsafeCell::new(Follow::new()),
+            strategy: UnsafeCell::new(WaitStrategy::new()),
             refusal: OnceLock::new(),
             calls: Tally::default(),
             slept: Tally::default(),
@@ -262,10 +262,10 @@ pub(crate) struct Claimed<'a> {
 impl Claimed<'_> {
     /// The slot, and what its callers learned.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (&Slot, &mut Follow) {
+    pub(crate) fn parts(&mut self) -> (&Slot, &mut WaitStrategy) {
         // SAFETY: this thread is in the slot, so its memory stays and `follow` is its own.
-        match unsafe { (&*self.owner.slot.get(), &mut *self.owner.follow.get()) } {
-            (Some(slot), follow) => (slot, follow),
+        match unsafe { (&*self.owner.slot.get(), &mut *self.owner.strategy.get()) } {
+            (Some(slot), strategy) => (slot, strategy),
             (None, _) => unreachable!("the memory goes only after the last thread left"),
         }
     }

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use handoff_placement::{Priority, Tid};
 
 use super::caller_slot::CallerSlot;
-use super::follow::{self, Follow, Mode, SPIN_LIMIT, YIELD_LIMIT};
 use super::request::Request;
 use super::slot::{Area, LARGE_REPLY, Meta, NO_CPU, Slot};
 use super::wait::{self, ReplyWait};
+use super::wait_strategy::{self, Mode, SPIN_LIMIT, WaitStrategy, YIELD_LIMIT};
 use super::word::{self, Reply};
 use super::{server, serving};
 use crate::call::OutCall;
@@ -192,22 +192,22 @@ pub(crate) fn transact(
     // `take` gave one, and only `drop` takes it out.
     let Some(shared) = &held.slot else { return Err(Error::Dead) };
     let mut claimed = shared.claim().map_err(|error| shared.why_dead(error))?;
-    let (slot, follow) = claimed.parts();
+    let (slot, strategy) = claimed.parts();
 
     let request =
         Request { code: call.code, node: remote.node, caller: (priority, tid), deadline: call.deadline };
     let (mut mode, mut began) = (Mode::Block, None);
     let waits = || {
         if outer.is_none() {
-            if follow.at_trial() {
-                look_around(slot, follow);
+            if strategy.at_trial() {
+                look_around(slot, strategy);
             }
-            mode = follow.mode();
+            mode = strategy.mode();
         }
-        began = (outer.is_none() && follow.wants_time()).then(Instant::now);
+        began = (outer.is_none() && strategy.wants_time()).then(Instant::now);
         match mode {
-            Mode::Spin if !follow.server_looks() => 0,
-            Mode::Spin if follow.yields => Meta::SPIN | Meta::YIELD,
+            Mode::Spin if !strategy.server_looks() => 0,
+            Mode::Spin if strategy.yields => Meta::SPIN | Meta::YIELD,
             Mode::Spin => Meta::SPIN,
             Mode::Beside => Meta::BESIDE,
             Mode::Block => 0,
@@ -222,7 +222,7 @@ pub(crate) fn transact(
     if shared.is_dead() {
         return Err(shared.why_dead(Error::Dead));
     }
-    let waiting = Waiting { link, shared, slot, priority, deadline, yields: follow.yields };
+    let waiting = Waiting { link, shared, slot, priority, deadline, yields: strategy.yields };
     let mode = match (posted, &outer) {
         (_, Some(outer)) => waiting.ask_outer(outer)?,
         (WakeAction::Nothing, None) => mode,
@@ -233,10 +233,10 @@ pub(crate) fn transact(
     let slept = waiting.for_reply(mode).map_err(|error| shared.why_dead(error))?;
     pass(Point::Returned);
     if mode == Mode::Spin {
-        follow.found_asleep(posted == WakeAction::Wake);
+        strategy.found_asleep(posted == WakeAction::Wake);
     }
     if outer.is_none() {
-        follow.note(began.map(|began| began.elapsed().as_nanos() as u64));
+        strategy.note(began.map(|began| began.elapsed().as_nanos() as u64));
     }
     shared.count(slept, mode == Mode::Beside);
     take_reply(link, shared, slot, call.code, deadline, read)
@@ -244,15 +244,15 @@ pub(crate) fn transact(
 
 /// Before a trial: which ways of waiting make sense, given where both sides may run.
 #[cold]
-fn look_around(slot: &Slot, follow: &mut Follow) {
+fn look_around(slot: &Slot, strategy: &mut WaitStrategy) {
     let home = place::only_cpu();
     let server = slot.server_cpu();
     let same = home.is_some_and(|cpu| u32::from(cpu) == server);
     let apart = home.is_some_and(|cpu| server != NO_CPU && u32::from(cpu) != server);
     // On one CPU that both share they yield instead of looking, which is worth a trial too. A server that is bound
     // elsewhere cannot come beside.
-    follow.yields = same;
-    follow.allow(place::online_cpus() > 1 || same, !same && !apart);
+    strategy.yields = same;
+    strategy.allow(place::online_cpus() > 1 || same, !same && !apart);
 }
 
 /// One call that is under way.
@@ -346,7 +346,7 @@ impl Waiting<'_> {
     #[inline]
     fn spin(&self) -> Option<Result<()>> {
         let limit = self.deadline.map_or(SPIN_LIMIT, |(_, wait)| wait.min(SPIN_LIMIT));
-        follow::spin(limit, self.yields, || self.look())
+        wait_strategy::spin(limit, self.yields, || self.look())
     }
 
     fn yield_to_server(&self) -> Option<Result<()>> {

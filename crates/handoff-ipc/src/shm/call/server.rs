@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use handoff_placement::Priority;
 
-use super::follow::{self, SPIN_LIMIT};
 use super::server_slot::ServerSlot;
 use super::serving;
 use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE};
 use super::wait::{self, RequestWait};
+use super::wait_strategy::{self, SPIN_LIMIT};
 use super::word::{self, Request};
 use crate::call::Call;
 use crate::claim::Claim;
@@ -26,7 +26,7 @@ use crate::shm::phases::{Point, pass};
 use crate::shm::place::{self, Place};
 use crate::shm::sync::{self, WakeAction};
 use crate::shm::wire::Message;
-use crate::{Domain, Error, Result, dispatch};
+use crate::{Context, Error, Result, dispatch};
 
 /// Requests up to this size are copied out, so that the reply can use the same cache lines.
 const COPY: usize = 1024;
@@ -141,7 +141,7 @@ impl ServerSlot {
                 return Next::Left;
             }
             known.take_priority(link, worker, &header, node);
-            if !node.scheduling().leaf {
+            if !node.scheduling().keeps_affinity {
                 known.place.home();
             }
             if header.meta.has(Meta::SPIN) && !header.meta.has(Meta::YIELD) {
@@ -197,7 +197,7 @@ impl ServerSlot {
 
     fn spin(&self, yields: bool) -> bool {
         let came = || (word::poll_request(self.slot.word()) != Request::Pending).then_some(());
-        follow::spin(SPIN_LIMIT, yields, came).is_some()
+        wait_strategy::spin(SPIN_LIMIT, yields, came).is_some()
     }
 
     fn sleep(&self, link: &Link) -> Next {
@@ -287,16 +287,22 @@ impl ServerSlot {
             };
             serving::inside(link, &self.slot, || dispatch::serve(&**node.service(), &mut transaction))
         });
-        self.put_reply(link, area, || called.and_then(|node| node.domain()), &mut transaction.reply, outcome);
+        self.put_reply(
+            link,
+            area,
+            || called.and_then(|node| node.context()),
+            &mut transaction.reply,
+            outcome,
+        );
     }
 
-    /// Completes a reply, which the exchange of the word then hands over. `domain` gives that of the service.
+    /// Completes a reply, which the exchange of the word then hands over. `context` gives that of the service.
     #[inline]
     fn put_reply(
         &self,
         link: &Arc<Link>,
         area: Area,
-        domain: impl FnOnce() -> Option<Domain>,
+        context: impl FnOnce() -> Option<Context>,
         reply: &mut Writer<'_>,
         outcome: Result<()>,
     ) {
@@ -306,7 +312,7 @@ impl ServerSlot {
             if !reply.has_objects() {
                 return Ok(0);
             }
-            self.send_objects(link, area, domain(), reply.take_objects())
+            self.send_objects(link, area, context(), reply.take_objects())
         });
         reply.unstage();
         match outcome {
@@ -355,13 +361,13 @@ impl ServerSlot {
         &self,
         link: &Arc<Link>,
         area: Area,
-        domain: Option<Domain>,
+        context: Option<Context>,
         objects: Vec<(u32, Object)>,
     ) -> Result<u32> {
-        if let Some(domain) = domain {
+        if let Some(context) = context {
             for (_, object) in &objects {
                 if let Object::Binder(Binder(Reference::Local(node))) = object {
-                    node.adopt(domain);
+                    node.adopt(context);
                 }
             }
         }

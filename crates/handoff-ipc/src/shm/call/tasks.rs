@@ -8,7 +8,7 @@ use crate::dispatch::{self, UnderWay};
 use crate::object::{LocalNode, Reply, Request, Response};
 use crate::parcel::Reader;
 use crate::shm::link::Link;
-use crate::{Domain, Error, Result};
+use crate::{Context, Error, Result};
 
 /// If a request for a service that is served by tasks stands in the slot: begins one. On the poller's
 /// thread, which must not wait; the task reads the arguments.
@@ -25,11 +25,11 @@ pub(super) fn take_over(slot: &Arc<ServerSlot>, link: &Arc<Link>) -> bool {
 
 /// Serves the request in the slot by a task. Whoever calls this has the slot's presence, and gives it up.
 pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNode>) {
-    let domain = node.domain();
+    let context = node.context();
     let turn = Turn {
         slot: Arc::clone(slot),
         link: Arc::clone(link),
-        domain,
+        context,
         answered: false,
         _counted: UnderWay::begin(),
     };
@@ -49,7 +49,7 @@ pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNo
 struct Turn {
     slot: Arc<ServerSlot>,
     link: Arc<Link>,
-    domain: Option<Domain>,
+    context: Option<Context>,
     answered: bool,
     // Until the reply was handed over.
     _counted: UnderWay,
@@ -94,7 +94,7 @@ impl Turn {
         // arguments were read: nothing borrows them.
         let mut reply = unsafe { slot.writer(Area::A, &mut stage) };
         let outcome = dispatch::write_outcome(outcome, &mut reply);
-        self.slot.put_reply(&self.link, Area::A, || self.domain, &mut reply, outcome);
+        self.slot.put_reply(&self.link, Area::A, || self.context, &mut reply, outcome);
         self.slot.finish(&self.link, false, false);
         if self.slot.presence.quit() {
             self.slot.rung(&self.link);

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::shm::call::follow::SPIN_LIMIT;
+use crate::shm::call::wait_strategy::SPIN_LIMIT;
 
 /// Looking is worth its CPU time while calls come soon after each other.
 #[derive(Debug, Default)]

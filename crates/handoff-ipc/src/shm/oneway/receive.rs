@@ -21,8 +21,8 @@ use crate::object::{LocalNode, Transaction};
 use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::pool::{self, Attached, Recall, Worker};
 use crate::shm::call::client;
-use crate::shm::call::follow::{self, SPIN_LIMIT};
 use crate::shm::call::slot::Entry;
+use crate::shm::call::wait_strategy::{self, SPIN_LIMIT};
 use crate::shm::link::Link;
 use crate::shm::objects::{self, Arrived};
 use crate::shm::sync::WakeAction;
@@ -270,7 +270,7 @@ impl Receiver {
             let found = drained.has_more(&self.ring);
             (found || wanted).then_some(found)
         };
-        let found = follow::spin(SPIN_LIMIT, yields, look).unwrap_or(false);
+        let found = wait_strategy::spin(SPIN_LIMIT, yields, look).unwrap_or(false);
         drained.adaptive_spin.looked(found);
         if found {
             drained.cpu_move.paid();

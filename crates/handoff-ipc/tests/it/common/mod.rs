@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use handoff_ipc::Domain;
+use handoff_ipc::Context;
 use handoff_ipc::binder::{BinderEngine, find_device};
 use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::SharedBytes;
@@ -203,12 +203,12 @@ pub fn on_driver() -> bool {
     std::env::var("HANDOFF_TEST_ENGINE").is_ok_and(|engine| engine == "binder")
 }
 
-/// An engine of the kind that is tested; on the driver, of the domain that `HANDOFF_TEST_DOMAIN` names.
+/// An engine of the kind that is tested; on the driver, of the context that `HANDOFF_TEST_DOMAIN` names.
 pub fn engine(socket: &Path) -> Arc<dyn Engine> {
     if on_driver() {
-        let domain =
-            std::env::var("HANDOFF_TEST_DOMAIN").map_or(Domain::Framework, |word| word.parse().unwrap());
-        Arc::new(BinderEngine::open_for(find_device(domain).unwrap(), domain).unwrap())
+        let context =
+            std::env::var("HANDOFF_TEST_DOMAIN").map_or(Context::Framework, |word| word.parse().unwrap());
+        Arc::new(BinderEngine::open_for(find_device(context).unwrap(), context).unwrap())
     } else {
         Arc::new(ShmEngine::new(socket).unwrap())
     }

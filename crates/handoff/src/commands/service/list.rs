@@ -35,7 +35,7 @@ impl Row {
         Row {
             name: info.name,
             interface: info.interface,
-            domain: info.domain.name(),
+            domain: info.context.name(),
             pid: info.pid,
             uid: info.uid,
             dump_priority: info.dump_priority.bits(),

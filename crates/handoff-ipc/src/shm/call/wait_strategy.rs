@@ -76,7 +76,7 @@ pub(crate) fn enable(on: bool) {
 
 /// What one caller knows.
 #[derive(Debug)]
-pub(crate) struct Follow {
+pub(crate) struct WaitStrategy {
     mode: Mode,
     // Which of the modes is on trial; MODES.len(): none.
     trial: usize,
@@ -100,9 +100,9 @@ pub(crate) struct Follow {
     last: Option<Mode>,
 }
 
-impl Follow {
+impl WaitStrategy {
     pub(crate) fn new() -> Self {
-        Follow {
+        WaitStrategy {
             mode: Mode::Block,
             trial: MODES.len(),
             left: FIRST,
@@ -128,7 +128,7 @@ impl Follow {
     }
 
     /// True when the next call begins a round of trials: the caller looks at where both sides may
-    /// run and says so with [`Follow::allow`].
+    /// run and says so with [`WaitStrategy::allow`].
     pub(crate) fn at_trial(&self) -> bool {
         self.look_around
     }
@@ -250,24 +250,24 @@ impl Follow {
 mod tests {
     use super::*;
 
-    fn run(follow: &mut Follow, calls: u32, cost: impl Fn(Mode) -> u64) -> [u32; 3] {
-        run_where((true, true), follow, calls, cost)
+    fn run(strategy: &mut WaitStrategy, calls: u32, cost: impl Fn(Mode) -> u64) -> [u32; 3] {
+        run_where((true, true), strategy, calls, cost)
     }
 
     fn run_where(
         allowed: (bool, bool),
-        follow: &mut Follow,
+        strategy: &mut WaitStrategy,
         calls: u32,
         cost: impl Fn(Mode) -> u64,
     ) -> [u32; 3] {
         let mut used = [0; 3];
         for _ in 0..calls {
-            if follow.at_trial() {
-                follow.allow(allowed.0, allowed.1);
+            if strategy.at_trial() {
+                strategy.allow(allowed.0, allowed.1);
             }
-            used[follow.mode() as usize] += 1;
-            let time = follow.wants_time().then(|| cost(follow.mode()));
-            follow.note(time);
+            used[strategy.mode() as usize] += 1;
+            let time = strategy.wants_time().then(|| cost(strategy.mode()));
+            strategy.note(time);
         }
         used
     }
@@ -275,36 +275,36 @@ mod tests {
     #[test]
     fn the_fastest_way_is_used_most() {
         for best in MODES {
-            let mut follow = Follow::new();
-            let used = run(&mut follow, 20_000, |mode| if mode == best { 1_000 } else { 5_000 });
+            let mut strategy = WaitStrategy::new();
+            let used = run(&mut strategy, 20_000, |mode| if mode == best { 1_000 } else { 5_000 });
             assert!(used[best as usize] > 19_000, "{best:?}: {used:?}");
         }
     }
 
     #[test]
     fn a_change_for_the_worse_is_noticed() {
-        let mut follow = Follow::new();
-        run(&mut follow, 100_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
-        assert_eq!(follow.mode(), Mode::Spin);
+        let mut strategy = WaitStrategy::new();
+        run(&mut strategy, 100_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
+        assert_eq!(strategy.mode(), Mode::Spin);
         // Now the CPUs are contended: a spinning side waits for its time slice to end.
-        run(&mut follow, 5_000, |mode| if mode == Mode::Spin { 50_000 } else { 3_000 });
-        assert_ne!(follow.mode(), Mode::Spin);
+        run(&mut strategy, 5_000, |mode| if mode == Mode::Spin { 50_000 } else { 3_000 });
+        assert_ne!(strategy.mode(), Mode::Spin);
     }
 
     #[test]
     fn what_is_not_allowed_is_not_tried() {
-        let mut follow = Follow::new();
-        let used = run_where((false, false), &mut follow, 10_000, |_| 1_000);
+        let mut strategy = WaitStrategy::new();
+        let used = run_where((false, false), &mut strategy, 10_000, |_| 1_000);
         assert_eq!(used, [0, 0, 10_000]);
         // Both sides may run apart again: found out at the next trial.
-        let used = run(&mut follow, 100_000, |mode| if mode == Mode::Spin { 100 } else { 1_000 });
+        let used = run(&mut strategy, 100_000, |mode| if mode == Mode::Spin { 100 } else { 1_000 });
         assert!(used[0] > 50_000, "{used:?}");
     }
 
     #[test]
     fn trials_get_rare_when_the_answer_stays() {
-        let mut follow = Follow::new();
-        let used = run(&mut follow, 1_000_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
+        let mut strategy = WaitStrategy::new();
+        let used = run(&mut strategy, 1_000_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
         assert!(used[1] + used[2] < 1_000, "{used:?}");
     }
 }

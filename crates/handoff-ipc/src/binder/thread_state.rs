@@ -1,4 +1,4 @@
-//! One thread's conversation with the driver: what it has to say, what it hears, and what it waits
+//! One thread's conversation with the driver: the commands that its next ioctl writes, the returns that it reads, and what it waits
 //! for. `call.rs` makes calls with it and `serve.rs` serves them, nested in each other to any depth.
 //!
 //! What every call passes through is inlined into one function on either side, with what is rare kept out
@@ -33,7 +33,7 @@ const KEEP: usize = 256 << 10;
 const SPARES: usize = 8;
 
 /// What a thread has to say to one driver with its next ioctl.
-struct Talk {
+struct ThreadState {
     process: Arc<Process>,
     out: Vec<u8>,
     /// The parcel of a reply in `out`; afterwards, memory for another.
@@ -49,7 +49,7 @@ struct Talk {
     /// Memory for parcels.
     spare: Vec<Vec<u8>>,
     /// With another driver that this thread talks to, nearly always none.
-    next: Option<Box<Talk>>,
+    next: Option<Box<ThreadState>>,
 }
 
 /// What must stay until commands were read. It may do anything when it is dropped, talk to the driver
@@ -62,9 +62,9 @@ struct Kept {
     proxies: Vec<Arc<BinderRemote>>,
 }
 
-impl Talk {
+impl ThreadState {
     fn new(process: &Arc<Process>, late: bool) -> Self {
-        Talk {
+        ThreadState {
             process: Arc::clone(process),
             out: Vec::with_capacity(READ),
             reply: Buffer::default(),
@@ -79,7 +79,7 @@ impl Talk {
 
     /// Everything in `out` was read.
     #[inline(always)]
-    fn was_said(&mut self) {
+    fn was_written(&mut self) {
         self.replies = false;
         if self.reply.secret || self.reply.bytes.capacity() > KEEP {
             self.reply = Buffer::default();
@@ -108,17 +108,17 @@ impl Talk {
         // A driver that refuses has given the process up: nothing is left to say.
         drop(self.process.driver.write_read(&mut self.out, &mut []));
         self.out.clear();
-        self.was_said();
+        self.was_written();
         self.kept.take()
     }
 }
 
 /// One of a thread's conversations, before the others.
-type First = ManuallyDrop<Option<Box<Talk>>>;
+type First = ManuallyDrop<Option<Box<ThreadState>>>;
 
 thread_local! {
     // Emptied by `ENDING`: without a destructor of its own, no access has to ask whether it ran.
-    static TALKS: Cell<First> = const { Cell::new(ManuallyDrop::new(None)) };
+    static STATES: Cell<First> = const { Cell::new(ManuallyDrop::new(None)) };
     static ENDING: Ending = const { Ending };
 }
 
@@ -127,11 +127,11 @@ struct Ending;
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let mut next = ManuallyDrop::into_inner(TALKS.take());
-        while let Some(mut talk) = next {
-            next = talk.next.take();
-            drop(talk.flush());
-            talk.process.driver.thread_exit();
+        let mut next = ManuallyDrop::into_inner(STATES.take());
+        while let Some(mut state) = next {
+            next = state.next.take();
+            drop(state.flush());
+            state.process.driver.thread_exit();
         }
     }
 }
@@ -139,116 +139,116 @@ impl Drop for Ending {
 /// Takes what this thread has to say to the driver out of its place, until [`put`]. Nothing in between may
 /// do the same, nor drop anything that might.
 #[inline(always)]
-fn take(process: &Arc<Process>) -> Box<Talk> {
-    match ManuallyDrop::into_inner(TALKS.take()) {
-        Some(talk) if Arc::ptr_eq(&talk.process, process) => talk,
+fn take(process: &Arc<Process>) -> Box<ThreadState> {
+    match ManuallyDrop::into_inner(STATES.take()) {
+        Some(state) if Arc::ptr_eq(&state.process, process) => state,
         other => find(other, process),
     }
 }
 
 /// The end of [`take`].
 #[inline(always)]
-fn put(talk: Box<Talk>) {
-    if talk.late {
-        return say_late(*talk);
+fn put(state: Box<ThreadState>) {
+    if state.late {
+        return write_late(*state);
     }
-    TALKS.set(ManuallyDrop::new(Some(talk)));
+    STATES.set(ManuallyDrop::new(Some(state)));
 }
 
 /// The conversation with another driver than last time.
 #[cold]
-fn find(mut first: Option<Box<Talk>>, process: &Arc<Process>) -> Box<Talk> {
+fn find(mut first: Option<Box<ThreadState>>, process: &Arc<Process>) -> Box<ThreadState> {
     let (mut found, mut others) = (None, None);
-    while let Some(mut talk) = first {
-        first = talk.next.take();
-        if Arc::ptr_eq(&talk.process, process) {
-            found = Some(talk);
+    while let Some(mut state) = first {
+        first = state.next.take();
+        if Arc::ptr_eq(&state.process, process) {
+            found = Some(state);
         } else {
-            talk.next = others;
-            others = Some(talk);
+            state.next = others;
+            others = Some(state);
         }
     }
-    let mut talk = found.unwrap_or_else(|| {
+    let mut state = found.unwrap_or_else(|| {
         let late = ENDING.try_with(|_| ()).is_err();
-        Box::new(Talk::new(process, late))
+        Box::new(ThreadState::new(process, late))
     });
-    talk.next = others;
-    talk
+    state.next = others;
+    state
 }
 
 /// The thread ends: nobody else comes to say it.
 #[cold]
-fn say_late(mut talk: Talk) {
-    TALKS.set(ManuallyDrop::new(talk.next.take()));
-    drop(talk.flush());
+fn write_late(mut state: ThreadState) {
+    STATES.set(ManuallyDrop::new(state.next.take()));
+    drop(state.flush());
 }
 
 /// Has the next ioctl say this too.
 #[inline(always)]
-pub(super) fn say(process: &Arc<Process>, command: Command) {
-    let mut talk = take(process);
-    command.put(&mut talk.out);
-    put(talk);
+pub(super) fn queue_command(process: &Arc<Process>, command: Command) {
+    let mut state = take(process);
+    command.put(&mut state.out);
+    put(state);
 }
 
 /// The proxy for a handle. A new one's references are taken with this thread's next ioctl, which must go out before
 /// the buffer that the handle came in is freed.
 pub(super) fn proxy(process: &Arc<Process>, handle: u32) -> Arc<BinderRemote> {
-    process.proxy(handle, |new| say_acquire(process, handle, Arc::clone(new)))
+    process.proxy(handle, |new| queue_acquire(process, handle, Arc::clone(new)))
 }
 
 /// Has the next ioctl take the references of a new proxy, which is kept until then.
-fn say_acquire(process: &Arc<Process>, handle: u32, proxy: Arc<BinderRemote>) {
-    let mut talk = take(process);
-    Command::IncRefs(handle).put(&mut talk.out);
-    Command::Acquire(handle).put(&mut talk.out);
-    talk.kept.get_or_insert_default().proxies.push(proxy);
-    put(talk);
+fn queue_acquire(process: &Arc<Process>, handle: u32, proxy: Arc<BinderRemote>) {
+    let mut state = take(process);
+    Command::IncRefs(handle).put(&mut state.out);
+    Command::Acquire(handle).put(&mut state.out);
+    state.kept.get_or_insert_default().proxies.push(proxy);
+    put(state);
 }
 
 /// Has the next ioctl say a reply, whose parcel is kept until then.
 #[inline(always)]
-pub(super) fn say_reply(process: &Arc<Process>, command: Command, buffer: Buffer, outgoing: Outgoing) {
-    let mut talk = take(process);
-    command.put(&mut talk.out);
-    talk.replies = true;
+pub(super) fn queue_reply(process: &Arc<Process>, command: Command, buffer: Buffer, outgoing: Outgoing) {
+    let mut state = take(process);
+    command.put(&mut state.out);
+    state.replies = true;
     if !outgoing.is_empty() {
-        talk.kept.get_or_insert_default().reply = outgoing;
+        state.kept.get_or_insert_default().reply = outgoing;
     }
-    let former = std::mem::replace(&mut talk.reply, buffer);
-    put(talk);
+    let former = std::mem::replace(&mut state.reply, buffer);
+    put(state);
     former.put_back();
 }
 
 /// Says what is pending, without waiting for anything.
 pub(super) fn flush(process: &Arc<Process>) {
-    let mut talk = take(process);
-    let said = talk.flush();
-    put(talk);
+    let mut state = take(process);
+    let said = state.flush();
+    put(state);
     drop(said);
 }
 
 /// Says what is pending and hears what there is.
 #[inline(always)]
-pub(super) fn exchange<'b>(
+pub(super) fn talk_with_driver<'b>(
     process: &Arc<Process>,
     buffer: &'b mut [MaybeUninit<u8>; READ],
 ) -> Result<&'b [u8]> {
-    hear(take(process), buffer)
+    write_read(take(process), buffer)
 }
 
-/// Says what there is to say, and hears.
+/// `BINDER_WRITE_READ`: writes the queued commands, and reads returns.
 #[inline(always)]
-fn hear(mut talk: Box<Talk>, buffer: &mut [MaybeUninit<u8>; READ]) -> Result<&[u8]> {
+fn write_read(mut state: Box<ThreadState>, buffer: &mut [MaybeUninit<u8>; READ]) -> Result<&[u8]> {
     // Nothing of this process runs while the driver has the floor: what is pending can stay in place.
-    let heard = talk.process.driver.write_read(&mut talk.out, buffer);
+    let heard = state.process.driver.write_read(&mut state.out, buffer);
     if heard.is_err() {
         // What the driver refused must not be said again: it may point to parcels that are gone.
-        talk.out.clear();
+        state.out.clear();
     }
-    talk.was_said();
-    let said = talk.kept.take();
-    put(talk);
+    state.was_written();
+    let said = state.kept.take();
+    put(state);
     drop(said);
     heard
 }
@@ -264,17 +264,17 @@ pub(super) struct Buffer {
 impl Buffer {
     #[inline(always)]
     pub(super) fn take() -> Self {
-        let mut first = TALKS.take();
-        let spare = first.as_mut().and_then(|talk| talk.spare.pop());
-        TALKS.set(first);
+        let mut first = STATES.take();
+        let spare = first.as_mut().and_then(|state| state.spare.pop());
+        STATES.set(first);
         Buffer { bytes: spare.unwrap_or_default(), secret: false }
     }
 
-    /// A parcel in it, by the rules of the driver's domain; `kept` stays until the parcel is read.
+    /// A parcel in it, by the rules of the driver's context; `kept` stays until the parcel is read.
     #[inline(always)]
     pub(super) fn writer(&mut self, process: &Process, kept: SharedBytes<'_>) -> Writer<'_> {
         let writer = Writer::growing(&mut self.bytes);
-        if process.domain.gathers() { writer.gathering(kept) } else { writer }
+        if process.context.gathers() { writer.gathering(kept) } else { writer }
     }
 
     /// As if it was dropped, where that is on the way of every call.
@@ -290,12 +290,12 @@ impl Buffer {
         if self.secret || bytes.capacity() > KEEP {
             forget(bytes, self.secret);
         } else if bytes.capacity() > 0 {
-            let mut first = TALKS.take();
+            let mut first = STATES.take();
             // A thread that ends, has never talked, or has enough has no use for it.
-            if let Some(talk) = first.as_mut().filter(|talk| talk.spare.len() < SPARES) {
-                talk.spare.push(std::mem::take(&mut bytes));
+            if let Some(state) = first.as_mut().filter(|state| state.spare.len() < SPARES) {
+                state.spare.push(std::mem::take(&mut bytes));
             }
-            TALKS.set(first);
+            STATES.set(first);
         }
     }
 }
@@ -303,9 +303,9 @@ impl Buffer {
 /// How many buffers this thread keeps, and the most that it may.
 #[cfg(test)]
 pub(super) fn spares() -> (usize, usize) {
-    let first = TALKS.take();
-    let kept = first.as_ref().map_or(0, |talk| talk.spare.len());
-    TALKS.set(first);
+    let first = STATES.take();
+    let kept = first.as_ref().map_or(0, |state| state.spare.len());
+    STATES.set(first);
     (kept, SPARES)
 }
 
@@ -392,11 +392,11 @@ impl Delivered<'_> {
 
     #[inline(always)]
     fn release(&mut self) {
-        let mut talk = take(self.process);
-        Command::FreeBuffer(self.data.buffer).put(&mut talk.out);
+        let mut state = take(self.process);
+        Command::FreeBuffer(self.data.buffer).put(&mut state.out);
         // It rides along with whatever this thread says next.
-        let said = if self.size.get() < LARGE { None } else { talk.gave_back_large(self.size.get()) };
-        put(talk);
+        let said = if self.size.get() < LARGE { None } else { state.gave_back_large(self.size.get()) };
+        put(state);
         drop(said);
     }
 }
@@ -432,10 +432,10 @@ pub(super) fn await_outcome(
     goal: Goal,
 ) -> Result<Option<Delivered<'_>>> {
     let mut buffer = [MaybeUninit::uninit(); READ];
-    let mut talk = take(process);
-    command.put(&mut talk.out);
+    let mut state = take(process);
+    command.put(&mut state.out);
     loop {
-        let mut returns = Returns::new(hear(talk, &mut buffer)?);
+        let mut returns = Returns::new(write_read(state, &mut buffer)?);
         let (mut taken, mut reply, mut failed) = (false, None, None);
         while let Some(next) = returns.next()? {
             match next {
@@ -463,7 +463,7 @@ pub(super) fn await_outcome(
         if taken {
             return Ok(None);
         }
-        talk = take(process);
+        state = take(process);
     }
 }
 

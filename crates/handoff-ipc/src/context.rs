@@ -15,7 +15,7 @@ use crate::{Error, ExceptionCode, Status};
 /// | callers lend | their nice value | their policy, priority and nice value |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
-pub enum Domain {
+pub enum Context {
     /// Applications and the framework (`/dev/binder`).
     #[default]
     Framework = 0,
@@ -25,72 +25,72 @@ pub enum Domain {
     Vendor = 2,
 }
 
-impl Domain {
+impl Context {
     /// All of them.
-    pub const ALL: [Domain; 3] = [Domain::Framework, Domain::Hardware, Domain::Vendor];
+    pub const ALL: [Context; 3] = [Context::Framework, Context::Hardware, Context::Vendor];
 
     /// Its word.
     pub fn name(self) -> &'static str {
         match self {
-            Domain::Framework => "framework",
-            Domain::Hardware => "hardware",
-            Domain::Vendor => "vendor",
+            Context::Framework => "framework",
+            Context::Hardware => "hardware",
+            Context::Vendor => "vendor",
         }
     }
 
     /// The name of its device, such as `hwbinder`; [`FromStr`] takes it in place of the word.
     pub fn device(self) -> &'static str {
         match self {
-            Domain::Framework => "binder",
-            Domain::Hardware => "hwbinder",
-            Domain::Vendor => "vndbinder",
+            Context::Framework => "binder",
+            Context::Hardware => "hwbinder",
+            Context::Vendor => "vndbinder",
         }
     }
 
-    /// Whether a caller lends its real-time policy to a service of this domain, not its nice value only.
+    /// Whether a caller lends its real-time policy to a service of this context, not its nice value only.
     pub fn lends_realtime(self) -> bool {
-        self == Domain::Hardware
+        self == Context::Hardware
     }
 
     /// Whether buffers travel from where they are, without being copied into the parcel, on an engine
     /// that can do so.
     pub fn gathers(self) -> bool {
-        self == Domain::Hardware
+        self == Context::Hardware
     }
 
-    /// The domain that was stored as a number.
+    /// The context that was stored as a number.
     pub(crate) fn from_number(number: u8) -> Option<Self> {
-        Domain::ALL.into_iter().find(|domain| *domain as u8 == number)
+        Context::ALL.into_iter().find(|context| *context as u8 == number)
     }
 }
 
-impl fmt::Display for Domain {
+impl fmt::Display for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// A word that names no [`Domain`].
+/// A word that names no [`Context`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no domain is called {0:?}: framework, hardware or vendor (or their devices: binder, hwbinder, vndbinder)"
+    "no context is called {0:?}: framework, hardware or vendor (or their devices: binder, hwbinder, vndbinder)"
 )]
-pub struct UnknownDomain(String);
+pub struct UnknownContext(String);
 
-impl From<UnknownDomain> for Error {
-    fn from(unknown: UnknownDomain) -> Self {
+impl From<UnknownContext> for Error {
+    fn from(unknown: UnknownContext) -> Self {
         Error::Status(Status::new(ExceptionCode::IllegalArgument, unknown.to_string()))
     }
 }
 
-impl FromStr for Domain {
-    type Err = UnknownDomain;
+impl FromStr for Context {
+    type Err = UnknownContext;
 
-    fn from_str(text: &str) -> Result<Self, UnknownDomain> {
-        Domain::ALL
+    fn from_str(text: &str) -> Result<Self, UnknownContext> {
+        Context::ALL
             .into_iter()
-            .find(|domain| domain.name() == text || domain.device() == text)
-            .ok_or_else(|| UnknownDomain(text.to_owned()))
+            .find(|context| context.name() == text || context.device() == text)
+            .ok_or_else(|| UnknownContext(text.to_owned()))
     }
 }
 
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn domains_have_words() {
-        for domain in Domain::ALL {
-            assert_eq!(domain.name().parse::<Domain>().unwrap(), domain);
-            assert_eq!(domain.device().parse::<Domain>().unwrap(), domain);
-            assert_eq!(Domain::from_number(domain as u8), Some(domain));
+        for context in Context::ALL {
+            assert_eq!(context.name().parse::<Context>().unwrap(), context);
+            assert_eq!(context.device().parse::<Context>().unwrap(), context);
+            assert_eq!(Context::from_number(context as u8), Some(context));
         }
-        assert_eq!(Domain::from_number(3), None);
-        assert!("kernel".parse::<Domain>().unwrap_err().to_string().contains("hardware"));
+        assert_eq!(Context::from_number(3), None);
+        assert!("kernel".parse::<Context>().unwrap_err().to_string().contains("hardware"));
     }
 }

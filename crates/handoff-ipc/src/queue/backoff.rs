@@ -23,7 +23,7 @@ pub(super) fn spin(look: u64) {
 
 /// Whether an end waits before it looks again, and how long.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct Backoff {
     /// The last look was enough: this is a stream.
     streaming: bool,
     /// How often it says to the processor that it waits: 25 ns each, more or less.
@@ -34,7 +34,7 @@ pub(super) struct Pace {
     next: u8,
 }
 
-impl Pace {
+impl Backoff {
     /// Fewer bytes than this are worth waiting for more.
     const FEW: u64 = 4096;
     const LEAST_TURNS: u8 = 4;
@@ -42,7 +42,7 @@ impl Pace {
     const MOST_TURNS: u8 = 32;
 
     pub(super) fn new() -> Self {
-        Pace { streaming: false, turns: Self::LEAST_TURNS, rests: 0, next: 0 }
+        Backoff { streaming: false, turns: Self::LEAST_TURNS, rests: 0, next: 0 }
     }
 
     fn few(size: u64) -> u64 {
@@ -93,47 +93,47 @@ mod tests {
 
     const SIZE: u64 = 1 << 16;
 
-    fn streaming() -> Pace {
-        let mut pace = Pace::new();
-        pace.looked(true);
-        pace
+    fn streaming() -> Backoff {
+        let mut backoff = Backoff::new();
+        backoff.looked(true);
+        backoff
     }
 
     #[test]
     fn the_first_message_of_a_stream_is_not_waited_for() {
-        assert!(!Pace::new().waits(64, SIZE));
-        let mut pace = streaming();
-        assert!(pace.waits(64, SIZE), "caught up with a stream");
-        assert!(!pace.waits(Pace::FEW, SIZE), "enough is there");
-        pace.looked(false);
-        assert!(!pace.waits(0, SIZE), "found nothing: whatever comes next is the first again");
+        assert!(!Backoff::new().waits(64, SIZE));
+        let mut backoff = streaming();
+        assert!(backoff.waits(64, SIZE), "caught up with a stream");
+        assert!(!backoff.waits(Backoff::FEW, SIZE), "enough is there");
+        backoff.looked(false);
+        assert!(!backoff.waits(0, SIZE), "found nothing: whatever comes next is the first again");
     }
 
     #[test]
     fn waiting_in_vain_becomes_rare_and_comes_back_when_it_helps() {
-        let mut pace = streaming();
+        let mut backoff = streaming();
         let mut waits = 0;
         for _ in 0..640 {
-            if pace.waits(64, SIZE) {
-                pace.waited(64, 64, SIZE);
+            if backoff.waits(64, SIZE) {
+                backoff.waited(64, 64, SIZE);
                 waits += 1;
             }
         }
         assert!(waits < 20, "{waits}");
-        while !pace.waits(64, SIZE) {}
-        pace.waited(64, 128, SIZE);
-        assert!(pace.waits(64, SIZE) && pace.waits(64, SIZE), "it helped: always again");
+        while !backoff.waits(64, SIZE) {}
+        backoff.waited(64, 128, SIZE);
+        assert!(backoff.waits(64, SIZE) && backoff.waits(64, SIZE), "it helped: always again");
     }
 
     #[test]
     fn it_waits_longer_until_enough_comes_and_never_very_long() {
-        let mut pace = streaming();
-        (0..100).for_each(|_| pace.waited(64, 128, SIZE));
-        assert_eq!(pace.turns, Pace::MOST_TURNS);
-        pace.waited(64, 64, SIZE);
-        assert_eq!(pace.turns, Pace::LEAST_TURNS);
-        (0..100).for_each(|_| pace.waited(64, Pace::FEW, SIZE));
-        assert_eq!(pace.turns, Pace::LEAST_TURNS, "that was enough");
+        let mut backoff = streaming();
+        (0..100).for_each(|_| backoff.waited(64, 128, SIZE));
+        assert_eq!(backoff.turns, Backoff::MOST_TURNS);
+        backoff.waited(64, 64, SIZE);
+        assert_eq!(backoff.turns, Backoff::LEAST_TURNS);
+        (0..100).for_each(|_| backoff.waited(64, Backoff::FEW, SIZE));
+        assert_eq!(backoff.turns, Backoff::LEAST_TURNS, "that was enough");
     }
 
     #[test]
