@@ -1,8 +1,11 @@
 //! What this process tells the driver (`BC_*`), and how it stands in a write buffer.
 
 use super::uapi::{
-    BC_REQUEST_FREEZE_NOTIFICATION, BC_TRANSACTION_SG, HANDLE_COOKIE, PTR_COOKIE, TRANSACTION, Transaction,
-    io, iow,
+    BC_ACQUIRE, BC_ACQUIRE_DONE, BC_CLEAR_DEATH_NOTIFICATION, BC_CLEAR_FREEZE_NOTIFICATION,
+    BC_DEAD_BINDER_DONE, BC_DECREFS, BC_ENTER_LOOPER, BC_FREE_BUFFER, BC_FREEZE_NOTIFICATION_DONE,
+    BC_INCREFS, BC_INCREFS_DONE, BC_REGISTER_LOOPER, BC_RELEASE, BC_REPLY, BC_REPLY_SG,
+    BC_REQUEST_DEATH_NOTIFICATION, BC_REQUEST_FREEZE_NOTIFICATION, BC_TRANSACTION, BC_TRANSACTION_SG,
+    TRANSACTION, Transaction,
 };
 
 /// A command.
@@ -54,39 +57,39 @@ impl Command {
     pub(super) fn put(self, out: &mut Vec<u8>) {
         use Command::*;
         match self {
-            Transaction { data, gathered: 0 } => put_transaction(out, iow(b'c', 0, TRANSACTION), &data),
+            Transaction { data, gathered: 0 } => put_transaction(out, BC_TRANSACTION, &data),
             Transaction { data, gathered } => {
                 put_transaction(out, BC_TRANSACTION_SG, &data);
                 put_long(out, gathered);
             }
-            Reply { data, gathered: 0 } => put_transaction(out, iow(b'c', 1, TRANSACTION), &data),
+            Reply { data, gathered: 0 } => put_transaction(out, BC_REPLY, &data),
             Reply { data, gathered } => {
-                put_transaction(out, iow(b'c', 18, TRANSACTION + 8), &data);
+                put_transaction(out, BC_REPLY_SG, &data);
                 put_long(out, gathered);
             }
-            FreeBuffer(buffer) => put_with_long(out, 3, buffer),
-            IncRefs(handle) => put_with_word(out, 4, handle),
-            Acquire(handle) => put_with_word(out, 5, handle),
-            Release(handle) => put_with_word(out, 6, handle),
-            DecRefs(handle) => put_with_word(out, 7, handle),
-            IncRefsDone(object, cookie) => put_with_pair(out, 8, object, cookie),
-            AcquireDone(object, cookie) => put_with_pair(out, 9, object, cookie),
-            RegisterLooper => put_word(out, io(b'c', 11)),
-            EnterLooper => put_word(out, io(b'c', 12)),
+            FreeBuffer(buffer) => put_with_long(out, BC_FREE_BUFFER, buffer),
+            IncRefs(handle) => put_with_word(out, BC_INCREFS, handle),
+            Acquire(handle) => put_with_word(out, BC_ACQUIRE, handle),
+            Release(handle) => put_with_word(out, BC_RELEASE, handle),
+            DecRefs(handle) => put_with_word(out, BC_DECREFS, handle),
+            IncRefsDone(object, cookie) => put_with_pair(out, BC_INCREFS_DONE, object, cookie),
+            AcquireDone(object, cookie) => put_with_pair(out, BC_ACQUIRE_DONE, object, cookie),
+            RegisterLooper => put_word(out, BC_REGISTER_LOOPER),
+            EnterLooper => put_word(out, BC_ENTER_LOOPER),
             RequestDeath { handle, cookie } => {
-                put_with_handle(out, iow(b'c', 14, HANDLE_COOKIE), handle, cookie);
+                put_with_handle(out, BC_REQUEST_DEATH_NOTIFICATION, handle, cookie);
             }
             ClearDeath { handle, cookie } => {
-                put_with_handle(out, iow(b'c', 15, HANDLE_COOKIE), handle, cookie);
+                put_with_handle(out, BC_CLEAR_DEATH_NOTIFICATION, handle, cookie);
             }
-            DeadBinderDone(cookie) => put_with_long(out, 16, cookie),
+            DeadBinderDone(cookie) => put_with_long(out, BC_DEAD_BINDER_DONE, cookie),
             RequestFreezeNews { handle, cookie } => {
                 put_with_handle(out, BC_REQUEST_FREEZE_NOTIFICATION, handle, cookie);
             }
             ClearFreezeNews { handle, cookie } => {
-                put_with_handle(out, iow(b'c', 20, HANDLE_COOKIE), handle, cookie);
+                put_with_handle(out, BC_CLEAR_FREEZE_NOTIFICATION, handle, cookie);
             }
-            FreezeNewsDone(cookie) => put_with_long(out, 21, cookie),
+            FreezeNewsDone(cookie) => put_with_long(out, BC_FREEZE_NOTIFICATION_DONE, cookie),
         }
     }
 }
@@ -99,18 +102,18 @@ fn put_long(out: &mut Vec<u8>, long: u64) {
     out.extend_from_slice(&long.to_ne_bytes());
 }
 
-fn put_with_word(out: &mut Vec<u8>, number: u32, value: u32) {
-    put_word(out, iow(b'c', number, 4));
+fn put_with_word(out: &mut Vec<u8>, command: u32, value: u32) {
+    put_word(out, command);
     put_word(out, value);
 }
 
-fn put_with_long(out: &mut Vec<u8>, number: u32, value: u64) {
-    put_word(out, iow(b'c', number, 8));
+fn put_with_long(out: &mut Vec<u8>, command: u32, value: u64) {
+    put_word(out, command);
     put_long(out, value);
 }
 
-fn put_with_pair(out: &mut Vec<u8>, number: u32, first: u64, second: u64) {
-    put_word(out, iow(b'c', number, PTR_COOKIE));
+fn put_with_pair(out: &mut Vec<u8>, command: u32, first: u64, second: u64) {
+    put_word(out, command);
     put_long(out, first);
     put_long(out, second);
 }

@@ -26,7 +26,8 @@ pub(crate) mod scripted;
 mod serve;
 mod thread_state;
 mod token;
-mod uapi;
+#[doc(hidden)]
+pub mod uapi;
 
 pub use binderfs::Binderfs;
 pub use device::{FOLDER_VARIABLE, Features, find_device};

@@ -1,6 +1,11 @@
 //! What the driver tells this process (`BR_*`), and how it is read out of a read buffer.
 
-use super::uapi::{FROZEN_STATE, PTR_COOKIE, TRANSACTION, io, ior};
+use super::uapi::{
+    BR_ACQUIRE, BR_CLEAR_DEATH_NOTIFICATION_DONE, BR_CLEAR_FREEZE_NOTIFICATION_DONE, BR_DEAD_BINDER,
+    BR_DEAD_REPLY, BR_DECREFS, BR_ERROR, BR_FAILED_REPLY, BR_FROZEN_BINDER, BR_FROZEN_REPLY, BR_INCREFS,
+    BR_NOOP, BR_OK, BR_ONEWAY_SPAM_SUSPECT, BR_RELEASE, BR_REPLY, BR_SPAWN_LOOPER, BR_TRANSACTION,
+    BR_TRANSACTION_COMPLETE, BR_TRANSACTION_PENDING_FROZEN, BR_TRANSACTION_SEC_CTX, TRANSACTION,
+};
 use crate::{Error, Result};
 
 /// A return; a transaction stays where it was read to until somebody wants it.
@@ -34,28 +39,6 @@ pub(super) enum Return<'a> {
     /// One that this version has no use for, of a newer kernel.
     Unknown(u32),
 }
-
-pub(super) const BR_ERROR: u32 = ior(b'r', 0, 4);
-pub(super) const BR_OK: u32 = io(b'r', 1);
-pub(super) const BR_TRANSACTION: u32 = ior(b'r', 2, TRANSACTION);
-pub(super) const BR_TRANSACTION_SEC_CTX: u32 = ior(b'r', 2, TRANSACTION + 8);
-pub(super) const BR_REPLY: u32 = ior(b'r', 3, TRANSACTION);
-pub(super) const BR_DEAD_REPLY: u32 = io(b'r', 5);
-pub(super) const BR_TRANSACTION_COMPLETE: u32 = io(b'r', 6);
-pub(super) const BR_INCREFS: u32 = ior(b'r', 7, PTR_COOKIE);
-pub(super) const BR_ACQUIRE: u32 = ior(b'r', 8, PTR_COOKIE);
-pub(super) const BR_RELEASE: u32 = ior(b'r', 9, PTR_COOKIE);
-pub(super) const BR_DECREFS: u32 = ior(b'r', 10, PTR_COOKIE);
-pub(super) const BR_NOOP: u32 = io(b'r', 12);
-pub(super) const BR_SPAWN_LOOPER: u32 = io(b'r', 13);
-pub(super) const BR_DEAD_BINDER: u32 = ior(b'r', 15, 8);
-pub(super) const BR_CLEAR_DEATH_NOTIFICATION_DONE: u32 = ior(b'r', 16, 8);
-pub(super) const BR_FAILED_REPLY: u32 = io(b'r', 17);
-pub(super) const BR_FROZEN_REPLY: u32 = io(b'r', 18);
-pub(super) const BR_ONEWAY_SPAM_SUSPECT: u32 = io(b'r', 19);
-pub(super) const BR_TRANSACTION_PENDING_FROZEN: u32 = io(b'r', 20);
-pub(super) const BR_FROZEN_BINDER: u32 = ior(b'r', 21, FROZEN_STATE);
-pub(super) const BR_CLEAR_FREEZE_NOTIFICATION_DONE: u32 = ior(b'r', 22, 8);
 
 /// A read buffer that returns are taken out of.
 pub(super) struct Returns<'a>(&'a [u8]);
@@ -147,7 +130,7 @@ fn half() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::uapi::Transaction;
+    use super::super::uapi::{Transaction, ior};
     use super::*;
     use proptest::prelude::*;
 

@@ -1,95 +1,151 @@
-//! The driver's numbers and structures, as in `include/uapi/linux/android/binder.h` and `binderfs.h`.
+//! The driver's numbers and structures, as in `include/uapi/linux/android/binder.h` and `binderfs.h`: for the engine,
+//! and for the conformance suite, which speaks to the driver without it.
 
 const fn ioc(direction: u32, kind: u8, number: u32, size: usize) -> u32 {
     direction << 30 | (size as u32) << 16 | (kind as u32) << 8 | number
 }
-pub(super) const fn io(kind: u8, number: u32) -> u32 {
+pub const fn io(kind: u8, number: u32) -> u32 {
     ioc(0, kind, number, 0)
 }
-pub(super) const fn iow(kind: u8, number: u32, size: usize) -> u32 {
+pub const fn iow(kind: u8, number: u32, size: usize) -> u32 {
     ioc(1, kind, number, size)
 }
-pub(super) const fn ior(kind: u8, number: u32, size: usize) -> u32 {
+pub const fn ior(kind: u8, number: u32, size: usize) -> u32 {
     ioc(2, kind, number, size)
 }
-pub(super) const fn iowr(kind: u8, number: u32, size: usize) -> u32 {
+pub const fn iowr(kind: u8, number: u32, size: usize) -> u32 {
     ioc(3, kind, number, size)
 }
 
 /// Bytes that parcels on their way to this process may take together: the most that the driver
 /// gives (`SZ_4M` in `binder_alloc.c`). Half of it is for oneway calls at most.
-pub(super) const BUFFER: usize = 4 << 20;
+pub const BUFFER: usize = 4 << 20;
 /// Bytes of `struct binder_transaction_data`.
-pub(super) const TRANSACTION: usize = 64;
+pub const TRANSACTION: usize = 64;
 /// Bytes of `struct binder_ptr_cookie`.
-pub(super) const PTR_COOKIE: usize = 16;
+pub const PTR_COOKIE: usize = 16;
 /// Bytes of the packed `struct binder_handle_cookie`.
-pub(super) const HANDLE_COOKIE: usize = 12;
+pub const HANDLE_COOKIE: usize = 12;
 /// Bytes of `struct binder_frozen_state_info`.
-pub(super) const FROZEN_STATE: usize = 16;
+pub const FROZEN_STATE: usize = 16;
 
-pub(super) const BINDER_WRITE_READ: u32 = iowr(b'b', 1, 48);
-pub(super) const BINDER_SET_MAX_THREADS: u32 = iow(b'b', 5, 4);
-pub(super) const BINDER_SET_CONTEXT_MGR: u32 = iow(b'b', 7, 4);
-pub(super) const BINDER_THREAD_EXIT: u32 = iow(b'b', 8, 4);
-pub(super) const BINDER_VERSION: u32 = iowr(b'b', 9, 4);
-pub(super) const BINDER_SET_CONTEXT_MGR_EXT: u32 = iow(b'b', 13, 24);
-pub(super) const BINDER_FREEZE: u32 = iow(b'b', 14, 12);
-pub(super) const BINDER_GET_FROZEN_INFO: u32 = iowr(b'b', 15, 12);
-pub(super) const BINDER_ENABLE_ONEWAY_SPAM_DETECTION: u32 = iow(b'b', 16, 4);
-pub(super) const BINDER_GET_EXTENDED_ERROR: u32 = iowr(b'b', 17, 12);
+pub const BINDER_WRITE_READ: u32 = iowr(b'b', 1, 48);
+pub const BINDER_SET_IDLE_TIMEOUT: u32 = iow(b'b', 3, 8);
+pub const BINDER_SET_MAX_THREADS: u32 = iow(b'b', 5, 4);
+pub const BINDER_SET_IDLE_PRIORITY: u32 = iow(b'b', 6, 4);
+pub const BINDER_SET_CONTEXT_MGR: u32 = iow(b'b', 7, 4);
+pub const BINDER_THREAD_EXIT: u32 = iow(b'b', 8, 4);
+pub const BINDER_VERSION: u32 = iowr(b'b', 9, 4);
+pub const BINDER_GET_NODE_DEBUG_INFO: u32 = iowr(b'b', 11, 24);
+pub const BINDER_GET_NODE_INFO_FOR_REF: u32 = iowr(b'b', 12, 24);
+pub const BINDER_SET_CONTEXT_MGR_EXT: u32 = iow(b'b', 13, 24);
+pub const BINDER_FREEZE: u32 = iow(b'b', 14, 12);
+pub const BINDER_GET_FROZEN_INFO: u32 = iowr(b'b', 15, 12);
+pub const BINDER_ENABLE_ONEWAY_SPAM_DETECTION: u32 = iow(b'b', 16, 4);
+pub const BINDER_GET_EXTENDED_ERROR: u32 = iowr(b'b', 17, 12);
 
 /// Of a binderfs's control file: makes a device.
-pub(super) const BINDER_CTL_ADD: u32 = iowr(b'b', 1, 264);
+pub const BINDER_CTL_ADD: u32 = iowr(b'b', 1, 264);
 
-/// Commands that are asked for by number when a kernel is probed.
-pub(super) const BC_TRANSACTION_SG: u32 = iow(b'c', 17, TRANSACTION + 8);
-pub(super) const BC_REQUEST_FREEZE_NOTIFICATION: u32 = iow(b'c', 19, HANDLE_COOKIE);
+// Commands: what a process tells the driver.
+pub const BC_TRANSACTION: u32 = iow(b'c', 0, TRANSACTION);
+pub const BC_REPLY: u32 = iow(b'c', 1, TRANSACTION);
+pub const BC_FREE_BUFFER: u32 = iow(b'c', 3, 8);
+pub const BC_INCREFS: u32 = iow(b'c', 4, 4);
+pub const BC_ACQUIRE: u32 = iow(b'c', 5, 4);
+pub const BC_RELEASE: u32 = iow(b'c', 6, 4);
+pub const BC_DECREFS: u32 = iow(b'c', 7, 4);
+pub const BC_INCREFS_DONE: u32 = iow(b'c', 8, PTR_COOKIE);
+pub const BC_ACQUIRE_DONE: u32 = iow(b'c', 9, PTR_COOKIE);
+pub const BC_REGISTER_LOOPER: u32 = io(b'c', 11);
+pub const BC_ENTER_LOOPER: u32 = io(b'c', 12);
+pub const BC_EXIT_LOOPER: u32 = io(b'c', 13);
+pub const BC_REQUEST_DEATH_NOTIFICATION: u32 = iow(b'c', 14, HANDLE_COOKIE);
+pub const BC_CLEAR_DEATH_NOTIFICATION: u32 = iow(b'c', 15, HANDLE_COOKIE);
+pub const BC_DEAD_BINDER_DONE: u32 = iow(b'c', 16, 8);
+pub const BC_TRANSACTION_SG: u32 = iow(b'c', 17, TRANSACTION + 8);
+pub const BC_REPLY_SG: u32 = iow(b'c', 18, TRANSACTION + 8);
+pub const BC_REQUEST_FREEZE_NOTIFICATION: u32 = iow(b'c', 19, HANDLE_COOKIE);
+pub const BC_CLEAR_FREEZE_NOTIFICATION: u32 = iow(b'c', 20, HANDLE_COOKIE);
+pub const BC_FREEZE_NOTIFICATION_DONE: u32 = iow(b'c', 21, 8);
+
+// Returns: what the driver tells a process.
+pub const BR_ERROR: u32 = ior(b'r', 0, 4);
+pub const BR_OK: u32 = io(b'r', 1);
+pub const BR_TRANSACTION: u32 = ior(b'r', 2, TRANSACTION);
+pub const BR_TRANSACTION_SEC_CTX: u32 = ior(b'r', 2, TRANSACTION + 8);
+pub const BR_REPLY: u32 = ior(b'r', 3, TRANSACTION);
+pub const BR_DEAD_REPLY: u32 = io(b'r', 5);
+pub const BR_TRANSACTION_COMPLETE: u32 = io(b'r', 6);
+pub const BR_INCREFS: u32 = ior(b'r', 7, PTR_COOKIE);
+pub const BR_ACQUIRE: u32 = ior(b'r', 8, PTR_COOKIE);
+pub const BR_RELEASE: u32 = ior(b'r', 9, PTR_COOKIE);
+pub const BR_DECREFS: u32 = ior(b'r', 10, PTR_COOKIE);
+pub const BR_NOOP: u32 = io(b'r', 12);
+pub const BR_SPAWN_LOOPER: u32 = io(b'r', 13);
+pub const BR_DEAD_BINDER: u32 = ior(b'r', 15, 8);
+pub const BR_CLEAR_DEATH_NOTIFICATION_DONE: u32 = ior(b'r', 16, 8);
+pub const BR_FAILED_REPLY: u32 = io(b'r', 17);
+pub const BR_FROZEN_REPLY: u32 = io(b'r', 18);
+pub const BR_ONEWAY_SPAM_SUSPECT: u32 = io(b'r', 19);
+pub const BR_TRANSACTION_PENDING_FROZEN: u32 = io(b'r', 20);
+pub const BR_FROZEN_BINDER: u32 = ior(b'r', 21, FROZEN_STATE);
+pub const BR_CLEAR_FREEZE_NOTIFICATION_DONE: u32 = ior(b'r', 22, 8);
 
 /// `BINDER_CURRENT_PROTOCOL_VERSION` of 64-bit kernels.
-pub(super) const PROTOCOL_VERSION: i32 = 8;
+pub const PROTOCOL_VERSION: i32 = 8;
 
+/// The bytes stand for an earlier oneway call's that was not delivered yet (`TF_UPDATE_TXN`).
+pub const TF_UPDATE_TXN: u32 = 0x40;
+/// In `binder_buffer_object.flags`: the buffer is pointed to from within another one.
+pub const BUFFER_FLAG_HAS_PARENT: u32 = 0x01;
 /// Nobody waits for the reply.
-pub(super) const TF_ONE_WAY: u32 = 0x01;
+pub const TF_ONE_WAY: u32 = 0x01;
 /// The payload is a 32-bit status.
-pub(super) const TF_STATUS_CODE: u32 = 0x08;
+pub const TF_STATUS_CODE: u32 = 0x08;
 /// The reply may carry descriptors.
-pub(super) const TF_ACCEPT_FDS: u32 = 0x10;
+pub const TF_ACCEPT_FDS: u32 = 0x10;
 /// The kernel clears the parcel's buffer when it is freed.
-pub(super) const TF_CLEAR_BUF: u32 = 0x20;
+pub const TF_CLEAR_BUF: u32 = 0x20;
 
-pub(super) const TYPE_BINDER: u32 = u32::from_be_bytes([b's', b'b', b'*', 0x85]);
-pub(super) const TYPE_HANDLE: u32 = u32::from_be_bytes([b's', b'h', b'*', 0x85]);
-pub(super) const TYPE_FD: u32 = u32::from_be_bytes([b'f', b'd', b'*', 0x85]);
+pub const TYPE_BINDER: u32 = u32::from_be_bytes([b's', b'b', b'*', 0x85]);
+pub const TYPE_HANDLE: u32 = u32::from_be_bytes([b's', b'h', b'*', 0x85]);
+pub const TYPE_WEAK_BINDER: u32 = u32::from_be_bytes([b'w', b'b', b'*', 0x85]);
+pub const TYPE_WEAK_HANDLE: u32 = u32::from_be_bytes([b'w', b'h', b'*', 0x85]);
+pub const TYPE_PTR: u32 = crate::parcel::TYPE_PTR;
+pub const TYPE_FDA: u32 = crate::parcel::TYPE_FDA;
+pub const TYPE_FD: u32 = u32::from_be_bytes([b'f', b'd', b'*', 0x85]);
 
+/// In `flat_binder_object.flags`: it takes descriptors.
+pub const FLAG_ACCEPTS_FDS: u32 = 0x100;
 /// In `flat_binder_object.flags`: the least urgent nice that it is served at is 19 minus nothing
 /// asked for (libbinder's default 0x7f), and it takes descriptors.
-pub(super) const OBJECT_FLAGS: u32 = 0x7f | 0x100;
+pub const OBJECT_FLAGS: u32 = 0x7f | 0x100;
 /// Android's kernels: calls inherit the caller's real-time priority. Others ignore the bit.
-pub(super) const FLAG_INHERIT_RT: u32 = 0x800;
+pub const FLAG_INHERIT_RT: u32 = 0x800;
 /// Calls come with their caller's security context.
-pub(super) const FLAG_SECURITY_CONTEXT: u32 = 0x1000;
+pub const FLAG_SECURITY_CONTEXT: u32 = 0x1000;
 
 /// `struct binder_transaction_data`, with the target as its number: a handle on the way out, an
 /// object's number on the way in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Transaction {
-    pub(super) target: u64,
-    pub(super) cookie: u64,
-    pub(super) code: u32,
-    pub(super) flags: u32,
-    pub(super) sender_pid: i32,
-    pub(super) sender_euid: u32,
-    pub(super) data_size: u64,
-    pub(super) offsets_size: u64,
-    pub(super) buffer: u64,
-    pub(super) offsets: u64,
+pub struct Transaction {
+    pub target: u64,
+    pub cookie: u64,
+    pub code: u32,
+    pub flags: u32,
+    pub sender_pid: i32,
+    pub sender_euid: u32,
+    pub data_size: u64,
+    pub offsets_size: u64,
+    pub buffer: u64,
+    pub offsets: u64,
 }
 
 impl Transaction {
     /// As the structure stands in memory.
     #[inline]
-    pub(super) fn to_bytes(self) -> [u8; TRANSACTION] {
+    pub fn to_bytes(self) -> [u8; TRANSACTION] {
         let mut bytes = [0; TRANSACTION];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &self.target.to_ne_bytes());
@@ -107,7 +163,7 @@ impl Transaction {
 
     /// The inverse of [`Transaction::to_bytes`].
     #[inline]
-    pub(super) fn from_bytes(bytes: &[u8; TRANSACTION]) -> Self {
+    pub fn from_bytes(bytes: &[u8; TRANSACTION]) -> Self {
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| {
             let mut eight = [0; 8];

@@ -12,9 +12,9 @@ use rustix::io::pwrite;
 use super::delivery::{Place, deliver};
 use super::input::Input;
 use crate::binder::lend;
-use crate::binder::returns::{self, Return, Returns};
+use crate::binder::returns::{Return, Returns};
 use crate::binder::uapi::{
-    BUFFER, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, TRANSACTION, TYPE_BINDER, TYPE_FD, TYPE_HANDLE,
+    self, BUFFER, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, TRANSACTION, TYPE_BINDER, TYPE_FD, TYPE_HANDLE,
     Transaction,
 };
 use crate::code::{DUMP, INTERFACE, PING};
@@ -305,7 +305,7 @@ impl State {
     fn queue_command(&mut self, start: u64, memory: &OwnedFd) -> Vec<u8> {
         let script: Vec<u8> = self.script.iter().rev().copied().collect();
         // The kernel begins each of them so.
-        let said = returns::BR_NOOP.to_ne_bytes().to_vec();
+        let said = uapi::BR_NOOP.to_ne_bytes().to_vec();
         let mut reading = Reading { input: Input(&script), said, start, memory };
         while reading.said.len() < LONGEST {
             let Some(kind) = reading.input.next() else { break };
@@ -323,13 +323,13 @@ impl State {
         let mut bare = |number: u32| said.extend(number.to_ne_bytes());
         match kind % 22 {
             0 => return false,
-            1 => bare(returns::BR_TRANSACTION_COMPLETE),
-            2 => bare(returns::BR_DEAD_REPLY),
-            3 => bare(returns::BR_FAILED_REPLY),
-            4 => bare(returns::BR_FROZEN_REPLY),
-            5 => bare(returns::BR_ONEWAY_SPAM_SUSPECT),
-            6 => bare(returns::BR_TRANSACTION_PENDING_FROZEN),
-            7 => bare(returns::BR_OK),
+            1 => bare(uapi::BR_TRANSACTION_COMPLETE),
+            2 => bare(uapi::BR_DEAD_REPLY),
+            3 => bare(uapi::BR_FAILED_REPLY),
+            4 => bare(uapi::BR_FROZEN_REPLY),
+            5 => bare(uapi::BR_ONEWAY_SPAM_SUSPECT),
+            6 => bare(uapi::BR_TRANSACTION_PENDING_FROZEN),
+            7 => bare(uapi::BR_OK),
             // After one of these the kernel says nothing more.
             8..=11 => {
                 self.transact(kind, reading);
@@ -339,10 +339,10 @@ impl State {
                 let index = usize::from(input.byte());
                 let object = self.known.get(index).copied().unwrap_or(index as u64);
                 let (number, done) = [
-                    (returns::BR_INCREFS, Some(8)),
-                    (returns::BR_ACQUIRE, Some(9)),
-                    (returns::BR_RELEASE, None),
-                    (returns::BR_DECREFS, None),
+                    (uapi::BR_INCREFS, Some(8)),
+                    (uapi::BR_ACQUIRE, Some(9)),
+                    (uapi::BR_RELEASE, None),
+                    (uapi::BR_DECREFS, None),
                 ][usize::from(counting) - 12];
                 bare(number);
                 said.extend([object, object].map(u64::to_ne_bytes).as_flattened());
@@ -353,11 +353,8 @@ impl State {
             told @ 16..=18 => {
                 let cookie = u64::from(input.byte() % 8);
                 bare(
-                    [
-                        returns::BR_DEAD_BINDER,
-                        returns::BR_FROZEN_BINDER,
-                        returns::BR_CLEAR_DEATH_NOTIFICATION_DONE,
-                    ][usize::from(told) - 16],
+                    [uapi::BR_DEAD_BINDER, uapi::BR_FROZEN_BINDER, uapi::BR_CLEAR_DEATH_NOTIFICATION_DONE]
+                        [usize::from(told) - 16],
                 );
                 said.extend(cookie.to_ne_bytes());
                 match told {
@@ -370,7 +367,7 @@ impl State {
                 }
             }
             19 => {
-                bare(returns::BR_ERROR);
+                bare(uapi::BR_ERROR);
                 said.extend(i32::from(input.byte() as i8).to_ne_bytes());
             }
             // Of a kernel that is newer than everything here.
@@ -426,9 +423,9 @@ impl State {
         self.account.delivered.entry(delivery.data).or_default().push(delivery.closes);
         self.account.waiting += i64::from(!is_reply && !oneway);
         let (number, context) = match kind % 22 {
-            8 => (returns::BR_TRANSACTION, None),
-            9 => (returns::BR_TRANSACTION_SEC_CTX, Some(delivery.data.wrapping_add(target as u64))),
-            _ => (returns::BR_REPLY, None),
+            8 => (uapi::BR_TRANSACTION, None),
+            9 => (uapi::BR_TRANSACTION_SEC_CTX, Some(delivery.data.wrapping_add(target as u64))),
+            _ => (uapi::BR_REPLY, None),
         };
         said.extend(number.to_ne_bytes());
         said.extend(data.to_bytes());

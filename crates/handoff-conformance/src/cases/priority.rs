@@ -1,0 +1,106 @@
+//! What the driver lends of a caller's nice value, and gives back.
+
+use super::prelude::*;
+use crate::seam::Peer;
+
+/// A caller and a server, each a process of its own; the server's object asks for `least`.
+struct Lending {
+    _manager: Party,
+    caller: Box<dyn Peer>,
+    calls: Party,
+    server: Box<dyn Peer>,
+    serves: Party,
+    handle: u32,
+}
+
+fn lending(stage: &Stage<'_>, least: u32, caller_nice: i32, server_nice: i32) -> Check<Lending> {
+    let manager = stage.manager()?;
+    let (caller, server) = (stage.peer()?, stage.peer()?);
+    let (calls, serves) = (stage.client_of(&*caller, false)?, stage.client_of(&*server, false)?);
+    let given = serves.gives_as(Parcel::default().binder_flags(0x1000, 0x1001, 0x100 | least), &manager)?;
+    let handle = calls.takes(given, &manager)?;
+    for (peer, nice) in [(&caller, caller_nice), (&server, server_nice)] {
+        if peer.set_nice(nice) != 0 {
+            return not_here(format!("this user may not set a nice value of {nice}"));
+        }
+    }
+    Ok(Lending { _manager: manager, caller, calls, server, serves, handle })
+}
+
+/// The server's nice value while it serves, and after it.
+fn lent(stage: &Stage<'_>, least: u32, caller: i32, server: i32, flags: u32) -> Check<(i32, i32)> {
+    let lending = lending(stage, least, caller, server)?;
+    if lending.server.set_nice(-1) != 0 {
+        return not_here("this user may not raise a nice value, and neither may the driver for it");
+    }
+    lending.server.set_nice(server);
+    lending.calls.call(&Call::to(lending.handle, 1).flags(flags))?;
+    let call = lending.serves.receive()?;
+    let serving = lending.server.nice();
+    lending.serves.free(&call)?;
+    if flags & TF_ONE_WAY == 0 {
+        lending.serves.answer()?;
+    }
+    lending.serves.returns()?;
+    same("the caller's nice value", lending.caller.nice(), caller)?;
+    Ok((serving, lending.server.nice()))
+}
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "nice.lent",
+        Driver("binder_thread_read"),
+        "a caller's -7 is the server's while it serves",
+        |stage| same("nice while serving", lent(stage, 0x7f, -7, 0, 0)?.0, -7),
+    ),
+    case(
+        "nice.restored",
+        Libbinder("a pool's threads"),
+        "the server has its own again after the reply",
+        |stage| same("nice after the reply", lent(stage, 0x7f, -7, 0, 0)?.1, 0),
+    ),
+    case(
+        "nice.lent.lower",
+        Driver("binder_thread_read"),
+        "a caller's 10 is, too, where the object asks for nothing",
+        |stage| same("nice while serving", lent(stage, 0x7f, 10, 0, 0)?.0, 10),
+    ),
+    case(
+        "nice.least",
+        Driver("binder_thread_read"),
+        "no less than the object asks for: 5, called with 10",
+        |stage| same("nice while serving", lent(stage, 5, 10, 0, 0)?.0, 5),
+    ),
+    case(
+        "nice.least.better-caller",
+        Driver("binder_thread_read"),
+        "a better caller is lent: 2, where 5 is asked for",
+        |stage| same("nice while serving", lent(stage, 5, 2, 0, 0)?.0, 2),
+    ),
+    case("nice.least.restored", Libbinder("a pool's threads"), "the server has its own again", |stage| {
+        same("nice after the reply", lent(stage, 5, 10, 0, 0)?.1, 0)
+    }),
+    case("nice.oneway", Driver("binder_thread_read"), "a oneway caller lends nothing", |stage| {
+        same("nice while serving", lent(stage, 0x7f, -7, 0, TF_ONE_WAY)?.0, 0)
+    }),
+    case(
+        "nice.oneway.least",
+        Driver("binder_thread_read"),
+        "a oneway call is served with what the object asks for",
+        |stage| same("nice while serving", lent(stage, 5, 0, 10, TF_ONE_WAY)?.0, 5),
+    ),
+    case(
+        "nice.restored.dead-caller",
+        Driver("binder_transaction"),
+        "the server has its own again though its caller was killed",
+        |stage| {
+            let mut lending = lending(stage, 0x7f, -7, 0)?;
+            lending.calls.call(&Call::to(lending.handle, 1))?;
+            lending.serves.receive()?;
+            lending.caller.kill();
+            lending.serves.answer()?;
+            lending.serves.returns()?;
+            same("nice after the reply", lending.server.nice(), 0)
+        },
+    ),
+];

@@ -1,0 +1,25 @@
+//! A conformance suite for Binder drivers.
+//!
+//! Each case speaks to a driver itself, without an engine in between, and names what its expectation comes from. A
+//! driver takes each opening for a process of its own, so that one thread plays manager, server and client in most
+//! cases, and nothing depends on time. Where a process has to be another one (it is frozen, killed, or has
+//! another nice value) this program executes itself once more (`agent.rs`).
+//!
+//! `seam.rs` is what a driver is to the suite: the kernel's (`kernel.rs`), or the model that the suite's own tests break on
+//! purpose. `stage.rs` is what `cases/` are written with.
+
+mod agent;
+mod cases;
+mod device;
+mod kernel;
+mod message;
+mod returns;
+mod seam;
+mod stage;
+mod suite;
+
+pub use agent::serve_agent;
+pub use device::{AgentCommand, KernelDevice};
+pub use message::{Call, Message, Parcel};
+pub use seam::{Device, Exchange, FileIdentity, Peer, Process};
+pub use suite::{Case, CaseResult, Outcome, Source, cases, run_case};
