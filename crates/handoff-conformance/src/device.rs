@@ -1,7 +1,7 @@
 //! The kernel's driver, by its devices.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::agent::Agent;
 use crate::kernel::Opened;
@@ -53,6 +53,7 @@ impl Device for KernelDevice {
     }
 
     fn has_security_contexts(&self) -> bool {
-        Path::new("/sys/fs/selinux/enforce").exists()
+        // SELinux has a file system of its own once it is on, whether or not anybody has mounted it.
+        std::fs::read_to_string("/proc/filesystems").is_ok_and(|all| all.contains("selinuxfs"))
     }
 }

@@ -22,4 +22,4 @@ pub use agent::serve_agent;
 pub use device::{AgentCommand, KernelDevice};
 pub use message::{Call, Message, Parcel};
 pub use seam::{Device, Exchange, FileIdentity, Peer, Process};
-pub use suite::{Case, CaseResult, Outcome, Source, cases, run_case};
+pub use suite::{Case, CaseResult, Outcome, Source, Suite, becomes_manager, cases};

@@ -74,6 +74,8 @@ pub(crate) fn errno(what: &str, got: i32, expected: i32) -> Check {
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Room for returns that holds everything that a case has delivered at once.
 pub(crate) const ROOM: usize = 4096;
+/// Bytes of a parcel that are read.
+const LOOKED_AT: u64 = 256 << 10;
 /// Bytes that an opening maps.
 pub(crate) const MAPPED: usize = 1 << 20;
 /// The context manager's flags: descriptors are taken, any nice value will do.
@@ -83,6 +85,8 @@ pub(crate) const MANAGER_FLAGS: u32 = 0x17f;
 pub(crate) struct Stage<'a> {
     pub(crate) device: &'a dyn Device,
     pub(crate) context: usize,
+    /// The process of context managers: drivers refuse calls to handle 0 from the process that is behind it.
+    pub(crate) managers: Option<&'a dyn Peer>,
 }
 
 impl Stage<'_> {
@@ -111,9 +115,18 @@ impl Stage<'_> {
 
     /// The same with flags of its node, and another size of mapping.
     pub(crate) fn manager_with(&self, flags: u32, mapped: usize) -> Check<Party> {
-        let manager = self.client_with(mapped)?;
+        let manager = self.open_manager()?.ready(mapped)?;
         manager.become_manager(flags)?;
         Ok(manager)
+    }
+
+    /// An opening of the process of context managers, and nothing more.
+    pub(crate) fn open_manager(&self) -> Check<Party> {
+        let Some(peer) = self.managers else { return not_here("no second process can be started") };
+        match peer.open(self.context, false) {
+            Ok(process) => Ok(Party { process }),
+            Err(error) => unexpected(format!("another process cannot open: {}", errno_name(error))),
+        }
     }
 
     /// A manager and a client.
@@ -177,7 +190,8 @@ impl Received {
 }
 
 impl Party {
-    fn ready(self, mapped: usize) -> Check<Self> {
+    /// Maps its buffer and enters the pool.
+    pub(crate) fn ready(self, mapped: usize) -> Check<Self> {
         errno("mmap", self.process.map(mapped, false), 0)?;
         self.send(Message::new().bare(BC_ENTER_LOOPER))?;
         Ok(self)
@@ -276,7 +290,9 @@ impl Party {
             0 => Some(Vec::new()),
             length => self.process.memory(at, length as usize),
         };
-        let Some(bytes) = memory(data.buffer, data.data_size) else {
+        // What is very large is looked at by its size alone.
+        let read = if data.data_size > LOOKED_AT { 0 } else { data.data_size };
+        let Some(bytes) = memory(data.buffer, read) else {
             return unexpected("a parcel's bytes cannot be read");
         };
         let Some(offsets) = memory(data.offsets, data.offsets_size) else {

@@ -1,10 +1,12 @@
 //! The list of cases, and how one is run.
 
+use handoff_ipc::binder::uapi::BINDER_SET_CONTEXT_MGR_EXT;
 use serde::Serialize;
 
 use crate::cases::ALL;
-use crate::seam::Device;
-use crate::stage::{Check, Finding, Stage};
+use crate::message::Parcel;
+use crate::seam::{Device, Peer};
+use crate::stage::{Check, Finding, MANAGER_FLAGS, Stage, errno_name};
 
 /// What a case's expectation comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -63,16 +65,43 @@ pub fn cases() -> impl Iterator<Item = &'static Case> {
     ALL.iter().flat_map(|group| group.iter())
 }
 
-/// Runs one case on the first context of a driver.
-pub fn run_case(case: &Case, device: &dyn Device) -> CaseResult {
-    let stage = Stage { device, context: 0 };
-    let outcome = match (case.check)(&stage) {
-        Ok(()) => Outcome::Pass,
-        Err(Finding::NotHere(why)) => Outcome::NotHere(why),
-        Err(Finding::Unexpected(what)) => match case.source {
-            Source::Driver(_) => Outcome::Differs(what),
-            Source::Header(_) | Source::Libbinder(_) => Outcome::Fails(what),
-        },
-    };
-    CaseResult { case: case.name, source: case.source, expects: case.expects, outcome }
+/// A driver, and the process of its context managers.
+pub struct Suite<'a> {
+    device: &'a dyn Device,
+    managers: Option<Box<dyn Peer>>,
+}
+
+impl<'a> Suite<'a> {
+    /// Prepares cases for a driver.
+    pub fn new(device: &'a dyn Device) -> Self {
+        Self { device, managers: device.start_peer().ok() }
+    }
+
+    /// Runs one case on the first context.
+    pub fn run(&self, case: &Case) -> CaseResult {
+        let stage = Stage { device: self.device, context: 0, managers: self.managers.as_deref() };
+        let outcome = match (case.check)(&stage) {
+            Ok(()) => Outcome::Pass,
+            Err(Finding::NotHere(why)) => Outcome::NotHere(why),
+            Err(Finding::Unexpected(what)) => match case.source {
+                Source::Driver(_) => Outcome::Differs(what),
+                Source::Header(_) | Source::Libbinder(_) => Outcome::Fails(what),
+            },
+        };
+        CaseResult { case: case.name, source: case.source, expects: case.expects, outcome }
+    }
+}
+
+/// Whether this process may be the context manager of the driver's first context, which cases need.
+///
+/// # Errors
+/// Why not.
+pub fn becomes_manager(device: &dyn Device) -> Result<(), String> {
+    let party = device.open(0).map_err(|error| format!("it cannot be opened: {}", errno_name(error)))?;
+    let flat = Parcel::default().binder_flags(0, 0, MANAGER_FLAGS);
+    match party.ioctl(BINDER_SET_CONTEXT_MGR_EXT, &mut flat.as_bytes().to_vec()) {
+        0 => Ok(()),
+        libc::EBUSY => Err("it has a context manager".to_owned()),
+        error => Err(format!("its context manager cannot be this process: {}", errno_name(error))),
+    }
 }

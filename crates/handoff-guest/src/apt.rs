@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cache::Cache;
+use super::suite::Suite;
 use super::{Arch, GuestError};
 
 /// One package in one version, as the package lists have it.
@@ -25,6 +26,8 @@ pub(crate) struct Apt<'a> {
     arch: Arch,
     /// Whether the lists in the cache are used in place of the system's.
     own_lists: bool,
+    /// The suite that packages come from, where that is not the system's.
+    suite: Option<Suite>,
 }
 
 impl<'a> Apt<'a> {
@@ -40,7 +43,37 @@ impl<'a> Apt<'a> {
                 });
             }
         }
-        Ok(Self { cache, arch, own_lists: false })
+        Ok(Self { cache, arch, own_lists: false, suite: None })
+    }
+
+    /// The same for packages of another suite.
+    pub(crate) fn of_suite(self, suite: Option<&str>) -> Result<Self, GuestError> {
+        Ok(Self { suite: suite.map(|name| Suite::new(self.cache, name)).transpose()?, ..self })
+    }
+
+    /// The names of the packages that begin so.
+    pub(crate) fn names(&mut self, prefix: &str) -> Result<Vec<String>, GuestError> {
+        if self.suite.is_some() {
+            self.use_own_lists()?;
+        }
+        let found = self.all_names(prefix)?;
+        if !found.is_empty() || self.own_lists {
+            return Ok(found);
+        }
+        self.use_own_lists()?;
+        self.all_names(prefix)
+    }
+
+    fn all_names(&self, prefix: &str) -> Result<Vec<String>, GuestError> {
+        let output = self
+            .command("apt-cache")
+            .args(["pkgnames", prefix])
+            .output()
+            .map_err(GuestError::io("run", Path::new("apt-cache")))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut names: Vec<String> = text.lines().filter(|name| is_plain(name)).map(str::to_owned).collect();
+        names.sort();
+        Ok(names)
     }
 
     /// Looks a package up, in the system's lists and then in lists of our own.
@@ -108,6 +141,11 @@ impl<'a> Apt<'a> {
         Ok(parse_show(&String::from_utf8_lossy(&output.stdout), self.arch))
     }
 
+    /// Fetches the lists that are not the system's.
+    pub(crate) fn update(&mut self) -> Result<(), GuestError> {
+        self.use_own_lists()
+    }
+
     fn use_own_lists(&mut self) -> Result<(), GuestError> {
         self.own_lists = true;
         self.cache.folder("apt/lists/partial")?;
@@ -128,14 +166,16 @@ impl<'a> Apt<'a> {
         // Messages are parsed and shown: keep them in one language.
         command.env("LC_ALL", "C").stdin(std::process::Stdio::null());
         command.args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Languages=none"]);
-        if self.own_lists {
+        if let Some(suite) = &self.suite {
+            command.args(suite.options());
+        } else if self.own_lists {
             let lists = format!("Dir::State::lists={}", self.cache.path("apt/lists").display());
             let cache = format!("Dir::Cache={}", self.cache.path("apt/cache").display());
             command.args(["-o", &lists, "-o", &cache]);
-            if Arch::host() != Some(self.arch) {
-                let arch = format!("APT::Architectures::={}", self.arch.debian());
-                command.args(["-o", &arch]);
-            }
+        }
+        if (self.own_lists || self.suite.is_some()) && Arch::host() != Some(self.arch) {
+            let arch = format!("APT::Architectures::={}", self.arch.debian());
+            command.args(["-o", &arch]);
         }
         command
     }

@@ -27,7 +27,8 @@ pub enum Kernel {
     Distribution,
     /// The distribution's newest with full preemption (PREEMPT_RT).
     RealTime,
-    /// A package of the distribution by name, such as `linux-image-6.1.0-56-amd64`.
+    /// A package of the distribution by name, such as `linux-image-6.1.0-56-amd64`; of another suite than the system's
+    /// with its name behind it, as apt has it: `linux-image-amd64/trixie-backports`.
     Package(String),
     /// A boot image (`bzImage` or `Image`).
     Image {

@@ -40,6 +40,7 @@ mod package;
 pub mod process;
 mod protocol;
 mod spec;
+mod suite;
 mod topology;
 mod transfer;
 
@@ -56,7 +57,7 @@ pub use topology::Smp;
 pub use transfer::Fetched;
 
 pub use apt::{last_lines, on_path};
-pub use package::fetch_package;
+pub use package::{fetch_package, kernel_package_names};
 
 use std::io::{Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;

@@ -10,6 +10,7 @@ use super::cache::{Cache, write_whole};
 use super::deb::{each_file, module_file, unpacked};
 use super::elf::module_name;
 use super::modules::PREFETCH;
+use super::suite;
 use super::{Arch, GuestError};
 
 /// A kernel of the distribution, unpacked in the cache as far as it is needed.
@@ -46,8 +47,12 @@ impl KernelPackage {
                 return Ok(kernel);
             }
         }
-        let mut apt = Apt::new(cache, arch)?;
-        let candidates = kernel_packages(&mut apt, package)?;
+        let (name, suite) = suite::split(package);
+        let mut apt = Apt::new(cache, arch)?.of_suite(suite)?;
+        if refresh && suite.is_some() {
+            apt.update()?;
+        }
+        let candidates = kernel_packages(&mut apt, name)?;
         let debs = fetch_all(&mut apt, cache, arch, &candidates, progress)?;
         let resolved = Resolved { identity: apt::identity(&candidates[0], arch), debs };
         let kernel = Self::at(cache, &resolved);
@@ -123,9 +128,15 @@ impl KernelPackage {
         for deb in &self.debs {
             each_file(deb, &mut |path, content| {
                 let name = path.rsplit('/').next().unwrap_or_default();
-                if path.starts_with("boot/vmlinuz-") || path.starts_with("boot/vmlinux-") {
+                // Since 6.19 they stand beside the modules.
+                let beside = path.trim_start_matches("usr/").starts_with("lib/modules/")
+                    && path.matches('/').count() <= 4;
+                if path.starts_with("boot/vmlinuz-")
+                    || path.starts_with("boot/vmlinux-")
+                    || beside && name == "vmlinuz"
+                {
                     write_whole(&area.path().join("vmlinuz"), &content()?)?;
-                } else if path.starts_with("boot/config-") {
+                } else if path.starts_with("boot/config-") || beside && name == "config" {
                     write_whole(&area.path().join("config"), &content()?)?;
                 } else if name == "modules.builtin" {
                     write_whole(&area.path().join(name), &content()?)?;
@@ -140,7 +151,7 @@ impl KernelPackage {
         if !area.path().join("vmlinuz").exists() {
             return Err(GuestError::Unpack {
                 file: self.debs.first().cloned().unwrap_or_default(),
-                reason: "it holds no boot/vmlinuz-*: name another with `--kernel-package`".to_owned(),
+                reason: "it holds neither boot/vmlinuz-* nor lib/modules/*/vmlinuz: name another with `--kernel-package`".to_owned(),
             });
         }
         drop(std::fs::remove_dir_all(&self.folder));
@@ -203,6 +214,30 @@ pub fn fetch_package(
     Ok(file(&resolved))
 }
 
+/// The kernels of the distribution that can be booted, by the names of their packages: of the system's own suite, or
+/// of another one such as `trixie-backports`.
+///
+/// # Errors
+/// If the package manager is missing, or its lists cannot be fetched.
+pub fn kernel_package_names(
+    cache: Option<&Path>,
+    arch: Arch,
+    suite: Option<&str>,
+) -> Result<Vec<String>, GuestError> {
+    let cache = Cache::open(cache)?;
+    let _lock = cache.lock()?;
+    let names = Apt::new(&cache, arch)?.of_suite(suite)?.names("linux-image-")?;
+    let is_bootable = |name: &String| {
+        name.ends_with(arch.debian())
+            || name.contains(&format!("-{}-", arch.debian())) && !name.ends_with("-dbg")
+    };
+    Ok(names
+        .into_iter()
+        .filter(is_bootable)
+        .filter(|name| !name.ends_with("-unsigned") && !name.ends_with("-template"))
+        .collect())
+}
+
 /// Gives a static busybox for guests of this architecture.
 pub(crate) fn busybox(
     cache: &Cache,
@@ -243,8 +278,10 @@ fn kernel_packages(apt: &mut Apt<'_>, package: &str) -> Result<Vec<Candidate>, G
         };
         image = apt.find(&next)?;
     }
-    let modules: Vec<String> =
-        image.depends.iter().filter(|name| name.starts_with("linux-modules-")).cloned().collect();
+    // Debian's since 6.19 have the boot image and the configuration in packages of their own, too.
+    let parts = ["linux-binary-", "linux-modules-", "linux-base-"];
+    let is_part = |name: &&String| parts.iter().any(|part| name.starts_with(part));
+    let modules: Vec<String> = image.depends.iter().filter(is_part).cloned().collect();
     let mut all = vec![image];
     for name in modules {
         all.push(apt.find(&name)?);
@@ -275,6 +312,12 @@ fn fetch_all(
 }
 
 fn note_path(cache: &Cache, arch: Arch, package: &str) -> Result<PathBuf, GuestError> {
+    let package = match suite::split(package) {
+        (name, None) => name.to_owned(),
+        (name, Some(suite)) if !suite.contains('/') => format!("{name}+from+{suite}"),
+        (_, Some(_)) => String::new(),
+    };
+    let package = package.as_str();
     let plain = package.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     if !plain || package.is_empty() || package.starts_with(['-', '.']) {
         return Err(GuestError::Options(format!("{package:?} cannot be the name of a package")));

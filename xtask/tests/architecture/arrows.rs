@@ -25,6 +25,8 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "handoff-trace",
         ],
     ),
+    // Of handoff-ipc it uses the driver's numbers alone.
+    ("handoff-conformance", &["handoff-ipc"]),
     ("handoff-guest", &[]),
     ("handoff-kernel", &["handoff-guest", "handoff-lab", "handoff-targets", "handoff-workloads"]),
     ("handoff-targets", &["handoff-guest"]),

@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     }),
     case("call.data", Header("binder_transaction_data"), "the bytes arrive", |stage| {
         let (manager, client) = stage.pair()?;
-        let bytes: Vec<u8> = (0..10_001u32).map(|index| (index * 7 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..10_001u32).map(|index| ((index * 7) >> 3) as u8).collect();
         client.call(&Call::to(0, 1).with(Parcel::bytes(&bytes)))?;
         that(manager.receive()?.bytes == bytes, "other bytes arrived than were sent")
     }),
@@ -130,9 +130,9 @@ pub(super) const CASES: &[Case] = &[
             client.call(&Call::to(0, code))?;
         }
         for (code, client) in (1..).zip(&clients) {
-            same("the code", manager.receive()?.data.code, code)?;
+            let before: &[u32] = if code == 1 { &[] } else { &[BR_TRANSACTION_COMPLETE] };
+            same("the code", manager.receive_after(before)?.data.code, code)?;
             manager.answer()?;
-            manager.expect(&[BR_TRANSACTION_COMPLETE])?;
             client.receive_reply()?;
         }
         Ok(())
@@ -206,7 +206,9 @@ pub(super) const CASES: &[Case] = &[
             let (manager, client) = stage.pair()?;
             client.call(&Call::to(0, 1))?;
             manager.receive()?;
-            manager.send(Message::new().reply(&Call::default().sized(2 * MAPPED)))?;
+            manager.send(
+                Message::new().reply(&Call { data_size: Some(2 * MAPPED as u64), ..Call::default() }),
+            )?;
             client.expect(&[BR_TRANSACTION_COMPLETE, BR_FAILED_REPLY]).map(drop)
         },
     ),
@@ -218,7 +220,9 @@ pub(super) const CASES: &[Case] = &[
             let (manager, client) = stage.pair()?;
             client.call(&Call::to(0, 1))?;
             manager.receive()?;
-            manager.send(Message::new().reply(&Call::default().sized(2 * MAPPED)))?;
+            manager.send(
+                Message::new().reply(&Call { data_size: Some(2 * MAPPED as u64), ..Call::default() }),
+            )?;
             manager.expect(&[BR_TRANSACTION_COMPLETE]).map(drop)
         },
     ),
@@ -452,50 +456,6 @@ pub(super) const CASES: &[Case] = &[
             client.expect(&[BR_FAILED_REPLY])?;
             client.oneway(0, 3)?;
             same("the code", manager.receive()?.data.code, 3)
-        },
-    ),
-    case("read.no-room", Driver("binder_thread_read"), "what does not fit stays", |stage| {
-        let (manager, client) = stage.pair()?;
-        client.call(&Call::to(0, 1))?;
-        let read = manager.read_once(32)?;
-        that(read.iter().all(|one| one.number == BR_NOOP), "a call was cut")?;
-        manager.receive().map(drop)
-    }),
-    case("read.room-for-one", Driver("binder_thread_read"), "72 bytes are room for a call", |stage| {
-        let (manager, client) = stage.pair()?;
-        client.call(&Call::to(0, 1))?;
-        let read: Vec<u32> = manager.read_once(72)?.iter().map(|one| one.number).collect();
-        same("the read", read, vec![BR_NOOP, BR_TRANSACTION])
-    }),
-    case(
-        "read.with-write",
-        Libbinder("IPCThreadState::talkWithDriver"),
-        "writes come before the read",
-        |stage| {
-            let (manager, client) = stage.pair()?;
-            let exchange =
-                client.process.exchange(&Message::new().call(&Call::to(0, 1).flags(TF_ONE_WAY)), ROOM);
-            errno("the exchange", exchange.errno, 0)?;
-            let returns = crate::returns::Return::all(&exchange.read).unwrap_or_default();
-            let numbers: Vec<u32> = returns.iter().map(|one| one.number).collect();
-            same("the read", numbers, vec![BR_NOOP, BR_TRANSACTION_COMPLETE])?;
-            manager.receive().map(drop)
-        },
-    ),
-    case(
-        "security-context",
-        Header("FLAT_BINDER_FLAG_TXN_SECURITY_CTX"),
-        "BR_TRANSACTION_SEC_CTX with a text",
-        |stage| {
-            if !stage.device.has_security_contexts() {
-                return not_here("no security module gives processes contexts: boot with security=selinux");
-            }
-            let manager = stage.manager_with(MANAGER_FLAGS | FLAG_SECURITY_CONTEXT, MAPPED)?;
-            let client = stage.client()?;
-            client.call(&Call::to(0, 1))?;
-            let found = manager.expect(&[BR_TRANSACTION_SEC_CTX])?;
-            let text = manager.process.memory(found[0].long(8), 1);
-            that(text.is_some_and(|text| text != [0]), "the context is empty")
         },
     ),
 ];

@@ -239,7 +239,7 @@ pub(super) const CASES: &[Case] = &[
         errno("the reason", -party.extended_error()?.1, libc::EPROTO)
     }),
     case("extended-error.dead", Driver("binder_transaction"), "BR_DEAD_REPLY and EINVAL", |stage| {
-        let manager = stage.open()?;
+        let manager = stage.open_manager()?;
         manager.become_manager(MANAGER_FLAGS)?;
         let client = stage.client()?;
         client.extended_error()?;

@@ -141,7 +141,8 @@ pub(super) const CASES: &[Case] = &[
             let (fd, inode) = file(&client)?;
             let array = [fd, fd, 7].map(i32::to_ne_bytes);
             client.call(
-                &Call::to(0, 1).with(Parcel::default().buffer(array.as_flattened(), None).fd_array(2, 0, 0)),
+                &Call::to(0, 1)
+                    .with(Parcel::bytes(&[0; 8]).buffer(array.as_flattened(), None).fd_array(2, 0, 0)),
             )?;
             let call = manager.receive()?;
             let at = call.object(0)?.value;
@@ -166,7 +167,8 @@ pub(super) const CASES: &[Case] = &[
             let (manager, client) = stage.pair()?;
             let (fd, inode) = file(&client)?;
             client.call(
-                &Call::to(0, 1).with(Parcel::default().buffer(&fd.to_ne_bytes(), None).fd_array(1, 0, 0)),
+                &Call::to(0, 1)
+                    .with(Parcel::bytes(&[0; 8]).buffer(&fd.to_ne_bytes(), None).fd_array(1, 0, 0)),
             )?;
             let call = manager.receive()?;
             let Some(bytes) = manager.process.memory(call.object(0)?.value, 4) else {
@@ -181,7 +183,7 @@ pub(super) const CASES: &[Case] = &[
     ),
     case("fda.empty", Driver("binder_translate_fd_array"), "an array of none", |stage| {
         let (manager, client) = stage.pair()?;
-        client.call(&Call::to(0, 1).with(Parcel::default().buffer(&[0; 8], None).fd_array(0, 0, 0)))?;
+        client.call(&Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(0, 0, 0)))?;
         manager.receive().map(drop)
     }),
     case(
@@ -191,7 +193,7 @@ pub(super) const CASES: &[Case] = &[
         |stage| {
             let (_manager, client) = stage.pair()?;
             client.fails(
-                &Call::to(0, 1).with(Parcel::default().buffer(&[0; 8], None).fd_array(3, 0, 0)),
+                &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(3, 0, 0)),
                 BR_FAILED_REPLY,
             )
         },
@@ -203,7 +205,7 @@ pub(super) const CASES: &[Case] = &[
         |stage| {
             let (_manager, client) = stage.pair()?;
             client.fails(
-                &Call::to(0, 1).with(Parcel::default().buffer(&[0; 8], None).fd_array(1 << 62, 0, 0)),
+                &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(1 << 62, 0, 0)),
                 BR_FAILED_REPLY,
             )
         },
@@ -215,7 +217,7 @@ pub(super) const CASES: &[Case] = &[
         |stage| {
             let (_manager, client) = stage.pair()?;
             client.fails(
-                &Call::to(0, 1).with(Parcel::default().buffer(&[0; 8], None).fd_array(1, 0, 2)),
+                &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(1, 0, 2)),
                 BR_FAILED_REPLY,
             )
         },
@@ -227,7 +229,7 @@ pub(super) const CASES: &[Case] = &[
         |stage| {
             let (_manager, client) = stage.pair()?;
             client.fails(
-                &Call::to(0, 1).with(Parcel::default().buffer(&[0; 8], None).fd_array(1, 5, 0)),
+                &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(1, 5, 0)),
                 BR_FAILED_REPLY,
             )
         },
@@ -252,7 +254,7 @@ pub(super) const CASES: &[Case] = &[
             let (manager, client) = stage.pair()?;
             let bytes = (-1i32).to_ne_bytes();
             client.fails(
-                &Call::to(0, 1).with(Parcel::default().buffer(&bytes, None).fd_array(1, 0, 0)),
+                &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&bytes, None).fd_array(1, 0, 0)),
                 BR_FAILED_REPLY,
             )?;
             manager.expect_nothing()

@@ -37,12 +37,12 @@ pub(super) const CASES: &[Case] = &[
         Libbinder("libhwbinder Parcel::writeBuffer"),
         "a buffer's bytes, where its object says",
         |stage| {
-            let (manager, call) = sent(stage, Parcel::default().buffer(b"beside the parcel", None))?;
+            let (manager, call) = sent(stage, Parcel::bytes(&[0; 8]).buffer(b"beside the parcel", None))?;
             that(bytes_at(&manager, &call, 0, 17)? == b"beside the parcel", "other bytes arrived")
         },
     ),
     case("gather.type", Header("BINDER_TYPE_PTR"), "the object's type and length stay", |stage| {
-        let (_manager, call) = sent(stage, Parcel::default().buffer(&[1; 100], None))?;
+        let (_manager, call) = sent(stage, Parcel::bytes(&[0; 8]).buffer(&[1; 100], None))?;
         same("type and length", (call.object(0)?.kind, call.object(0)?.cookie), (TYPE_PTR, 100))
     }),
     case(
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
         Header("BC_TRANSACTION_SG"),
         "the address lies in the receiver's mapping",
         |stage| {
-            let (manager, call) = sent(stage, Parcel::default().buffer(&[1; 100], None))?;
+            let (manager, call) = sent(stage, Parcel::bytes(&[0; 8]).buffer(&[1; 100], None))?;
             let (start, at) = (manager.process.mapping(), call.object(0)?.value);
             that(
                 (start..start + MAPPED as u64).contains(&at),
@@ -79,11 +79,11 @@ pub(super) const CASES: &[Case] = &[
         Ok(())
     }),
     case("gather.empty", Driver("binder_transaction"), "a buffer of no bytes", |stage| {
-        sent(stage, Parcel::default().buffer(&[], None)).map(drop)
+        sent(stage, Parcel::bytes(&[0; 8]).buffer(&[], None)).map(drop)
     }),
     case("gather.large", Driver("binder_alloc_copy_user_to_buffer"), "a buffer of many pages", |stage| {
         let bytes: Vec<u8> = (0..200_000u32).map(|index| (index % 251) as u8).collect();
-        let (manager, call) = sent(stage, Parcel::default().buffer(&bytes, None))?;
+        let (manager, call) = sent(stage, Parcel::bytes(&[0; 8]).buffer(&bytes, None))?;
         that(bytes_at(&manager, &call, 0, bytes.len())? == bytes, "other bytes arrived")
     }),
     case(
@@ -92,14 +92,22 @@ pub(super) const CASES: &[Case] = &[
         "the parent's pointer is where its child was delivered",
         |stage| {
             let (manager, call) =
-                sent(stage, Parcel::default().buffer(&[7; 32], None).buffer(b"child", Some((0, 8))))?;
+                sent(stage, Parcel::bytes(&[0; 8]).buffer(&[7; 32], None).buffer(b"child", Some((0, 8))))?;
             let parent = bytes_at(&manager, &call, 0, 32)?;
             same("the pointer", long(&parent, 8), call.object(1)?.value)?;
             that(parent[..8] == [7; 8] && parent[16..] == [7; 16], "more than the pointer was written")
         },
     ),
+    case(
+        "gather.parent-at-0",
+        Driver("binder_validate_fixup"),
+        "BR_FAILED_REPLY for a parent that is a parcel's first bytes: 0 means that there is none",
+        |stage| {
+            refused_parcel(stage, Parcel::default().buffer(&[7; 32], None).buffer(b"child", Some((0, 8))))
+        },
+    ),
     case("gather.two-children", Libbinder("libhwbinder hidl_vec"), "two pointers in one parent", |stage| {
-        let parcel = Parcel::default()
+        let parcel = Parcel::bytes(&[0; 8])
             .buffer(&[0; 32], None)
             .buffer(b"one", Some((0, 0)))
             .buffer(b"two", Some((0, 16)));
@@ -112,7 +120,7 @@ pub(super) const CASES: &[Case] = &[
         )
     }),
     case("gather.grandchild", Libbinder("libhwbinder nested structures"), "a pointer in a child", |stage| {
-        let parcel = Parcel::default()
+        let parcel = Parcel::bytes(&[0; 8])
             .buffer(&[0; 16], None)
             .buffer(&[0; 16], Some((0, 0)))
             .buffer(b"deep", Some((1, 8)));
@@ -124,7 +132,7 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_validate_fixup"),
         "up the tree and down its next branch",
         |stage| {
-            let parcel = Parcel::default()
+            let parcel = Parcel::bytes(&[0; 8])
                 .buffer(&[0; 16], None)
                 .buffer(&[0; 16], Some((0, 0)))
                 .buffer(b"deep", Some((1, 0)))
@@ -144,13 +152,14 @@ pub(super) const CASES: &[Case] = &[
         let (manager, client) = stage.pair()?;
         client.call(&Call::to(0, 1))?;
         manager.receive()?;
-        manager.answer_with(Parcel::default().buffer(b"of a reply", None))?;
+        manager.answer_with(Parcel::bytes(&[0; 8]).buffer(b"of a reply", None))?;
         let reply = client.receive_reply()?;
         that(bytes_at(&client, &reply, 0, 10)? == b"of a reply", "other bytes arrived")
     }),
     case("gather.oneway", Libbinder("libhwbinder"), "in a oneway call, too", |stage| {
         let (manager, client) = stage.pair()?;
-        client.call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::default().buffer(b"one way", None)))?;
+        client
+            .call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::bytes(&[0; 8]).buffer(b"one way", None)))?;
         let call = manager.receive()?;
         that(bytes_at(&manager, &call, 0, 7)? == b"one way", "other bytes arrived")
     }),
@@ -173,7 +182,7 @@ pub(super) const CASES: &[Case] = &[
                 stage,
                 &Call {
                     extra_size: Some(8),
-                    ..Call::to(0, 1).with(Parcel::default().buffer(&[1; 100], None))
+                    ..Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[1; 100], None))
                 },
             )
         },
@@ -187,7 +196,7 @@ pub(super) const CASES: &[Case] = &[
                 stage,
                 &Call {
                     extra_size: Some(0),
-                    ..Call::to(0, 1).with(Parcel::default().buffer(&[1; 100], None))
+                    ..Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[1; 100], None))
                 },
             )
         },
@@ -201,7 +210,7 @@ pub(super) const CASES: &[Case] = &[
                 stage,
                 &Call {
                     extra_size: Some(12),
-                    ..Call::to(0, 1).with(Parcel::default().buffer(&[1; 4], None))
+                    ..Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[1; 4], None))
                 },
             )
         },
@@ -215,7 +224,7 @@ pub(super) const CASES: &[Case] = &[
                 stage,
                 &Call {
                     extra_size: Some(u64::MAX - 7),
-                    ..Call::to(0, 1).with(Parcel::default().buffer(&[1; 4], None))
+                    ..Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[1; 4], None))
                 },
             )
         },
@@ -228,7 +237,7 @@ pub(super) const CASES: &[Case] = &[
             let (manager, client) = stage.pair()?;
             client.call(&Call {
                 extra_size: Some(4096),
-                ..Call::to(0, 1).with(Parcel::default().buffer(&[1; 4], None))
+                ..Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[1; 4], None))
             })?;
             manager.receive().map(drop)
         },
@@ -238,21 +247,27 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_validate_ptr"),
         "BR_FAILED_REPLY for a parent that is not there",
         |stage| {
-            refused_parcel(stage, Parcel::default().buffer(&[0; 16], None).buffer(b"child", Some((7, 0))))
+            refused_parcel(
+                stage,
+                Parcel::bytes(&[0; 8]).buffer(&[0; 16], None).buffer(b"child", Some((7, 0))),
+            )
         },
     ),
     case(
         "gather.parent-itself",
         Driver("binder_fixup_parent"),
         "BR_FAILED_REPLY for a buffer in itself",
-        |stage| refused_parcel(stage, Parcel::default().buffer(&[0; 16], Some((0, 0)))),
+        |stage| refused_parcel(stage, Parcel::bytes(&[0; 8]).buffer(&[0; 16], Some((0, 0)))),
     ),
     case(
         "gather.parent-later",
         Driver("binder_fixup_parent"),
         "BR_FAILED_REPLY for a parent that comes later",
         |stage| {
-            refused_parcel(stage, Parcel::default().buffer(&[0; 16], Some((1, 0))).buffer(&[0; 16], None))
+            refused_parcel(
+                stage,
+                Parcel::bytes(&[0; 8]).buffer(&[0; 16], Some((1, 0))).buffer(&[0; 16], None),
+            )
         },
     ),
     case(
@@ -273,11 +288,14 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_fixup_parent"),
         "BR_FAILED_REPLY for a pointer behind its parent's end",
         |stage| {
-            refused_parcel(stage, Parcel::default().buffer(&[0; 16], None).buffer(b"child", Some((0, 16))))
+            refused_parcel(
+                stage,
+                Parcel::bytes(&[0; 8]).buffer(&[0; 16], None).buffer(b"child", Some((0, 16))),
+            )
         },
     ),
     case("gather.offset-cut", Driver("binder_fixup_parent"), "BR_FAILED_REPLY for half a pointer", |stage| {
-        refused_parcel(stage, Parcel::default().buffer(&[0; 16], None).buffer(b"child", Some((0, 12))))
+        refused_parcel(stage, Parcel::bytes(&[0; 8]).buffer(&[0; 16], None).buffer(b"child", Some((0, 12))))
     }),
     case(
         "gather.offset-wraps",
@@ -286,7 +304,7 @@ pub(super) const CASES: &[Case] = &[
         |stage| {
             refused_parcel(
                 stage,
-                Parcel::default().buffer(&[0; 16], None).buffer(b"child", Some((0, u64::MAX - 3))),
+                Parcel::bytes(&[0; 8]).buffer(&[0; 16], None).buffer(b"child", Some((0, u64::MAX - 3))),
             )
         },
     ),
@@ -295,7 +313,7 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_validate_fixup"),
         "BR_FAILED_REPLY for pointers in another order",
         |stage| {
-            let parcel = Parcel::default()
+            let parcel = Parcel::bytes(&[0; 8])
                 .buffer(&[0; 32], None)
                 .buffer(b"one", Some((0, 16)))
                 .buffer(b"two", Some((0, 0)));
@@ -307,7 +325,7 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_validate_fixup"),
         "BR_FAILED_REPLY for two children at one place",
         |stage| {
-            let parcel = Parcel::default()
+            let parcel = Parcel::bytes(&[0; 8])
                 .buffer(&[0; 32], None)
                 .buffer(b"one", Some((0, 8)))
                 .buffer(b"two", Some((0, 8)));
@@ -319,7 +337,7 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_validate_fixup"),
         "BR_FAILED_REPLY for a branch that was left",
         |stage| {
-            let parcel = Parcel::default()
+            let parcel = Parcel::bytes(&[0; 8])
                 .buffer(&[0; 32], None)
                 .buffer(&[0; 16], Some((0, 0)))
                 .buffer(&[0; 16], Some((0, 8)))

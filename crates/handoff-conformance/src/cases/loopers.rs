@@ -10,6 +10,24 @@ fn max_threads(party: &Party, threads: u32) -> Check {
     )
 }
 
+/// A manager that keeps all alive, a server of this process, and a client that holds its object by a handle.
+struct Pool {
+    manager: Party,
+    /// The manager's handle of the object.
+    given: u32,
+    server: Party,
+    client: Party,
+    handle: u32,
+}
+
+fn pool(stage: &Stage<'_>) -> Check<Pool> {
+    let (manager, server) = stage.pair()?;
+    let client = stage.client()?;
+    let given = server.gives(0x1000, &manager)?;
+    let handle = client.takes(given, &manager)?;
+    Ok(Pool { manager, given, server, client, handle })
+}
+
 /// Runs something as another thread of the process.
 fn elsewhere<T: Send>(what: impl FnOnce() -> Check<T> + Send) -> Check<T> {
     std::thread::scope(|scope| {
@@ -19,8 +37,9 @@ fn elsewhere<T: Send>(what: impl FnOnce() -> Check<T> + Send) -> Check<T> {
 }
 
 /// Has a call delivered, and answers it. Gives how often a further thread was asked for.
-fn spawns(client: &Party, server: &Party) -> Check<usize> {
-    client.call(&Call::to(0, 1))?;
+fn spawns(pool: &Pool) -> Check<usize> {
+    let Pool { server, client, handle, .. } = pool;
+    client.call(&Call::to(*handle, 1))?;
     let found = server.returns()?;
     let asked = found.iter().filter(|one| one.number == BR_SPAWN_LOOPER).count();
     let Some(call) = found.iter().find(|one| one.number == BR_TRANSACTION) else {
@@ -42,8 +61,20 @@ pub(super) const CASES: &[Case] = &[
     case("looper.none", Driver("binder_thread_read"), "EAGAIN for a thread that never entered", |stage| {
         let party = stage.open()?;
         errno("mmap", party.process.map(MAPPED, false), 0)?;
+        // A thread that the driver meets for the first time is not made to wait.
+        party.write(&Message::new());
         errno("a read", party.process.exchange(&Message::new(), ROOM).errno, libc::EAGAIN)
     }),
+    case(
+        "looper.first-read",
+        Driver("binder_has_work_ilocked"),
+        "a thread that is new to the driver does not wait in its first exchange",
+        |stage| {
+            let exchange = stage.open()?.process.exchange(&Message::new(), ROOM);
+            errno("the read", exchange.errno, 0)?;
+            that(exchange.read == BR_NOOP.to_ne_bytes(), "it brought more than BR_NOOP")
+        },
+    ),
     case("looper.nothing-to-read", Driver("binder_thread_read"), "EAGAIN", |stage| {
         errno("a read", stage.client()?.process.exchange(&Message::new(), ROOM).errno, libc::EAGAIN)
     }),
@@ -63,10 +94,11 @@ pub(super) const CASES: &[Case] = &[
         Libbinder("setThreadPoolMaxThreadCount(0)"),
         "no thread is asked for with a limit of 0",
         |stage| {
-            let (manager, client) = stage.pair()?;
-            max_threads(&manager, 0)?;
+            let pool = pool(stage)?;
+            let server = &pool.server;
+            max_threads(server, 0)?;
             for _ in 0..3 {
-                same("BR_SPAWN_LOOPER", spawns(&client, &manager)?, 0)?;
+                same("BR_SPAWN_LOOPER", spawns(&pool)?, 0)?;
             }
             Ok(())
         },
@@ -76,45 +108,50 @@ pub(super) const CASES: &[Case] = &[
         Libbinder("IPCThreadState::executeCommand"),
         "one is asked for while no other thread waits",
         |stage| {
-            let (manager, client) = stage.pair()?;
-            max_threads(&manager, 1)?;
-            same("BR_SPAWN_LOOPER", spawns(&client, &manager)?, 1)
+            let pool = pool(stage)?;
+            let server = &pool.server;
+            max_threads(server, 1)?;
+            same("BR_SPAWN_LOOPER", spawns(&pool)?, 1)
         },
     ),
     case("looper.spawn.once", Driver("binder_thread_read"), "not again before it has registered", |stage| {
-        let (manager, client) = stage.pair()?;
-        max_threads(&manager, 4)?;
-        same("BR_SPAWN_LOOPER at first", spawns(&client, &manager)?, 1)?;
-        same("BR_SPAWN_LOOPER then", spawns(&client, &manager)?, 0)
+        let pool = pool(stage)?;
+        let server = &pool.server;
+        max_threads(server, 4)?;
+        same("BR_SPAWN_LOOPER at first", spawns(&pool)?, 1)?;
+        same("BR_SPAWN_LOOPER then", spawns(&pool)?, 0)
     }),
     case(
         "looper.spawn.next",
         Libbinder("IPCThreadState::joinThreadPool"),
         "again after it has registered",
         |stage| {
-            let (manager, client) = stage.pair()?;
-            max_threads(&manager, 2)?;
-            same("BR_SPAWN_LOOPER at first", spawns(&client, &manager)?, 1)?;
-            elsewhere(|| manager.send(Message::new().bare(BC_REGISTER_LOOPER)))?;
-            same("BR_SPAWN_LOOPER then", spawns(&client, &manager)?, 1)
+            let pool = pool(stage)?;
+            let server = &pool.server;
+            max_threads(server, 2)?;
+            same("BR_SPAWN_LOOPER at first", spawns(&pool)?, 1)?;
+            elsewhere(|| server.send(Message::new().bare(BC_REGISTER_LOOPER)))?;
+            same("BR_SPAWN_LOOPER then", spawns(&pool)?, 1)
         },
     ),
     case("looper.spawn.limit", Header("BINDER_SET_MAX_THREADS"), "no more than the limit", |stage| {
-        let (manager, client) = stage.pair()?;
-        max_threads(&manager, 1)?;
-        same("BR_SPAWN_LOOPER at first", spawns(&client, &manager)?, 1)?;
-        elsewhere(|| manager.send(Message::new().bare(BC_REGISTER_LOOPER)))?;
-        same("BR_SPAWN_LOOPER at the limit", spawns(&client, &manager)?, 0)
+        let pool = pool(stage)?;
+        let server = &pool.server;
+        max_threads(server, 1)?;
+        same("BR_SPAWN_LOOPER at first", spawns(&pool)?, 1)?;
+        elsewhere(|| server.send(Message::new().bare(BC_REGISTER_LOOPER)))?;
+        same("BR_SPAWN_LOOPER at the limit", spawns(&pool)?, 0)
     }),
     case(
         "looper.spawn.first",
         Driver("binder_thread_read"),
         "BR_SPAWN_LOOPER takes the place of BR_NOOP",
         |stage| {
-            let (manager, client) = stage.pair()?;
-            max_threads(&manager, 1)?;
-            client.call(&Call::to(0, 1))?;
-            let read = manager.read_once(ROOM)?;
+            let pool = pool(stage)?;
+            let Pool { server, client, handle, .. } = &pool;
+            max_threads(server, 1)?;
+            client.call(&Call::to(*handle, 1))?;
+            let read = server.read_once(ROOM)?;
             same("the first return", read.first().map(|one| one.number), Some(BR_SPAWN_LOOPER))?;
             same("the number of returns", read.len(), 2)
         },
@@ -140,20 +177,22 @@ pub(super) const CASES: &[Case] = &[
         Libbinder("the thread pool"),
         "a second thread serves while the first one does",
         |stage| {
-            let (manager, client) = stage.pair()?;
+            let pool = pool(stage)?;
+            let Pool { server, client, handle, .. } = &pool;
             let other = stage.client()?;
-            client.call(&Call::to(0, 1))?;
-            manager.receive()?;
-            other.call(&Call::to(0, 2))?;
+            let own = other.takes(pool.given, &pool.manager)?;
+            client.call(&Call::to(*handle, 1))?;
+            server.receive()?;
+            other.call(&Call::to(own, 2))?;
             // The first one waits for what it is given, and is not given a second call.
-            manager.expect_nothing()?;
+            server.expect_nothing()?;
             elsewhere(|| {
-                manager.send(Message::new().bare(BC_ENTER_LOOPER))?;
-                same("the code", manager.receive()?.data.code, 2)?;
-                manager.answer()
+                server.send(Message::new().bare(BC_ENTER_LOOPER))?;
+                same("the code", server.receive()?.data.code, 2)?;
+                server.answer()
             })?;
             other.receive_reply()?;
-            manager.answer()?;
+            server.answer()?;
             client.receive_reply().map(drop)
         },
     ),
@@ -162,14 +201,15 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_transaction"),
         "BR_FAILED_REPLY: it serves nothing",
         |stage| {
-            let (manager, client) = stage.pair()?;
-            client.call(&Call::to(0, 1))?;
-            manager.receive()?;
+            let pool = pool(stage)?;
+            let Pool { server, client, handle, .. } = &pool;
+            client.call(&Call::to(*handle, 1))?;
+            server.receive()?;
             elsewhere(|| {
-                manager.answer()?;
-                manager.expect(&[BR_FAILED_REPLY]).map(drop)
+                server.answer()?;
+                server.expect(&[BR_FAILED_REPLY]).map(drop)
             })?;
-            manager.answer()?;
+            server.answer()?;
             client.receive_reply().map(drop)
         },
     ),
@@ -178,10 +218,11 @@ pub(super) const CASES: &[Case] = &[
         Libbinder("a thread that ends"),
         "its caller gets BR_DEAD_REPLY",
         |stage| {
-            let (manager, client) = stage.pair()?;
-            client.call(&Call::to(0, 1))?;
-            manager.receive()?;
-            errno("BINDER_THREAD_EXIT", manager.process.ioctl(BINDER_THREAD_EXIT, &mut [0; 4]), 0)?;
+            let pool = pool(stage)?;
+            let Pool { server, client, handle, .. } = &pool;
+            client.call(&Call::to(*handle, 1))?;
+            server.receive()?;
+            errno("BINDER_THREAD_EXIT", server.process.ioctl(BINDER_THREAD_EXIT, &mut [0; 4]), 0)?;
             client.wait_for(&[BR_TRANSACTION_COMPLETE, BR_DEAD_REPLY]).map(drop)
         },
     ),
@@ -190,14 +231,15 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_thread_release"),
         "its callee can still reply",
         |stage| {
-            let (manager, client) = stage.pair()?;
-            client.call(&Call::to(0, 1))?;
-            manager.receive()?;
+            let pool = pool(stage)?;
+            let Pool { server, client, handle, .. } = &pool;
+            client.call(&Call::to(*handle, 1))?;
+            server.receive()?;
             errno("BINDER_THREAD_EXIT", client.process.ioctl(BINDER_THREAD_EXIT, &mut [0; 4]), 0)?;
-            manager.answer()?;
-            manager.expect(&[BR_TRANSACTION_COMPLETE])?;
+            server.answer()?;
+            server.expect(&[BR_TRANSACTION_COMPLETE])?;
             client.send(Message::new().bare(BC_ENTER_LOOPER))?;
-            client.works_with(&manager)
+            client.works_with(&pool.manager)
         },
     ),
 ];

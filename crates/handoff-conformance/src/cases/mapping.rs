@@ -34,7 +34,7 @@ pub(super) const CASES: &[Case] = &[
         same("the code", manager.receive()?.data.code, 2)
     }),
     case("mmap.none.callee", Driver("binder_alloc_new_buf"), "a call to it fails", |stage| {
-        let manager = stage.open()?;
+        let manager = stage.open_manager()?;
         manager.become_manager(MANAGER_FLAGS)?;
         let client = stage.client()?;
         client.call(&Call::to(0, 1))?;
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_transaction"),
         "BR_DEAD_REPLY, as of one that is dead",
         |stage| {
-            let manager = stage.open()?;
+            let manager = stage.open_manager()?;
             manager.become_manager(MANAGER_FLAGS)?;
             stage.client()?.fails(&Call::to(0, 1), BR_DEAD_REPLY)
         },

@@ -15,17 +15,19 @@ mod objects;
 mod oneway;
 mod priority;
 mod processes;
+mod reads;
 mod requests;
 
 use crate::stage::{Check, Stage};
 use crate::suite::{Case, Source};
 
 /// Every group.
-pub(crate) const ALL: [&[Case]; 16] = [
+pub(crate) const ALL: [&[Case]; 17] = [
     requests::CASES,
     mapping::CASES,
     loopers::CASES,
     calls::CASES,
+    reads::CASES,
     errors::CASES,
     buffers::CASES,
     oneway::CASES,

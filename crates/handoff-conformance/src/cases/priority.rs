@@ -16,14 +16,15 @@ struct Lending {
 fn lending(stage: &Stage<'_>, least: u32, caller_nice: i32, server_nice: i32) -> Check<Lending> {
     let manager = stage.manager()?;
     let (caller, server) = (stage.peer()?, stage.peer()?);
-    let (calls, serves) = (stage.client_of(&*caller, false)?, stage.client_of(&*server, false)?);
-    let given = serves.gives_as(Parcel::default().binder_flags(0x1000, 0x1001, 0x100 | least), &manager)?;
-    let handle = calls.takes(given, &manager)?;
+    // Before they open the driver: a thread that waits for work has the nice value that its process had then.
     for (peer, nice) in [(&caller, caller_nice), (&server, server_nice)] {
         if peer.set_nice(nice) != 0 {
             return not_here(format!("this user may not set a nice value of {nice}"));
         }
     }
+    let (calls, serves) = (stage.client_of(&*caller, false)?, stage.client_of(&*server, false)?);
+    let given = serves.gives_as(Parcel::default().binder_flags(0x1000, 0x1001, 0x100 | least), &manager)?;
+    let handle = calls.takes(given, &manager)?;
     Ok(Lending { _manager: manager, caller, calls, server, serves, handle })
 }
 
@@ -35,7 +36,8 @@ fn lent(stage: &Stage<'_>, least: u32, caller: i32, server: i32, flags: u32) -> 
     }
     lending.server.set_nice(server);
     lending.calls.call(&Call::to(lending.handle, 1).flags(flags))?;
-    let call = lending.serves.receive()?;
+    // One read: a second one would wait for work, which gives the thread its own nice value again.
+    let call = lending.serves.receive_any(&[BR_TRANSACTION])?;
     let serving = lending.server.nice();
     lending.serves.free(&call)?;
     if flags & TF_ONE_WAY == 0 {
@@ -88,6 +90,23 @@ pub(super) const CASES: &[Case] = &[
         Driver("binder_thread_read"),
         "a oneway call is served with what the object asks for",
         |stage| same("nice while serving", lent(stage, 5, 0, 10, TF_ONE_WAY)?.0, 5),
+    ),
+    case(
+        "nice.waiting",
+        Driver("binder_thread_read"),
+        "a thread that waits for work has the nice value that its process opened the driver with",
+        |stage| {
+            let (_manager, server) = (stage.manager()?, stage.peer()?);
+            if server.set_nice(-3) != 0 {
+                return not_here("this user may not set a nice value of -3");
+            }
+            let serves = stage.client_of(&*server, false)?;
+            server.set_nice(7);
+            serves.oneway(0, 1)?;
+            serves.returns()?;
+            // The first read had something for the thread itself, the second waited for work.
+            same("nice while waiting", server.nice(), -3)
+        },
     ),
     case(
         "nice.restored.dead-caller",

@@ -14,7 +14,7 @@ fn other_context<'a>(stage: &Stage<'a>) -> Check<Stage<'a>> {
     if stage.device.contexts() < 2 {
         return not_here("there is one device: name a second one, or make it in a binderfs");
     }
-    Ok(Stage { device: stage.device, context: 1 })
+    Ok(Stage { device: stage.device, context: 1, managers: stage.managers })
 }
 
 pub(super) const CASES: &[Case] = &[

@@ -112,7 +112,7 @@ pub(super) const CASES: &[Case] = &[
     case("request.manager.plain", Header("BINDER_SET_CONTEXT_MGR"), "works without flags, too", |stage| {
         // Whoever was the manager before may be about to be released.
         drop(stage.manager()?);
-        let party = stage.client()?;
+        let party = stage.open_manager()?.ready(MAPPED)?;
         for _ in 0..5000 {
             match number(&party, BINDER_SET_CONTEXT_MGR, 0) {
                 libc::EBUSY => std::thread::sleep(std::time::Duration::from_millis(2)),

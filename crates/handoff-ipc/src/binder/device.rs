@@ -56,6 +56,48 @@ fn find_among(context: Context, chosen: Option<OsString>, mounted: &[PathBuf]) -
     Err(Error::io(what, io::Error::from(io::ErrorKind::NotFound)))
 }
 
+/// Which of the Binder drivers a kernel has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Implementation {
+    /// The driver in C, of mainline kernels since 2.6.29 and of most distributions.
+    C,
+    /// The driver in Rust, in mainline kernels since 6.18.
+    Rust,
+    /// The kernel does not tell.
+    Unknown,
+}
+
+impl Implementation {
+    /// What the running kernel says of itself, in the folder of its modules.
+    pub(super) fn running() -> Self {
+        Self::among(Path::new("/sys/module"))
+    }
+
+    fn among(modules: &Path) -> Self {
+        // A built-in driver has its folder there, too, because of its parameters. A kernel that holds both uses one,
+        // and then says which in `binder.impl`.
+        let chosen = read_to_string(modules.join("binder/parameters/impl")).unwrap_or_default();
+        let has = |name: &str| modules.join(name).is_dir();
+        match chosen.trim() {
+            "rust" => Implementation::Rust,
+            "c" => Implementation::C,
+            _ if has("rust_binder") => Implementation::Rust,
+            _ if has("binder_linux") || has("binder") || has("binder_alloc") => Implementation::C,
+            _ => Implementation::Unknown,
+        }
+    }
+
+    /// A word for it: `C`, `Rust` or `unknown`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Implementation::C => "C",
+            Implementation::Rust => "Rust",
+            Implementation::Unknown => "unknown",
+        }
+    }
+}
+
 /// What the driver behind a device can do.
 ///
 /// Where the driver lets it be told, each was asked for with arguments that cannot be read: a kernel that knows
@@ -66,6 +108,8 @@ pub struct Features {
     pub device: PathBuf,
     /// Release of the kernel, such as `6.1.0-56-amd64`.
     pub kernel: String,
+    /// Which driver it is.
+    pub implementation: Implementation,
     /// `BINDER_CURRENT_PROTOCOL_VERSION`.
     pub protocol: i32,
     /// Buffers that are copied from where they are (`BC_TRANSACTION_SG`).
@@ -101,6 +145,7 @@ impl Features {
         Ok(Features {
             device: device.to_owned(),
             kernel: read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            implementation: Implementation::running(),
             protocol: super::uapi::PROTOCOL_VERSION,
             scatter_gather: driver.knows_command(BC_TRANSACTION_SG)?,
             security_context: freeze,
@@ -147,6 +192,20 @@ mod tests {
             let missed = find_among(Context::Hardware, None, &[]).unwrap_err().to_string();
             assert!(missed.contains("hardware context") && missed.contains("handoff "), "{missed}");
         }
+    }
+
+    #[test]
+    fn a_kernel_says_which_driver_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let modules = folder.path();
+        assert_eq!(Implementation::among(modules), Implementation::Unknown);
+        std::fs::create_dir(modules.join("binder_linux")).unwrap();
+        assert_eq!(Implementation::among(modules), Implementation::C);
+        std::fs::create_dir(modules.join("rust_binder")).unwrap();
+        assert_eq!(Implementation::among(modules), Implementation::Rust);
+        std::fs::create_dir_all(modules.join("binder/parameters")).unwrap();
+        std::fs::write(modules.join("binder/parameters/impl"), "c\n").unwrap();
+        assert_eq!(Implementation::among(modules), Implementation::C, "it holds both, and uses one");
     }
 
     #[test]

@@ -1,10 +1,20 @@
 //! Freezing: a process whose calls are held back, so that it can be stopped without its peers hanging.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::driver::Driver;
-use crate::Result;
+use crate::{Error, Result};
+
+/// How soon a process that has calls under way is tried again.
+const RETRY: Duration = Duration::from_millis(5);
+/// A patience that is longer is as good as this.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// Whether calls were under way.
+fn is_busy(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(libc::EAGAIN))
+}
 
 /// What reached a process since it was frozen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,8 +36,19 @@ pub struct FrozenInfo {
 /// `EAGAIN` if calls that it serves or makes were not over within `patience`; `EINVAL` if the process does not
 /// use the driver, or the kernel cannot freeze.
 pub fn freeze(device: &Path, pid: u32, patience: Duration) -> Result<()> {
-    let patience = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
-    Driver::open(device)?.freeze(pid, true, patience)
+    let driver = Driver::open(device)?;
+    let until = Instant::now() + patience.min(LONGEST_PATIENCE);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match driver.freeze(pid, true, u32::try_from(left.as_millis()).unwrap_or(u32::MAX)) {
+            // The driver in Rust does not wait for calls that are being served, whatever it is told.
+            Err(error) if is_busy(&error) && !left.is_zero() => std::thread::sleep(RETRY.min(left)),
+            Err(error) => return Err(error),
+            Ok(()) => break,
+        }
+    }
+    // The driver in Rust freezes what does not use it, too, and then knows nothing of it.
+    driver.frozen_info(pid).map(drop)
 }
 
 /// Thaws the calls of a process; those that were held back are delivered.

@@ -30,6 +30,6 @@ mod token;
 pub mod uapi;
 
 pub use binderfs::Binderfs;
-pub use device::{FOLDER_VARIABLE, Features, find_device};
+pub use device::{FOLDER_VARIABLE, Features, Implementation, find_device};
 pub use engine::{BinderEngine, Poller};
 pub use freeze::{FrozenInfo, freeze, frozen_info, thaw};

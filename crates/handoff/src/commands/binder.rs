@@ -1,5 +1,7 @@
 //! `handoff binder`: what the kernel's Binder driver can do, and what it does to processes.
 
+mod conformance;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -14,6 +16,7 @@ use crate::output::{Output, Verdict};
 const EXAMPLES: &str = "\
 Examples:
   handoff guest run -- binder features           what the driver of the distribution's kernel can do
+  handoff guest run -- binder conformance        whether it does what it promises
   handoff binder features --context hwbinder     of the one that hardware services use
   handoff binder freeze 1234 --patience 500      hold calls to process 1234 back
   handoff binder frozen 1234                     what reached it meanwhile
@@ -32,6 +35,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
+    /// Whether the driver does what its header and libbinder promise, case by case
+    Conformance(conformance::Conformance),
     /// What the driver of this kernel can do, asked of the kernel itself
     Features(Features),
     /// Refuse synchronous calls to a process and hold oneway calls back
@@ -47,6 +52,7 @@ enum What {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match &self.what {
+            What::Conformance(options) => return options.run(output),
             What::Features(options) => options.run(output)?,
             What::Freeze(options) => options.run(output)?,
             What::Frozen(options) => options.frozen(output)?,
@@ -90,6 +96,8 @@ struct Features {
 struct Found {
     device: PathBuf,
     kernel: String,
+    /// C, Rust or unknown.
+    driver: &'static str,
     protocol: i32,
     features: BTreeMap<&'static str, bool>,
     binderfs: BTreeMap<String, bool>,
@@ -98,6 +106,10 @@ struct Found {
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, Linux {}, protocol {}", self.device.display(), self.kernel, self.protocol)?;
+        match self.driver {
+            "unknown" => {}
+            language => write!(f, ", the driver in {language}")?,
+        }
         let word = |has: bool| if has { "yes" } else { "no" };
         for (name, has) in &self.features {
             write!(f, "\n  {name:<24}{}", word(*has))?;
@@ -116,6 +128,7 @@ impl Features {
             features: found.named().into_iter().collect(),
             device: found.device,
             kernel: found.kernel,
+            driver: found.implementation.name(),
             protocol: found.protocol,
             binderfs: found.binderfs,
         })

@@ -136,6 +136,16 @@ fn a_person_can_freeze_a_process_and_ask_what_the_driver_can_do() {
         let (found, status) = json(&mut guest, "binder features --context hwbinder");
         assert_eq!((status, found["device"].as_str()), (0, Some("/dev/hwbinder")), "{found}");
         assert_eq!(found["features"]["freeze"], true, "{found}");
+        assert_eq!(found["driver"], "C", "{found}");
+
+        let (found, status) =
+            json(&mut guest, "binder conformance --case call. --case reply. --case request.");
+        assert_eq!((status, found["counts"]["passes"].as_u64() > Some(60)), (0, true), "{found}");
+        assert_eq!(
+            (&found["counts"]["fails"], &found["counts"]["differs"]),
+            (&Value::Null, &Value::Null),
+            "{found}"
+        );
 
         let script = "handoff measure add-ints --engine binder -n 1000000 -d 0.0001 >/tmp/out 2>&1 & caller=$!; \
         try=0; while [ $try -lt 100 ]; do try=$((try + 1)); sleep 1; read -r server rest </proc/$caller/task/$caller/children; \

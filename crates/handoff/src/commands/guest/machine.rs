@@ -36,6 +36,10 @@ struct Choice {
     /// Boot the distribution's fully preemptible kernel (PREEMPT_RT)
     #[arg(long, help_heading = "Guest")]
     rt: bool,
+
+    /// Take the kernel from this suite of Debian's packages, such as trixie-backports; nothing is installed
+    #[arg(long, value_name = "SUITE", help_heading = "Guest", conflicts_with = "kernel")]
+    suite: Option<String>,
 }
 
 /// The machine that a kernel is booted on.
@@ -101,6 +105,15 @@ impl Machine {
 
 impl Choice {
     fn kernel(&self) -> Kernel {
+        if let Some(suite) = &self.suite {
+            let arch = self.arch.or_else(Arch::host).map_or("amd64", Arch::debian);
+            let name = match &self.kernel_package {
+                Some(name) => name.clone(),
+                None if self.rt => format!("linux-image-rt-{arch}"),
+                None => format!("linux-image-{arch}"),
+            };
+            return Kernel::Package(format!("{name}/{suite}"));
+        }
         match (&self.kernel, &self.kernel_package) {
             (Some(image), _) => Kernel::Image { image: image.clone(), modules: self.modules.clone() },
             (None, Some(name)) => Kernel::Package(name.clone()),

@@ -1,0 +1,218 @@
+//! `handoff binder conformance`: whether a Binder driver does what its header and libbinder promise.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use handoff_conformance::{
+    AgentCommand, Case, CaseResult, KernelDevice, Outcome, Source, Suite, cases, serve_agent,
+};
+use handoff_ipc::Domain;
+use handoff_ipc::binder::find_device;
+use serde::Serialize;
+
+use crate::output::{Advice as _, Output, Verdict, style};
+
+/// Ask a Binder driver for everything that it promises, command by command.
+///
+/// Each case speaks to the driver itself, with no engine in between, and names what its expectation comes from: the
+/// UAPI header, a function of the C driver, or what libbinder relies on. Where the driver does something else, a case
+/// of the header or of libbinder has failed; a case of the C driver's own ways differs, which is a fact and no fault.
+///
+/// It needs a device that has no context manager. No privileges are needed where the device may be opened; some
+/// cases of priorities are not run without them.
+///
+/// Exit status: 0 if nothing has failed, 1 if something has, 2 if there is no driver to ask.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Conformance {
+    /// Run only cases whose name begins so; can be repeated
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
+    /// Say which cases there are, and run none
+    #[arg(long)]
+    list: bool,
+    /// Print every case, not only those that did not pass
+    #[arg(long)]
+    all: bool,
+    /// Devices to ask, in place of those in /dev; a second one is another context
+    #[arg(long = "device", value_name = "FILE")]
+    devices: Vec<PathBuf>,
+    /// Be a process that the suite uses
+    #[arg(long, hide = true)]
+    agent: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  handoff guest run -- binder conformance                      the driver of the distribution's kernel
+  handoff binder conformance --list                            the cases, and what each comes from
+  handoff binder conformance --case death. --case freeze. --all
+  handoff binder conformance --format json > driver.json
+  handoff binder mount /tmp/mine one two && handoff binder conformance --device /tmp/mine/one --device /tmp/mine/two";
+
+/// One case as the list has it.
+#[derive(Serialize)]
+struct Listed {
+    case: &'static str,
+    source: Source,
+    expects: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct List(Vec<Listed>);
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Listed { case, source, expects } in &self.0 {
+            writeln!(f, "{case:<40} {expects}  ({})", source_text(*source))?;
+        }
+        match self.0.len() {
+            1 => f.write_str("1 case"),
+            count => write!(f, "{count} cases"),
+        }
+    }
+}
+
+/// Everything that was found.
+#[derive(Serialize)]
+struct Report {
+    kernel: String,
+    devices: Vec<PathBuf>,
+    counts: BTreeMap<&'static str, usize>,
+    results: Vec<CaseResult>,
+    #[serde(skip)]
+    all: bool,
+}
+
+fn source_text(source: Source) -> String {
+    match source {
+        Source::Header(name) => format!("header: {name}"),
+        Source::Libbinder(name) => format!("libbinder: {name}"),
+        Source::Driver(name) => format!("C driver: {name}"),
+    }
+}
+
+fn word(outcome: &Outcome) -> (&'static str, Option<&str>) {
+    match outcome {
+        Outcome::Pass => ("passes", None),
+        Outcome::Differs(what) => ("differs", Some(what)),
+        Outcome::Fails(what) => ("fails", Some(what)),
+        Outcome::NotHere(why) => ("not here", Some(why)),
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for CaseResult { case, source, expects, outcome } in &self.results {
+            let (word, why) = word(outcome);
+            if why.is_none() && !self.all {
+                continue;
+            }
+            let style = match outcome {
+                Outcome::Pass => style::GOOD,
+                Outcome::Fails(_) => style::BAD,
+                Outcome::Differs(_) => style::WARNING,
+                Outcome::NotHere(_) => style::DIM,
+            };
+            write!(
+                f,
+                "{} {case}: {expects} ({})",
+                style::paint(style, format_args!("{word:<8}")),
+                source_text(*source)
+            )?;
+            match why {
+                Some(why) => writeln!(f, "\n           {why}")?,
+                None => writeln!(f)?,
+            }
+        }
+        let device = self.devices.first().map(|device| device.display().to_string()).unwrap_or_default();
+        write!(f, "{device}, Linux {}: {} cases", self.kernel, self.results.len())?;
+        for (word, count) in &self.counts {
+            write!(f, ", {count} {word}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Conformance {
+    pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        let agent = AgentCommand {
+            program: std::env::current_exe().context("cannot find this program to execute it again")?,
+            arguments: ["binder", "conformance", "--agent"].map(Into::into).to_vec(),
+        };
+        if self.agent {
+            serve_agent(&agent).context("what the suite said to its process cannot be read")?;
+            return Ok(Verdict::Pass);
+        }
+        let chosen = self.chosen()?;
+        if self.list {
+            let listed =
+                |case: &&'static Case| Listed { case: case.name, source: case.source, expects: case.expects };
+            output.result(&List(chosen.iter().map(listed).collect()))?;
+            return Ok(Verdict::Pass);
+        }
+        let devices = self.devices(&agent)?;
+        let device = KernelDevice::new(devices.clone(), agent);
+        let suite = Suite::new(&device);
+        let results: Vec<CaseResult> = chosen.iter().map(|case| suite.run(case)).collect();
+        let mut counts = BTreeMap::new();
+        for result in &results {
+            *counts.entry(word(&result.outcome).0).or_default() += 1;
+        }
+        let has_failed = results.iter().any(|result| matches!(result.outcome, Outcome::Fails(_)));
+        let kernel =
+            std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+        output.result(&Report { kernel, devices, counts, results, all: self.all })?;
+        Ok(Verdict::of(!has_failed))
+    }
+
+    fn chosen(&self) -> anyhow::Result<Vec<&'static Case>> {
+        for name in &self.cases {
+            if !cases().any(|case| case.name.starts_with(name.as_str())) {
+                return Err(anyhow::anyhow!("no case's name begins with {name:?}"))
+                    .advise("`handoff binder conformance --list` says which there are");
+            }
+        }
+        let is_chosen = |case: &&Case| {
+            self.cases.is_empty() || self.cases.iter().any(|name| case.name.starts_with(name.as_str()))
+        };
+        Ok(cases().filter(is_chosen).collect())
+    }
+
+    /// The devices that were named, or those that have no context manager.
+    fn devices(&self, agent: &AgentCommand) -> anyhow::Result<Vec<PathBuf>> {
+        let all: Vec<PathBuf> = if self.devices.is_empty() {
+            let domains = [Domain::Framework, Domain::Hardware, Domain::Vendor];
+            let found: Vec<PathBuf> =
+                domains.into_iter().filter_map(|domain| find_device(domain).ok()).collect();
+            if found.is_empty() {
+                // It says what this kernel has, and what to do.
+                find_device(Domain::Framework)?;
+            }
+            found
+        } else {
+            self.devices.clone()
+        };
+        let mut refused = Vec::new();
+        let mut free = Vec::new();
+        for device in all {
+            match handoff_conformance::becomes_manager(&KernelDevice::new(
+                vec![device.clone()],
+                agent.clone(),
+            )) {
+                Ok(()) => free.push(device),
+                Err(why) => refused.push(format!("{}: {why}", device.display())),
+            }
+        }
+        if free.is_empty() {
+            return Err(anyhow::anyhow!("no device can be asked ({})", refused.join("; "))).advise(
+                "the suite has to be a device's context manager: `handoff binder mount FOLDER one two` makes devices \
+                 that nobody uses (root), then name them with --device",
+            );
+        }
+        Ok(free)
+    }
+}
