@@ -7,7 +7,7 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("handoff-aidl", &[]),
     ("handoff-placement", &[]),
     ("handoff-policy", &["handoff-placement"]),
@@ -37,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         &[
             "handoff-aidl",
             "handoff-campaign",
+            "handoff-conformance",
             // Its tests call the examples' services.
             "handoff-examples",
             "handoff-lab",

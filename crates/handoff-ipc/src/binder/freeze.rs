@@ -48,7 +48,10 @@ pub fn freeze(device: &Path, pid: u32, patience: Duration) -> Result<()> {
         }
     }
     // The driver in Rust freezes what does not use it, too, and then knows nothing of it.
-    driver.frozen_info(pid).map(drop)
+    driver.frozen_info(pid).map(drop).map_err(|_| {
+        let why = std::io::Error::from_raw_os_error(libc::EINVAL);
+        Error::io(format!("cannot freeze the calls of process {pid} (it does not use this driver)"), why)
+    })
 }
 
 /// Thaws the calls of a process; those that were held back are delivered.
