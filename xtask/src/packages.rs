@@ -21,6 +21,8 @@ const NEEDS: &[Need] = &[
     Need { program: "gcc", package: "gcc", for_what: "how much of a kernel a workload reaches" },
     Need { program: "gcov", package: "gcc", for_what: "how much of a kernel a workload reaches" },
     Need { program: "c++", package: "g++", for_what: "the C header in C++" },
+    Need { program: "g++", package: "g++", for_what: "Android's C++" },
+    Need { program: "aidl", package: "aidl", for_what: "comparing C++ with Android's compiler" },
     Need { program: "pkg-config", package: "pkg-config", for_what: "the C library" },
     Need { program: "javac", package: "default-jdk-headless", for_what: "Java and Kotlin" },
     Need { program: "jar", package: "default-jdk-headless", for_what: "Java and Kotlin" },
