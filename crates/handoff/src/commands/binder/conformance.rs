@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use handoff_conformance::{
     AgentCommand, Case, CaseResult, KernelDevice, Outcome, Source, Suite, cases, serve_agent,
 };
-use handoff_ipc::Domain;
+use handoff_ipc::Context;
 use handoff_ipc::binder::find_device;
 use serde::Serialize;
 
@@ -185,12 +185,12 @@ impl Conformance {
     /// The devices that were named, or those that have no context manager.
     fn devices(&self, agent: &AgentCommand) -> anyhow::Result<Vec<PathBuf>> {
         let all: Vec<PathBuf> = if self.devices.is_empty() {
-            let domains = [Domain::Framework, Domain::Hardware, Domain::Vendor];
+            let contexts = [Context::Framework, Context::Hardware, Context::Vendor];
             let found: Vec<PathBuf> =
-                domains.into_iter().filter_map(|domain| find_device(domain).ok()).collect();
+                contexts.into_iter().filter_map(|context| find_device(context).ok()).collect();
             if found.is_empty() {
                 // It says what this kernel has, and what to do.
-                find_device(Domain::Framework)?;
+                find_device(Context::Framework)?;
             }
             found
         } else {
