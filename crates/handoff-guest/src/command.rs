@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_command_becomes_one_line() {
-        let command = GuestCommand::new("/bin/handoff").args(["latency", "-i", "10"]);
+        let command = GuestCommand::new("/bin/handoff").args(["measure", "latency", "-i", "10"]);
         assert_eq!(command.script(), "exec /bin/handoff measure latency -i 10");
         let command = GuestCommand::shell("echo a\necho 'b'").current_dir("/a b").env("K", "v w");
         assert_eq!(

@@ -311,16 +311,18 @@ fn fetch_all(
     Ok(names)
 }
 
-fn note_path(cache: &Cache, arch: Arch, package: &str) -> Result<PathBuf, GuestError> {
-    let package = match suite::split(package) {
+fn note_path(cache: &Cache, arch: Arch, asked: &str) -> Result<PathBuf, GuestError> {
+    let package = match suite::split(asked) {
         (name, None) => name.to_owned(),
-        (name, Some(suite)) if !suite.contains('/') => format!("{name}+from+{suite}"),
+        (name, Some(suite)) if !name.is_empty() && !suite.is_empty() && !suite.contains('/') => {
+            format!("{name}+from+{suite}")
+        }
         (_, Some(_)) => String::new(),
     };
     let package = package.as_str();
     let plain = package.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     if !plain || package.is_empty() || package.starts_with(['-', '.']) {
-        return Err(GuestError::Options(format!("{package:?} cannot be the name of a package")));
+        return Err(GuestError::Options(format!("{asked:?} cannot be the name of a package")));
     }
     Ok(cache.folder("resolved")?.join(format!("{package}_{}.json", arch.debian())))
 }
@@ -358,7 +360,7 @@ mod tests {
     fn a_package_name_is_no_path() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = Cache::open(Some(folder.path())).expect("a cache");
-        for bad in ["", "../x", "-o", "a b", "a/b", ".hidden"] {
+        for bad in ["", "../x", "-o", "a b", "a/b/c", "a/../b", "../a/b", "/b", "a/", ".hidden"] {
             assert!(note_path(&cache, Arch::X86_64, bad).is_err(), "{bad:?}");
         }
     }

@@ -1,6 +1,6 @@
 //! Machines that Handoff measures on: this one, a QEMU guest, one behind ssh, an Android device.
 //!
-//! A [`Executor`] does one thing: run a shell script there, feed it a file, hand over what it prints as
+//! A [`Target`] does one thing: run a shell script there, feed it a file, hand over what it prints as
 //! it comes, and say how it ended. Everything else is a [`Session`], the same on every target: what
 //! machine it is, pushing a program once (by its hash), running it with arguments, environment, folder,
 //! limits and a deadline, fetching files, a lock so that two experiments never share a machine, and

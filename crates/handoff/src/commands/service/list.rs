@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::output::style;
 
+/// What is shown of a command line, in characters: it may have megabytes.
+const LONGEST_COMMAND: usize = 1024;
+
 /// A service, as JSON has it.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
@@ -51,7 +54,12 @@ impl Process {
             let words = command.split(|byte| *byte == 0).filter(|word| !word.is_empty());
             let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
             // A process chooses its command line; it must not move our cursor.
-            words.join(" ").chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+            words
+                .join(" ")
+                .chars()
+                .take(LONGEST_COMMAND)
+                .map(|c| if c.is_control() { '?' } else { c })
+                .collect()
         });
         let running = || {
             // Behind the name, which may hold anything, parentheses too.
