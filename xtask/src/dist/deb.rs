@@ -28,7 +28,7 @@ const FILES: [(&str, &str); 9] = [
     ("systemd/user/handoff-servicemanager.service", "usr/lib/systemd/user"),
     ("systemd/user/handoff-servicemanager.socket", "usr/lib/systemd/user"),
     ("systemd/sysusers.d/handoff.conf", "usr/lib/sysusers.d"),
-    ("policies/services.toml", "usr/share/doc/handoff/examples"),
+    ("servicemanager/services.toml", "usr/share/doc/handoff/examples"),
     ("policies/desktop.toml", "usr/share/doc/handoff/examples"),
     ("policies/vehicle.toml", "usr/share/doc/handoff/examples"),
 ];
