@@ -112,6 +112,9 @@ fn add(archive: &mut tar::Builder<impl Write>, folder: &Path, prefix: &str) -> R
         let kind = entry.file_type()?;
         let mut header = tar::Header::new_gnu();
         header.set_mtime(epoch());
+        // A field that is left empty is no number, and some readers refuse it.
+        header.set_uid(0);
+        header.set_gid(0);
         header.set_mode(entry.metadata()?.permissions().mode() & 0o7777);
         if kind.is_dir() {
             header.set_entry_type(tar::EntryType::Directory);
