@@ -67,9 +67,12 @@ fn debians_package_is_installed_used_and_removed() {
     assert!(run(&mut here(&["--version"])).contains(env!("CARGO_PKG_VERSION")));
     let policy = "/usr/share/doc/handoff/examples/services.toml";
     run(&mut here(&["servicemanager", "--policy", policy, "--check"]));
+    // These are checked against the machine, which has no /sys in that root.
     for policy in ["desktop.toml", "vehicle.toml"] {
-        let checked =
-            here(&["policy", "check", &format!("/usr/share/doc/handoff/examples/{policy}")]).output();
+        let checked = Command::new(at("usr/bin/handoff"))
+            .args(["policy", "check"])
+            .arg(at("usr/share/doc/handoff/examples").join(policy))
+            .output();
         // What this machine lacks (a battery, classes of cores) is a doubt; a mistake in the file would be 2.
         assert!(matches!(checked.expect("it runs").status.code(), Some(0 | 3)), "{policy}");
     }
