@@ -19,7 +19,10 @@ fn empty_root(busybox: &Path) -> tempfile::TempDir {
         fs::create_dir_all(at(folder)).expect("made");
     }
     fs::copy(busybox, at("bin/busybox")).expect("copied");
-    std::os::unix::fs::symlink("busybox", at("bin/sh")).expect("linked");
+    // What scripts and units call.
+    for name in ["sh", "kill"] {
+        std::os::unix::fs::symlink("busybox", at("bin").join(name)).expect("linked");
+    }
     for (file, text) in [
         ("var/lib/dpkg/status", ""),
         ("var/lib/dpkg/available", ""),
