@@ -32,6 +32,8 @@ pub struct Session {
     target: Box<dyn Target + Send>,
     ways: Ways,
     facts: Facts,
+    /// The facts are those of a boot that has ended.
+    is_stale: bool,
 }
 
 /// How targets are reached, where that is not as usual.
@@ -92,7 +94,7 @@ impl Session {
     /// As [`Session::open`].
     pub fn on(mut target: Box<dyn Target + Send>) -> Result<Self> {
         let facts = look(target.as_mut())?;
-        Ok(Session { target, ways: Ways::default(), facts })
+        Ok(Session { target, ways: Ways::default(), facts, is_stale: false })
     }
 
     /// On a guest that `boot` boots with `program` in it as [`GUEST_PROGRAM`](crate::GUEST_PROGRAM); it boots it
@@ -113,6 +115,7 @@ impl Session {
     /// Ends the present boot of a guest: what comes next runs in a new one. Other machines are left as they are.
     pub fn end_boot(&mut self) {
         self.target.end_boot();
+        self.is_stale = self.address() == Address::Guest;
     }
 
     /// Its address.
@@ -121,7 +124,7 @@ impl Session {
         self.target.address()
     }
 
-    /// What it is.
+    /// What it is. A guest that was booted anew is asked when the next command runs in it.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -208,6 +211,10 @@ impl Session {
     }
 
     fn start(&mut self, command: &Command, input: Option<&mut File>, sink: &mut Sink<'_>) -> Result<Done> {
+        if self.is_stale {
+            self.facts = look(self.target.as_mut())?;
+            self.is_stale = false;
+        }
         let start = Instant::now();
         match self.target.shell(&command.script(), input, command.deadline, sink) {
             Ok(status) => Ok(Done { status, elapsed: start.elapsed(), incidents: self.target.incidents() }),
@@ -219,7 +226,8 @@ impl Session {
     /// Whether the link alone was lost, or the machine was booted anew: connects again to see.
     fn why_lost(&mut self, error: TargetError) -> TargetError {
         if self.address() == Address::Guest {
-            // It is booted anew when it is needed.
+            // It is booted anew when it is needed, and asked again then.
+            self.is_stale = true;
             return TargetError::Rebooted { target: self.address().to_string(), why: error.to_string() };
         }
         match look(self.target.as_mut()) {

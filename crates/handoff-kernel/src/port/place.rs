@@ -19,6 +19,9 @@ const NEAR: usize = 8;
 /// ... if they are so many times further away.
 const FAR: usize = 12;
 
+/// A hunk with fewer lines of context is certain of its own place only: `git diff -U1` writes two.
+const LITTLE: usize = 3;
+
 /// Lines this much alike are the same one, with a detail that differs.
 const SAME_THING: f64 = 0.8;
 
@@ -226,6 +229,11 @@ fn unnamed(wanted: &Wanted) -> bool {
     !wanted.expected.iter().any(|line| matches!(line.label, Label::Known(_)))
 }
 
+/// How many lines the hunk expects that it leaves as they are.
+fn context(wanted: &Wanted) -> usize {
+    wanted.expected.len() - wanted.groups.iter().map(|group| group.removed).sum::<usize>()
+}
+
 /// How much the expected lines say about their place in this file.
 fn strength(wanted: &Wanted, source: &Source) -> f64 {
     wanted.expected.iter().map(|line| line.line.weight() / f64::from(source.count(&line.line).max(1))).sum()
@@ -243,6 +251,13 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.55;
                 placement.differences.push("the lines say little about the place".to_owned());
+            } else if context(wanted) < LITTLE && at != near && !wanted.to_end {
+                // The change may have been made already, or its place may be gone: then such lines stand elsewhere.
+                placement.outcome = Outcome::Fuzzy;
+                placement.confidence = 0.7;
+                placement
+                    .differences
+                    .push("the hunk has little context, and its lines stand elsewhere".to_owned());
             }
             if wanted.to_end && !is_end(wanted, source, at) {
                 placement.outcome = Outcome::Fuzzy;

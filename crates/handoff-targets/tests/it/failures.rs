@@ -223,8 +223,8 @@ fn a_guest_that_reboots_is_there_again() {
     let error = done.expect_err("it rebooted");
     assert!(matches!(error, TargetError::Rebooted { .. }), "{error}");
     assert_eq!(out, "before\n");
-    assert!(first.is_some() && session.facts().boot_id != first);
     assert_eq!(run(&mut session, "true").1.expect("it is there again"), 0);
+    assert!(first.is_some() && session.facts().boot_id != first);
 }
 
 #[test]
