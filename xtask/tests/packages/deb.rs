@@ -88,7 +88,7 @@ fn debians_package_is_installed_used_and_removed() {
 
     // What comes with it is what the tools that read it take.
     let page = run(Command::new("gzip").arg("-dc").arg(at("usr/share/man/man1/handoff-servicemanager.1.gz")));
-    assert!(page.contains(".TH") && page.contains("SIGHUP"), "{page}");
+    assert!(page.contains(".TH") && page.contains(r"kill \-HUP"), "{page}");
     run(Command::new("bash").arg("-n").arg(at("usr/share/bash-completion/completions/handoff")));
     let unit =
         fs::read_to_string(at("usr/lib/systemd/system/handoff-servicemanager.service")).expect("the unit");
