@@ -35,6 +35,10 @@ fn empty_root(busybox: &Path) -> tempfile::TempDir {
 }
 
 fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    // dpkg removes folders that are left empty.
+    if !folder.exists() {
+        return;
+    }
     for entry in fs::read_dir(folder).expect("listed").flatten() {
         if entry.file_type().expect("a type").is_dir() {
             files_below(&entry.path(), found);
