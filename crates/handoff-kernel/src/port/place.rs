@@ -21,6 +21,8 @@ const FAR: usize = 12;
 
 /// A hunk with fewer lines of context is certain of its own place only: `git diff -U1` writes two.
 const LITTLE: usize = 3;
+/// ... and so is one with fewer that are not blank.
+const LITTLE_TEXT: usize = 2;
 
 /// Lines this much alike are the same one, with a detail that differs.
 const SAME_THING: f64 = 0.8;
@@ -229,9 +231,15 @@ fn unnamed(wanted: &Wanted) -> bool {
     !wanted.expected.iter().any(|line| matches!(line.label, Label::Known(_)))
 }
 
-/// How many lines the hunk expects that it leaves as they are.
-fn context(wanted: &Wanted) -> usize {
-    wanted.expected.len() - wanted.groups.iter().map(|group| group.removed).sum::<usize>()
+/// True if the hunk has hardly a line that it leaves as it is.
+fn has_little_context(wanted: &Wanted) -> bool {
+    let is_removed = |index: usize| {
+        wanted.groups.iter().any(|group| (group.at..group.at + group.removed).contains(&index))
+    };
+    let kept = wanted.expected.iter().enumerate().filter(|(index, _)| !is_removed(*index));
+    let (lines, text) =
+        kept.fold((0, 0), |(lines, text), (_, line)| (lines + 1, text + usize::from(!line.line.is_blank())));
+    lines < LITTLE || text < LITTLE_TEXT
 }
 
 /// How much the expected lines say about their place in this file.
@@ -251,7 +259,7 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.55;
                 placement.differences.push("the lines say little about the place".to_owned());
-            } else if context(wanted) < LITTLE && at != near && !wanted.to_end {
+            } else if has_little_context(wanted) && at != near && !wanted.to_end {
                 // The change may have been made already, or its place may be gone: then such lines stand elsewhere.
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.7;
