@@ -67,7 +67,7 @@ pub fn answer(request: &Request, teller: &Teller<'_>, machine: &MachineOptions<'
     match request.ask.as_str() {
         EXPERIMENT => {
             let work = from_value(request.with.clone()).map_err(|error| said(&error))?;
-            let ended = match carry_out(&work, teller, machine) {
+            let ended = match run_work(&work, teller, machine) {
                 // What was stopped may say that it failed.
                 Err(_) if is_stopped(machine) => Ended::Stopped,
                 ended => ended.map_err(|error| said(&error))?,
@@ -89,7 +89,7 @@ fn is_stopped(machine: &MachineOptions<'_>) -> bool {
     machine.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
 }
 
-fn carry_out(work: &Work, teller: &Teller<'_>, machine: &MachineOptions<'_>) -> Result<Ended> {
+fn run_work(work: &Work, teller: &Teller<'_>, machine: &MachineOptions<'_>) -> Result<Ended> {
     let Work { folder, text, rounds: known } = work;
     std::fs::create_dir_all(folder).map_err(CampaignError::io("make", folder))?;
     let _alone = Alone::take(folder)?;

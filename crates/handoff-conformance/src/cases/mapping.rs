@@ -37,13 +37,7 @@ pub(super) const CASES: &[Case] = &[
         let manager = stage.open_manager()?;
         manager.become_manager(MANAGER_FLAGS)?;
         let client = stage.client()?;
-        client.call(&Call::to(0, 1))?;
-        let found = client.returns()?;
-        let numbers: Vec<u32> = found.iter().map(|one| one.number).collect();
-        that(
-            numbers == [BR_DEAD_REPLY] || numbers == [BR_FAILED_REPLY],
-            format_args!("read {}", crate::returns::names_of(&numbers)),
-        )
+        fails_or_is_dead(&client)
     }),
     case(
         "mmap.none.callee.return",
@@ -73,13 +67,7 @@ pub(super) const CASES: &[Case] = &[
     case("mmap.gone", Driver("binder_vma_close"), "a call to it fails after munmap", |stage| {
         let (manager, client) = stage.pair()?;
         manager.process.unmap();
-        client.call(&Call::to(0, 1))?;
-        let found = client.returns()?;
-        let numbers: Vec<u32> = found.iter().map(|one| one.number).collect();
-        that(
-            numbers == [BR_DEAD_REPLY] || numbers == [BR_FAILED_REPLY],
-            format_args!("read {}", crate::returns::names_of(&numbers)),
-        )
+        fails_or_is_dead(&client)
     }),
     case(
         "mmap.delivered-inside",
@@ -107,3 +95,13 @@ pub(super) const CASES: &[Case] = &[
         },
     ),
 ];
+
+/// A call to the manager ends in one of the two failures that a sender may read.
+fn fails_or_is_dead(client: &Party) -> Check {
+    client.call(&Call::to(0, 1))?;
+    let numbers: Vec<u32> = client.returns()?.iter().map(|one| one.number).collect();
+    that(
+        numbers == [BR_DEAD_REPLY] || numbers == [BR_FAILED_REPLY],
+        format_args!("read {}", crate::returns::names_of(&numbers)),
+    )
+}

@@ -212,11 +212,12 @@ fn places(source: &Path, missing: &BTreeSet<String>) -> BTreeMap<String, (u8, St
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::patch::{Limits, parse};
 
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    /// A folder with these files.
+    pub(in crate::port) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (path, content) in files {
             let file = folder.path().join(path);

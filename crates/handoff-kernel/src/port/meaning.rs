@@ -343,17 +343,7 @@ fn read_line(line: &str, function: Option<&mut Function>, values: &mut HashMap<S
 mod tests {
     use super::*;
     use crate::patch::{Limits, parse};
-    use std::fs;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        for (path, content) in files {
-            let file = folder.path().join(path);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, content).unwrap();
-        }
-        folder
-    }
+    use crate::port::lacking::tests::tree;
 
     const QUEUE: &str = "void q_done(struct item *i)\n{\n\tatomic_sub(i->size, &i->owner->q_held);\n}\n\n\
         void q_take(struct item *i)\n{\n\ti->release = q_done;\n\tatomic_add(i->size, &i->owner->q_held);\n}\n";
