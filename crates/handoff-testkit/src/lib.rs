@@ -23,6 +23,7 @@
 //!
 //! This crate depends on nothing, so that it can be a development dependency of each of the others.
 
+pub mod browser;
 mod guest;
 mod library;
 mod need;

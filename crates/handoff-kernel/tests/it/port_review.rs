@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use handoff_kernel::patch::{Limits, Series, parse};
 use handoff_kernel::port::commit::port_and_commit;
 use handoff_kernel::port::review::{Choice, Decision, Decisions};
 use handoff_kernel::port::{How, Options, Outcome, PortReport, port};
+use handoff_testkit::browser::{Window, ask};
 use handoff_testkit::{require, require_tool};
 use tempfile::TempDir;
 
@@ -41,41 +41,14 @@ fn decided(folder: &TempDir, decisions: Vec<Decision>) -> PortReport {
 /// What the page's own script saves after `act` was done in it, by a browser.
 fn saved(chromium: &Path, html: &str, act: &str, width: u32, dark: bool) -> (Decisions, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("page.html");
     let script = format!(
-        "<script>addEventListener('load', () => {{ {act}; const seen = {{ decisions: decisions(), \
+        "{act}; return {{ decisions: decisions(), \
          overflows: document.documentElement.scrollWidth > innerWidth, loaded: performance.getEntriesByType('resource').length, \
          background: getComputedStyle(document.body).backgroundColor, images: document.images.length, \
-         decided: document.getElementById('count').textContent }}; \
-         document.title = 'seen' + btoa(unescape(encodeURIComponent(JSON.stringify(seen)))); }});</script>"
+         decided: document.getElementById('count').textContent }};"
     );
-    fs::write(&page, html.replace("</body>", &format!("{script}</body>"))).unwrap();
-    let mut command = Command::new(chromium);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
-    command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-    command.args(["--virtual-time-budget=5000", &format!("--window-size={width},900")]);
-    command.arg(format!("--user-data-dir={}", folder.path().join("profile").display()));
-    if dark {
-        command.arg("--blink-settings=preferredColorScheme=0");
-    }
-    if let Some(shots) = std::env::var_os("HANDOFF_SHOTS") {
-        let shot = Path::new(&shots).join(format!("review-{width}-{dark}.png"));
-        let mut shoot = Command::new(chromium);
-        shoot.args(["--headless", "--no-sandbox", "--disable-gpu", &format!("--window-size={width},2200")]);
-        shoot.arg(format!("--user-data-dir={}", folder.path().join("shots").display()));
-        if dark {
-            shoot.arg("--blink-settings=preferredColorScheme=0");
-        }
-        shoot.arg(format!("--screenshot={}", shot.display())).arg(&page);
-        shoot.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-    }
-    let output = command.arg("--dump-dom").arg(&page).stderr(Stdio::null()).output().unwrap();
-    let dom = String::from_utf8_lossy(&output.stdout);
-    let encoded = dom.split_once("<title>seen").and_then(|(_, rest)| rest.split_once("</title>"));
-    let (encoded, _) = encoded.unwrap_or_else(|| panic!("the browser said nothing: {dom}"));
-    let decode =
-        Command::new("sh").args(["-c", &format!("printf %s {encoded} | base64 -d")]).output().unwrap();
-    let seen: serde_json::Value = serde_json::from_slice(&decode.stdout).unwrap();
+    let window = Window { chromium, folder: folder.path(), name: "review", width, dark };
+    let seen: serde_json::Value = serde_json::from_slice(&ask(&window, html, &script)).unwrap();
     let decisions = serde_json::from_value(serde_json::json!({ "decisions": seen["decisions"] })).unwrap();
     (decisions, seen)
 }

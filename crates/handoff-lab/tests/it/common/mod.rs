@@ -1,8 +1,9 @@
 //! A browser that looks at a report, and says what it sees.
 
-use serde::Deserialize;
 use std::path::Path;
-use std::process::{Command, Stdio};
+
+use handoff_testkit::browser::{Window, ask};
+use serde::Deserialize;
 
 /// What the browser saw.
 #[derive(Debug, Deserialize)]
@@ -26,8 +27,7 @@ pub(crate) struct Seen {
 }
 
 /// Runs in the page after it was loaded. All `details` are opened, so that what is in them counts.
-const LOOK: &str = r#"<script>
-addEventListener("load", () => {
+const LOOK: &str = r#"
   document.querySelectorAll("details").forEach(d => d.open = true);
   const charts = [...document.querySelectorAll("svg.chart")].map(c => c.getBoundingClientRect());
   const visible = charts.filter(c => c.width > 0);
@@ -49,7 +49,7 @@ addEventListener("load", () => {
   }
   const wide_tables = [...document.querySelectorAll(".scroll")].filter(s => s.scrollWidth > s.clientWidth + 1)
     .map(s => (s.querySelector("th") || s).innerText);
-  const seen = {
+  return {
     background: getComputedStyle(document.body).backgroundColor,
     overflows: document.documentElement.scrollWidth > innerWidth,
     charts: visible.length,
@@ -58,72 +58,11 @@ addEventListener("load", () => {
     loaded: performance.getEntriesByType("resource").map(r => r.name),
     text: document.body.innerText,
   };
-  const out = document.createElement("pre");
-  out.id = "seen";
-  out.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(seen))));
-  document.body.replaceChildren(out);
-});
-</script>"#;
+"#;
 
-/// Opens `html` in headless Chromium, in a window of this width. `HANDOFF_SHOTS` names a folder for a picture of it.
+/// Opens `html` in a window of this width, and looks.
 pub(crate) fn look(chromium: &Path, html: &str, name: &str, width: u32, dark: bool) -> Seen {
     let folder = tempfile::tempdir().expect("a folder");
-    let page = folder.path().join("page.html");
-    if let Some(shots) = std::env::var_os("HANDOFF_SHOTS") {
-        std::fs::create_dir_all(&shots).expect("a folder for pictures");
-        std::fs::write(&page, html).expect("the page is written");
-        let shade = if dark { "dark" } else { "light" };
-        let shot = Path::new(&shots).join(format!("{name}-{width}-{shade}.png"));
-        let mut command = browser(chromium, folder.path(), width, 4000, dark);
-        command.arg(format!("--screenshot={}", shot.display())).arg(&page);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the browser runs");
-    }
-    std::fs::write(&page, format!("{html}{LOOK}")).expect("the page is written");
-    let mut command = browser(chromium, folder.path(), width, 900, dark);
-    let output =
-        command.arg("--dump-dom").arg(&page).stderr(Stdio::null()).output().expect("the browser runs");
-    let dom = String::from_utf8_lossy(&output.stdout);
-    let encoded = dom
-        .split_once("<pre id=\"seen\">")
-        .and_then(|(_, rest)| rest.split_once("</pre>"))
-        .unwrap_or_else(|| panic!("the browser said nothing: {dom}"))
-        .0;
-    serde_json::from_slice(&base64(encoded)).expect("what the browser saw")
-}
-
-/// Headless Chromium with a profile of its own.
-fn browser(chromium: &Path, folder: &Path, width: u32, height: u32, dark: bool) -> Command {
-    let mut command = Command::new(chromium);
-    command.args([
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--virtual-time-budget=5000",
-    ]);
-    command.arg(format!("--window-size={width},{height}"));
-    command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
-    if dark {
-        command.arg("--blink-settings=preferredColorScheme=0");
-    }
-    command
-}
-
-fn base64(text: &str) -> Vec<u8> {
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
-    for letter in text.bytes().filter(|letter| *letter != b'=') {
-        let value = ALPHABET.iter().position(|known| *known == letter).expect("base64");
-        bits = bits << 6 | value as u32;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-        }
-    }
-    bytes
+    let window = Window { chromium, folder: folder.path(), name, width, dark };
+    serde_json::from_slice(&ask(&window, html, LOOK)).expect("what the browser saw")
 }
