@@ -15,6 +15,9 @@ const LETTER: f64 = 7.5;
 /// Pixels from a line of an axis' title to the next.
 const AXIS_LINE: f64 = 15.0;
 
+/// Pixels between a vertical axis and its ticks.
+const TICK_GAP: f64 = 6.0;
+
 /// A screen that a chart is drawn for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Screen {
@@ -289,25 +292,30 @@ impl Lines {
 
     fn draw(&self, screen: Screen) -> String {
         let narrow = screen.width < 500.0;
-        let (left, right) = (if narrow { 48.0 } else { 64.0 }, screen.width - 14.0);
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let y_axis = wrapped(&self.y_axis, screen.width - 8.0);
+        let top = 26.0 + AXIS_LINE * (y_axis.len() - 1) as f64;
+        let bottom = top + if narrow { 240.0 } else { 300.0 };
+        let y = Scale::over(self.y_kind, points().map(|point| point.1), (bottom, top));
+        let y_ticks: Vec<_> =
+            y.ticks(6).into_iter().map(|tick| (y.at(tick), (self.y_format)(tick))).collect();
+        // The longest tick fits between the edge of the screen and the axis.
+        let widest = y_ticks.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        let least = if narrow { 48.0 } else { 64.0 };
+        let (left, right) = ((LETTER * widest as f64 + TICK_GAP).max(least), screen.width - 14.0);
         // As many names beside each other as fit.
         let longest = self.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
         let letters = longest.min(((right - 40.0) / LETTER) as usize);
         let columns =
             (((right - 14.0) / (30.0 + LETTER * letters as f64)) as usize).clamp(1, self.series.len().max(1));
         let legend = 20.0 * self.series.len().div_ceil(columns) as f64;
-        let (x_axis, y_axis) =
-            (wrapped(&self.x_axis, right - left), wrapped(&self.y_axis, screen.width - 8.0));
-        let top = 26.0 + AXIS_LINE * (y_axis.len() - 1) as f64;
+        let x_axis = wrapped(&self.x_axis, right - left);
         let below = AXIS_LINE * (x_axis.len() - 1) as f64;
-        let bottom = top + if narrow { 240.0 } else { 300.0 };
-        let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Scale::over(self.x_kind, points().map(|point| point.0), (left, right));
-        let y = Scale::over(self.y_kind, points().map(|point| point.1), (bottom, top));
         let mut svg = Svg::new(screen, bottom + 50.0 + below + legend, &self.title);
-        for tick in y.ticks(6) {
-            svg.line((left, y.at(tick)), (right, y.at(tick)), "grid");
-            svg.text(left - 6.0, y.at(tick) + 4.0, "tick end", &(self.y_format)(tick));
+        for (at, text) in y_ticks {
+            svg.line((left, at), (right, at), "grid");
+            svg.text(left - TICK_GAP, at + 4.0, "tick end", &text);
         }
         let ticks = x.ticks(if narrow { 4 } else { 8 });
         for at in ticks.iter().map(|tick| x.at(*tick)) {
@@ -503,6 +511,22 @@ mod tests {
         chart.y_axis = "share of round trips that take at most so long (without the slowest 0.1%)".into();
         assert!(!chart.draw(NARROW).contains(&format!(">{}<", chart.y_axis)));
         assert!(chart.draw(NARROW).contains("(without the slowest 0.1%)<"), "{}", chart.draw(NARROW));
+    }
+
+    #[test]
+    fn long_ticks_of_the_vertical_axis_stay_inside() {
+        let mut chart = lines(vec![(1.0, 0.00252), (2.0, 0.00258)]);
+        chart.y_kind = Kind::Linear;
+        let drawn = chart.draw(NARROW);
+        let mut longest = 0.0_f64;
+        for tick in drawn.split("<text x=\"").skip(1).filter(|text| text.contains("\"tick end\"")) {
+            let (end, rest) = tick.split_once('"').expect("a place");
+            let text = rest.split_once('>').and_then(|(_, rest)| rest.split_once('<')).expect("a text").0;
+            let width = LETTER * text.chars().count() as f64;
+            assert!(end.parse::<f64>().expect("a number") >= width, "{text} begins left of the edge");
+            longest = longest.max(width);
+        }
+        assert!(longest > 48.0, "the ticks are long: {drawn}");
     }
 
     #[test]

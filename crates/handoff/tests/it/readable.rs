@@ -33,10 +33,7 @@ pub(crate) fn look(chromium: &Path, name: &str, html: &str) {
     for (width, dark) in [(1280, false), (1280, true), (390, false), (390, true)] {
         let seen = browser::look(chromium, html, name, width, dark);
         assert!(!seen.overflows, "{name} is wider than a window of {width}");
-        // Known: on a phone, long ticks of a history's small values (0.00252) are cut at the edge.
-        if name != "history" || width > 1000 {
-            assert_eq!(seen.labels, [""; 0], "labels of {name} at {width}");
-        }
+        assert_eq!(seen.labels, [""; 0], "labels of {name} at {width}");
         assert!(width < 1000 || seen.wide_tables.is_empty(), "{name}: {:?} at {width}", seen.wide_tables);
         let has_charts = html.contains("class=\"chart");
         assert_eq!(seen.charts > 0, has_charts, "{name} shows {} charts at {width}", seen.charts);
