@@ -61,6 +61,17 @@ pub enum Error {
     /// The peer broke the engine's protocol; its connection was closed.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
+    /// The peer was built with a release that speaks another version of the `shm` engine's protocol. Nothing was sent.
+    #[error(
+        "the peer speaks version {theirs} of the shm protocol and this process version {ours}: \
+         build both with the same release of handoff-ipc, then restart the one that was built again"
+    )]
+    OtherVersion {
+        /// Version that the peer named in its greeting.
+        theirs: u32,
+        /// Version that this process speaks.
+        ours: u32,
+    },
     /// Two processes called each other back, each call inside of the one before, and the thread that was to serve
     /// the last one waits for too many already, or has too little stack left.
     #[error("calls back and forth are nested too deeply for the thread that is to serve another one")]
@@ -136,7 +147,7 @@ impl Error {
             Error::TooLarge { .. } => -0x7fff_fffe, // FAILED_TRANSACTION
             Error::BadParcel { .. } => -22,         // BAD_VALUE
             Error::BadQueue(_) | Error::Queue(_) => -22,
-            Error::Protocol(_) => -71,
+            Error::Protocol(_) | Error::OtherVersion { .. } => -71,
             Error::TooDeep => -40, // -ELOOP, which Android has no use for
             Error::PermissionDenied(_) => -1,
             Error::NameTaken { .. } => -17,   // ALREADY_EXISTS

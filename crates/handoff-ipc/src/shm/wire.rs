@@ -1,13 +1,17 @@
 //! Control messages: what two processes say to each other beside the calls.
 //!
 //! All have one size and one form, so that a hostile one can be nothing worse than wrong numbers.
+//!
+//! Whatever two processes share besides (slots, rings, the table of a parcel's objects) belongs to [`VERSION`] as well:
+//! who changes the meaning of a byte there raises it. What never changes is the form of a greeting: kind, then version,
+//! in so many bytes. With that alone each side can name both versions to a peer of another one.
 
 use crate::{Error, Result};
 
 /// Bytes of a message.
 pub(crate) const MESSAGE_SIZE: usize = 48;
 
-/// Version of the protocol; peers of another one are turned away.
+/// Version of the protocol; peers of another one are turned away with [`Error::OtherVersion`].
 pub(crate) const VERSION: u32 = 3;
 
 /// Most file descriptors that travel with one message (the kernel's `SCM_MAX_FD` is 253).
@@ -63,6 +67,8 @@ pub(crate) enum Message {
     /// First on every connection: who I am, and which introduction brings me (zeros: none). One that
     /// takes up an introduction brings one end of the connection that is to be used.
     Hello { endpoint: Token, token: Token },
+    /// A greeting of a peer that speaks this other version; the rest of it means nothing here.
+    OtherVersion(u32),
     /// The answer: who I am, and the object that the connection was made for (0: none), of these interfaces.
     Welcome { endpoint: Token, node: u64, interfaces: Stated },
     /// The other answer: we have a link, ask for the object there, with `Redeem`.
@@ -107,6 +113,7 @@ impl Message {
         let (kind, a, b, first, second) = match *self {
             Hello { endpoint, token } => (1, VERSION, 0, endpoint, token),
             Welcome { endpoint, node, interfaces } => (2, VERSION, node, endpoint, interfaces),
+            OtherVersion(version) => (2, version, 0, none, none),
             Slot { slot } => (3, slot, 0, none, none),
             Call { slot } => (4, slot, 0, none, none),
             Raise { slot } => (5, slot, 0, none, none),
@@ -144,9 +151,7 @@ impl Message {
         let (a, b) = (word(4), u64::from(word(8)) | u64::from(word(12)) << 32);
         let (first, second) = (token(16), token(32));
         let message = match word(0) {
-            1 | 2 if a != VERSION => {
-                return Err(Error::Protocol(format!("the peer speaks version {a}, this is {VERSION}")));
-            }
+            1 | 2 if a != VERSION => OtherVersion(a),
             1 => Hello { endpoint: first, token: second },
             2 => Welcome { endpoint: first, node: b, interfaces: second },
             3 => Slot { slot: a },

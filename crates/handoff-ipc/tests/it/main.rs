@@ -13,3 +13,4 @@ mod queue;
 mod queue_processes;
 mod services;
 mod soak;
+mod versions;

@@ -18,7 +18,7 @@ use crate::object::LocalNode;
 use crate::object::{Binder, Reference};
 use crate::shm::link::{Link, PEER_TIMEOUT};
 use crate::shm::socket::{self, Receive, Received};
-use crate::shm::wire::{Message, Refusal, Token};
+use crate::shm::wire::{Message, Refusal, Token, VERSION};
 use crate::{Error, Result};
 
 /// The token of those who connect to a listener.
@@ -92,6 +92,7 @@ impl Core {
                 Ok(Binder::from_remote(link.proxy(node, Interfaces::from_bytes(interfaces))))
             }
             Message::Refused { refusal, .. } => Err(refusal.into()),
+            Message::OtherVersion(theirs) => Err(Error::OtherVersion { theirs, ours: VERSION }),
             Message::Welcome { .. } | Message::Known { .. } => {
                 Err(Error::Protocol("another process answered than the introducer named".into()))
             }
@@ -146,9 +147,11 @@ impl Core {
             None => {
                 let Some(socket) = Arc::into_inner(socket) else { return };
                 match heard {
-                    Ok(Receive::Message(hello)) => self.answer_connected(socket, hello),
-                    Ok(_) => {}
-                    Err(_) => {
+                    Ok(Receive::Empty | Receive::Closed) => {}
+                    Ok(Receive::Message(hello)) if !matches!(hello.message, Message::OtherVersion(_)) => {
+                        self.answer_connected(socket, hello);
+                    }
+                    Ok(_) | Err(_) => {
                         // A peer of another version knows this message, and the version in it.
                         let welcome = Message::Welcome { endpoint: [0; 16], node: 0, interfaces: [0; 16] };
                         drop(socket::send(socket.as_fd(), &welcome, &[]));

@@ -126,7 +126,10 @@ impl Link {
             Message::Done { .. } => {}
             #[cfg(feature = "tokio")]
             Message::Done { slot } => outstanding::done(self, slot),
-            Message::Hello { .. } | Message::Welcome { .. } | Message::Known { .. } => {
+            Message::Hello { .. }
+            | Message::Welcome { .. }
+            | Message::Known { .. }
+            | Message::OtherVersion(_) => {
                 return Err(Error::Protocol("a second greeting".into()));
             }
         }
