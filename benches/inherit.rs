@@ -18,7 +18,6 @@ use handoff_placement::fast::{current_cpu, pin_current};
 use handoff_placement::{CpuId, Priority, Tid};
 use rustix::thread::futex::{self, Flags};
 
-/// The caller's priority.
 const URGENT: u8 = 10;
 
 const IDLE: u32 = 0;

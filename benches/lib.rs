@@ -149,7 +149,6 @@ impl Pair {
         Ok(Self { proxy, _engines: [callee, caller] })
     }
 
-    /// The proxy.
     pub fn proxy(&self) -> &Binder {
         &self.proxy
     }

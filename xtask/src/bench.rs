@@ -114,7 +114,6 @@ struct Machine {
     cpu: String,
     /// How many CPUs are online.
     cpus: usize,
-    /// The kernel's release.
     kernel: String,
     /// Whether a hypervisor runs it.
     virtual_machine: bool,

@@ -11,7 +11,6 @@ pub(crate) struct Case {
     pub(crate) tries_before: usize,
     /// Why a try failed, as its panic says.
     pub(crate) why: String,
-    /// What it printed.
     pub(crate) output: String,
 }
 

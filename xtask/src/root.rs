@@ -14,10 +14,6 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// The root of the workspace that cargo runs this program in, or else of the one around the current folder.
-///
-/// # Errors
-///
-/// If neither is in a workspace with an `xtask`.
 pub(crate) fn find() -> Result<&'static Path, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {

@@ -49,7 +49,6 @@ struct Dependency {
     name: String,
 }
 
-/// The packages of this workspace.
 pub(crate) fn workspace() -> Result<Vec<Package>> {
     packages(&mut cargo())
 }

@@ -5,9 +5,7 @@ use crate::source::{Language, Span};
 /// A name and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ident {
-    /// The name.
     pub text: String,
-    /// Where.
     pub span: Span,
 }
 
@@ -16,7 +14,6 @@ pub struct Ident {
 pub struct Version {
     /// Raised by changes that break.
     pub major: u32,
-    /// Raised by additions.
     pub minor: u32,
 }
 
@@ -31,11 +28,9 @@ impl std::fmt::Display for Version {
 pub struct Path {
     /// The package in front of `@1.0::`; empty without, and for a package of the same name.
     pub package: Vec<Ident>,
-    /// HIDL's version.
     pub version: Option<Version>,
     /// The names, packages of AIDL included.
     pub names: Vec<Ident>,
-    /// All of it.
     pub span: Span,
 }
 
@@ -51,16 +46,11 @@ impl Path {
     }
 }
 
-/// A file.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// Its language.
     pub language: Language,
-    /// Its package.
     pub package: Option<Package>,
-    /// What it imports.
     pub imports: Vec<Import>,
-    /// What it declares.
     pub items: Vec<Item>,
 }
 
@@ -69,16 +59,13 @@ pub struct Document {
 pub struct Package {
     /// The names between the dots.
     pub names: Vec<Ident>,
-    /// HIDL's version.
     pub version: Option<Version>,
-    /// All of it.
     pub span: Span,
 }
 
 /// `import a.b.C;`, `import a.b@1.0::IC;` or `import a.b@1.0;`, which has no names behind the version.
 #[derive(Debug, Clone)]
 pub struct Import {
-    /// What is imported.
     pub path: Path,
 }
 
@@ -98,7 +85,6 @@ pub struct Annotation {
     pub name: Ident,
     /// What stands in parentheses.
     pub arguments: Vec<(Ident, Expr)>,
-    /// All of it.
     pub span: Span,
 }
 
@@ -107,7 +93,6 @@ pub struct Annotation {
 pub struct TypeExpr {
     /// `@nullable`, `@utf8InCpp`.
     pub annotations: Vec<Annotation>,
-    /// Its name.
     pub path: Path,
     /// What stands in `<...>`.
     pub arguments: Vec<TypeExpr>,
@@ -129,13 +114,10 @@ pub enum Dimension {
 /// A declaration of a type.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Its documentation.
     pub docs: Docs,
     /// What stands in front of it.
     pub annotations: Vec<Annotation>,
-    /// Its name.
     pub name: Ident,
-    /// What it is.
     pub kind: ItemKind,
     /// From the keyword to the closing brace.
     pub span: Span,
@@ -176,7 +158,6 @@ pub enum ItemKind {
     Enum {
         /// HIDL's `: uint8_t`.
         backing: Option<TypeExpr>,
-        /// The values.
         enumerators: Vec<Enumerator>,
     },
     /// HIDL's `typedef`.
@@ -189,20 +170,14 @@ pub enum ItemKind {
 /// What stands between the braces of a declaration.
 #[derive(Debug, Clone)]
 pub enum Member {
-    /// A method.
     Method(Method),
-    /// A constant.
     Const(Const),
-    /// A field.
     Field(Field),
-    /// A nested type.
     Item(Item),
 }
 
-/// A method.
 #[derive(Debug, Clone)]
 pub struct Method {
-    /// Its documentation.
     pub docs: Docs,
     /// What stands in front of it.
     pub annotations: Vec<Annotation>,
@@ -210,9 +185,7 @@ pub struct Method {
     pub oneway: Option<Span>,
     /// AIDL's type of the result.
     pub returns: Option<TypeExpr>,
-    /// Its name.
     pub name: Ident,
-    /// What it takes.
     pub parameters: Vec<Parameter>,
     /// HIDL's `generates (...)`.
     pub results: Vec<Parameter>,
@@ -223,7 +196,6 @@ pub struct Method {
 /// Which way an argument goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// To the service.
     In,
     /// From the service.
     Out,
@@ -232,7 +204,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Its keyword.
     pub fn word(self) -> &'static str {
         match self {
             Direction::In => "in",
@@ -247,55 +218,39 @@ impl Direction {
 pub struct Parameter {
     /// Which way it goes, where that is said.
     pub direction: Option<(Direction, Span)>,
-    /// Its type.
     pub ty: TypeExpr,
-    /// Its name.
     pub name: Ident,
 }
 
-/// A field.
 #[derive(Debug, Clone)]
 pub struct Field {
-    /// Its documentation.
     pub docs: Docs,
-    /// Its type.
     pub ty: TypeExpr,
-    /// Its name.
     pub name: Ident,
     /// What it is without being set.
     pub default: Option<Expr>,
 }
 
-/// A constant.
 #[derive(Debug, Clone)]
 pub struct Const {
-    /// Its documentation.
     pub docs: Docs,
-    /// Its type.
     pub ty: TypeExpr,
-    /// Its name.
     pub name: Ident,
-    /// Its value.
     pub value: Expr,
 }
 
 /// A value of an enum.
 #[derive(Debug, Clone)]
 pub struct Enumerator {
-    /// Its documentation.
     pub docs: Docs,
-    /// Its name.
     pub name: Ident,
     /// Its value; one more than that before it otherwise.
     pub value: Option<Expr>,
 }
 
-/// A constant expression.
 #[derive(Debug, Clone)]
 pub struct Expr {
-    /// What it is.
     pub kind: ExprKind,
-    /// All of it.
     pub span: Span,
 }
 
@@ -306,9 +261,7 @@ pub enum ExprKind {
     Integer(String),
     /// A number as it is written.
     Float(String),
-    /// A character.
     Character(char),
-    /// Text.
     Text(String),
     /// `true`, `false`.
     Bool(bool),

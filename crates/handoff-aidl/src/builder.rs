@@ -14,12 +14,7 @@ pub enum BuildError {
     Invalid(String),
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: std::io::Error },
     /// It was called outside of a build script, and not told where to write.
     #[error("OUT_DIR is not set: call `Builder::compile` in build.rs, or say where with `Builder::out_dir`")]
     NoOutDir,

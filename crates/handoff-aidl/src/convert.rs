@@ -11,7 +11,6 @@ use crate::source::Language;
 /// AIDL that was made of HIDL.
 #[derive(Debug)]
 pub struct Converted {
-    /// The files.
     pub files: Vec<Printed>,
     /// What somebody should look at: what AIDL says in another way.
     pub notes: Vec<String>,

@@ -9,10 +9,8 @@ use crate::load::Compilation;
 use crate::model::{Def, DefKind, Field, Model};
 use crate::print::type_text;
 
-/// A definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Described {
-    /// Its full name.
     pub name: String,
     /// `interface`, `parcelable`, `union`, `enum` or `typedef`.
     pub kind: &'static str,
@@ -39,12 +37,10 @@ pub struct Described {
 /// A constant, or a value of an enum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DescribedValue {
-    /// Its name.
     pub name: String,
     /// Its type; empty for a value of an enum.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub ty: String,
-    /// Its value.
     pub value: String,
 }
 
@@ -65,18 +61,13 @@ pub struct DescribedField {
     pub default: Option<String>,
 }
 
-/// A method.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DescribedMethod {
-    /// Its name.
     pub name: String,
-    /// Its transaction code.
     pub code: u32,
     /// Nobody waits for it.
     pub oneway: bool,
-    /// What it takes.
     pub parameters: Vec<DescribedField>,
-    /// What it returns.
     pub results: Vec<DescribedField>,
 }
 

@@ -121,7 +121,6 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Nothing wrong yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -144,7 +143,6 @@ impl Diagnostics {
         self.errors > 0
     }
 
-    /// Number of errors.
     pub fn errors(&self) -> usize {
         self.errors
     }
@@ -159,7 +157,6 @@ impl Diagnostics {
         self.list.iter()
     }
 
-    /// Sorts by place.
     pub fn sort(&mut self) {
         self.list.sort_by_key(|diagnostic| diagnostic.span);
     }
@@ -295,11 +292,9 @@ impl Window {
 pub struct Record {
     /// `error` or `warning`.
     pub severity: Severity,
-    /// What is wrong.
     pub message: String,
     /// What stands beside the caret; may be empty.
     pub label: String,
-    /// Where.
     pub at: Option<Place>,
     /// Other places that matter.
     pub related: Vec<Related>,
@@ -327,9 +322,7 @@ pub struct Place {
 /// Another place that matters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Related {
-    /// Where.
     pub at: Place,
-    /// What it is.
     pub what: String,
 }
 

@@ -26,42 +26,26 @@ pub enum FreezeError {
     Unchanged(u32),
     /// Those who use the version before would break.
     #[error("{} changes break those who use version {version}", changes.len())]
-    Incompatible {
-        /// The version before.
-        version: u32,
-        /// What breaks.
-        changes: Vec<Change>,
-    },
+    Incompatible { version: u32, changes: Vec<Change> },
     /// A frozen version is not what it was.
     #[error("version {version} in {} was changed after it was frozen: its hash is {found}, not {kept}", folder.display())]
     Touched {
-        /// Which version.
         version: u32,
-        /// Where it is.
         folder: PathBuf,
         /// What its files give.
         found: String,
-        /// What was kept.
         kept: String,
     },
     /// A file could not be read or written.
     #[error("cannot use {}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 /// A version that was frozen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frozen {
-    /// Its number.
     pub version: u32,
-    /// Its hash.
     pub hash: String,
-    /// Where it is.
     pub folder: PathBuf,
 }
 

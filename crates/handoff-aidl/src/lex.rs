@@ -3,7 +3,6 @@
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::source::{FileId, Language, Span};
 
-/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A name or a keyword.
@@ -27,13 +26,10 @@ pub enum TokenKind {
 /// A token and where it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Token {
-    /// What it is.
     pub kind: TokenKind,
-    /// Where it is.
     pub span: Span,
 }
 
-/// What kind of comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommentKind {
     /// `// ...`
@@ -47,9 +43,7 @@ pub enum CommentKind {
 /// A comment, and the token that it stands in front of.
 #[derive(Debug, Clone, Copy)]
 pub struct Comment {
-    /// What kind.
     pub kind: CommentKind,
-    /// Where it is.
     pub span: Span,
     /// Index of the token that follows it.
     pub before: usize,

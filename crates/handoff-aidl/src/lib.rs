@@ -1,6 +1,5 @@
 //! The interface compiler: `.aidl` and `.hal` files become Rust proxies and stubs on `handoff_ipc`,
 //! Python's on the package `handoff`, or C++ in the shape of Android's NDK backend.
-#![warn(missing_docs)]
 
 pub mod ast;
 mod builder;

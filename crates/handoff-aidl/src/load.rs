@@ -29,9 +29,7 @@ pub struct Options {
 /// Everything that came of some files.
 #[derive(Debug)]
 pub struct Compilation {
-    /// The files.
     pub sources: Sources,
-    /// Their trees.
     pub documents: Vec<Parsed>,
     /// The files that were named, in order. The others are only needed by them.
     pub inputs: Vec<FileId>,

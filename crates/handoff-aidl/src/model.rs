@@ -97,7 +97,6 @@ pub struct DefName {
 }
 
 impl DefName {
-    /// Its own name.
     pub fn last(&self) -> &str {
         self.names.last().map_or("", String::as_str)
     }
@@ -127,32 +126,25 @@ impl fmt::Display for DefName {
 pub struct AnnotationUse {
     /// Without the `@`.
     pub name: String,
-    /// Names and values.
     pub arguments: Vec<(String, Value)>,
 }
 
 /// A type that a file defines.
 #[derive(Debug, Clone)]
 pub struct Def {
-    /// Its number.
     pub id: DefId,
     /// The language that it is written in.
     pub language: Language,
-    /// Its full name.
     pub name: DefName,
     /// What it is nested in.
     pub parent: Option<DefId>,
-    /// Its documentation.
     pub docs: Docs,
-    /// Its annotations.
     pub annotations: Vec<AnnotationUse>,
     /// Where it is defined.
     pub file: FileId,
     /// Where its name stands.
     pub span: Span,
-    /// Its constants.
     pub constants: Vec<Constant>,
-    /// What it is.
     pub kind: DefKind,
 }
 
@@ -175,7 +167,6 @@ impl Def {
 /// What a definition is.
 #[derive(Debug, Clone)]
 pub enum DefKind {
-    /// An interface.
     Interface(Interface),
     /// A parcelable, or HIDL's struct.
     Parcelable(Parcelable),
@@ -184,11 +175,8 @@ pub enum DefKind {
         /// The path of the Rust type.
         rust_type: Option<String>,
     },
-    /// A union.
     Union(Vec<Field>),
-    /// An enum.
     Enum(Enum),
-    /// HIDL's typedef.
     Typedef(Type),
 }
 
@@ -205,21 +193,16 @@ impl DefKind {
     }
 }
 
-/// An interface.
 #[derive(Debug, Clone, Default)]
 pub struct Interface {
     /// The interface that it extends.
     pub base: Option<DefId>,
-    /// Its own methods.
     pub methods: Vec<Method>,
 }
 
-/// A method.
 #[derive(Debug, Clone)]
 pub struct Method {
-    /// Its name.
     pub name: String,
-    /// Its documentation.
     pub docs: Docs,
     /// Where its name stands.
     pub span: Span,
@@ -238,20 +221,16 @@ pub struct Method {
 /// A parameter of a method.
 #[derive(Debug, Clone)]
 pub struct Parameter {
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub ty: Type,
     /// Which way it goes.
     pub direction: Direction,
 }
 
-/// A parcelable.
 #[derive(Debug, Clone, Default)]
 pub struct Parcelable {
     /// Names of its type parameters.
     pub parameters: Vec<String>,
-    /// Its fields.
     pub fields: Vec<Field>,
     /// `@FixedSize`: no field may ever be added.
     pub fixed_size: bool,
@@ -262,17 +241,14 @@ pub struct Parcelable {
 pub struct Field {
     /// Its name; empty for the result of a method of AIDL.
     pub name: String,
-    /// Its documentation.
     pub docs: Docs,
     /// Where its name stands.
     pub span: Span,
-    /// Its type.
     pub ty: Type,
     /// What it is without being set.
     pub default: Option<Value>,
 }
 
-/// An enum.
 #[derive(Debug, Clone)]
 pub struct Enum {
     /// The type of its values.
@@ -284,31 +260,22 @@ pub struct Enum {
 /// A value of an enum.
 #[derive(Debug, Clone)]
 pub struct Enumerator {
-    /// Its name.
     pub name: String,
-    /// Its documentation.
     pub docs: Docs,
-    /// Its value.
     pub value: i128,
 }
 
-/// A constant.
 #[derive(Debug, Clone)]
 pub struct Constant {
-    /// Its name.
     pub name: String,
-    /// Its documentation.
     pub docs: Docs,
-    /// Its type.
     pub ty: Type,
-    /// Its value.
     pub value: Value,
 }
 
 /// A type where it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Type {
-    /// What it is.
     pub kind: TypeKind,
     /// It may be null.
     pub nullable: bool,
@@ -330,18 +297,14 @@ impl Type {
     }
 }
 
-/// What a type is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypeKind {
-    /// Nothing.
     Void,
     /// A number, a character or a truth value.
     Primitive(Primitive),
-    /// Text.
     String,
     /// Java's text with styles.
     CharSequence,
-    /// Any object.
     Binder,
     /// `ParcelFileDescriptor`.
     FileDescriptor,
@@ -353,7 +316,6 @@ pub enum TypeKind {
     Queue {
         /// With flow control and one reader.
         synchronized: bool,
-        /// What it carries.
         item: Box<Type>,
     },
     /// A type that a file defines, with its arguments.
@@ -474,15 +436,12 @@ impl Primitive {
 /// A value that was computed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A truth value.
     Bool(bool),
-    /// A whole number.
     Integer(i128),
     /// A number with a point.
     Float(f64),
     /// A UTF-16 unit.
     Character(u16),
-    /// Text.
     Text(String),
     /// A value of an enum.
     Enumerator(DefId, String, i128),

@@ -16,7 +16,6 @@ use crate::source::{Language, Sources};
 pub struct Printed {
     /// Its place below a folder for packages, such as `a/b/IFoo.aidl`.
     pub path: PathBuf,
-    /// Its text.
     pub text: String,
 }
 

@@ -12,7 +12,6 @@ pub struct FileId(u32);
 /// A run of bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
-    /// Which file.
     pub file: FileId,
     /// First byte.
     pub start: u32,
@@ -79,12 +78,10 @@ impl Source {
         &self.path
     }
 
-    /// Its text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its language.
     pub fn language(&self) -> Language {
         self.language
     }
@@ -105,7 +102,6 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// None yet.
     pub fn new() -> Self {
         Self::default()
     }

@@ -9,7 +9,6 @@ use crate::error::{CampaignError, Result};
 use crate::plan::Plan;
 use crate::record::Folder;
 
-/// What was collected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Collected {
     /// Results that were new to the store.
@@ -22,10 +21,6 @@ pub struct Collected {
 
 /// Puts the results that are there into the store. It can be called at any time and any number of times, and
 /// be killed: a result is there as a whole or not at all.
-///
-/// # Errors
-///
-/// If a record cannot be read or the store not be written.
 pub fn collect(plan: &Plan, folder: &Folder, store: &mut Store) -> Result<Collected> {
     let path = folder.path().join("collect.lock");
     let lock = File::create(&path).map_err(CampaignError::io("make", &path))?;

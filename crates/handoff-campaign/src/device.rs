@@ -31,7 +31,6 @@ pub const EXPERIMENT: &str = "experiment";
 /// The service that asks the agent which works in a folder to stop.
 pub const STOP: &str = "stop";
 
-/// Who runs there.
 const LOCK: &str = "lock";
 /// Between the signals to one that is to stop: a run of an arm may go on for a while after the first.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -41,17 +40,14 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub struct Work {
     /// The folder there that is the task's, which keeps its rounds.
     pub folder: PathBuf,
-    /// The experiment's file.
     pub text: String,
     /// Rounds that the other end knows: a device that forgets (a guest) is told.
     pub rounds: Vec<RoundRecord>,
 }
 
-/// How the work ended.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// With a result.
     Result(Box<ExperimentResult>),
     /// It was told to stop.
     Stopped,

@@ -28,7 +28,6 @@ pub struct Campaign {
     pub experiments: Vec<(PathBuf, String)>,
     /// Parameters of the experiments' workloads, each with the values that it takes.
     pub parameters: Vec<(String, Vec<toml::Value>)>,
-    /// The devices.
     pub targets: Vec<Device>,
     /// Decides the order of tasks on each device.
     pub seed: u64,
@@ -40,7 +39,6 @@ pub struct Campaign {
     pub slurm: Slurm,
 }
 
-/// A device of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// What reports call it.
@@ -123,10 +121,6 @@ struct DeviceForm {
 
 impl Campaign {
     /// Reads and checks a file, and the experiment files that it names, which are found from its folder.
-    ///
-    /// # Errors
-    ///
-    /// If one of them cannot be read or has a mistake.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| FileError::at(path, "", 0..0, format!("cannot read the file: {error}")))?;
@@ -136,10 +130,6 @@ impl Campaign {
 
     /// Checks the text of a file. `path` is for its errors, and `experiment` gives the text of the
     /// experiment files that it names.
-    ///
-    /// # Errors
-    ///
-    /// If it has a mistake, or one of the experiments cannot be read.
     pub fn parse(
         path: &Path,
         text: &str,

@@ -18,24 +18,19 @@ const GLANCE: Duration = Duration::from_millis(500);
 /// What happened to which task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
-    /// The task.
     pub task: Task,
-    /// What happened.
     pub event: Event,
 }
 
 /// What the workers need.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    /// What is done.
     pub plan: Arc<Plan>,
-    /// Where it is kept.
     pub folder: Folder,
     /// The folder that the paths of programs in the campaign's file are found from.
     pub programs: PathBuf,
     /// The handoff that is put on devices which have none of their own.
     pub program: PathBuf,
-    /// Ends the work.
     pub stop: &'static AtomicBool,
 }
 
@@ -60,11 +55,6 @@ impl Running {
         }
     }
 
-    /// How it ended.
-    ///
-    /// # Errors
-    ///
-    /// If a worker could not write its record.
     pub fn end(self) -> Result<()> {
         match self.wrong.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error),
@@ -79,10 +69,6 @@ pub struct Over;
 
 impl Engine {
     /// Starts a worker for each device that has something to do.
-    ///
-    /// # Errors
-    ///
-    /// If a thread cannot be started.
     pub fn start(&self) -> std::io::Result<Running> {
         let (tell, events) = channel();
         let wrong = Arc::new(Mutex::new(None));

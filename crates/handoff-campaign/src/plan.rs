@@ -16,7 +16,6 @@ use crate::file::{Campaign, Device, MOST_TASKS, Slurm};
 pub struct Plan {
     /// The version of this form: [`Plan::SCHEMA`].
     pub schema: u32,
-    /// Its name.
     pub name: String,
     /// Tells plans apart that have the same name.
     #[serde(default)]
@@ -29,7 +28,6 @@ pub struct Plan {
     pub attempts: u32,
     /// The experiments, one for each combination of parameters.
     pub points: Vec<Point>,
-    /// The devices.
     pub targets: Vec<Device>,
     /// The tasks, in the order in which each device takes them.
     pub tasks: Vec<Task>,
@@ -42,7 +40,6 @@ pub struct Plan {
 pub struct Point {
     /// What it is, in a few words.
     pub title: String,
-    /// The experiment file.
     pub file: PathBuf,
     /// The parameters that the campaign or a sweep sets, as TOML writes them.
     pub parameters: BTreeMap<String, String>,
@@ -52,7 +49,6 @@ pub struct Point {
     pub margin: f64,
     /// Names of the baseline and the change.
     pub arms: [String; 2],
-    /// The most rounds.
     pub most_rounds: usize,
     /// The most runs of arms, warm-up included.
     pub most_runs: usize,
@@ -88,10 +84,6 @@ impl Plan {
     pub const SCHEMA: u32 = 1;
 
     /// Makes the tasks of a campaign; `path` is that of its file, for errors.
-    ///
-    /// # Errors
-    ///
-    /// If an experiment has a mistake, a parameter does not fit it, or there are too many tasks.
     pub fn of(campaign: &Campaign, path: &Path) -> Result<Self, FileError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let wrong = |message: String| FileError::at(path, "", 0..0, message);
@@ -138,7 +130,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The task of this number.
     #[must_use]
     pub fn task(&self, number: usize) -> Option<Task> {
         self.tasks.iter().find(|task| task.number == number).copied()

@@ -29,7 +29,6 @@ pub struct Note {
     pub at: String,
     /// Which host the worker is on.
     pub worker: String,
-    /// What it was, in words.
     pub what: String,
     /// Whether the device's end was started: the second time and later ones go on where it was lost.
     #[serde(default)]
@@ -41,7 +40,6 @@ pub struct Note {
 pub struct Failure {
     /// When, in UTC.
     pub at: String,
-    /// Why.
     pub why: String,
 }
 
@@ -49,7 +47,6 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nobody has it.
     Waiting,
     /// A worker has it now.
     Running,
@@ -67,10 +64,6 @@ impl Folder {
     }
 
     /// Makes the folder of a campaign, or opens it if the same campaign made it.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written, or another campaign has the name.
     pub fn make(results: &Path, plan: &Plan) -> Result<Self> {
         let folder = Folder { path: Self::at(results, &plan.name) };
         let tasks = folder.path.join("tasks");
@@ -86,11 +79,6 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens one that is there.
-    ///
-    /// # Errors
-    ///
-    /// If it is not.
     pub fn open(path: &Path) -> Result<Self> {
         if !path.join("plan.json").is_file() {
             return Err(CampaignError::Nothing(path.to_owned()));
@@ -98,22 +86,16 @@ impl Folder {
         Ok(Folder { path: path.to_owned() })
     }
 
-    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The plan that was submitted.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read.
     pub fn plan(&self) -> Result<Plan> {
         read(&self.path.join("plan.json"))?.ok_or_else(|| CampaignError::Nothing(self.path.clone()))
     }
 
-    /// The record of a task.
     #[must_use]
     pub fn task(&self, task: Task) -> Record {
         Record { path: self.path.join("tasks").join(format!("{:06}", task.number)) }
@@ -143,47 +125,25 @@ impl Record {
         if locked { State::Running } else { State::Waiting }
     }
 
-    /// Its complete rounds.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be read, or one that is not the last is damaged.
     pub fn rounds(&self) -> Result<Vec<RoundRecord>> {
         self.lines("rounds.jsonl")
     }
 
     /// What happened to it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Record::rounds`].
     pub fn notes(&self) -> Result<Vec<Note>> {
         self.lines("notes.jsonl")
     }
 
-    /// Its result, if it has one.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read.
     pub fn result(&self) -> Result<Option<ExperimentResult>> {
         read(&self.path.join("result.json"))
     }
 
     /// Why it failed, if it did.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read.
     pub fn failure(&self) -> Result<Option<Failure>> {
         read(&self.path.join("failure.json"))
     }
 
     /// Takes the task for this process; none if another has it.
-    ///
-    /// # Errors
-    ///
-    /// If its folder cannot be written.
     pub fn claim(&self) -> Result<Option<Claim>> {
         std::fs::create_dir_all(&self.path).map_err(CampaignError::io("make", &self.path))?;
         let path = self.path.join("lock");
@@ -201,10 +161,6 @@ impl Record {
     }
 
     /// Forgets that it failed, so that it is tried again. Its rounds stay.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be removed.
     pub fn retry(&self) -> Result<()> {
         let path = self.path.join("failure.json");
         match std::fs::remove_file(&path) {
@@ -239,13 +195,11 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Its record.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Its complete rounds.
     #[must_use]
     pub fn rounds(&self) -> &[RoundRecord] {
         &self.rounds
@@ -289,20 +243,12 @@ impl Claim {
     }
 
     /// Gives the task up.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn fail(&self, why: &str) -> Result<()> {
         let failure = Failure { at: timestamp(), why: why.to_owned() };
         write_whole(&self.record.path.join("failure.json"), &failure)
     }
 
     /// Writes down what happened.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn note(&self, what: impl Into<String>, started: bool) -> Result<()> {
         let worker = rustix::system::uname().nodename().to_string_lossy().into_owned();
         append(

@@ -25,7 +25,6 @@ const FEWEST: usize = 3;
 /// The report of a campaign.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// Its name.
     pub name: String,
     /// Tasks in all, and those with a result.
     pub tasks: usize,
@@ -33,7 +32,6 @@ pub struct Report {
     pub done: usize,
     /// Rounds of all results.
     pub rounds: usize,
-    /// Each comparison.
     pub points: Vec<PointReport>,
     /// Tasks without a result, and why, as far as it is known.
     pub missing: Vec<String>,
@@ -42,19 +40,15 @@ pub struct Report {
 /// One comparison on all devices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PointReport {
-    /// What it is.
     pub title: String,
     /// Names of the baseline and the change.
     pub arms: [String; 2],
-    /// The metric.
     pub metric: String,
-    /// Its unit.
     pub unit: String,
     /// The share below which a difference does not matter.
     pub margin: f64,
     /// What it comes to on all devices.
     pub verdict: Verdict,
-    /// That in words.
     pub sentence: String,
     /// The ratio of B to A over all devices, and the ends of its interval.
     pub ratio: Option<[f64; 3]>,
@@ -64,16 +58,13 @@ pub struct PointReport {
     pub unexplained: f64,
     /// Standard deviation of the true effect between devices, of the log-ratio.
     pub between: f64,
-    /// The devices.
     pub devices: Vec<DeviceReport>,
 }
 
 /// One comparison on one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceReport {
-    /// Its name.
     pub name: String,
-    /// Its own verdict.
     pub verdict: Verdict,
     /// B / A, and the ends of its interval.
     pub ratio: f64,
@@ -81,7 +72,6 @@ pub struct DeviceReport {
     pub interval: Option<[f64; 2]>,
     /// Medians of A and B.
     pub medians: [f64; 2],
-    /// Rounds.
     pub rounds: usize,
     /// How often its end was started: more than once if it was lost or killed in between.
     pub starts: usize,
@@ -94,10 +84,6 @@ pub struct DeviceReport {
 }
 
 /// Combines what is there.
-///
-/// # Errors
-///
-/// If a record cannot be read.
 pub fn report(plan: &Plan, folder: &Folder) -> Result<Report> {
     let mut points = Vec::new();
     let (mut missing, mut done, mut rounds) = (Vec::new(), 0, 0);
@@ -270,7 +256,6 @@ fn remark(device: &DeviceReport) -> String {
 }
 
 impl Report {
-    /// For a terminal.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = format!(
@@ -354,10 +339,6 @@ impl Report {
     }
 
     /// One file that opens offline.
-    ///
-    /// # Errors
-    ///
-    /// If the template cannot be filled in.
     pub fn html(&self) -> Result<String> {
         #[derive(Serialize)]
         struct View<'a> {

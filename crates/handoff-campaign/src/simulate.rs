@@ -28,7 +28,6 @@ const REPEATS: usize = 11;
 /// The chance of finding what is asked for, and what it takes in standard errors: 1.96 + 0.84.
 const REACH: f64 = 2.8;
 
-/// What is simulated.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Question {
     /// Devices, each of which makes every comparison of the campaign.
@@ -45,16 +44,12 @@ pub struct Question {
     pub connect_seconds: f64,
     /// Links that are lost in an hour of a device.
     pub lost_per_hour: f64,
-    /// The seed of all.
     pub seed: u64,
 }
 
-/// What comes of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// What was simulated.
     pub question: Question,
-    /// Tasks.
     pub tasks: usize,
     /// Mean number of rounds of a task.
     pub rounds_per_task: f64,
@@ -81,7 +76,6 @@ pub struct Outcome {
 pub struct Carried {
     /// Tasks that have a result.
     pub tasks: usize,
-    /// Rounds of all of them.
     pub rounds: usize,
     /// From the start of the first to the end of the last, in seconds: exact to a second.
     pub wall_seconds: f64,
@@ -93,10 +87,6 @@ pub struct Carried {
 
 /// What the results of a campaign tell of its times; none without the result of a task that was carried out
 /// in one go.
-///
-/// # Errors
-///
-/// If a record cannot be read.
 pub fn carried(plan: &Plan, folder: &Folder) -> Result<Option<Carried>> {
     let (mut tasks, mut rounds) = (0, 0);
     let (mut whole, mut runs, mut seconds) = (0_usize, 0_usize, 0.0);
@@ -145,10 +135,6 @@ fn rules(text: &str) -> Option<(Stopping, usize)> {
 }
 
 /// Simulates it with the noise of a metric of a recording.
-///
-/// # Errors
-///
-/// If the metric was not recorded, or the recording is shorter than an experiment.
 pub fn simulate(
     plan: &Plan,
     question: &Question,

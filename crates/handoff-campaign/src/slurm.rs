@@ -31,16 +31,13 @@ pub const AGAIN: u8 = 75;
 pub struct Array {
     /// Slurm's number of the job.
     pub job: u64,
-    /// The device.
     pub target: String,
     /// The task of each element.
     pub tasks: Vec<usize>,
 }
 
-/// Who submits what.
 #[derive(Debug, Clone)]
 pub struct Engine<'a> {
-    /// What is done.
     pub plan: &'a Plan,
     /// Where it is kept; every node sees it under the same path.
     pub folder: &'a Folder,
@@ -52,10 +49,6 @@ pub struct Engine<'a> {
 
 impl Engine<'_> {
     /// Submits the tasks that have not ended and that Slurm does not have already.
-    ///
-    /// # Errors
-    ///
-    /// If the scripts cannot be written or `sbatch` refuses.
     pub fn submit(&self) -> Result<Vec<Array>> {
         let mut all = arrays(self.folder)?;
         let queued = queue(&all)?;
@@ -153,10 +146,6 @@ impl Engine<'_> {
 }
 
 /// The arrays that were submitted.
-///
-/// # Errors
-///
-/// If the list cannot be read.
 pub fn arrays(folder: &Folder) -> Result<Vec<Array>> {
     let path = folder.path().join("slurm/arrays.json");
     if !path.is_file() {
@@ -167,10 +156,6 @@ pub fn arrays(folder: &Folder) -> Result<Vec<Array>> {
 }
 
 /// Adds to each task what Slurm says of it. Says nothing of a campaign that it does not have.
-///
-/// # Errors
-///
-/// If `squeue` fails.
 pub fn join(folder: &Folder, status: &mut Status) -> Result<()> {
     let arrays = arrays(folder)?;
     if arrays.is_empty() {

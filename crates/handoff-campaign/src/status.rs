@@ -9,7 +9,6 @@ use crate::record::{Folder, Record, State};
 /// A campaign at a moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
-    /// Its name.
     pub name: String,
     /// Tasks that nobody has.
     pub waiting: usize,
@@ -28,17 +27,12 @@ pub struct Status {
 /// A task at a moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskStatus {
-    /// Its number.
     pub number: usize,
-    /// The device.
     pub target: String,
-    /// The experiment.
     pub title: String,
     /// How far it is.
     pub state: State,
-    /// Its complete rounds.
     pub rounds: usize,
-    /// The most that it makes.
     pub most_rounds: usize,
     /// How often its device's end was started.
     pub starts: usize,
@@ -52,10 +46,6 @@ pub struct TaskStatus {
 }
 
 /// Looks at every task.
-///
-/// # Errors
-///
-/// If a record cannot be read.
 pub fn status(plan: &Plan, folder: &Folder) -> Result<Status> {
     let mut tasks = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {

@@ -37,15 +37,12 @@ pub enum Event {
     },
     /// A new round is kept.
     Round {
-        /// Its number.
         number: usize,
     },
     /// It has to wait for the device, or go on later.
     Waits {
-        /// Why.
         why: String,
     },
-    /// It ended.
     Ended(Outcome),
 }
 
@@ -62,15 +59,12 @@ pub enum Outcome {
     Stopped,
 }
 
-/// Who works.
 pub struct Worker<'a> {
-    /// What for.
     pub plan: &'a Plan,
     /// The folder that the paths of programs in the campaign's file are found from.
     pub folder: &'a Path,
     /// The handoff that is put on devices which have none of their own.
     pub program: &'a Path,
-    /// Ends the work.
     pub stop: &'a AtomicBool,
 }
 
@@ -89,10 +83,6 @@ enum Try {
 
 impl Worker<'_> {
     /// Works on a task until it ends.
-    ///
-    /// # Errors
-    ///
-    /// If its record cannot be written, or its device contradicts itself.
     pub fn carry_out(&self, task: Task, claim: &mut Claim, tell: &dyn Fn(Event)) -> Result<Outcome> {
         let deadline = Duration::from_secs_f64(self.plan.deadline_seconds);
         let start = Instant::now();
@@ -309,10 +299,6 @@ enum Waited<T> {
 }
 
 /// The program that devices get which have none of their own: this one.
-///
-/// # Errors
-///
-/// If the system does not tell.
 pub fn own_program() -> std::io::Result<PathBuf> {
     std::env::current_exe()
 }

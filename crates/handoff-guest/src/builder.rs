@@ -22,7 +22,6 @@ use super::{Acceleration, Arch, Guest, GuestError, Smp, Stopper};
 #[serde(try_from = "KernelForm", into = "KernelForm")]
 #[non_exhaustive]
 pub enum Kernel {
-    /// The distribution's newest.
     #[default]
     Distribution,
     /// The distribution's newest with full preemption (PREEMPT_RT).
@@ -32,7 +31,6 @@ pub enum Kernel {
     Package(String),
     /// A boot image (`bzImage` or `Image`).
     Image {
-        /// The file.
         image: PathBuf,
         /// A folder below which its modules are; none if all it needs is built in.
         modules: Option<PathBuf>,
@@ -110,11 +108,8 @@ impl fmt::Debug for Builder {
 pub struct Prepared {
     /// Where the kernel comes from: a package and its version, or a file.
     pub kernel: String,
-    /// The boot image.
     pub image: PathBuf,
-    /// The static busybox.
     pub busybox: PathBuf,
-    /// QEMU's emulator.
     pub qemu: PathBuf,
 }
 
@@ -277,10 +272,6 @@ impl Builder {
     }
 
     /// Fetches what the guest is made of, without booting it.
-    ///
-    /// # Errors
-    ///
-    /// If QEMU or the package manager is missing, or a package cannot be had.
     pub fn prepare(&self) -> Result<Prepared, GuestError> {
         Ok(self.gather()?.prepared)
     }
@@ -308,10 +299,6 @@ impl Builder {
     }
 
     /// Boots the guest with a shell on this terminal and waits for its end.
-    ///
-    /// # Errors
-    ///
-    /// As [`boot`](Self::boot).
     pub fn shell(self) -> Result<ExitStatus, GuestError> {
         let (machine, _, kernel, area) = self.assemble()?;
         (self.progress)(&format!("booting {kernel}"));

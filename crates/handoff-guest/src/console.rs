@@ -56,7 +56,6 @@ impl IncidentKind {
 /// Trouble that a kernel reported on its console.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Incident {
-    /// What kind it is.
     pub kind: IncidentKind,
     /// The kernel's line that says so, without its time.
     pub headline: String,
@@ -97,7 +96,6 @@ pub struct ConsoleLog {
 }
 
 impl ConsoleLog {
-    /// An empty log.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

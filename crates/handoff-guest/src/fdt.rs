@@ -15,7 +15,6 @@ const HEADER: usize = 40;
 /// Deeper nesting than this is no device tree but an attack on the stack.
 const DEEPEST: usize = 64;
 
-/// A device tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tree {
     /// The node without a name.

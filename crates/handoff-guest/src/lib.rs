@@ -74,7 +74,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Console lines that are shown with an error.
 const TAIL: usize = 12;
 
-/// A running guest.
 #[derive(Debug)]
 pub struct Guest {
     process: Process,
@@ -134,10 +133,6 @@ impl Guest {
     }
 
     /// Runs a program and hands on what it writes as it comes; the result holds none of that.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run).
     pub fn run_streaming(
         &mut self,
         command: &GuestCommand,
@@ -148,10 +143,6 @@ impl Guest {
     }
 
     /// Copies a file or folder of the host into the guest, under the path that is given.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read here or written there, or as [`run`](Self::run).
     pub fn put(&mut self, host: &Path, guest: &str) -> Result<(), GuestError> {
         let (folder, name) = split(guest)?;
         let (mut archive, size) = transfer::pack(host, name)?;
@@ -167,10 +158,6 @@ impl Guest {
     }
 
     /// Brings a file or folder of the guest to the host, as `host` or, if that is a folder, into it.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read there or written here, or as [`run`](Self::run).
     pub fn get(&mut self, guest: &str, host: &Path) -> Result<Fetched, GuestError> {
         let (folder, name) = split(guest)?;
         let script = format!("tar -c -f - -C {} {}", quote(folder.as_bytes()), quote(name.as_bytes()));
@@ -190,10 +177,6 @@ impl Guest {
     }
 
     /// Reads a file of the guest, those of `/proc` and `/sys` too.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read, or as [`run`](Self::run).
     pub fn read(&mut self, guest: &str) -> Result<Vec<u8>, GuestError> {
         let output = self.run(&GuestCommand::new("cat").arg("--").arg(guest))?;
         done(&output, &output.stderr, "read in the guest", guest)?;
@@ -201,10 +184,6 @@ impl Guest {
     }
 
     /// Writes a file of the guest, those of `/proc` and `/sys` too.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written, or as [`run`](Self::run).
     pub fn write(&mut self, guest: &str, content: &[u8]) -> Result<(), GuestError> {
         let script = format!("cat >{}", quote(guest.as_bytes()));
         let output = self.run(&GuestCommand::shell(script).stdin(content))?;

@@ -16,7 +16,6 @@ use super::{Arch, GuestError};
 /// A kernel of the distribution, unpacked in the cache as far as it is needed.
 #[derive(Debug, Clone)]
 pub(crate) struct KernelPackage {
-    /// Package and version.
     pub(crate) identity: String,
     /// The folder with `vmlinuz`, `config` and `modules/`.
     pub(crate) folder: PathBuf,
@@ -64,7 +63,6 @@ impl KernelPackage {
         Ok(kernel)
     }
 
-    /// The boot image.
     pub(crate) fn image(&self) -> PathBuf {
         self.folder.join("vmlinuz")
     }
@@ -216,9 +214,6 @@ pub fn fetch_package(
 
 /// The kernels of the distribution that can be booted, by the names of their packages: of the system's own suite, or
 /// of another one such as `trixie-backports`.
-///
-/// # Errors
-/// If the package manager is missing, or its lists cannot be fetched.
 pub fn kernel_package_names(
     cache: Option<&Path>,
     arch: Arch,

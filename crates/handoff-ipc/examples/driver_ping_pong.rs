@@ -33,7 +33,6 @@ impl Service for Echo {
     }
 }
 
-/// The proxy.
 struct EchoProxy(Binder);
 
 impl Proxy for EchoProxy {

@@ -10,7 +10,6 @@ use crate::pool;
 pub(crate) struct Claim {
     /// [`Priority::pack`].
     pub(crate) priority: u32,
-    /// The calling thread.
     pub(crate) tid: u32,
 }
 

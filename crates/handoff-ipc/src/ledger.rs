@@ -15,7 +15,6 @@ use crate::locked::lock;
 use crate::stats::Held;
 use crate::{Error, Result, stats};
 
-/// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Resource {
     /// Connections, newcomers' among them, and descriptors that nobody has taken out of a parcel.
@@ -217,7 +216,6 @@ impl Drop for Charge {
 }
 
 impl Charge {
-    /// Whose it is.
     pub(crate) fn who(&self) -> CallingIdentity {
         self.who
     }

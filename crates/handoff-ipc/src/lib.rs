@@ -9,6 +9,7 @@
 //! below it, `shm/mod.rs` the way a call takes between two processes. With the feature `tokio`, calls,
 //! services and event flags have an asynchronous side that needs no thread for each call:
 //! `CallBuilder::call_async`, `AsyncService`, `queue::EventFlag::wait_async`.
+#![warn(missing_docs)]
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 #[cfg(all(feature = "tokio", not(loom)))]

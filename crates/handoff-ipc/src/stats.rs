@@ -101,7 +101,6 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
-    /// What was logged.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 pub enum Block {
     /// A heading of this level, from 1.
     Heading(usize, String),
-    /// A paragraph.
     Text(String),
     /// The words of others.
     Quote(String),
@@ -21,16 +20,13 @@ pub enum Block {
     Diff(String),
     /// What a person has to write.
     Prompt(String),
-    /// Items.
     List(Vec<String>),
     /// Columns' heads, and rows.
     Table(Vec<String>, Vec<Vec<String>>),
-    /// An SVG picture.
     Image(String),
 }
 
 impl Block {
-    /// A table with these heads.
     pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Self {
         Self::Table(heads.iter().map(|head| (*head).to_owned()).collect(), rows)
     }

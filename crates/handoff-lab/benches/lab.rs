@@ -15,7 +15,6 @@ use handoff_lab::experiment::runner::{Options, run};
 use handoff_lab::stats::describe::median;
 use table::{Table, bench};
 
-/// Samples a turn.
 const SAMPLES: usize = 20_000;
 
 /// Turns, in each of which every way of recording is measured once.

@@ -26,7 +26,6 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// Runs of the history.
 const RUNS: usize = 500;
 
-/// Rounds of each.
 const ROUNDS: usize = 67;
 
 /// Metrics of each run of an arm.

@@ -28,7 +28,6 @@ pub enum What {
 }
 
 impl What {
-    /// For people.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -69,7 +68,6 @@ impl What {
 pub struct Asked {
     /// The title of the runs; that of the latest one if nothing is said.
     pub title: Option<String>,
-    /// The metric.
     pub metric: String,
     /// What of a run is drawn.
     pub what: What,
@@ -83,43 +81,24 @@ pub struct Asked {
     pub search: Search,
 }
 
-/// Why there is no history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Nothing was run.
     #[error("there is no run in the store")]
     Empty,
-    /// No such runs.
     #[error("no run is called {title:?}; there are: {}", known.join(", "))]
-    Title {
-        /// What was asked for.
-        title: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// No such metric.
+    Title { title: String, known: Vec<String> },
     #[error("no run of {title:?} has a value of {metric:?} above 0; its metrics are {}", known.join(", "))]
-    Metric {
-        /// The runs.
-        title: String,
-        /// What was asked for.
-        metric: String,
-        /// What there is.
-        known: Vec<String>,
-    },
+    Metric { title: String, metric: String, known: Vec<String> },
 }
 
-/// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
     /// Its number, as commands take it.
     pub run: String,
     /// When it began, in UTC.
     pub when: String,
-    /// What it is of.
     pub label: String,
     /// The median of its rounds.
     pub value: f64,
@@ -130,7 +109,6 @@ pub struct Point {
 /// A change of the level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// What it began with.
     pub began: String,
     /// The first and the last that it may have begun with instead, at 95%.
     pub between: [String; 2],
@@ -142,7 +120,6 @@ pub struct Change {
     pub better: Option<bool>,
     /// Whether it is larger than the margin.
     pub matters: bool,
-    /// The figures.
     #[serde(flatten)]
     pub point: ChangePoint,
 }
@@ -189,7 +166,6 @@ impl Line {
 pub struct History {
     /// The title of the runs.
     pub title: String,
-    /// The metric.
     pub metric: String,
     /// Its unit; empty for a ratio.
     pub unit: String,
@@ -201,7 +177,6 @@ pub struct History {
     pub alpha: f64,
     /// The share below which a change does not matter.
     pub margin: f64,
-    /// The devices.
     pub lines: Vec<Line>,
 }
 

@@ -96,35 +96,22 @@ impl std::fmt::Debug for Subject<'_> {
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum InterleaveError {
-    /// A subject failed.
     #[error("{subject} failed in round {round}")]
     Subject {
-        /// Its name.
         subject: String,
         /// The round, counted from 1; 0 is the warm-up.
         round: usize,
-        /// What it said.
         source: SubjectError,
     },
-    /// A subject gave something that no ratio can be made of.
     #[error("{subject} measured {value} in round {round}; a value must be a number above 0")]
     Value {
-        /// Its name.
         subject: String,
         /// The round, counted from 1.
         round: usize,
-        /// What it measured.
         value: f64,
     },
-    /// A floor is not among the subjects.
     #[error("{subject} is to be compared with {floor}, which is not measured in this run")]
-    NoFloor {
-        /// Its name.
-        subject: String,
-        /// The floor's name.
-        floor: String,
-    },
-    /// Two subjects have the same name.
+    NoFloor { subject: String, floor: String },
     #[error("two subjects are called {0}")]
     Twice(String),
 }
@@ -136,7 +123,6 @@ pub struct Progress<'a> {
     pub subject: &'a str,
     /// Runs that are done, warm-up included.
     pub done: usize,
-    /// Runs in all.
     pub of: usize,
 }
 
@@ -241,7 +227,6 @@ fn check(subjects: &[Subject<'_>]) -> Result<(), InterleaveError> {
 /// The values of one subject.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// Its name.
     pub name: String,
     /// One value a round, in the order of the rounds.
     pub values: Vec<f64>,
@@ -264,9 +249,7 @@ pub struct Outcome {
 /// One comparison as benchmarks keep it: a subject against its floor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What is compared.
     pub name: String,
-    /// The subject.
     pub subject: String,
     /// What it is compared with.
     pub floor: String,
@@ -278,7 +261,6 @@ pub struct Row {
     pub ratio: f64,
     /// Its exact signed-rank interval.
     pub ci95: [f64; 2],
-    /// How many rounds.
     pub rounds: usize,
     /// The ratio that is asked for at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -289,7 +271,6 @@ pub struct Row {
 }
 
 impl Outcome {
-    /// The series of this name.
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.subjects.iter().find(|series| series.name == name)

@@ -35,9 +35,7 @@ pub mod suite;
      `cargo install --path crates/handoff --features full` builds a handoff that has everything"
 )]
 pub struct NotBuilt {
-    /// What is missing.
     pub what: &'static str,
-    /// The feature that brings it.
     pub feature: &'static str,
 }
 

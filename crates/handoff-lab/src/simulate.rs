@@ -13,49 +13,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Why a recording cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// A line is no JSON object of numbers.
     #[error("line {line} of the recording is not an object of numbers: {source}")]
     Malformed {
         /// Counted from 1.
         line: usize,
-        /// What the parser says.
         source: serde_json::Error,
     },
-    /// A value cannot be part of a ratio.
     #[error("line {line} of the recording: {name} is {value}, but must be above 0")]
     NotPositive {
         /// Counted from 1.
         line: usize,
-        /// The metric.
         name: String,
-        /// Its value.
         value: f64,
     },
-    /// A line lacks a metric that the first one has.
     #[error("line {line} of the recording has other metrics than line 1")]
     Uneven {
         /// Counted from 1.
         line: usize,
     },
-    /// There is nothing in it.
     #[error("the recording is empty")]
     Empty,
-    /// The metric was not recorded.
     #[error("the recording has no metric {name}; it has {}", known.join(", "))]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// One experiment needs more values than there are.
+    Unknown { name: String, known: Vec<String> },
     #[error("the recording has {has} values, but an experiment of {rounds} rounds needs {}", rounds * 3)]
-    TooShort {
-        /// Values that there are.
-        has: usize,
-        /// Rounds of the longest experiment.
-        rounds: usize,
-    },
+    TooShort { has: usize, rounds: usize },
 }
 
 /// Consecutive runs of the same thing, one value of each metric a run.
@@ -93,7 +74,6 @@ impl Recording {
         if metrics.is_empty() { Err(RecordingError::Empty) } else { Ok(Self { metrics }) }
     }
 
-    /// The names of what was recorded.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         self.metrics.keys().map(String::as_str)
     }
@@ -105,20 +85,16 @@ impl Recording {
     }
 }
 
-/// Many simulated experiments.
 #[derive(Debug, Clone, Serialize)]
 pub struct Trials {
     /// The stopping rule of each.
     pub stopping: Stopping,
     /// The true difference, a share: 0.1 makes each value of B 10% larger than it was.
     pub effect: f64,
-    /// How many experiments.
     pub count: usize,
-    /// The seed of all.
     pub seed: u64,
 }
 
-/// What came of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {
     /// The share whose interval excludes 1. Without an effect this is the error rate.
@@ -133,10 +109,6 @@ pub struct Outcome {
 impl Trials {
     /// Runs all of them. Each begins at a random place of the recording and takes its values in the
     /// order in which they were recorded, so that drift and waves of the machine are part of it.
-    ///
-    /// # Errors
-    ///
-    /// If the metric was not recorded or the recording is too short.
     pub fn run(&self, recording: &Recording, metric: &str) -> Result<Outcome, RecordingError> {
         let mut random = Random::new(self.seed);
         let (mut found, mut taken, mut predicted) = (0_usize, 0_usize, 0.0);
@@ -159,10 +131,6 @@ impl Trials {
     }
 
     /// The log-ratios of one of them.
-    ///
-    /// # Errors
-    ///
-    /// As [`Trials::run`].
     pub fn draw(
         &self,
         recording: &Recording,
@@ -182,10 +150,6 @@ impl Trials {
     }
 
     /// Runs all of them on each metric of a recording, on as many CPUs as there are.
-    ///
-    /// # Errors
-    ///
-    /// If the recording is too short.
     pub fn run_all(&self, recording: &Recording) -> Result<Vec<(String, Outcome)>, RecordingError> {
         let metrics: Vec<&str> = recording.metrics().collect();
         let next = AtomicUsize::new(0);

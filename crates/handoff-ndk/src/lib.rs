@@ -5,7 +5,6 @@
 //! why, stands in the book: `docs/book/src/reference/ndk.md`.
 #![allow(non_camel_case_types, non_snake_case)] // C names.
 #![allow(clippy::missing_safety_doc)] // The headers say what each pointer is.
-#![allow(missing_docs)] // They are documented there, too.
 
 pub mod binder;
 pub mod class;

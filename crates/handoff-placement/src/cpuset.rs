@@ -240,7 +240,6 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-/// As its list.
 impl serde::Serialize for CpuSet {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -46,7 +46,6 @@ pub struct ControlGroup {
 pub(crate) enum Change<'a> {
     /// This folder is made.
     Folder(&'a Path),
-    /// This controller is turned on.
     Controller(&'a TurnedOn),
 }
 
@@ -98,10 +97,6 @@ impl ControlGroup {
     }
 
     /// A group that is there already, by its folder.
-    ///
-    /// # Errors
-    ///
-    /// If the folder is not a control group.
     pub fn open(folder: &Path) -> Result<Self> {
         open_group(folder).map_err(|source| Error::Cgroup {
             path: folder.into(),

@@ -24,10 +24,6 @@ pub struct AffinityGuard {
 
 impl AffinityGuard {
     /// Lets the calling thread run on these CPUs only.
-    ///
-    /// # Errors
-    ///
-    /// As [`set_affinity`]; nothing is changed then.
     pub fn pin(wanted: &CpuSet) -> Result<Self> {
         let saved = read(0).map_err(|source| Error::ReadAffinity { tid: Tid::current(), source })?;
         // One CPU is granted or refused, never narrowed, so that there is nothing to read back; a refusal is
@@ -46,10 +42,6 @@ impl AffinityGuard {
     }
 
     /// Is the granted mask still in force? Hot-plug and moves between cpusets can take it away.
-    ///
-    /// # Errors
-    ///
-    /// As [`affinity`].
     pub fn holds(&self) -> Result<bool> {
         Ok(affinity(Tid::current())? == self.granted)
     }
@@ -74,11 +66,6 @@ pub struct PriorityGuard {
 
 impl PriorityGuard {
     /// Gives the calling thread a priority.
-    ///
-    /// # Errors
-    ///
-    /// As [`Priority::apply`]; [`Error::NoWayBack`] if the thread would be lowered and may not be
-    /// raised again. Nothing is changed then.
     pub fn enter(wanted: Priority) -> Result<Self> {
         let former = Priority::current()?;
         if former.more_urgent_than(wanted) && !can_raise_to(former) {

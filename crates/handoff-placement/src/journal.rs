@@ -200,10 +200,6 @@ impl Journal {
     }
 
     /// [`ControlGroup::create`], with each change noted before it is made.
-    ///
-    /// # Errors
-    ///
-    /// As that, and [`Error::Journal`].
     pub fn make_group(&mut self, name: &str, limits: &Limits) -> Result<ControlGroup> {
         ControlGroup::create_noting(name, limits, &mut |change| match change {
             Change::Folder(folder) => self.append(&Entry::Group(vec![folder.to_owned()])),
@@ -269,10 +265,6 @@ impl Journal {
     }
 
     /// Forgets everything: it was given back.
-    ///
-    /// # Errors
-    ///
-    /// If the journal cannot be made empty.
     pub fn empty(&mut self) -> Result<()> {
         let contents = self.read()?;
         self.leave_used(&contents.controllers).map(drop)

@@ -26,10 +26,6 @@ pub fn write_setting(path: &Path, value: &str) -> io::Result<()> {
 }
 
 /// Writes to a file of a control group; the folder must be one.
-///
-/// # Errors
-///
-/// As [`write_setting`].
 pub(crate) fn write_in_group(folder: &Path, name: &str, value: &str) -> io::Result<()> {
     let group = open_group(folder)?;
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -29,6 +29,8 @@
 //! | keep what another user may not have written | [`PrivateFolder`] |
 //! | write to the kernel's files and no others | [`write_setting`] |
 
+#![warn(missing_docs)]
+
 mod affinity;
 mod allowed;
 pub mod cgroup;

@@ -103,10 +103,6 @@ impl Notice<'_> {
 }
 
 /// The processes that are placed, as JSON.
-///
-/// # Errors
-///
-/// If no policy is running there.
 pub fn status(folder: &Path) -> io::Result<String> {
     request(folder, "status")
 }

@@ -29,11 +29,6 @@ pub struct Pin {
 
 impl Pin {
     /// Puts every thread in the scope on these CPUs.
-    ///
-    /// # Errors
-    ///
-    /// As [`set_affinity`]; [`Error::Escaping`] if something keeps making threads with other masks.
-    /// The threads that were moved before the error are put back.
     pub fn apply(scope: Scope, id: Tid, wanted: &CpuSet) -> Result<Self> {
         let mut pin = Self {
             scope,
@@ -149,10 +144,6 @@ impl Pin {
     }
 
     /// Places every thread again, and remembers what is granted now.
-    ///
-    /// # Errors
-    ///
-    /// As [`Pin::apply`]; what was granted before counts as lost until it is granted again.
     pub fn reapply(&mut self) -> Result<()> {
         let before = std::mem::take(&mut self.granted);
         if let Err(error) = self.walk() {

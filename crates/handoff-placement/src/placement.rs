@@ -61,11 +61,6 @@ impl Placement {
     }
 
     /// Places every thread in the scope, those born meanwhile too.
-    ///
-    /// # Errors
-    ///
-    /// As [`Placement::check`], [`Pin::apply`], [`Scheduling::apply`]. What was done before the error
-    /// is undone.
     pub fn apply(&self, scope: Scope, id: Tid, machine: &Topology) -> Result<Applied> {
         let cpus = self.check(machine)?;
         let mut applied =

@@ -38,10 +38,6 @@ impl PrivateFolder {
     }
 
     /// Opens a folder that is there.
-    ///
-    /// # Errors
-    ///
-    /// As [`PrivateFolder::create`], and `NotFound`.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::walk(path, None, rustix::process::geteuid().as_raw())
     }
@@ -143,10 +139,6 @@ impl PrivateFolder {
     }
 
     /// The names in the folder.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(self.descriptor.as_fd())? {
@@ -160,19 +152,11 @@ impl PrivateFolder {
     }
 
     /// Removes a file of the folder.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(fs::unlinkat(&self.descriptor, plain(name.as_ref())?, AtFlags::empty())?)
     }
 
     /// Keeps everybody else who asks waiting until the result is dropped.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
     pub fn lock(&self) -> io::Result<OwnedFd> {
         // A description of its own: the lock belongs to that.
         let lock = fs::openat(&self.descriptor, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

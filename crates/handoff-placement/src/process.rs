@@ -146,10 +146,6 @@ pub struct Status {
 
 impl Status {
     /// Of a process (or, for a process's first thread, the same).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchThread`].
     pub fn of(id: Tid) -> Result<Self> {
         Self::read(&format!("/proc/{id}/stat")).ok_or(Error::NoSuchThread(id))
     }
@@ -187,10 +183,6 @@ pub struct ProcessKey {
 
 impl ProcessKey {
     /// Of a process that runs now.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchThread`].
     pub fn of(pid: Tid) -> Result<Self> {
         Ok(Self { pid, start: Status::of(pid)?.start })
     }

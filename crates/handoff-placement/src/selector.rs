@@ -96,10 +96,6 @@ impl Selector {
     }
 
     /// [`Selector::resolve`] with threads looked up in a tree.
-    ///
-    /// # Errors
-    ///
-    /// As [`Selector::resolve`].
     pub fn resolve_under(&self, machine: &Topology, root: &Root) -> Result<CpuSet, SelectorError> {
         // What only takes away, takes from everything.
         let mut chosen =

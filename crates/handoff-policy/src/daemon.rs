@@ -130,7 +130,6 @@ impl<'a> Daemon<'a> {
     }
 
     /// The policy that is in force.
-    #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -164,7 +163,6 @@ impl<'a> Daemon<'a> {
         self.placed.len()
     }
 
-    /// Forgets what ended.
     fn tidy(&mut self) {
         self.placed.retain(|key, _| key.is_alive());
         self.before.retain(|key, _| key.is_alive());
@@ -318,7 +316,6 @@ impl<'a> Daemon<'a> {
         Ok(())
     }
 
-    /// Applies lost pins again.
     fn verify(&mut self) {
         for (key, placed) in &mut self.placed {
             let (mut lost, mut refusal) = (Vec::new(), None);
@@ -453,10 +450,6 @@ impl<'a> Daemon<'a> {
 
     /// Notes that a process offers a service under this name, for rules that match services. Nothing is
     /// placed before the next look.
-    ///
-    /// # Errors
-    ///
-    /// In words, if there is no such process or it has too many names.
     pub fn note_service(&mut self, pid: Tid, name: &str) -> std::result::Result<(), String> {
         let key = ProcessKey::of(pid).map_err(|error| error.to_string())?;
         let names = self.world.services.entry(key).or_default();
@@ -506,10 +499,6 @@ impl<'a> Daemon<'a> {
     }
 
     /// Gives every process back what it had, and removes the groups.
-    ///
-    /// # Errors
-    ///
-    /// [`PlacementError::Journal`] if the journal cannot be emptied.
     pub fn finish(mut self) -> Result<Stopped> {
         self.put_back()
     }
@@ -530,10 +519,6 @@ impl<'a> Daemon<'a> {
     }
 
     /// Leaves everything placed; the journal keeps what [`Journal::recover`] needs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Policy`] with what was refused, if anything was: then everything is put back first.
     pub fn leave(mut self) -> Result<usize> {
         if let Some((key, _)) = self.refused.iter().next() {
             let comm = Status::of(key.pid).map(|status| printable(&status.comm)).unwrap_or_default();

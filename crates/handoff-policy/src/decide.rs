@@ -17,7 +17,6 @@ pub struct Decision {
     pub rule: Option<usize>,
     /// Is it another than before?
     pub changed: bool,
-    /// Why, in words.
     pub reason: String,
     /// When to ask again even if nothing happens: the end of a rule's hold, or of an idle time.
     pub again: Option<Instant>,
@@ -27,15 +26,11 @@ pub struct Decision {
 /// thread decide for threads only, all others for processes only.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// The process.
     pub process: &'a Process,
-    /// The thread.
     pub thread: Option<(Tid, &'a str)>,
 }
 
 impl<'a> Subject<'a> {
-    /// A process as a whole.
-    #[must_use]
     pub fn whole(process: &'a Process) -> Self {
         Self { process, thread: None }
     }
@@ -84,7 +79,6 @@ impl Decider {
         Decision { rule, changed: true, reason, again }
     }
 
-    /// Forgets processes that ended.
     pub fn forget_ended(&mut self) {
         self.current.retain(|(process, _), _| process.is_alive());
     }
@@ -141,7 +135,6 @@ pub struct Explanation {
 
 impl Explanation {
     /// Asks every rule about a process.
-    #[must_use]
     pub fn of(policy: &Policy, process: &Process, world: &World) -> Self {
         let verdict = |rule: &super::Rule| {
             rule.matches.check(process).and_then(|()| rule.when.check(process, world, false)).err()

@@ -5,7 +5,6 @@ use crate::file::Problems;
 /// The result of a policy's work.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a policy failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -13,19 +13,16 @@ use rustix::net::{
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 
-/// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Happening {
     /// A process or thread was born, renamed, or runs another program or as another user.
     Changed {
-        /// Its process.
         process: Tid,
         /// Is it another thread than the first? What is given to a whole process it has inherited.
         is_thread: bool,
     },
     /// A CPU came or went.
     Cpus,
-    /// Battery, charger or temperature.
     Power,
     /// Something was missed: look at everything.
     Missed,

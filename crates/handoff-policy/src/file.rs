@@ -18,7 +18,6 @@ use std::str::FromStr;
 use std::time::Duration;
 use toml::Spanned;
 
-/// A checked policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// What can be given, by name.
@@ -44,7 +43,6 @@ pub struct Profile {
 
 impl Profile {
     /// Does it need a control group of its own?
-    #[must_use]
     pub fn has_group(&self) -> bool {
         self.group_cpus.is_some() || !self.limits.is_empty()
     }
@@ -55,7 +53,6 @@ impl Profile {
 pub struct Problem {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
     pub message: String,
     /// What to write instead, where that can be guessed.
     pub help: Option<String>,
@@ -89,10 +86,6 @@ impl Profile {
 
 impl Policy {
     /// Reads a policy.
-    ///
-    /// # Errors
-    ///
-    /// All that is wrong with it, whatever the machine.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let file: File = toml::from_str(text).map_err(|error| Problems(vec![syntax(text, &error)]))?;
         let mut reader = Reader { text, problems: Vec::new() };
@@ -124,7 +117,6 @@ impl Policy {
 
     /// Finds what cannot be had on a machine: CPUs that are not there, groups that are not there, real
     /// time that could lock it.
-    #[must_use]
     pub fn check_on(&self, machine: &Topology) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (name, profile) in &self.profiles {
@@ -154,7 +146,6 @@ impl Policy {
     }
 
     /// The scope that a rule places: threads by name, or whole processes.
-    #[must_use]
     pub fn scope_of(rule: &Rule) -> Scope {
         if rule.matches.thread.is_some() { Scope::Thread } else { Scope::Process }
     }

@@ -23,7 +23,6 @@ pub(super) struct Sources {
 /// How long a birth may wait for others. A foreground change does not wait.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// What can be read.
 #[derive(Default)]
 pub(super) struct Ready {
     pub(super) stop: bool,

@@ -12,41 +12,28 @@ pub enum Event {
     Recovered(Recovered),
     /// What the daemon cannot hear of on this machine, and what it does instead.
     Without {
-        /// The source.
         source: &'static str,
         /// Why it is not to be had.
         reason: String,
     },
     /// A process got another profile, or none any more.
     Placed {
-        /// The process.
         pid: i32,
-        /// Its name.
         comm: String,
         /// The profiles that it and its threads have now.
         profiles: Vec<String>,
-        /// Why.
         reason: String,
     },
     /// A process could not be placed, and was left as it had been.
-    Refused {
-        /// The process.
-        pid: i32,
-        /// Its name.
-        comm: String,
-        /// Why.
-        reason: String,
-    },
+    Refused { pid: i32, comm: String, reason: String },
     /// A pin was lost and applied again.
     Repaired {
-        /// The process.
         pid: i32,
         /// Which threads, and what is likely to have done it.
         lost: Vec<String>,
     },
     /// A pin was lost and cannot be applied again for now. It is tried again, and told again when that changes.
     Lost {
-        /// The process.
         pid: i32,
         /// Which threads, and what is likely to have done it.
         lost: Vec<String>,
@@ -54,12 +41,7 @@ pub enum Event {
         reason: String,
     },
     /// A foreground change or a service name was told.
-    Told {
-        /// The process.
-        pid: i32,
-        /// What.
-        what: String,
-    },
+    Told { pid: i32, what: String },
 }
 
 /// What is left at the end.

@@ -10,11 +10,9 @@ use std::time::Duration;
 pub struct Match {
     /// Name of the process (`/proc/PID/comm`, 15 bytes at most).
     pub comm: Option<String>,
-    /// Path of the program.
     pub exe: Option<String>,
     /// Control group (v2 path, or that of the v1 cpu controller).
     pub cgroup: Option<String>,
-    /// User.
     pub uid: Option<u32>,
     /// Name under which the process offers a service to others.
     pub service: Option<String>,
@@ -23,17 +21,11 @@ pub struct Match {
 }
 
 impl Match {
-    /// Is nothing asked for?
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Does the process match? Otherwise, what does not.
-    ///
-    /// # Errors
-    ///
-    /// The first field that does not match, in words.
     pub fn check(&self, process: &Process) -> Result<(), String> {
         let name = |what: &str, pattern: &Option<String>, text: Option<&str>| match (pattern, text) {
             (Some(pattern), Some(text)) if matches(pattern, text) => Ok(()),
@@ -66,7 +58,6 @@ pub struct When {
     pub cpu_pressure: Option<Threshold>,
     /// Highest temperature of the machine, in degrees Celsius.
     pub temperature: Option<Threshold>,
-    /// Battery level in percent.
     pub battery: Option<Threshold>,
     /// Is it charging (or without a battery)?
     pub charging: Option<bool>,
@@ -75,14 +66,11 @@ pub struct When {
 }
 
 impl When {
-    /// Does it always hold?
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Does it look at anything that is read from sensors?
-    #[must_use]
     pub fn needs_sensors(&self) -> bool {
         self.cpu_pressure.is_some()
             || self.temperature.is_some()
@@ -92,10 +80,6 @@ impl When {
 
     /// Does it hold? Otherwise, what does not. `latched` says whether it held the last time: a
     /// threshold that was passed stays so until the figure is back beyond `until`.
-    ///
-    /// # Errors
-    ///
-    /// The first condition that does not hold, in words.
     pub fn check(&self, process: &Process, world: &World, latched: bool) -> Result<(), String> {
         if let Some(wanted) = self.foreground {
             let found = world.foreground.contains(&process.key);
@@ -135,23 +119,12 @@ impl When {
     }
 }
 
-/// A limit with hysteresis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Threshold {
     /// Holds above `above`, and then until the figure is at or below `until`.
-    Above {
-        /// Where it starts.
-        above: f64,
-        /// Where it ends.
-        until: f64,
-    },
+    Above { above: f64, until: f64 },
     /// Holds below `below`, and then until the figure is at or above `until`.
-    Below {
-        /// Where it starts.
-        below: f64,
-        /// Where it ends.
-        until: f64,
-    },
+    Below { below: f64, until: f64 },
 }
 
 impl Threshold {
@@ -172,16 +145,13 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// One rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// Its name in logs; `rule 2` if it has none.
     pub name: String,
     /// The line of the file where it starts.
     pub line: usize,
-    /// Whom it is for.
     pub matches: Match,
-    /// When it holds.
     pub when: When,
     /// The profile that it gives.
     pub profile: String,

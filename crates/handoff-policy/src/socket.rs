@@ -20,7 +20,6 @@ pub(super) const LONGEST: usize = handoff_placement::notice::LONGEST_LINE;
 const MOST: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a client asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
     Foreground { pid: Tid, on: bool },
@@ -106,7 +105,6 @@ impl Server {
         Ok(Self { path, listener, clients: Vec::new() })
     }
 
-    /// Takes in whoever waits.
     pub(super) fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
             if self.clients.len() < MOST && stream.set_nonblocking(true).is_ok() {

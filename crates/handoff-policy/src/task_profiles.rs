@@ -8,7 +8,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A translated file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
     /// Profiles in the policy language. Rules are to be added: Android keeps them in its framework.
@@ -60,10 +59,6 @@ struct Aggregate {
 }
 
 /// Translates a `task_profiles.json`.
-///
-/// # Errors
-///
-/// If it is not JSON of that shape.
 pub fn import_task_profiles(text: &str) -> Result<Import, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("not a task_profiles.json: {e}");
     let json: serde_json::Value = serde_json::from_str(text).map_err(|e| wrong(&e))?;

@@ -13,15 +13,11 @@ use std::time::{Duration, Instant};
 /// A process, with what rules match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Which.
     pub key: ProcessKey,
-    /// Its name.
     pub comm: String,
     /// Its program, where that may be seen.
     pub exe: Option<String>,
-    /// Its control group.
     pub cgroup: String,
-    /// Its user.
     pub uid: u32,
     /// The services that it offers.
     pub services: Vec<String>,
@@ -31,10 +27,6 @@ pub struct Process {
 
 impl Process {
     /// A process as it is now, not known to have been idle.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchThread`] if it is gone, or is a thread of the kernel, which no rule is for.
     pub fn look(pid: Tid, world: &World) -> Result<Self> {
         Observer::default().look(pid, world, Instant::now()).ok_or(Error::NoSuchThread(pid))
     }
@@ -51,9 +43,7 @@ pub struct World {
     pub cpu_pressure: Option<f64>,
     /// Highest temperature, in degrees Celsius.
     pub temperature: Option<f64>,
-    /// Battery level in percent.
     pub battery: Option<f64>,
-    /// Does it charge?
     pub charging: Option<bool>,
 }
 

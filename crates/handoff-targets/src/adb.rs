@@ -45,7 +45,6 @@ pub(crate) fn devices() -> Vec<String> {
     ready.map(|(serial, _)| serial.to_owned()).collect()
 }
 
-/// A device.
 #[derive(Debug)]
 pub(crate) struct Adb {
     serial: String,

@@ -8,7 +8,6 @@ use crate::error::TargetError;
 /// Which machine, and how it is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// This machine.
     Local,
     /// A QEMU guest with the distribution's kernel, booted for the session.
     Guest,

@@ -10,7 +10,6 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// KiB of address space.
     pub memory_kib: Option<u64>,
-    /// Open files.
     pub files: Option<u64>,
 }
 

@@ -21,7 +21,6 @@ echo free $(df -Pk \"$FOLDER\" 2>/dev/null | tail -n 1 | awk '{print $4}')
 pub struct Facts {
     /// The machine's architecture, as `uname -m` has it.
     pub arch: String,
-    /// The kernel's release.
     pub kernel: String,
     /// Changes with each boot; none if it is not known.
     pub boot_id: Option<String>,

@@ -36,7 +36,6 @@ impl InGuest {
         Ok(Self::booted_by(Box::new(boot), program))
     }
 
-    /// A guest that `boot` makes, with `program` in it.
     pub(crate) fn booted_by(boot: Box<Boot>, program: PathBuf) -> Self {
         InGuest { boot, program, guest: None, incidents: Vec::new() }
     }

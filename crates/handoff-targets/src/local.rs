@@ -12,7 +12,6 @@ use crate::target::{Sink, Target};
 /// Names another folder for programs and the lock of this machine.
 const FOLDER: &str = "HANDOFF_LOCAL_FOLDER";
 
-/// This machine.
 #[derive(Debug)]
 pub(crate) struct Local;
 

@@ -12,7 +12,6 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::target::{Sink, Stream};
 
-/// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// With this status; 128 and the signal if one ended it.

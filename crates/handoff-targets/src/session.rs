@@ -70,28 +70,16 @@ pub struct Done {
 
 impl Session {
     /// Connects, and asks what is there.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be reached, or answers nonsense.
     pub fn open(address: &Address) -> Result<Self> {
         Self::open_by(address, Ways::of_environment())
     }
 
     /// [`Session::open`] by other ways.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::open`].
     pub fn open_by(address: &Address, ways: Ways) -> Result<Self> {
         Ok(Session { ways: ways.clone(), ..Self::on(connect(address, &ways)?)? })
     }
 
     /// The same on a target of your own.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::open`].
     pub fn on(mut target: Box<dyn Target + Send>) -> Result<Self> {
         let facts = look(target.as_mut())?;
         Ok(Session { target, ways: Ways::default(), facts, is_stale: false })
@@ -99,10 +87,6 @@ impl Session {
 
     /// On a guest that `boot` boots with `program` in it as [`GUEST_PROGRAM`](crate::GUEST_PROGRAM); it boots it
     /// anew when it was lost.
-    ///
-    /// # Errors
-    ///
-    /// If it does not boot.
     pub fn in_guest(program: &Path, boot: impl FnMut() -> Result<Guest> + Send + 'static) -> Result<Self> {
         Self::on(Box::new(InGuest::booted_by(Box::new(boot), program.to_owned())))
     }
@@ -118,7 +102,6 @@ impl Session {
         self.is_stale = self.address() == Address::Guest;
     }
 
-    /// Its address.
     #[must_use]
     pub fn address(&self) -> Address {
         self.target.address()
@@ -338,7 +321,6 @@ fn keep(said: &mut Vec<u8>, bytes: &[u8]) {
     said.extend_from_slice(&bytes[..bytes.len().min(room)]);
 }
 
-/// Asks what the target is.
 fn look(target: &mut dyn Target) -> Result<Facts> {
     let mut answer = Vec::new();
     let script = choose(target.folder().as_deref(), "/tmp") + ASK;

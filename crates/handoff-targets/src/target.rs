@@ -12,9 +12,7 @@ use crate::error::Result;
 /// Where a piece of output was written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Out,
-    /// Standard error.
     Err,
 }
 
@@ -23,7 +21,6 @@ pub type Sink<'a> = dyn FnMut(Stream, &[u8]) + 'a;
 
 /// A machine with a POSIX shell.
 pub trait Target {
-    /// Its name.
     fn address(&self) -> Address;
 
     /// Runs a script of `sh` there, with `input` (or nothing) as its standard input, and gives its exit

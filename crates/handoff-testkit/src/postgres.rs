@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 /// Where Debian puts the programs of all versions.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// A server.
 #[derive(Debug)]
 pub struct Postgres {
     folder: PathBuf,
@@ -65,7 +64,6 @@ impl Postgres {
         server
     }
 
-    /// The address of a database.
     #[must_use]
     pub fn address(&self, database: &str) -> String {
         format!("postgresql:///{database}?host={}&user=postgres", self.folder.display())

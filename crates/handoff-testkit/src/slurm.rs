@@ -88,7 +88,6 @@ impl Slurm {
         self.folder.join("slurm.conf")
     }
 
-    /// The nodes.
     #[must_use]
     pub fn nodes(&self) -> &[String] {
         &self.names

@@ -20,7 +20,6 @@ use crate::surroundings::Watch;
 use crate::trace::RawTrace;
 use crate::tracefs::{Instance, TraceFs, read};
 
-/// An event to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The system, such as `sched`.
@@ -33,13 +32,11 @@ pub struct Wanted {
 
 impl Wanted {
     /// An event without which the recording makes no sense.
-    #[must_use]
     pub fn required(system: &str, event: &str) -> Self {
         Self { system: system.to_owned(), event: event.to_owned(), required: true }
     }
 
     /// An event that is recorded where the kernel has it.
-    #[must_use]
     pub fn optional(system: &str, event: &str) -> Self {
         Self { required: false, ..Self::required(system, event) }
     }
@@ -79,7 +76,6 @@ pub fn diagnosis_events() -> Vec<Wanted> {
     events
 }
 
-/// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Everything, up to so many bytes in all; what comes after that is counted as lost.
@@ -94,7 +90,6 @@ pub enum Keep {
 /// What is recorded, of whom and how.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which events.
     pub events: Vec<Wanted>,
     /// Only of these tasks and what concerns them; empty for the whole system.
     pub tasks: Vec<Tid>,
@@ -104,7 +99,6 @@ pub struct Config {
     pub buffer_kib: usize,
     /// The clock of the time stamps, as `trace_clock` names it. `mono` is `CLOCK_MONOTONIC`.
     pub clock: String,
-    /// How much is kept.
     pub keep: Keep,
 }
 
@@ -122,7 +116,6 @@ impl Default for Config {
     }
 }
 
-/// A running recording.
 #[derive(Debug)]
 pub struct Capture {
     // Before the instance, which cannot be removed while the reader has its files open.
@@ -144,10 +137,6 @@ pub struct Stopper {
 
 impl Stopper {
     /// Stops it.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says; it has no reason to refuse.
     pub fn stop(&self) -> io::Result<()> {
         (&self.file).write_all(b"0")
     }
@@ -222,34 +211,21 @@ impl Capture {
     }
 
     /// The folder of its buffer in tracefs.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.instance.path()
     }
 
     /// Writes a line into the trace, at the moment of the call.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the kernel refuses it.
     pub fn mark(&self, text: &str) -> Result<()> {
         self.instance.set("trace_marker", text)
     }
 
     /// Stops at once and keeps what is in the buffers. Cheap: one system call.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the kernel refuses.
     pub fn halt(&self) -> Result<()> {
         self.instance.set("tracing_on", "0")
     }
 
     /// What stops the recording later, also from a forked process.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the file cannot be opened.
     pub fn stopper(&self) -> Result<Stopper> {
         let path = self.instance.path().join("tracing_on");
         let file = OpenOptions::new().write(true).open(&path);
@@ -257,19 +233,11 @@ impl Capture {
     }
 
     /// Goes on after [`Capture::halt`].
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the kernel refuses.
     pub fn resume(&self) -> Result<()> {
         self.instance.set("tracing_on", "1")
     }
 
     /// Stops, reads what is left and removes the instance.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the buffers cannot be read.
     pub fn finish(mut self) -> Result<RawTrace> {
         self.halt()?;
         let mut not_kept = vec![0; self.raw.pages.len()];
@@ -288,10 +256,6 @@ impl Capture {
 
     /// What a stopped flight recorder holds; it can go on afterwards with [`Capture::resume`],
     /// from an empty buffer.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the buffers cannot be read.
     pub fn snapshot(&mut self) -> Result<RawTrace> {
         self.halt()?;
         self.drain()?;

@@ -58,7 +58,6 @@ struct WakeShape {
     comm: Place,
 }
 
-/// What decoding fills.
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {
     pub(crate) events: Vec<Event>,
@@ -101,8 +100,6 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// The formats, by number.
-    #[must_use]
     pub fn formats(&self) -> &BTreeMap<u16, EventFormat> {
         &self.formats
     }

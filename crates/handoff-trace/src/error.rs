@@ -16,19 +16,13 @@ pub enum TraceError {
          run as root on a kernel with CONFIG_FTRACE, or mount them with \
          `mount -t tracefs tracefs /sys/kernel/tracing`"
     )]
-    NoTraceFs {
-        /// The folders looked at.
-        tried: String,
-        /// What the mount said.
-        why: io::Error,
-    },
+    NoTraceFs { tried: String, why: io::Error },
 
     /// A control file of tracefs refused.
     #[error("cannot {action} {path}: {source}{}", hint(source))]
     Control {
         /// What was tried, such as `write "mono" to`.
         action: String,
-        /// The control file.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
@@ -71,9 +65,7 @@ pub enum TraceError {
     File {
         /// `read` or `write`.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
 
@@ -95,9 +87,7 @@ pub enum TraceError {
     Command {
         /// `start` or `wait for`.
         action: &'static str,
-        /// The command line.
         command: String,
-        /// What the system said.
         source: io::Error,
     },
 }

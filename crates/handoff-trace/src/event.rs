@@ -25,7 +25,6 @@ pub struct Event {
     pub cpu: Cpu,
     /// In what context it happened.
     pub context: Context,
-    /// What happened.
     pub what: What,
 }
 
@@ -34,20 +33,15 @@ pub struct Event {
 pub struct Context(pub u8);
 
 impl Context {
-    /// In a hardware interrupt.
-    #[must_use]
     pub fn hard_irq(self) -> bool {
         self.0 & 0x08 != 0
     }
 
-    /// In a software interrupt.
-    #[must_use]
     pub fn soft_irq(self) -> bool {
         self.0 & 0x10 != 0
     }
 
     /// In any interrupt: the current task had nothing to do with it.
-    #[must_use]
     pub fn interrupt(self) -> bool {
         self.hard_irq() || self.soft_irq()
     }
@@ -60,15 +54,12 @@ impl Context {
 pub enum What {
     /// `sched_switch`: the CPU went from one task to another.
     Switch {
-        /// Who left.
         prev: Tid,
-        /// Who came.
         next: Tid,
         /// The priority of who left.
         prev_prio: i16,
         /// The priority of who came.
         next_prio: i16,
-        /// Why the other left.
         prev_state: LeftAs,
     },
     /// `sched_waking`: the current task (or an interrupt) begins to wake another.
@@ -79,27 +70,17 @@ pub enum What {
     WakeupNew(Wakee),
     /// `sched_migrate_task`: a task that does not run moves to another CPU's queue.
     Migrate {
-        /// Who moves.
         tid: Tid,
         /// From where.
         from: Cpu,
-        /// Where to.
         to: Cpu,
     },
     /// `sched_pi_setprio`: a priority is inherited through a kernel lock, or given back.
-    PriorityInherited {
-        /// Whose priority changes.
-        tid: Tid,
-        /// What it was.
-        old: i16,
-        /// What it is.
-        new: i16,
-    },
+    PriorityInherited { tid: Tid, old: i16, new: i16 },
     /// `sched_process_fork`.
     Fork {
         /// The task that was there.
         parent: Tid,
-        /// The new one.
         child: Tid,
     },
     /// `sched_process_exec`.
@@ -108,40 +89,26 @@ pub enum What {
         tid: Tid,
     },
     /// `sched_process_exit`.
-    Exit {
-        /// The task that ended.
-        tid: Tid,
-    },
+    Exit { tid: Tid },
     /// `irq_handler_entry`.
-    IrqEntry {
-        /// The interrupt's number.
-        irq: i32,
-    },
+    IrqEntry { irq: i32 },
     /// `irq_handler_exit`.
-    IrqExit {
-        /// The interrupt's number.
-        irq: i32,
-    },
+    IrqExit { irq: i32 },
     /// `softirq_entry`.
     SoftIrqEntry {
         /// Its vector: 1 timer, 2 network out, 3 network in, 7 scheduler, 9 RCU.
         vector: u8,
     },
     /// `softirq_exit`.
-    SoftIrqExit {
-        /// Its vector.
-        vector: u8,
-    },
+    SoftIrqExit { vector: u8 },
     /// `cpu_idle`: a CPU goes into an idle state or comes out of one.
     Idle {
-        /// The CPU.
         cpu: Cpu,
         /// The state, or none on the way out.
         state: Option<u8>,
     },
     /// `cpu_frequency`.
     Frequency {
-        /// The CPU.
         cpu: Cpu,
         /// Its new frequency, in kHz.
         khz: u32,
@@ -150,7 +117,6 @@ pub enum What {
     BinderTransaction {
         /// The number by which its other events are joined.
         debug_id: i32,
-        /// It is a reply.
         reply: bool,
         /// Nobody waits for a reply (`TF_ONE_WAY`).
         oneway: bool,
@@ -169,11 +135,9 @@ pub enum What {
 /// The task of a wake-up event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wakee {
-    /// Who is woken.
     pub tid: Tid,
     /// The CPU that it was on (in `sched_waking`) or that was chosen (in `sched_wakeup`).
     pub cpu: Cpu,
-    /// Its priority.
     pub prio: i16,
 }
 
@@ -183,28 +147,23 @@ pub struct LeftAs(pub u16);
 
 impl LeftAs {
     /// It still wanted to run: it was preempted, or it yielded.
-    #[must_use]
     pub fn runnable(self) -> bool {
         // Bits above the low eight say "preempted" (0x100 now, 0x400 to 0x1000 on old kernels) or
         // qualify a sleep; the low eight are the sleeps themselves.
         self.0 & 0xff == 0
     }
 
-    /// It ended.
-    #[must_use]
     pub fn dead(self) -> bool {
         self.0 & 0x30 != 0
     }
 
     /// It waits and cannot be interrupted, as in a disk read or a kernel mutex.
-    #[must_use]
     pub fn uninterruptible(self) -> bool {
         self.0 & 0x02 != 0
     }
 }
 
 /// A task's priority as people say it.
-#[must_use]
 pub fn priority_text(prio: i16) -> String {
     match prio {
         ..=-1 => "deadline".to_owned(),
@@ -215,7 +174,6 @@ pub fn priority_text(prio: i16) -> String {
 }
 
 /// Whether the scheduling class of that priority is the fair one.
-#[must_use]
 pub fn is_fair(prio: i16) -> bool {
     prio >= 100
 }

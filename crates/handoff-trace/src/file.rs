@@ -23,10 +23,6 @@ pub fn load(path: &Path) -> Result<Trace> {
 }
 
 /// Reads a recording from the bytes of a file; `path` is for messages only.
-///
-/// # Errors
-///
-/// As [`load`].
 pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Trace> {
     let not = |why: &str| TraceError::NotATrace { path: path.to_owned(), why: why.to_owned() };
     match Kind::of(bytes) {

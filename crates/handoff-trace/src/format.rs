@@ -39,7 +39,6 @@ pub struct Place {
 /// How the bytes of a field are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
-    /// They are a number.
     Number,
     /// They are an array or a structure in its place.
     Bytes,
@@ -102,10 +101,6 @@ pub struct EventFormat {
 
 impl EventFormat {
     /// Reads the text of a `format` file.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Format`] if there is no name, no id, or a field that cannot be.
     pub fn parse(system: &str, text: &str) -> Result<Self> {
         let fail = |why: &str| TraceError::format(format!("an event of {system}"), why);
         if text.len() > MAX_TEXT {
@@ -132,8 +127,6 @@ impl EventFormat {
         Ok(Self { system: system.to_owned(), name, id, fields })
     }
 
-    /// The field of that name.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }

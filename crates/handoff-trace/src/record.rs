@@ -14,10 +14,8 @@ use crate::tracefs::TraceFs;
 /// How often it looks whether the command has ended.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What a recording gave.
 #[derive(Debug)]
 pub struct Recording {
-    /// The pages.
     pub raw: RawTrace,
     /// The process of the command, if there was one.
     pub command: Option<Tid>,
@@ -28,10 +26,6 @@ pub struct Recording {
 /// Records until `command` ends (if there is one), `limit` is over (if there is one) or `stop` is set,
 /// whatever is first. A command that still runs then is killed. What the command prints goes to
 /// standard error.
-///
-/// # Errors
-///
-/// As [`Capture::start`], and [`TraceError::Command`] if the command cannot be started.
 pub fn record(
     config: &Config,
     command: &[OsString],

@@ -40,10 +40,6 @@ impl PageLayout {
         Self { commit_offset: 8, commit_size: 8, data_offset: 16, data_size: 4080 };
 
     /// Reads the text of `events/header_page`.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Format`] if a field is missing or cannot be where it says.
     pub fn parse(text: &str) -> Result<Self> {
         let fail = |why: &str| TraceError::format("the ring-buffer page (header_page)", why);
         let find = |name: &str| {
@@ -70,16 +66,11 @@ impl PageLayout {
     }
 
     /// The size of a whole page, in bytes.
-    #[must_use]
     pub fn page_size(&self) -> usize {
         self.data_offset + self.data_size
     }
 
     /// The same page with another size, as `buffer_subbuf_size_kb` and `trace.dat` files give it.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Format`] if the size does not even hold the header, or is over 1 MiB.
     pub fn with_page_size(self, bytes: usize) -> Result<Self> {
         if bytes <= self.data_offset || bytes > 1 << 20 {
             return Err(TraceError::format("the ring-buffer page", format!("a size of {bytes} bytes")));
@@ -95,7 +86,6 @@ pub enum Missed {
     Nothing,
     /// Some were lost; the kernel had no room to say how many.
     Unknown,
-    /// So many were lost.
     Count(u64),
 }
 
@@ -110,10 +100,6 @@ pub struct Page<'a> {
 
 impl<'a> Page<'a> {
     /// Looks at the header of the page in `bytes`.
-    ///
-    /// # Errors
-    ///
-    /// A reason, if the page is shorter than its header or its header says.
     pub fn parse(layout: &PageLayout, bytes: &'a [u8]) -> std::result::Result<Self, &'static str> {
         let time = bytes.first_chunk::<8>().ok_or("it is shorter than its header")?;
         let commit = bytes
@@ -139,7 +125,6 @@ impl<'a> Page<'a> {
     }
 
     /// The records of the page, in the order they were written.
-    #[must_use]
     pub fn records(&self) -> Records<'a> {
         Records { data: self.data, time: self.time }
     }

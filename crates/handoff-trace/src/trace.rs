@@ -67,9 +67,7 @@ pub struct Surroundings {
 /// A control group whose CPU quota ran out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttled {
-    /// Its folder.
     pub group: PathBuf,
-    /// How many times.
     pub times: u64,
     /// The tasks that were in it at the end.
     pub tasks: Vec<Tid>,
@@ -78,9 +76,7 @@ pub struct Throttled {
 /// Something that a program says it did from one moment to another, on the trace's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
-    /// What it did.
     pub name: String,
-    /// Which task did it.
     pub tid: Tid,
     /// When it began, in nanoseconds.
     pub start: u64,
@@ -91,7 +87,6 @@ pub struct Slice {
 /// How much of what happened on one CPU is in the trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// Events in the trace.
     pub events: u64,
     /// Events that should be in the trace but were lost.
     pub lost: u64,
@@ -101,7 +96,6 @@ pub struct Coverage {
     pub from: u64,
 }
 
-/// A recorded trace.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     events: Vec<Event>,
@@ -128,7 +122,6 @@ pub(crate) struct Parts {
     pub(crate) slices: Vec<Slice>,
     /// At least so many CPUs.
     pub(crate) cpus: usize,
-    /// Events lost, by CPU.
     pub(crate) lost: HashMap<Cpu, u64>,
     /// When events of that CPU had been lost.
     pub(crate) gaps: Vec<(u64, Cpu)>,
@@ -174,16 +167,11 @@ impl Parts {
 
 impl RawTrace {
     /// How many bytes of pages it holds.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.pages.iter().map(Vec::len).sum()
     }
 
     /// Decodes all pages.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Format`] or [`TraceError::Page`] if what the kernel (or a file) gave is damaged.
     pub fn decode(&self) -> Result<Trace> {
         let formats = self.formats.iter().map(|(system, text)| EventFormat::parse(system, text));
         let decoder = Decoder::new(formats.collect::<Result<Vec<_>>>()?)?;
@@ -279,13 +267,11 @@ impl Trace {
     }
 
     /// All events, in the order of time.
-    #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
     /// The events from `start` to before `end`, in nanoseconds.
-    #[must_use]
     pub fn between(&self, start: u64, end: u64) -> &[Event] {
         let from = self.events.partition_point(|event| event.time < start);
         let to = self.events.partition_point(|event| event.time < end);
@@ -293,86 +279,72 @@ impl Trace {
     }
 
     /// When the trace starts and ends, in nanoseconds, or none if it is empty.
-    #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         Some((self.events.first()?.time, self.events.last()?.time))
     }
 
     /// What a task was called at a moment; its number if that is not known.
-    #[must_use]
     pub fn name(&self, tid: Tid, time: u64) -> String {
         self.names.at(tid, time).map_or_else(|| format!("task {tid}"), str::to_owned)
     }
 
     /// What a task was called last; its number if that is not known.
-    #[must_use]
     pub fn last_name(&self, tid: Tid) -> String {
         self.names.last(tid).map_or_else(|| format!("task {tid}"), str::to_owned)
     }
 
     /// All tasks that have a name in the trace, by number.
-    #[must_use]
     pub fn tasks(&self) -> Vec<(Tid, &str)> {
         self.names.tasks()
     }
 
     /// The process of a task, if it was alive when the recording began or ended.
-    #[must_use]
     pub fn process(&self, tid: Tid) -> Option<Tid> {
         self.processes.get(&tid).copied()
     }
 
     /// The process of each task that was alive when the recording began or ended.
-    #[must_use]
     pub fn processes(&self) -> &HashMap<Tid, Tid> {
         &self.processes
     }
 
     /// The text of a [`crate::What::Marker`].
-    #[must_use]
     pub fn text(&self, index: u32) -> Option<&str> {
         self.texts.get(index as usize).map(String::as_str)
     }
 
     /// The fields of a [`crate::What::Other`].
-    #[must_use]
     pub fn other(&self, index: u32) -> Option<&Other> {
         self.others.get(index as usize)
     }
 
     /// The format of an event, by the number that [`Other::id`] holds.
-    #[must_use]
     pub fn format(&self, id: u16) -> Option<&EventFormat> {
         self.formats.get(&id)
     }
 
     /// What is known of each CPU's part.
-    #[must_use]
     pub fn coverage(&self) -> &[Coverage] {
         &self.coverage
     }
 
     /// Events lost on all CPUs.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.coverage.iter().fold(0_u64, |sum, cpu| sum.saturating_add(cpu.lost))
     }
 
     /// Records that could not be understood.
-    #[must_use]
     pub fn unknown(&self) -> u64 {
         self.unknown
     }
 
     /// The moment from which on the flight recorder still held everything on every CPU.
-    #[must_use]
     pub fn covered_from(&self) -> u64 {
         self.coverage.iter().map(|cpu| cpu.from).max().unwrap_or(0)
     }
 
     /// Whether events were lost on some CPU just before a moment between `start` and `end`, or the
     /// trace does not reach back to `start`.
-    #[must_use]
     pub fn incomplete(&self, start: u64, end: u64) -> bool {
         let after = self.gaps.partition_point(|(time, _)| *time <= start);
         let gap = self.gaps.get(after).is_some_and(|(time, _)| *time <= end);
@@ -386,7 +358,6 @@ impl Trace {
     }
 
     /// The clock of the time stamps.
-    #[must_use]
     pub fn clock(&self) -> &str {
         &self.clock
     }
@@ -398,13 +369,11 @@ impl Trace {
     }
 
     /// What programs noted of themselves, by task and time.
-    #[must_use]
     pub fn slices(&self) -> &[Slice] {
         &self.slices
     }
 
     /// What is known from elsewhere than the events.
-    #[must_use]
     pub fn surroundings(&self) -> &Surroundings {
         &self.surroundings
     }

@@ -27,12 +27,10 @@ pub const MAX_ITERATIONS: u32 = 4 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// What carries the calls.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
-    /// Calls.
     pub iterations: u32,
     /// Pause before each call, in seconds. It is a spin, not a sleep: the CPU stays awake.
     pub delay: f64,
@@ -61,10 +59,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or a CPU may not be used.
     pub fn check(&self) -> Result<()> {
         if self.iterations == 0 || self.iterations > MAX_ITERATIONS {
             let problem = format!("{}; 1 to {MAX_ITERATIONS} calls are made", self.iterations);
@@ -143,11 +137,6 @@ fn cpu_name(cpu: Option<usize>) -> String {
 }
 
 /// Runs it once.
-///
-/// # Errors
-///
-/// If a parameter is out of its range, a call fails or gives a wrong sum, a process dies, or the server
-/// is found on another CPU than it was bound to.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
     let Parameters { engine, context, .. } = *parameters;
@@ -183,7 +172,6 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     Ok(Report { outcome, parameters: parameters.clone() })
 }
 
-/// The client's side.
 pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Timed> {
     let mut times = Vec::with_capacity(plan.iterations as usize);
     let mut missed = None;

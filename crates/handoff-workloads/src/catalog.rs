@@ -67,7 +67,6 @@ impl Workload {
     ];
 
     /// The names of the measurements of a run, without `NAME/` in front; `None` where they depend on the parameters.
-    #[must_use]
     pub fn measures(&self) -> Option<&'static [&'static str]> {
         Some(match self {
             Workload::Hackbench(_) => &["time", "messages", "cpu_time", "system_time"],
@@ -86,10 +85,6 @@ impl Workload {
 
     /// Reads the parameters of the workload called `name` from any format, so that an error tells
     /// where in the file it is.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such workload, or a parameter is unknown or of a wrong type.
     pub fn parse<'de, D: Deserializer<'de>>(name: &str, parameters: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
         Ok(match name {
@@ -129,10 +124,6 @@ impl Workload {
     }
 
     /// Checks everything that can be known before anything is started.
-    ///
-    /// # Errors
-    ///
-    /// If a parameter is out of its range.
     pub fn check(&self) -> Result<()> {
         match self {
             Workload::AddInts(parameters) => parameters.check(),
@@ -150,10 +141,6 @@ impl Workload {
     }
 
     /// Runs it once, on this machine.
-    ///
-    /// # Errors
-    ///
-    /// If a parameter is out of its range, the machine cannot run it, or one of its processes dies.
     pub fn run(&self) -> Result<Outcome> {
         match self {
             Workload::AddInts(parameters) => Ok(add_ints::run(parameters)?.outcome().clone()),

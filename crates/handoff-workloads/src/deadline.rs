@@ -33,7 +33,6 @@ pub enum OnMiss {
     Count,
     /// It is counted, and what led to it is kept and explained.
     Record {
-        /// How.
         recording: Recording,
         /// The run ends when so many misses were kept.
         keep: u32,
@@ -43,11 +42,9 @@ pub enum OnMiss {
     Halt(Option<PathBuf>),
 }
 
-/// How misses are recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recording {
-    /// Where the files go.
     pub folder: PathBuf,
     /// The recorder's memory for each CPU, in KiB; 4096 hold about 70,000 events.
     pub buffer_kib: usize,
@@ -61,10 +58,6 @@ impl Default for Recording {
 
 impl Recording {
     /// Checks everything that can be known before anything is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or the folder is none.
     pub fn check(&self) -> Result<()> {
         if !(64..=1 << 20).contains(&self.buffer_kib) {
             let problem = format!("{} KiB; 64 to 1048576 for each CPU", self.buffer_kib);
@@ -82,10 +75,6 @@ impl Recording {
 
 impl OnMiss {
     /// Checks everything that can be known before anything is started.
-    ///
-    /// # Errors
-    ///
-    /// As [`Recording::check`], and if no miss or more than [`MAX_KEPT`] are to be kept.
     pub fn check(&self) -> Result<()> {
         match self {
             OnMiss::Record { keep, .. } if *keep == 0 || *keep > MAX_KEPT => {
@@ -111,10 +100,6 @@ pub struct Watch {
 
 impl Watch {
     /// Checks everything that can be known before anything is started.
-    ///
-    /// # Errors
-    ///
-    /// As [`Recording::check`].
     pub fn check(&self) -> Result<()> {
         if self.deadline_us == 0 {
             return Err(Error::parameter("deadline_us", "0; a hand-off takes at least some time"));
@@ -130,7 +115,6 @@ impl Watch {
 /// A missed deadline: what it was, where the recording is, and why.
 #[derive(Debug, Clone, Serialize)]
 pub struct Miss {
-    /// Which hand-off it was.
     pub what: String,
     /// How long it took, in nanoseconds.
     pub took_ns: u64,
@@ -184,7 +168,6 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts to record.
     pub(crate) fn start(recording: &Recording, limit: Duration) -> Result<Self> {
         let flight = FlightRecorder::start(recording.buffer_kib)?;
         Ok(Recorder { flight, recording: recording.clone(), limit, misses: Vec::new() })
@@ -233,10 +216,6 @@ fn free_name(folder: &Path) -> String {
 }
 
 /// The wire to a trace that others record, and the file that holds it, if it is running.
-///
-/// # Errors
-///
-/// If there is no tracefs, or the trace is not running.
 pub(crate) fn running_trace(folder: Option<&Path>, limit: Duration) -> Result<(Wire, PathBuf)> {
     let folder = match folder {
         Some(folder) => folder.to_owned(),

@@ -21,7 +21,6 @@ pub enum Error {
     /// The machine cannot run this workload.
     #[error("this machine cannot run {workload}: {reason}")]
     NotSupported {
-        /// The workload.
         workload: &'static str,
         /// What is missing, and what to do.
         reason: String,
@@ -36,20 +35,9 @@ pub enum Error {
     },
     /// The workload did not end in time and was stopped.
     #[error("{what} did not finish within {limit:?} and was stopped")]
-    TimedOut {
-        /// What was waited for.
-        what: String,
-        /// How long was waited.
-        limit: std::time::Duration,
-    },
-    /// The operating system refused.
+    TimedOut { what: String, limit: std::time::Duration },
     #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// Why it failed.
-        source: io::Error,
-    },
+    Io { what: String, source: io::Error },
     /// A command of the system that the workload needs failed.
     #[error("`{command}` failed: {message}")]
     Command {
@@ -61,7 +49,6 @@ pub enum Error {
     /// The kernel could not be traced.
     #[error(transparent)]
     Trace(#[from] handoff_trace::TraceError),
-    /// Nothing usable was measured.
     #[error(transparent)]
     Measurement(#[from] BadMeasurement),
 }

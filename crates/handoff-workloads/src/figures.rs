@@ -3,7 +3,6 @@
 use crate::measurement::Unit;
 
 /// A value with its unit, such as `2.104 us` or `1.25 GB/s`.
-#[must_use]
 pub fn human(value: f64, unit: &Unit) -> String {
     match unit {
         Unit::Nanoseconds => time(value),
@@ -20,7 +19,6 @@ pub fn human(value: f64, unit: &Unit) -> String {
 }
 
 /// Nanoseconds, in the unit of time that leaves one to three digits before the point.
-#[must_use]
 pub fn time(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds.abs() {
         size if size < 1e3 => (nanoseconds, "ns"),
@@ -56,7 +54,6 @@ fn digits(value: f64) -> String {
 }
 
 /// Rounded, with a comma for each thousand.
-#[must_use]
 pub fn grouped(value: f64) -> String {
     let text = format!("{:.0}", value.abs());
     let mut grouped = String::new();

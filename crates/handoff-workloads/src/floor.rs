@@ -36,7 +36,6 @@ pub enum Primitive {
     CacheLine,
     /// Shared memory; each side calls `sched_yield` until the word changes.
     SchedYield,
-    /// Two pipes.
     Pipe,
     /// A pair of connected Unix stream sockets.
     UnixStream,
@@ -109,10 +108,8 @@ impl FromStr for Primitive {
     }
 }
 
-/// One floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Parameters {
-    /// What carries the payload.
     pub primitive: Primitive,
     /// Bytes that travel each way. Over shared memory the client copies them in, and the server
     /// copies them from the request to the reply: one copy each way, as a call has it.
@@ -123,10 +120,6 @@ pub struct Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or the placement is not possible here.
     pub fn check(&self) -> Result<()> {
         let limit = match self.primitive {
             Primitive::UnixSeqpacket => 128 << 10,
@@ -159,10 +152,6 @@ impl Parameters {
 }
 
 /// Runs `samples` samples of `trips` round trips each, and gives nanoseconds a round trip.
-///
-/// # Errors
-///
-/// As [`Session::start`] and [`Session::batch`].
 pub fn run(parameters: &Parameters, samples: u32, trips: u32) -> Result<Measurement> {
     let values = Session::start(parameters)?.batch(samples, trips)?;
     measurement(parameters, trips, values)
@@ -177,10 +166,6 @@ fn measurement(parameters: &Parameters, trips: u32, values: Vec<f64>) -> Result<
 
 /// Runs several floors in turns: `rounds` times `samples` samples of each, so that what disturbs the
 /// machine for a while disturbs all of them alike. `progress` is called after each turn.
-///
-/// # Errors
-///
-/// As [`Session::start`] and [`Session::batch`].
 pub fn survey(
     floors: &[Parameters],
     rounds: u32,
@@ -204,13 +189,11 @@ pub fn survey(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// What carries the payload.
     pub primitive: Primitive,
     /// Bytes that travel each way.
     pub payload: usize,
     /// Where the two processes run.
     pub placement: Placement,
-    /// Samples to take.
     pub samples: u32,
     /// Round trips of a sample; 0 for [`Primitive::usual_trips`].
     pub trips: u32,
@@ -235,10 +218,6 @@ impl Plan {
     }
 
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or the placement is not possible here.
     pub fn check(&self) -> Result<()> {
         if self.samples == 0 || self.samples > MAX_SAMPLES {
             return Err(Error::parameter(
@@ -250,10 +229,6 @@ impl Plan {
     }
 
     /// Runs it once.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::start`] and [`Session::batch`].
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
         let trips = if self.trips == 0 { self.primitive.usual_trips() } else { self.trips };

@@ -40,11 +40,9 @@ pub struct Parameters {
     pub size: usize,
     /// What the messages travel through.
     pub transport: Transport,
-    /// What a task is.
     pub tasks: Tasks,
 }
 
-/// What messages travel through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -55,7 +53,6 @@ pub enum Transport {
     Pipes,
 }
 
-/// What a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tasks {
@@ -81,21 +78,15 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Tasks of all groups.
     pub fn task_count(&self) -> usize {
         self.groups.saturating_mul(self.writers.saturating_add(self.readers))
     }
 
-    /// Messages of all groups.
     pub fn message_count(&self) -> usize {
         self.groups.saturating_mul(self.writers).saturating_mul(self.readers).saturating_mul(self.loops)
     }
 
     /// Checks everything that can be known before a task is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range.
     pub fn check(&self) -> Result<()> {
         let at_least_one = [
             ("groups", self.groups),
@@ -147,10 +138,6 @@ impl Parameters {
 }
 
 /// Runs it once. Measures `hackbench/time`, `hackbench/messages` (a second) and `hackbench/cpu_time`.
-///
-/// # Errors
-///
-/// If a parameter is out of its range, the limits of files or processes are too low, or a task died.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let channels = parameters.groups * parameters.readers;

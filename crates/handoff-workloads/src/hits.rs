@@ -13,22 +13,15 @@ use crate::sys::perf;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot count {what}: {reason}")]
 pub struct HitsError {
-    /// The tracepoint or function.
     pub what: String,
-    /// Why.
     pub reason: String,
 }
 
-/// A running count.
 #[derive(Debug)]
 pub struct Hits(Vec<perf::Hits>);
 
 impl Hits {
     /// Counts a tracepoint, such as `sched:sched_migrate_task`.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel has no such tracepoint, or refuses (it asks for root).
     pub fn of_tracepoint(name: &str) -> Result<Self, HitsError> {
         let cannot = |reason: String| HitsError { what: format!("the tracepoint {name}"), reason };
         let (system, event) = name
@@ -44,10 +37,6 @@ impl Hits {
     }
 
     /// Counts calls of a kernel function, such as `select_task_rq_fair`.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel has no kprobes or no such function, or refuses (it asks for root).
     pub fn of_function(name: &str) -> Result<Self, HitsError> {
         let cannot = |reason: String| HitsError { what: format!("calls of {name}"), reason };
         let text = std::fs::read_to_string("/sys/bus/event_source/devices/kprobe/type").map_err(|_| {
@@ -71,10 +60,6 @@ impl Hits {
     }
 
     /// Hits so far, on all CPUs.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel does not tell.
     pub fn read(&self) -> std::io::Result<u64> {
         self.0.iter().map(perf::Hits::read).sum()
     }

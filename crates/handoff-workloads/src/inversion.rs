@@ -28,7 +28,6 @@ use crate::sys::team::Team;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// What carries the calls.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +42,6 @@ pub struct Parameters {
     pub clients: usize,
     /// Steps of a normal client's call; 1000 take about 1.5 us.
     pub work: u32,
-    /// Processes that only compute.
     pub hogs: usize,
     /// A call that takes longer misses, in microseconds.
     pub deadline_us: u64,
@@ -74,10 +72,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range.
     pub fn check(&self) -> Result<()> {
         if self.engine == Engine::Local {
             return Err(Error::parameter("engine", "local: a call within one process cannot be inverted"));
@@ -105,7 +99,6 @@ pub(crate) struct Plan {
     wire: Option<Wire>,
 }
 
-/// What it answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Urgent {
     times: Vec<u64>,
@@ -176,10 +169,6 @@ impl fmt::Display for Report {
 }
 
 /// Runs it: first with inheritance off, then on.
-///
-/// # Errors
-///
-/// If a parameter is out of its range, `SCHED_FIFO` is not permitted, a call fails or a process dies.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
     let cpu = match parameters.cpu {

@@ -45,12 +45,10 @@ const BATCH: u32 = 500;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// What carries the calls.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
-    /// Pairs of processes.
     pub pairs: usize,
     /// Iterations, of two transactions each.
     pub iterations: u32,
@@ -90,10 +88,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range.
     pub fn check(&self) -> Result<()> {
         if self.pairs == 0 || self.pairs > 1000 {
             return Err(Error::parameter("pair", format!("{}; 1 to 1000 are run", self.pairs)));
@@ -141,21 +135,12 @@ impl Parameters {
 }
 
 /// Runs it once.
-///
-/// # Errors
-///
-/// If a parameter is out of its range, `SCHED_FIFO` is not permitted, a call fails, a process dies, or
-/// misses are to be recorded and tracing is not permitted.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     run_until(parameters, &AtomicBool::new(false))
 }
 
 /// [`run`], which ends early once `stop` is set and reports the iterations that were made. It looks between batches
 /// of 500 iterations, so that the look costs the calls nothing.
-///
-/// # Errors
-///
-/// As [`run`].
 pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
     parameters.check()?;
     let Parameters { engine, context, inherit, inherit_user, follow, plant, .. } = *parameters;

@@ -102,9 +102,7 @@ pub enum Better {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Parameter {
-    /// A switch.
     Bool(bool),
-    /// A whole number.
     Int(i64),
     /// A number with a fraction.
     Float(f64),
@@ -174,13 +172,11 @@ impl From<String> for Parameter {
 /// Values that cannot be a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMeasurement {
-    /// No value at all.
     #[error("{0} has no value: nothing was measured")]
     Empty(String),
     /// An infinity or not a number.
     #[error("value {index} of {name} is not a finite number")]
     NotFinite {
-        /// Name of the measurement.
         name: String,
         /// Which value, from 0.
         index: usize,
@@ -188,7 +184,6 @@ pub enum BadMeasurement {
     /// A histogram that contradicts itself.
     #[error("the histogram of {name} is broken: {what}")]
     Histogram {
-        /// Name of the measurement.
         name: String,
         /// What does not hold.
         what: &'static str,
@@ -197,10 +192,6 @@ pub enum BadMeasurement {
 
 impl Measurement {
     /// A measurement that keeps every value, in the order given.
-    ///
-    /// # Errors
-    ///
-    /// If there is no value, or one is not finite.
     pub fn from_samples(
         name: impl Into<String>,
         unit: Unit,
@@ -212,10 +203,6 @@ impl Measurement {
     }
 
     /// A measurement whose values were counted in `histogram`.
-    ///
-    /// # Errors
-    ///
-    /// If nothing was counted.
     pub fn from_histogram(
         name: impl Into<String>,
         unit: Unit,
@@ -227,10 +214,6 @@ impl Measurement {
     }
 
     /// A measurement of a single value.
-    ///
-    /// # Errors
-    ///
-    /// If the value is not finite.
     pub fn from_value(
         name: impl Into<String>,
         unit: Unit,
@@ -305,12 +288,10 @@ impl Measurement {
         self.clock
     }
 
-    /// Which way is better.
     pub fn better(&self) -> Better {
         self.better
     }
 
-    /// All values.
     pub fn values(&self) -> &Values {
         &self.values
     }

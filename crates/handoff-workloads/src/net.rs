@@ -19,7 +19,6 @@ use namespace::Namespace;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Link {
-    /// Where both ends are.
     pub path: Path,
     /// What holds packets back on the sender's side of [`Path::Namespaces`].
     pub queue: Queue,

@@ -86,25 +86,16 @@ impl Channel {
     }
 
     /// Answers the parent: with what it asked for, or with why there is none.
-    ///
-    /// # Errors
-    ///
-    /// If the parent is gone.
     pub fn say<T: Serialize>(&mut self, result: Result<T>) -> Result<()> {
         let answered = self.send(&Answer::from(result));
         answered.map_err(|error| Error::io("cannot talk to the parent process", error))
     }
 
     /// The next question of the parent.
-    ///
-    /// # Errors
-    ///
-    /// If the parent is gone, or asks what this program does not know.
     pub fn asked<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.receive().map_err(|error| Error::io("cannot talk to the parent process", error))
     }
 
-    /// Sends one message.
     pub(crate) fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         let text = serde_json::to_vec(message)?;
         let length = u32::try_from(text.len()).ok().filter(|&length| length <= LONGEST);
@@ -113,7 +104,6 @@ impl Channel {
         self.0.write_all(&text)
     }
 
-    /// Receives one message.
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut length = [0; 4];
         self.0.read_exact(&mut length)?;
@@ -154,10 +144,6 @@ pub struct Peer {
 impl Peer {
     /// Starts a peer, whose program calls [`play`] with the same `variable`, waits until it is ready, and gives what it
     /// says then.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be started or is not ready within a minute.
     pub fn start_as<R: Serialize, A: DeserializeOwned>(
         variable: &str,
         name: &'static str,
@@ -189,29 +175,17 @@ impl Peer {
     }
 
     /// Asks for something and waits for the answer, at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// If it fails, dies or is late.
     pub fn ask<Q: Serialize, A: DeserializeOwned>(&mut self, question: &Q, limit: Duration) -> Result<A> {
         self.tell(question)?;
         self.answer(limit)
     }
 
     /// Asks without waiting.
-    ///
-    /// # Errors
-    ///
-    /// If it died.
     pub fn tell<Q: Serialize>(&mut self, question: &Q) -> Result<()> {
         self.channel.send(question).map_err(|error| self.explain(error, Duration::ZERO))
     }
 
     /// Waits for the answer to what was asked.
-    ///
-    /// # Errors
-    ///
-    /// If it fails, dies or is late.
     pub fn answer<A: DeserializeOwned>(&mut self, limit: Duration) -> Result<A> {
         self.channel
             .0
@@ -226,7 +200,6 @@ impl Peer {
         }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

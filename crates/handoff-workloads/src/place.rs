@@ -25,19 +25,11 @@ pub enum Placement {
 
 impl Placement {
     /// Both on the first CPU that this process may use.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel does not say which CPUs those are.
     pub fn same_cpu() -> Result<Self> {
         Ok(Placement::SameCpu(allowed_cpus()?[0]))
     }
 
     /// On the first two CPUs that this process may use.
-    ///
-    /// # Errors
-    ///
-    /// If it may use one only.
     pub fn two_cpus() -> Result<Self> {
         match allowed_cpus()?.as_slice() {
             [first, second, ..] => Ok(Placement::TwoCpus(*first, *second)),
@@ -49,10 +41,6 @@ impl Placement {
     }
 
     /// Checks that this process may use the CPUs named.
-    ///
-    /// # Errors
-    ///
-    /// If it may not, with those that it may use.
     pub fn check(self) -> Result<()> {
         let allowed = allowed_cpus()?;
         for cpu in self.cpus() {
@@ -139,10 +127,6 @@ impl From<Placement> for String {
 }
 
 /// The CPUs that this thread may use, rising; at least one.
-///
-/// # Errors
-///
-/// If the kernel has more CPUs than a mask of this program holds (1024), or gives none.
 pub fn allowed_cpus() -> Result<Vec<usize>> {
     let mask =
         sched_getaffinity(None).map_err(|error| Error::io("cannot ask for the CPUs allowed", error))?;

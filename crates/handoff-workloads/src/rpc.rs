@@ -31,7 +31,6 @@ use crate::place::Placement;
 /// Largest payload of a call, in bytes.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 
-/// What carries the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
@@ -45,7 +44,6 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// All of them.
     pub const ALL: [Engine; 3] = [Engine::Local, Engine::Shm, Engine::Binder];
 
     /// The name on the command line and in results.
@@ -89,7 +87,6 @@ pub enum Context {
 }
 
 impl Context {
-    /// All of them.
     pub const ALL: [Context; 3] = [Context::Binder, Context::Hwbinder, Context::Vndbinder];
 
     /// The name on the command line and in results, which is that of its device.
@@ -127,11 +124,9 @@ impl FromStr for Context {
     }
 }
 
-/// How calls are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// What carries them.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,10 +159,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or the placement is not possible here.
     pub fn check(&self) -> Result<()> {
         if self.payload > MAX_PAYLOAD {
             let problem = format!("{} bytes; a call carries up to {MAX_PAYLOAD}", self.payload);
@@ -199,7 +190,6 @@ impl Parameters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// What carries them.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,9 +204,7 @@ pub struct Plan {
     pub inherit_user: bool,
     /// The callee may be served beside its caller where that is cheaper.
     pub follow: bool,
-    /// Samples to take.
     pub samples: u32,
-    /// Calls of a sample.
     pub trips: u32,
 }
 
@@ -235,10 +223,6 @@ impl Plan {
     }
 
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or the placement is not possible here.
     pub fn check(&self) -> Result<()> {
         if self.samples == 0 || self.samples > MAX_SAMPLES {
             return Err(Error::parameter(
@@ -253,10 +237,6 @@ impl Plan {
     }
 
     /// Runs it once. Measures `call/round_trip`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::start`] and [`Session::batch`].
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
         let values = Session::start(&self.parameters())?.batch(self.samples, self.trips)?;

@@ -20,7 +20,6 @@ use crate::sys::perf::Counting;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// Round trips.
     pub loops: u32,
     /// Bytes of the token.
     pub size: usize,
@@ -40,10 +39,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or the placement is not possible here.
     pub fn check(&self) -> Result<()> {
         if self.loops == 0 {
             return Err(Error::parameter("loops", "0; at least 1 is needed"));
@@ -59,10 +54,6 @@ impl Parameters {
 
 /// Runs it once. Measures `sched-pipe/time` (all operations), `sched-pipe/operations` (a second) and
 /// `sched-pipe/round_trip` (samples).
-///
-/// # Errors
-///
-/// If a parameter is out of its range or a process dies.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let Parameters { loops, size, placement, .. } = *parameters;

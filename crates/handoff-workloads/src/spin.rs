@@ -28,7 +28,6 @@ const MAX_ITEMS: usize = 4 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// Processes that compute.
     pub tasks: usize,
     /// Items that each works through.
     pub items: usize,
@@ -47,10 +46,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a task is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or names a CPU that this process may not use.
     pub fn check(&self) -> Result<()> {
         if self.tasks == 0 || self.tasks > 10_000 {
             return Err(Error::parameter("tasks", format!("{}; 1 to 10000 are run", self.tasks)));
@@ -76,10 +71,6 @@ impl Parameters {
 /// Runs it once. Measures `spin/time` (one value a task), `spin/item` (every item of every task),
 /// `spin/cpu_time` (one value a task) and `spin/cpu_utilisation` (CPU time of all by time of the longest:
 /// 2 when two tasks had a CPU each).
-///
-/// # Errors
-///
-/// If a parameter is out of its range or a task dies.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let &Parameters { tasks, items, steps, .. } = parameters;

@@ -35,7 +35,6 @@ pub struct Parameters {
     pub response: usize,
     /// Connections, each with a process at either end.
     pub flows: usize,
-    /// Transactions of each connection.
     pub transactions: usize,
     /// What lies between the two ends.
     pub link: Link,
@@ -59,10 +58,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before anything is made.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range.
     pub fn check(&self) -> Result<()> {
         for (name, bytes) in [("request", self.request), ("response", self.response)] {
             if bytes == 0 || bytes > 16 << 20 {
@@ -94,10 +89,6 @@ impl Parameters {
 
 /// Runs it once. Measures `tcp-rr/round_trip` (every transaction), `tcp-rr/transactions` (a second,
 /// all flows) and `tcp-rr/cpu_time` (both sides, for each transaction).
-///
-/// # Errors
-///
-/// If a parameter is out of its range, the link cannot be made, or a process dies.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let &Parameters { request, response, flows, transactions, .. } = parameters;

@@ -40,7 +40,6 @@ pub struct Parameters {
     pub flows: usize,
     /// How long the senders write, in seconds.
     pub seconds: f64,
-    /// Turns Nagle's algorithm off.
     pub nodelay: bool,
     /// What lies between the two ends.
     pub link: Link,
@@ -54,10 +53,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before anything is made.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range.
     pub fn check(&self) -> Result<()> {
         if self.message == 0 || self.message > 16 << 20 {
             return Err(Error::parameter(
@@ -92,10 +87,6 @@ impl Parameters {
 /// Runs it once. Measures `tcp-stream/throughput` (bytes received in a second),
 /// `tcp-stream/sender_cpu_per_mb`, `tcp-stream/receiver_cpu_per_mb` (CPU time a megabyte), and
 /// `tcp-stream/sender_cpu` (CPUs that the senders kept busy; a weak measure without the throughput).
-///
-/// # Errors
-///
-/// If a parameter is out of its range, the link cannot be made, or a process dies.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let way = Way::new(&parameters.link)?;
@@ -201,7 +192,6 @@ impl Flow<'_> {
     }
 }
 
-/// All flows together.
 struct Total {
     bytes: u64,
     seconds: f64,

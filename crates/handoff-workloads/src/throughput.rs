@@ -64,14 +64,12 @@ pub fn sizes(from: usize, to: usize) -> Vec<usize> {
 /// One repetition of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What carried the calls.
     pub engine: Engine,
     /// The world of the service, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// Bytes each way.
     pub size: usize,
-    /// Calls made.
     pub iterations: u32,
     /// Which repetition, from 0.
     pub repetition: u32,
@@ -107,7 +105,6 @@ fn name(engine: Engine, context: Option<Context>, size: usize) -> String {
 /// All runs of a throughput test, in the order in which they were made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was asked for.
     pub parameters: Parameters,
     /// One for each engine, size and repetition.
     pub runs: Vec<Run>,
@@ -122,10 +119,6 @@ impl Report {
 
 impl Parameters {
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or the filter is not a regular expression that is understood.
     pub fn check(&self) -> Result<()> {
         if self.engines.is_empty() {
             return Err(Error::parameter("engine", "none; at least one is measured"));
@@ -155,10 +148,6 @@ impl Parameters {
     }
 
     /// The benchmarks that will be run, by name.
-    ///
-    /// # Errors
-    ///
-    /// If the filter is not a regular expression that is understood.
     pub fn names(&self) -> Result<Vec<String>> {
         Ok(self.selected()?.into_iter().map(|(engine, size)| name(engine, self.context, size)).collect())
     }
@@ -171,10 +160,6 @@ impl Parameters {
 }
 
 /// Runs it. `progress` is called with each run as soon as it has ended.
-///
-/// # Errors
-///
-/// If a parameter is out of its range, an engine is not part of this build, or a process dies.
 pub fn run(parameters: &Parameters, mut progress: impl FnMut(&Run)) -> Result<Report> {
     parameters.check()?;
     let mut runs = Vec::new();

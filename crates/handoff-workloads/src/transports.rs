@@ -39,7 +39,6 @@ pub const USUAL_PAYLOAD: usize = 1000;
 /// Most samples of a turn.
 pub const MAX_SAMPLES: u32 = 1 << 14;
 
-/// A way of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -127,7 +126,6 @@ pub struct Turn {
     pub caller: Vec<u64>,
     /// Nanoseconds until the receiver had summed the message up; empty if only the answer is seen.
     pub completion: Vec<u64>,
-    /// Messages of the stream.
     pub messages: u32,
     /// Nanoseconds from the first message of the stream to the end of the last.
     pub elapsed: u64,
@@ -137,7 +135,6 @@ pub struct Turn {
 
 /// A transport that is ready to be measured.
 pub trait Lane {
-    /// Its name in tables.
     fn name(&self) -> String;
 
     /// The version of what it is made of, where that is not this program.
@@ -161,14 +158,9 @@ pub trait Lane {
     }
 
     /// Sends `samples` messages alone and then a stream of `stream` messages.
-    ///
-    /// # Errors
-    ///
-    /// If a process dies or a message fails.
     fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Turn>;
 }
 
-/// What is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Sizes of a message, in bytes.
@@ -183,10 +175,6 @@ pub struct Plan {
 
 impl Plan {
     /// Checks everything that can be known before it is measured.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range.
     pub fn check(&self) -> Result<()> {
         if self.payloads.is_empty() {
             return Err(Error::parameter("payload", "none is given"));
@@ -209,7 +197,6 @@ impl Plan {
 /// What one lane showed with one payload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The lane's name.
     pub name: String,
     /// Its version, if it is not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -242,10 +229,6 @@ impl Row {
 
 /// Measures lanes in turns. `progress` is called before each turn with its lane's name; it says false to
 /// stop early.
-///
-/// # Errors
-///
-/// As [`Lane::turn`], with the lane's name.
 pub fn survey(
     lanes: &mut [Box<dyn Lane>],
     plan: &Plan,

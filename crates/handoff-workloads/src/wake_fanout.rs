@@ -31,7 +31,6 @@ const MAX_WAKES: usize = 4 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// Processes that are woken.
     pub wakees: usize,
     /// Times that all of them are woken.
     pub rounds: usize,
@@ -50,10 +49,6 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a task is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range.
     pub fn check(&self) -> Result<()> {
         if self.wakees == 0 || self.wakees > 10_000 {
             return Err(Error::parameter("wakees", format!("{}; 1 to 10000 are run", self.wakees)));
@@ -160,10 +155,6 @@ fn sleep_on(word: &AtomicU32, seen: u32) -> rustix::io::Result<()> {
 
 /// Runs it once. Measures `wake-fanout/time` (all rounds), `wake-fanout/round` (each round),
 /// `wake-fanout/latency` (each wake-up) and `wake-fanout/cpu_time`.
-///
-/// # Errors
-///
-/// If a parameter is out of its range or a task dies.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let cannot = |error: std::io::Error| Error::io("cannot start a task of wake-fanout", error);

@@ -84,7 +84,6 @@ pub(crate) struct Setting {
 /// What the file sets.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// Where it is, or would be.
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<Setting>,
 }
@@ -108,10 +107,6 @@ pub(crate) fn value(key: &str) -> Option<&'static str> {
 
 impl Config {
     /// Reads the file of this user.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read, is named and not there, or says something that is not known.
     pub(crate) fn load() -> anyhow::Result<Self> {
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let (Some(file), named) = place(variable) else { return Ok(Self::default()) };

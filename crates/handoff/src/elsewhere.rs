@@ -56,10 +56,6 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     /// From what was typed (`args`, with the program's name) and what it was understood as.
-    ///
-    /// # Errors
-    ///
-    /// If an argument is no text.
     pub(crate) fn asked(args: &[OsString], matches: &ArgMatches) -> anyhow::Result<Option<Self>> {
         let Some((name, mut inner)) = matches.subcommand() else { return Ok(None) };
         if !MEASURING.contains(&name) {

@@ -75,7 +75,6 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// [`Verdict::Pass`] if `passed`.
     pub(crate) fn of(passed: bool) -> Self {
         if passed { Self::Pass } else { Self::Fail }
     }
@@ -103,7 +102,6 @@ impl Output {
         Self { format, quiet }
     }
 
-    /// The format that was asked for.
     pub(crate) fn format(&self) -> Format {
         self.format
     }

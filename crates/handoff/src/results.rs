@@ -105,10 +105,6 @@ pub(crate) fn free(folder: &Path, stem: &str, extensions: &[&str]) -> String {
 }
 
 /// Writes a file that the user named, and makes its folder. What was there before is replaced.
-///
-/// # Errors
-///
-/// If it cannot be written.
 pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let made = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),

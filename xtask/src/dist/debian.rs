@@ -34,7 +34,6 @@ pub(crate) const ARM64: Contents = Contents {
 /// The sources of the standard library, for targets that Debian has no libraries of.
 const SOURCES: &str = "rust-web-src";
 
-/// The packages, unpacked.
 #[derive(Debug)]
 pub(crate) struct Kit {
     folder: PathBuf,

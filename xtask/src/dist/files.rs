@@ -52,7 +52,6 @@ impl Tree {
         Ok(())
     }
 
-    /// Copies a file.
     pub(super) fn copy(&self, from: impl AsRef<Path>, path: &str, mode: u32) -> Result<()> {
         let from = from.as_ref();
         let content = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;

@@ -20,9 +20,7 @@ use crate::source::{FileId, Language, Span};
 /// A file that was parsed.
 #[derive(Debug, Clone)]
 pub struct Parsed {
-    /// Which file.
     pub file: FileId,
-    /// Its tree.
     pub document: Document,
 }
 

@@ -30,7 +30,6 @@ pub struct CppOptions {
 pub struct CppFile {
     /// Below the folder for the output: `aidl/a/b/IFoo.h`, `a/b/IFoo.cpp`.
     pub path: PathBuf,
-    /// What is in it.
     pub text: String,
 }
 

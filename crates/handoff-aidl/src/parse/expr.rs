@@ -21,7 +21,6 @@ const LEVELS: [&[&str]; 10] = [
 ];
 
 impl Parser<'_> {
-    /// A whole expression.
     pub(super) fn expr(&mut self) -> Parsed<Expr> {
         self.nested(|parser| {
             let condition = parser.binary(0)?;

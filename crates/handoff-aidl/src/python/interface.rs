@@ -235,7 +235,6 @@ fn is_array(parameter: &Parameter) -> bool {
     matches!(parameter.ty.kind, TypeKind::Array(_))
 }
 
-/// The type of that length.
 fn length(parameter: &Parameter) -> Type {
     Type { nullable: parameter.ty.nullable, ..Type::plain(TypeKind::Primitive(Primitive::I32)) }
 }

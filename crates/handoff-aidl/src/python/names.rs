@@ -13,7 +13,6 @@ const KEYWORDS: [&str; 35] = [
 /// What every proxy or stub has.
 const OF_EVERY_OBJECT: [&str; 6] =
     ["binder", "find", "interface_hash", "interface_version", "register", "within"];
-/// What every union has.
 const OF_EVERY_UNION: [&str; 2] = ["tag", "value"];
 /// What every enum or interface has.
 const OF_EVERY_CLASS: [&str; 6] = ["DESCRIPTOR", "HASH", "VERSION", "mro", "name", "value"];

@@ -10,7 +10,6 @@ const ALLOWED: &str = "#[allow(dead_code, clippy::doc_lazy_continuation, clippy:
     clippy::module_inception, clippy::too_many_arguments, rustdoc::bare_urls, \
     rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]";
 
-/// The whole file.
 pub(super) fn finish(root: &Module, header: &str) -> Result<String, Diagnostics> {
     let mut code = String::new();
     write_module(root, &mut code, true);

@@ -24,7 +24,6 @@ pub(super) struct Names {
 pub(super) struct ProxyKind<'a> {
     /// The trait that it implements.
     pub(super) interface: &'a str,
-    /// Its own name.
     pub(super) proxy: &'a str,
     /// It does not block.
     pub(super) asynchronous: bool,
@@ -489,7 +488,6 @@ impl Generator<'_> {
         )
     }
 
-    /// Serves one method.
     fn arm(&self, scope: DefId, method: &Method, proxy: &str) -> String {
         let Served { reads, call, keep, answer } = self.served(scope, method);
         let code = code_of(method);

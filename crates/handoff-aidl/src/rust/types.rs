@@ -6,7 +6,6 @@ use crate::model::{DefId, DefKind, Primitive, Type, TypeKind, Value};
 /// How a parameter is handed to a method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Passing {
-    /// A number.
     Value,
     /// `&str`
     Text,

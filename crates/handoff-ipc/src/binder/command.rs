@@ -8,7 +8,6 @@ use super::uapi::{
     TRANSACTION, Transaction,
 };
 
-/// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     /// A call; with `gathered`, the bytes that buffers outside of the parcel take there.

@@ -72,7 +72,6 @@ impl Process {
         self.lends.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they do.
     pub(super) fn lends(&self) -> bool {
         self.lends.load(Ordering::Relaxed)
     }

@@ -132,7 +132,6 @@ fn unknown(number: u32) {
     });
 }
 
-/// Serves one transaction.
 #[inline(never)]
 fn answer(process: &Arc<Process>, data: uapi::Transaction, context: Option<u64>) -> Result<()> {
     let _counted = UnderWay::begin();

@@ -46,7 +46,6 @@ struct ThreadState {
     freed: u64,
     /// The thread ends, and nothing of it will say more: it is said at once.
     late: bool,
-    /// Memory for parcels.
     spare: Vec<Vec<u8>>,
     /// With another driver that this thread talks to, nearly always none.
     next: Option<Box<ThreadState>>,

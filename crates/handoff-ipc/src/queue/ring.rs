@@ -49,7 +49,6 @@ pub(crate) enum Fault {
 /// Where one end stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor {
-    /// This end's counter.
     pub(crate) at: u64,
     /// What it was at the ring's start: less than a ring ago, always. Kept in place of the offset, which
     /// would have to be stored for each message.

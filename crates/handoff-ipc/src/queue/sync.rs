@@ -16,7 +16,6 @@ pub(crate) use real::{wait_bits, wake_bits};
 pub(crate) enum Slept {
     /// Look at the word.
     Woken,
-    /// The deadline passed.
     TimedOut,
 }
 

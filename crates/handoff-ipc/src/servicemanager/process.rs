@@ -120,7 +120,6 @@ impl Proxy for Process {
     }
 }
 
-/// The served side.
 pub(crate) struct ProcessObject {
     engine: Weak<dyn Engine>,
     since: Instant,

@@ -35,7 +35,6 @@ const MAX_INTERFACE: usize = 255;
 /// What becomes of a registration whose name a living process has already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfTaken {
-    /// It is refused.
     Refuse,
     /// It takes the name until it ends; who had it gets it back then.
     Replace,
@@ -44,7 +43,6 @@ pub(super) enum IfTaken {
 }
 
 impl IfTaken {
-    /// As it travels.
     pub(super) fn number(self) -> i32 {
         self as i32
     }

@@ -44,7 +44,6 @@ enum Peer {
         introduction: Option<Token>,
     },
     Link(Arc<Link>),
-    /// Where processes connect.
     Listener(Arc<OwnedFd>),
 }
 

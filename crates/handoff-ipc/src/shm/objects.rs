@@ -21,7 +21,6 @@ const OF_SENDER: u32 = 1;
 const OF_RECEIVER: u32 = 2;
 /// An object of a third process: its endpoint, the token, and a connection among the descriptors.
 const OF_THIRD: u32 = 3;
-/// A file descriptor.
 const FD: u32 = 4;
 
 /// Prepares a parcel's objects for the way over `link`.

@@ -40,7 +40,6 @@ impl SpuriousWakes {
         self.count > MOST
     }
 
-    /// There was something.
     #[cfg(not(loom))]
     pub(crate) fn found(&mut self) {
         self.count = 0;

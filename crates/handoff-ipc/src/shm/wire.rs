@@ -106,7 +106,6 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// As it travels.
     pub(crate) fn encode(&self) -> [u8; MESSAGE_SIZE] {
         use Message::*;
         let none = [0; 16];

@@ -6,7 +6,6 @@
 /// Which half of each `#if` and `#else` is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Half {
-    /// What stands first.
     First,
     /// What stands under the last `#else` or `#elif`, where there is one.
     Last,
@@ -190,7 +189,6 @@ const ATTRIBUTES: [&[u8]; 52] = [
     b"__nocast",
 ];
 
-/// Attributes with arguments.
 const CALLED_ATTRIBUTES: [&[u8]; 16] = [
     b"__attribute__",
     b"__printf",

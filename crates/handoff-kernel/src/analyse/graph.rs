@@ -10,13 +10,10 @@ use super::facts::Facts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
-    /// As before.
     Same,
-    /// It is new.
     Added,
     /// Its body or signature is another one.
     Changed,
-    /// It is gone.
     Removed,
 }
 
@@ -27,20 +24,15 @@ pub struct Vertex {
     pub name: String,
     /// The file that defines it.
     pub file: String,
-    /// How it differs.
     pub mark: Mark,
     /// Its layer: entry functions have the lowest.
     pub layer: usize,
-    /// Why it is an entry, if it is.
     pub entry: Option<String>,
 }
 
-/// A call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Edge {
-    /// Who calls.
     pub from: String,
-    /// Who is called.
     pub to: String,
     /// The member through which it is called, for a table of operations.
     pub through: Option<String>,
@@ -48,12 +40,10 @@ pub struct Edge {
     pub mark: Mark,
 }
 
-/// A call graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Graph {
     /// The functions, by layer.
     pub vertices: Vec<Vertex>,
-    /// The calls.
     pub edges: Vec<Edge>,
     /// True if there were too many functions and files are shown instead.
     pub by_file: bool,

@@ -24,11 +24,9 @@ pub enum Relation {
 /// A commit that has to do with the analysed one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Related {
-    /// How.
     pub relation: Relation,
     /// Its id, as far as it is known.
     pub id: String,
-    /// Its subject.
     pub subject: String,
     /// The day of the commit, `2013-12-06`; empty if it is not at hand.
     pub date: String,

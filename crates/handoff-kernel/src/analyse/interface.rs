@@ -25,13 +25,10 @@ pub enum Kind {
     Debugfs,
     /// A counter of `/proc/net/snmp` or `/proc/net/netstat`.
     Counter,
-    /// A configuration symbol.
     Kconfig,
-    /// A system call.
     Syscall,
     /// A definition that user space compiles against.
     Uapi,
-    /// A tracepoint.
     Tracepoint,
     /// A parameter of a module or of the kernel's command line.
     Parameter,
@@ -40,7 +37,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The words for it.
     pub fn words(self) -> &'static str {
         match self {
             Self::Member => "type member",
@@ -64,28 +60,20 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// It is new.
     Added,
     /// It is otherwise than before.
     Changed,
-    /// It is gone.
     Removed,
 }
 
-/// A change of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InterfaceChange {
-    /// What kind of interface.
     pub kind: Kind,
-    /// What happened.
     pub what: What,
     /// The name: `struct tcp_sock.tsq_flags`, `tcp_autocorking`.
     pub name: String,
-    /// What it was, if it was.
     pub before: Option<String>,
-    /// What it is, if it is.
     pub after: Option<String>,
-    /// The file.
     pub file: String,
 }
 

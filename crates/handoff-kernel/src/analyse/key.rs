@@ -23,11 +23,9 @@ pub enum Rule {
 /// A key function and the reasons for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KeyFunction {
-    /// Its name.
     pub name: String,
     /// The file that defines it.
     pub file: String,
-    /// How it differs.
     pub mark: Mark,
     /// Its signature after the change (before it, if it is gone).
     pub signature: String,

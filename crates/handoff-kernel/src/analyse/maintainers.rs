@@ -5,7 +5,6 @@ use serde::Serialize;
 /// An entry of `MAINTAINERS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Subsystem {
-    /// Its title.
     pub name: String,
     /// `M:` lines.
     pub maintainers: Vec<String>,

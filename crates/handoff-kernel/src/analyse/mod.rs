@@ -55,7 +55,6 @@ use crate::port::{PortError, Versions, preview};
 use cache::Cache;
 use graph::Code;
 
-/// How to analyse.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How many calls below a changed function are shown.
@@ -77,26 +76,18 @@ impl Default for Options {
 /// What a patch says of itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct About {
-    /// The commit.
     pub commit: Option<String>,
-    /// The author.
     pub author: Option<String>,
-    /// The date.
     pub date: Option<String>,
-    /// The subject.
     pub subject: String,
-    /// The message.
     pub message: String,
 }
 
 /// A line of the diffstat.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stat {
-    /// The file.
     pub file: String,
-    /// Lines added.
     pub added: usize,
-    /// Lines removed.
     pub removed: usize,
     /// Hunks that do not fit the tree: what they change is not in the rest of the analysis.
     pub unfit: usize,
@@ -105,7 +96,6 @@ pub struct Stat {
 /// A function that a change touches.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChangedFunction {
-    /// Its name.
     pub name: String,
     /// The file that defines it.
     pub file: String,
@@ -120,17 +110,13 @@ pub struct ChangedFunction {
 /// All that was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
-    /// The patches.
     pub patches: Vec<About>,
-    /// The diffstat.
     pub stats: Vec<Stat>,
     /// The functions that are added, changed or removed.
     pub functions: Vec<ChangedFunction>,
     /// The interface changes by kind.
     pub interfaces: Vec<InterfaceChange>,
-    /// The call graph.
     pub graph: Graph,
-    /// The key functions.
     pub key_functions: Vec<KeyFunction>,
     /// What the change says in `Documentation/`: the file, and the lines that are added.
     pub documentation: Vec<(String, String)>,

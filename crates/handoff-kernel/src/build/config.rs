@@ -25,7 +25,6 @@ pub struct Overridden {
     pub before: Value,
     /// The value that counts.
     pub now: Value,
-    /// Where that was asked for.
     pub origin: String,
 }
 
@@ -34,11 +33,9 @@ pub struct Overridden {
 pub struct Unmet {
     /// The symbol, with `CONFIG_`.
     pub symbol: String,
-    /// What was asked for.
     pub asked: Value,
     /// What the configuration has; `n` if nothing.
     pub got: Value,
-    /// Where it was asked for.
     pub origin: String,
     /// Why, as far as the tree's Kconfig files say.
     pub reason: String,
@@ -55,20 +52,14 @@ impl fmt::Display for Unmet {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}:{line}: `{text}` does not set a symbol: write CONFIG_NAME=value")]
 pub struct BadLine {
-    /// The file.
     pub origin: String,
     /// Its line, from 1.
     pub line: usize,
-    /// What is there.
     pub text: String,
 }
 
 impl Asked {
     /// Adds the settings of a fragment; `origin` is its name for messages.
-    ///
-    /// # Errors
-    ///
-    /// If a line is neither a setting nor a comment.
     pub fn add(&mut self, text: &str, origin: &str) -> Result<(), BadLine> {
         for (index, line) in text.lines().enumerate() {
             match parse_line(line) {

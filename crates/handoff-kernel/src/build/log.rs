@@ -30,7 +30,6 @@ pub struct Diagnostic {
     pub line: u32,
     /// The column, from 1; 0 if there is none.
     pub column: u32,
-    /// What it says.
     pub message: String,
     /// The lines of the log around it: the function it is in, the code, notes.
     pub context: Vec<String>,
@@ -65,7 +64,6 @@ pub struct BuildLog {
 }
 
 impl BuildLog {
-    /// Reads a log.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let lines: Vec<&str> = text.lines().collect();

@@ -90,17 +90,13 @@ pub struct KernelBuild {
     stopper: Stopper,
 }
 
-/// A kernel that was built.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Built {
-    /// The boot image.
     pub image: PathBuf,
     /// The kernel's release, as `uname -r` will say.
     pub release: String,
-    /// The finished configuration.
     pub config: PathBuf,
-    /// The whole log.
     pub log: PathBuf,
     /// Objects that were compiled this time, those that ccache had included.
     pub compiled: usize,
@@ -149,10 +145,6 @@ impl KernelBuild {
     }
 
     /// Asks for the settings of a fragment, by its text and a name for messages.
-    ///
-    /// # Errors
-    ///
-    /// If a line of it is neither a setting nor a comment.
     pub fn fragment(mut self, name: &str, text: &str) -> Result<Self, BuildError> {
         self.asked.add(text, name)?;
         Ok(self)
@@ -212,10 +204,6 @@ impl KernelBuild {
     }
 
     /// Configures and builds, and tells each line of make's output.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run).
     pub fn run_watched(&self, watch: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
         let started = Instant::now();
         let arch = self.arch.or_else(KernelArch::host).ok_or_else(|| {

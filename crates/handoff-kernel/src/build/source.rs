@@ -10,10 +10,6 @@ use handoff_guest::{Arch, GuestError, fetch_package, last_lines};
 /// unpacks the tree in it to `folder`; gives the tree's folder. Nothing is installed.
 ///
 /// A tree that is there already is given as it is.
-///
-/// # Errors
-///
-/// If the package cannot be had or holds no source.
 pub fn fetch_source(
     package: &str,
     folder: &Path,

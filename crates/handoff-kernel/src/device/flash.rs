@@ -13,11 +13,9 @@ use std::time::{Duration, Instant};
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The image.
     pub image: PathBuf,
     /// The device; the only one if none is named.
     pub serial: Option<String>,
-    /// The partition.
     pub partition: String,
     /// Where the image that the device has is saved first.
     pub backup: PathBuf,
@@ -30,11 +28,8 @@ pub struct Plan {
 /// One call of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// `adb` or `fastboot`.
     pub program: &'static str,
-    /// Its arguments.
     pub arguments: Vec<String>,
-    /// What for, in words.
     pub purpose: &'static str,
     /// Its output goes to this file.
     pub into: Option<PathBuf>,
@@ -46,45 +41,24 @@ pub struct Call {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlashError {
-    /// A name that would be words of a shell.
     #[error("{0:?} is no name of a partition or device")]
     Name(String),
-    /// A program is missing.
     #[error("cannot run {program}: {reason}; on Debian and Ubuntu run `apt-get install adb fastboot`")]
-    Start {
-        /// The program.
-        program: &'static str,
-        /// Why.
-        reason: std::io::Error,
-    },
-    /// A step failed; nothing after it was done.
+    Start { program: &'static str, reason: std::io::Error },
     #[error("cannot {purpose}: `{call}` {how}{}", if *written { "" } else { "; nothing was written to the device" })]
     Step {
-        /// What for.
         purpose: &'static str,
-        /// The call.
         call: String,
-        /// How it failed.
         how: String,
         /// Whether the partition may have been written by then.
         written: bool,
     },
-    /// The backup is no image.
     #[error("{} is no boot image ({reason}), so it is no backup; nothing was written to the device", path.display())]
-    Backup {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Backup { path: PathBuf, reason: String },
 }
 
 impl Plan {
     /// The calls, in their order.
-    ///
-    /// # Errors
-    ///
-    /// If a name could be taken for something else by a shell.
     pub fn calls(&self) -> Result<Vec<Call>, FlashError> {
         for name in self.serial.iter().chain([&self.partition]) {
             let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);

@@ -24,7 +24,6 @@ const MOST: usize = 1 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// The kernel.
     Kernel,
     /// The initial file system.
     Ramdisk,
@@ -57,34 +56,18 @@ impl Part {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// Another magic.
     #[error("it is no Android boot image: it does not begin with ANDROID!{}", if *vendor { "; a vendor_boot image holds no kernel" } else { "" })]
-    Magic {
-        /// It is a vendor image.
-        vendor: bool,
-    },
-    /// A version that nobody has described.
+    Magic { vendor: bool },
     #[error(
         "its header has version {0}; 0 to 4 are known (old devices keep the size of a device tree there)"
     )]
     Version(u32),
-    /// An impossible page size.
     #[error("its page size is {0}; powers of two from 2048 to 65536 are possible")]
     PageSize(u32),
-    /// It ends too early.
     #[error("it ends within its {part}: it has {have} bytes and needs {need}")]
-    Short {
-        /// Where.
-        part: &'static str,
-        /// The file's size.
-        have: usize,
-        /// What the header asks for.
-        need: usize,
-    },
-    /// Larger than any partition.
+    Short { part: &'static str, have: usize, need: usize },
     #[error("a boot image of {0} bytes fits no device")]
     Large(usize),
-    /// No kernel.
     #[error("the new kernel is empty")]
     NoKernel,
 }
@@ -103,10 +86,6 @@ pub struct BootImage {
 
 impl BootImage {
     /// Takes an image apart.
-    ///
-    /// # Errors
-    ///
-    /// If it is no boot image, or is cut off.
     pub fn parse(bytes: &[u8]) -> Result<Self, ImageError> {
         if !bytes.starts_with(MAGIC) {
             return Err(ImageError::Magic { vendor: bytes.starts_with(b"VNDRBOOT") });
@@ -158,7 +137,6 @@ impl BootImage {
         Ok(Self { header, version, page, parts, trailer, notes: Vec::new() })
     }
 
-    /// The header's version.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.version
@@ -203,10 +181,6 @@ impl BootImage {
     /// The id (a checksum of the parts) and the place of the recovery overlay follow. A signature, and
     /// the data of verified boot behind the parts, hold for the old kernel only: they are left out,
     /// which [`notes`](Self::notes) says.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel is empty or too large.
     pub fn replace_kernel(&mut self, kernel: Vec<u8>) -> Result<(), ImageError> {
         if kernel.is_empty() {
             return Err(ImageError::NoKernel);

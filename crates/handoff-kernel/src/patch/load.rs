@@ -13,11 +13,9 @@ use super::{Limits, PatchError, Series, parse, transfer};
 pub enum Input {
     /// A patch, a mailbox, a folder of `*.patch` files, or a quilt `series` file.
     Path(PathBuf),
-    /// Standard input.
     Stdin,
     /// Commits of a repository, oldest first, as `git format-patch` understands the range.
     Range {
-        /// The repository.
         repository: PathBuf,
         /// For example `v3.12..v3.13`, or one commit as `abc123`.
         range: String,
@@ -45,46 +43,20 @@ impl Input {
 /// Why patches could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// A file that cannot be read.
     #[error("cannot read {}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// A patch that is refused.
+    Read { path: PathBuf, error: io::Error },
     #[error("{}: {error}", path.display())]
     Patch {
-        /// The file.
         path: PathBuf,
-        /// The line and the reason.
         #[source]
         error: PatchError,
     },
-    /// Nothing in a folder.
     #[error("{} holds neither a `series` file nor `*.patch` or `*.diff` files", .0.display())]
     Nothing(PathBuf),
-    /// A file larger than [`Limits::bytes`].
     #[error("{} has {bytes} bytes, more than the {limit} allowed: split it", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
-        /// The limit.
-        limit: usize,
-    },
-    /// `git format-patch` failed.
+    TooLarge { path: PathBuf, bytes: u64, limit: usize },
     #[error("git cannot make patches of `{range}` in {}: {message}", repository.display())]
-    Git {
-        /// The repository.
-        repository: PathBuf,
-        /// The range.
-        range: String,
-        /// What git said.
-        message: String,
-    },
+    Git { repository: PathBuf, range: String, message: String },
 }
 
 /// Loads the patches of an input, in the order in which they apply.

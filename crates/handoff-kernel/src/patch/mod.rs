@@ -115,7 +115,6 @@ pub enum ChangeKind {
     Modify,
     /// The file did not exist.
     Create,
-    /// The file goes.
     Delete,
     /// The file gets another name.
     Rename,
@@ -123,7 +122,6 @@ pub enum ChangeKind {
     Copy,
 }
 
-/// What a patch does to one file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FilePatch {
     /// Line of the input on which this file's part starts, from 1.
@@ -189,10 +187,8 @@ pub enum Op {
     Add,
 }
 
-/// A line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HunkLine {
-    /// What it is.
     pub op: Op,
     /// Its text without the end of line; see [`text`] for bytes that are no UTF-8.
     pub text: String,
@@ -243,95 +239,66 @@ impl Hunk {
 pub struct PatchError {
     /// Line of the input, from 1.
     pub line: usize,
-    /// What is wrong with it.
     pub problem: Problem,
 }
 
 /// What can be wrong with a patch.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Problem {
-    /// More than [`Limits::bytes`].
     #[error("the patch has {0} bytes, more than the {1} allowed: split it")]
     TooLarge(usize, usize),
-    /// More than [`Limits::line_bytes`].
     #[error("this line has {0} bytes, more than the {1} allowed in a source file's line")]
     LineTooLong(usize, usize),
-    /// More than [`Limits::hunk_lines`].
     #[error("the hunk claims {0} lines, more than the {1} allowed")]
     HunkTooLong(usize, usize),
-    /// Something in the input that is no text.
     #[error("a zero byte: this is no text patch")]
     ZeroByte,
-    /// CR LF line ends in the structure of the patch.
     #[error(
         "the patch has CR LF line ends, so it was damaged on its way: convert it (`dos2unix`) and look whether its content still is right"
     )]
     Crlf,
-    /// A binary diff.
     #[error("a binary change, which cannot be ported as text: copy the file by hand")]
     Binary,
-    /// A merge's combined diff.
     #[error("a combined diff of a merge, which says no single change: export the merged commits instead")]
     Combined,
-    /// A symbolic link or a submodule.
     #[error("mode {0:o} is no ordinary file: symbolic links and submodules are not taken from a patch")]
     Mode(u32),
-    /// A mode that is no octal number.
     #[error("`{0}` is no file mode")]
     BadMode(String),
-    /// A path that could leave the tree.
     #[error("the path `{path}` {why}")]
     Path {
         /// The path as the patch has it.
         path: String,
-        /// What is wrong with it.
         why: &'static str,
     },
-    /// An `@@` line that cannot be read.
     #[error("`{0}` is no hunk header: `@@ -line,count +line,count @@` is needed")]
     Header(String),
-    /// A hunk whose lines are not as many as its header says.
     #[error(
         "the hunk ends here, but its header promised {old} more old and {new} more new lines: the patch was cut or edited by hand"
     )]
-    Short {
-        /// Old lines that lack.
-        old: usize,
-        /// New lines that lack.
-        new: usize,
-    },
-    /// More lines than the header says.
+    Short { old: usize, new: usize },
     #[error(
         "the hunk has more lines than its header says: the patch was edited by hand; make it again with `git diff`"
     )]
     Long,
-    /// A hunk that changes nothing.
     #[error("the hunk changes nothing")]
     NoChange,
-    /// Hunks that are not in the order of the file.
     #[error("this hunk starts at line {0}, inside or before the one in front of it")]
     Order(usize),
-    /// A hunk without a file.
     #[error("a hunk, but no `---` and `+++` lines name a file in front of it")]
     NoFile,
-    /// `---` without `+++`.
     #[error("`---` without a `+++` line under it")]
     NoPlus,
-    /// Two headers that name different files.
     #[error("the headers name different files: `{0}` and `{1}`")]
     Mismatch(String, String),
-    /// A new file with old lines, or a deleted one with new lines.
     #[error("a {0} file cannot have such a hunk")]
     Impossible(&'static str),
-    /// `\ No newline at end of file` at a place where it says nothing.
     #[error("`\\ No newline at end of file` without a line to which it could belong")]
     Newline,
-    /// A mail body that has to be decoded first.
     #[error(
         "the mail's body is encoded as {0}: decode it with `git mailinfo` or `b4 am`, or make the patch with `git format-patch`"
     )]
     Encoded(String),
-    /// Nothing in it.
     #[error("there is no change in it: neither `diff --git` nor `---`/`+++` and `@@` lines")]
     Empty,
 }

@@ -55,7 +55,6 @@ impl PatchPath {
         &self.0
     }
 
-    /// The last component.
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
@@ -97,7 +96,6 @@ impl fmt::Display for PatchPath {
 pub(super) enum Named {
     /// `/dev/null`.
     Nothing,
-    /// A file.
     File(PatchPath),
 }
 

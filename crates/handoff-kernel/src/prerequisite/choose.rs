@@ -31,7 +31,6 @@ impl Default for Limits {
 /// A commit that the series needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Chosen {
-    /// The commit.
     #[serde(flatten)]
     pub commit: Commit,
     /// The hunk for which it was looked for, and the line that lacked.
@@ -59,7 +58,6 @@ pub enum ChooseError {
     /// A commit cannot be read as a patch.
     #[error(transparent)]
     Patch(#[from] InputError),
-    /// The tree cannot be read.
     #[error(transparent)]
     Port(#[from] PortError),
 }
@@ -67,10 +65,6 @@ pub enum ChooseError {
 /// Finds the commits of `repository` that `series` needs on the tree at `onto`; nothing is written.
 ///
 /// Patches of the series that name no commit of the repository are taken to be made for its newest one.
-///
-/// # Errors
-///
-/// If there is no history, or the tree cannot be read.
 pub fn choose(
     series: &Series,
     repository: &Path,

@@ -17,12 +17,7 @@ pub enum Missing {
     /// A variable, function, macro, type or label.
     Name(String),
     /// A member of a struct or union.
-    Member {
-        /// `struct tcp_sock`.
-        of: String,
-        /// The member.
-        member: String,
-    },
+    Member { of: String, member: String },
     /// A function that takes other arguments here.
     Arguments(String),
 }
@@ -35,12 +30,7 @@ pub enum Advice {
     /// The tree has it in this header, which the file does not include.
     Include(String),
     /// This commit brought it in.
-    Take {
-        /// The commit.
-        commit: Commit,
-        /// The file in which it did.
-        file: String,
-    },
+    Take { commit: Commit, file: String },
     /// The history at hand does not tell.
     Unknown,
 }
@@ -52,14 +42,12 @@ pub struct Use {
     pub file: String,
     /// The hunk, from 1.
     pub hunk: usize,
-    /// The line.
     pub line: String,
 }
 
 /// An error with what it means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// What lacks.
     pub missing: Missing,
     /// What can be done.
     pub advice: Advice,

@@ -5,12 +5,9 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-/// A commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Commit {
-    /// Its id.
     pub id: String,
-    /// Its subject.
     pub subject: String,
 }
 
@@ -18,11 +15,8 @@ pub struct Commit {
 #[derive(Debug, thiserror::Error)]
 #[error("git cannot {what} in {}: {reason}", repository.display())]
 pub struct HistoryError {
-    /// What it was asked.
     pub what: String,
-    /// The repository.
     pub repository: PathBuf,
-    /// What it said.
     pub reason: String,
 }
 
@@ -32,7 +26,6 @@ pub(super) struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    /// The history of `repository`.
     pub(super) fn open(repository: &'a Path) -> Result<Self, HistoryError> {
         let history = Self { repository };
         history.git("find a history", &["rev-parse", "--git-dir"]).map(|_| history)

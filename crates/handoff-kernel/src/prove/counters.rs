@@ -36,7 +36,6 @@ pub(super) fn memory(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// The first number of a text.
 pub(super) fn first_number(text: &str) -> Option<f64> {
     text.split(|c: char| !(c.is_ascii_digit() || c == '.')).find_map(|word| word.parse().ok())
 }

@@ -42,7 +42,6 @@ use session::Session;
 /// What came of a load under probes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// The kernel's release.
     pub release: String,
     /// The exit status of the load.
     pub status: i32,
@@ -59,7 +58,6 @@ pub struct Proof {
 /// What a probe counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The probe.
     pub probe: Probe,
     /// By which means it was counted.
     pub means: String,
@@ -119,13 +117,10 @@ impl fmt::Display for Finding {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProveError {
-    /// The guest failed.
     #[error(transparent)]
     Guest(#[from] GuestError),
-    /// Tracing cannot be set up in the guest.
     #[error("cannot set up tracing in the guest: {0}")]
     Tracing(String),
-    /// gcov's counts cannot be read.
     #[error("cannot read the branch counts: {0}")]
     Gcov(String),
 }

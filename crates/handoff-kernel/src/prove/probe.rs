@@ -25,7 +25,6 @@ pub struct Probe {
     pub expect: Expectation,
 }
 
-/// What a probe counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counted {
@@ -33,7 +32,6 @@ pub enum Counted {
     Calls(String),
     /// `returns:NAME[:TYPE] [OP VALUE]`: calls that return such a value; not 0 unless one is given.
     Returns {
-        /// The function.
         function: String,
         /// The type of what it returns, as kprobe events have it; `s32` unless one is given.
         kind: String,
@@ -63,7 +61,6 @@ pub enum Counted {
     Branches {
         /// The file in the tree.
         file: String,
-        /// The function.
         function: String,
     },
 }
@@ -71,9 +68,7 @@ pub enum Counted {
 /// What a count must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expectation {
-    /// `zero`: nothing.
     Zero,
-    /// `increases`: something.
     Increases,
     /// `>= N`: so much at least.
     AtLeast(f64),
@@ -85,9 +80,7 @@ pub enum Expectation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no probe: {reason}")]
 pub struct BadProbe {
-    /// The text.
     pub text: String,
-    /// What is wrong with it.
     pub reason: String,
 }
 

@@ -30,16 +30,26 @@ enum Source {
     /// In the function profiler's tables.
     Profile(String),
     /// In a trace instance of its own.
-    Instance { name: String, means: &'static str },
+    Instance {
+        name: String,
+        means: &'static str,
+    },
     /// In a text of the guest that was read before.
-    Counter { script: String, name: String, before: Option<f64> },
+    Counter {
+        script: String,
+        name: String,
+        before: Option<f64>,
+    },
     /// In what the load prints.
     Output(String),
     /// In gcov's file in the guest.
-    Gcov { build: PathBuf, file: String, function: String },
+    Gcov {
+        build: PathBuf,
+        file: String,
+        function: String,
+    },
     /// The kernel has no such place, so it is passed 0 times.
     Absent(String),
-    /// Nobody can tell.
     Unknown(String),
 }
 

@@ -14,11 +14,9 @@ use handoff_targets::GUEST_PROGRAM;
 /// A kernel and the guest to boot it in, as a file that another process reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Boot {
-    /// The boot image.
     pub image: PathBuf,
     /// The folder that it was built in.
     pub build: PathBuf,
-    /// The guest.
     pub machine: Machine,
     /// The handoff that is copied into the guest.
     pub handoff: PathBuf,
@@ -78,10 +76,6 @@ impl Boot {
     }
 
     /// Boots, and runs the setup script.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel does not come up, or the script fails.
     pub fn start(
         &self,
         stopper: &Stopper,
@@ -99,10 +93,6 @@ impl Boot {
     }
 
     /// Runs the load in the guest and looks at the probes.
-    ///
-    /// # Errors
-    ///
-    /// If the guest fails, or tracing cannot be set up.
     pub fn prove(&self, guest: &mut Guest) -> Result<Proof, StudyError> {
         let command = if self.raw {
             GuestCommand::new(&self.load[0]).args(&self.load[1..])

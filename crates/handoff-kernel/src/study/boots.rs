@@ -73,7 +73,6 @@ pub(super) struct Boots<'a> {
     /// A line of JSON is added here for each boot.
     pub(super) record: PathBuf,
     pub(super) stopper: &'a Stopper,
-    /// Ends the rounds.
     pub(super) stop: &'a AtomicBool,
     /// The boot that ended them.
     pub(super) gave_up: Option<Booted>,

@@ -17,12 +17,9 @@ use handoff_guest::{Acceleration, Smp};
 pub struct Study {
     /// What it is called.
     pub title: String,
-    /// What it asks.
     #[serde(default)]
     pub question: String,
-    /// The tree.
     pub source: Source,
-    /// The feature.
     pub feature: Feature,
     /// How both kernels are built.
     #[serde(default)]
@@ -71,7 +68,6 @@ pub struct Build {
     pub arch: Option<String>,
     /// `tiny`, `def`, or a configuration file.
     pub base: String,
-    /// `guest`, or files.
     pub fragments: Vec<String>,
     /// Settings such as `PSI=y`.
     pub set: Vec<String>,
@@ -172,10 +168,6 @@ impl Default for Quiet {
 
 impl Study {
     /// Reads a study and makes its paths whole.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read, or does not say what a study needs.
     pub fn read(path: &Path) -> Result<Self, StudyError> {
         let text = std::fs::read_to_string(path).map_err(StudyError::io("read", path))?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -184,10 +176,6 @@ impl Study {
     }
 
     /// Reads a study from text; its paths are relative to `folder`.
-    ///
-    /// # Errors
-    ///
-    /// If it does not say what a study needs.
     pub fn parse(path: &Path, text: &str, folder: &Path) -> Result<Self, StudyError> {
         let refuse = |reason: String| StudyError::File { file: path.to_owned(), reason };
         let mut study: Self = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;

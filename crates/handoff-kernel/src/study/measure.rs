@@ -122,10 +122,6 @@ fn nothing(gave_up: Option<&Booted>, boots: &[Booted]) -> Measured {
 }
 
 /// Says what is wrong with what the study wants to measure, before an hour of building.
-///
-/// # Errors
-///
-/// If the lab cannot run it.
 pub fn check(study: &Study, file: &Path) -> Result<(), StudyError> {
     if study.measure.is_none() {
         return Ok(());

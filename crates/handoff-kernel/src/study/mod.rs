@@ -38,7 +38,6 @@ pub struct Options<'a> {
     pub work: PathBuf,
     /// The handoff that is copied into the guests.
     pub handoff: PathBuf,
-    /// Ends what runs.
     pub stopper: &'a Stopper,
     /// Stop after this step.
     pub until: Step,
@@ -69,11 +68,9 @@ pub type Measure<'a> = dyn FnMut(&Study, [&Boot; 2]) -> Result<Measured, StudyEr
 /// What came of a study, so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The steps that are done.
     pub steps: Vec<(Step, Done)>,
     /// Steps that were done before and needed not be done again.
     pub kept: Vec<Step>,
-    /// The document.
     pub markdown: PathBuf,
     /// The document as one HTML file.
     pub html: PathBuf,
@@ -91,65 +88,30 @@ impl Outcome {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StudyError {
-    /// The study's file is no good.
     #[error("{}: {reason}", file.display())]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Another process works on it.
+    File { file: PathBuf, reason: String },
     #[error("another study works in {}: wait for it, or name another folder with --work", work.display())]
-    Busy {
-        /// The work folder.
-        work: PathBuf,
-    },
-    /// A file failed.
+    Busy { work: PathBuf },
     #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// What was tried, as a verb.
-        action: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The patches cannot be read.
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Patches(#[from] InputError),
     /// The patches cannot be brought to the tree.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// A patch does not fit.
     #[error("{} does not fit the tree, which was left as it was; bring it there with `handoff kernel port` first:\n{report}", patches.display())]
-    Conflict {
-        /// The patches.
-        patches: PathBuf,
-        /// What became of each hunk.
-        report: String,
-    },
-    /// A kernel could not be built.
+    Conflict { patches: PathBuf, report: String },
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A guest failed.
     #[error(transparent)]
     Guest(#[from] GuestError),
     /// A guest could not do what its agent was asked.
     #[error(transparent)]
     Target(#[from] handoff_targets::TargetError),
-    /// The script that prepares a guest failed.
     #[error("the guest's setup script ended with {status}: {}", said.trim())]
-    Setup {
-        /// Its exit status.
-        status: i32,
-        /// What it said.
-        said: String,
-    },
-    /// Nothing could be proved.
+    Setup { status: i32, said: String },
     #[error(transparent)]
     Prove(#[from] ProveError),
-    /// Nothing could be measured.
     #[error("{0}")]
     Measure(String),
 }

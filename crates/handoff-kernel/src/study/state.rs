@@ -45,7 +45,6 @@ impl Step {
         Self::Measure,
     ];
 
-    /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

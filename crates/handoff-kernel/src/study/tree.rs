@@ -28,7 +28,6 @@ impl Stage {
 
 /// A tree, and beside it the files that patches changed, as they came.
 pub(super) struct StudyTree {
-    /// The tree.
     pub(super) tree: PathBuf,
     /// Where the original files are kept.
     kept: PathBuf,

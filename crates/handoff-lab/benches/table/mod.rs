@@ -7,9 +7,7 @@ use std::process::ExitCode;
 pub(crate) struct Table<const COLUMNS: usize> {
     /// The mark between which it stands in the page.
     pub(crate) mark: &'static str,
-    /// What each column is.
     pub(crate) columns: [&'static str; COLUMNS],
-    /// Its rows.
     pub(crate) rows: Vec<[String; COLUMNS]>,
 }
 

@@ -33,13 +33,10 @@ pub struct Analysis {
     pub after: Summary,
     /// Change of the means, as a share.
     pub change_of_means: f64,
-    /// Ratio of the medians.
     pub ratio_of_medians: f64,
     /// Hodges-Lehmann ratio of two unpaired groups.
     pub ratio: f64,
-    /// Its exact interval.
     pub interval: Interval,
-    /// Welch's test.
     pub welch: TTest,
     /// Bootstrap interval of the ratio of means.
     pub bootstrap_means: Interval,
@@ -51,9 +48,7 @@ pub struct Analysis {
     pub mann_whitney: MannWhitney,
     /// What comes out if rows are taken for pairs.
     pub paired: Paired,
-    /// Hedges' g.
     pub hedges_g: f64,
-    /// Cliff's delta.
     pub cliffs_delta: f64,
     /// The chance that as many runs find a difference of this size.
     pub power: f64,
@@ -76,7 +71,6 @@ pub struct Analysis {
 /// Tests that take each row for a pair.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Paired {
-    /// Student's test.
     pub t: TTest,
     /// Exact sign-flip p-value.
     pub sign_flip: PValue,
@@ -95,7 +89,6 @@ pub struct WithoutExtremes {
     pub rows: [usize; 2],
     /// Their changes, as shares.
     pub changes: [f64; 2],
-    /// Change of the means without them.
     pub change_of_means: f64,
     /// Hodges-Lehmann ratio without them.
     pub ratio: f64,

@@ -18,26 +18,19 @@ const LEAST: usize = 4;
 /// All that two sets say together.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// Names of the sets.
     pub sets: [String; 2],
-    /// What both have.
     pub rows: Vec<Row>,
-    /// What only one of them has.
     pub only_in: [Vec<String>; 2],
     /// What must be known of all rows.
     pub remark: String,
 }
 
-/// One quantity.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Its name.
     pub name: String,
-    /// Its unit.
     pub unit: String,
     /// How many values each set has.
     pub counts: [usize; 2],
-    /// Their medians.
     pub medians: [f64; 2],
     /// Hodges-Lehmann ratio of the second to the first, where a ratio can be made.
     pub ratio: Option<f64>,
@@ -45,7 +38,6 @@ pub struct Row {
     pub interval: Option<Interval>,
     /// Mann and Whitney's p-value, adjusted for all rows by Holm's method.
     pub p: Option<f64>,
-    /// What it comes to.
     pub finding: Finding,
 }
 
@@ -66,7 +58,6 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// For people.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -5,46 +5,23 @@ use std::path::Path;
 /// Why a table cannot be analysed.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file cannot be read.
     #[error("cannot read {path}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is no CSV.
+    Read { path: String, source: std::io::Error },
     #[error("the table is malformed: {0}")]
     Csv(#[from] csv::Error),
-    /// A column that was asked for is not there.
     #[error("there is no column {name:?}; the columns are {}", columns.join(", "))]
-    NoColumn {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        columns: Vec<String>,
-    },
-    /// A cell is no usable number.
+    NoColumn { name: String, columns: Vec<String> },
     #[error("line {line}, column {column:?}: {text:?} is not a number above 0, and a ratio needs that")]
     Number {
         /// Counted from 1, with the header.
         line: u64,
-        /// The column's name.
         column: String,
-        /// What stands there.
         text: String,
     },
-    /// Two values a column are too few for anything.
     #[error("{group} has {rows} rows; at least 4 are needed to say anything")]
-    TooFew {
-        /// The group, or `the table`.
-        group: String,
-        /// How many rows it has.
-        rows: usize,
-    },
+    TooFew { group: String, rows: usize },
 }
 
-/// Which columns hold what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
     /// The values to compare with.
@@ -71,10 +48,6 @@ pub struct Group {
 }
 
 /// Reads a table from a file.
-///
-/// # Errors
-///
-/// If it cannot be read, a column is missing, or a cell is no number.
 pub fn read(path: &Path, columns: &Columns) -> Result<Vec<Group>, TableError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| TableError::Read { path: path.display().to_string(), source })?;
@@ -82,10 +55,6 @@ pub fn read(path: &Path, columns: &Columns) -> Result<Vec<Group>, TableError> {
 }
 
 /// Reads a table from text: see [`read`].
-///
-/// # Errors
-///
-/// As [`read`].
 pub fn parse(text: &str, columns: &Columns) -> Result<Vec<Group>, TableError> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();

@@ -8,7 +8,6 @@ use super::{BisectError, Commit};
 /// The start of the name of a folder of worktrees; the process follows that uses it.
 pub(super) const FOLDER: &str = "handoff-bisect-";
 
-/// A repository.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     folder: PathBuf,
@@ -17,7 +16,6 @@ pub(super) struct Git {
 /// What git knows after a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
-    /// This commit is to be tested.
     Test(Commit),
     /// This is the first bad one.
     First(Commit),
@@ -119,7 +117,6 @@ impl Worktree {
         &self.inside.folder
     }
 
-    /// Checks a commit out.
     pub(super) fn check_out(&self, commit: &Commit) -> Result<(), BisectError> {
         self.inside.run(&["checkout", "--quiet", "--force", "--detach", &commit.hash])?;
         Ok(())

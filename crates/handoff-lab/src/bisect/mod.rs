@@ -39,10 +39,8 @@ const TOTAL: f64 = 0.05;
 /// How much of what a build says is kept.
 const SAID: usize = 2000;
 
-/// A commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
-    /// Its whole hash.
     pub hash: String,
     /// The first line of its message.
     pub subject: String,
@@ -91,12 +89,10 @@ pub enum Judged {
     Good,
     /// Nearer to the bad one.
     Bad,
-    /// It could not be told.
     Skipped,
 }
 
 impl Judged {
-    /// For people.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -110,9 +106,7 @@ impl Judged {
 /// A commit that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// The commit.
     pub commit: Commit,
-    /// What it came to.
     pub judged: Judged,
     /// The metric of this commit by that of the good one.
     pub ratio: Option<f64>,
@@ -124,40 +118,28 @@ pub struct Step {
     pub why: String,
 }
 
-/// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub enum Answer {
     /// This commit began it.
-    First {
-        /// The commit.
-        commit: Commit,
-    },
+    First { commit: Commit },
     /// One of these began it: those between could not be measured.
-    Among {
-        /// The commits.
-        commits: Vec<Commit>,
-    },
+    Among { commits: Vec<Commit> },
     /// The bad commit is not worse than the good one by as much as the margin.
     NoRegression,
     /// It may or may not be worse: the rounds do not tell.
     NotShown,
 }
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
-    /// The good commit.
     pub good: Commit,
-    /// The bad commit.
     pub bad: Commit,
-    /// The metric.
     pub metric: String,
     /// The ratio that tells bad from good.
     pub threshold: Option<f64>,
     /// The commits that were measured, in order, the bad one first.
     pub steps: Vec<Step>,
-    /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
 }
@@ -176,70 +158,28 @@ pub enum Event<'a> {
 /// Why a search ended without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum BisectError {
-    /// There is no git.
     #[error("cannot run git; install it")]
-    NoGit {
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Git refuses.
+    NoGit { source: std::io::Error },
     #[error("`git {command}` failed: {said}")]
-    Git {
-        /// Its arguments.
-        command: String,
-        /// What it said.
-        said: String,
-    },
-    /// There is no way from one to the other.
+    Git { command: String, said: String },
     #[error("{good} is no ancestor of {bad}: name the commit from which both come as the good one")]
-    NoAncestor {
-        /// The good commit.
-        good: Commit,
-        /// The bad commit.
-        bad: Commit,
-    },
-    /// Both are the same.
+    NoAncestor { good: Commit, bad: Commit },
     #[error("the good and the bad commit are the same: {0}")]
     Same(Commit),
-    /// An end does not build.
     #[error("{commit} does not build ({status}), and without it nothing can be compared: {said}")]
-    Build {
-        /// The commit.
-        commit: Commit,
-        /// How the build ended.
-        status: ExitStatus,
-        /// The end of what it said.
-        said: String,
-    },
-    /// An end cannot be measured.
+    Build { commit: Commit, status: ExitStatus, said: String },
     #[error("{commit} cannot be measured")]
-    Run {
-        /// The commit.
-        commit: Commit,
-        /// Why.
-        source: Box<RunError>,
-    },
-    /// Somebody stopped it.
+    Run { commit: Commit, source: Box<RunError> },
     #[error("stopped; the worktrees were removed, and --resume goes on with the commits that were judged")]
     Stopped,
-    /// A file or process.
     #[error("cannot {what}")]
-    Io {
-        /// What.
-        what: &'static str,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { what: &'static str, source: std::io::Error },
 }
 
 /// Who hears of what happens.
 pub type Listener<'a> = dyn FnMut(Event<'_>) + 'a;
 
 /// Looks for the commit that began a regression.
-///
-/// # Errors
-///
-/// If the repository cannot be used, one of its ends does not build or run, or it was stopped.
 pub fn bisect(
     asked: &Asked,
     target: &mut dyn Executor,
@@ -265,10 +205,6 @@ pub fn bisect(
 }
 
 /// A folder for the worktrees of this process. It is removed with the result.
-///
-/// # Errors
-///
-/// If it cannot be made.
 pub fn folder() -> Result<tempfile::TempDir, BisectError> {
     let name = format!("{FOLDER}{}-", std::process::id());
     let made = tempfile::Builder::new().prefix(&name).tempdir();

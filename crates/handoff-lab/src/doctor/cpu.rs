@@ -21,7 +21,6 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
     findings
 }
 
-/// The processor's name.
 pub(super) fn model(root: &Root) -> Option<String> {
     let info = root.read("proc/cpuinfo")?;
     ["model name", "Hardware", "CPU part", "uarch"]

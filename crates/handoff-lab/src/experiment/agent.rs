@@ -22,11 +22,9 @@ pub const DIAGNOSE: &str = "diagnose";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunAnswer {
-    /// It was run.
     Done(Replicate),
     /// The run was killed because it took longer than it may.
     Late(String),
-    /// It was not run, or failed.
     Failed(String),
 }
 

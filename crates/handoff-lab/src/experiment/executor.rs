@@ -32,7 +32,6 @@ pub struct RunRequest {
     pub settings: Vec<Setting>,
     /// What is counted meanwhile.
     pub proofs: Vec<Proof>,
-    /// What is run.
     pub task: Task,
     /// How long to wait before it for the machine to be quiet; zero does not wait.
     pub quiet: Duration,
@@ -44,7 +43,6 @@ pub struct RunRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cgroup {
-    /// It has none.
     #[default]
     Off,
     /// Where one can be made, which needs root.
@@ -56,7 +54,6 @@ pub enum Cgroup {
 /// What came of a [`RunRequest`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Replicate {
-    /// The figures.
     pub run: Run,
     /// Growth of the counter of each proof, in their order; `None` if nobody counted it.
     pub growths: Vec<Option<f64>>,
@@ -67,16 +64,13 @@ pub struct Replicate {
 /// Why a run gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ArmError {
-    /// The run failed.
     #[error(transparent)]
     Task(#[from] TaskError),
     /// A setting could not be made or put back.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A counter cannot be started.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// The control group could not be made.
     #[error("cannot make the control group of high weight; without `cgroup = true` it is not needed")]
     Group(#[source] handoff_placement::Error),
     /// The other machine could not be had, or what it answered cannot be used.
@@ -86,7 +80,6 @@ pub enum ArmError {
     /// machine that stood still for a while.
     #[error("{0}")]
     Late(String),
-    /// The run failed on the other machine.
     #[error("{0}")]
     Elsewhere(String),
 }
@@ -94,27 +87,15 @@ pub enum ArmError {
 /// A machine that runs arms.
 pub trait Executor {
     /// Gets it ready, and tells what it is.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be had.
     fn prepare(&mut self) -> Result<String, ArmError>;
 
     /// The handoff program there, which runs workloads.
     fn program(&self) -> &Path;
 
     /// Runs an arm once. Everything that the request sets is put back when this returns.
-    ///
-    /// # Errors
-    ///
-    /// If a setting is refused, the run fails, or the machine was lost.
     fn run(&mut self, arm: ArmId, request: &RunRequest) -> Result<Replicate, ArmError>;
 
     /// The state of the machine that the figures depend on; for a guest that is its host, which is this one.
-    ///
-    /// # Errors
-    ///
-    /// If the machine was lost.
     fn diagnose(&mut self) -> Result<Diagnosis, ArmError> {
         Ok(Machine::here().diagnose())
     }
@@ -125,7 +106,6 @@ pub trait Executor {
     }
 }
 
-/// This machine.
 #[derive(Debug)]
 pub struct Local<'a> {
     program: PathBuf,
@@ -141,10 +121,6 @@ pub struct Local<'a> {
 impl<'a> Local<'a> {
     /// This machine, with a journal in `state` ([`super::journal::state_folder`]) and `program` as the
     /// handoff that runs workloads. Waiting for a quiet machine ends when `stop` becomes true.
-    ///
-    /// # Errors
-    ///
-    /// If the journal cannot be written.
     pub fn new(
         program: impl Into<PathBuf>,
         state: &Path,
@@ -214,7 +190,6 @@ impl Executor for Local<'_> {
 pub struct QuietGate {
     /// The share of all CPU time that others may use.
     pub share: f64,
-    /// Between two looks.
     pub glance: Duration,
     /// How long to wait.
     pub most: Duration,

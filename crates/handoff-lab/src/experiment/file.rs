@@ -32,7 +32,6 @@ use toml::Spanned;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}\n{excerpt}", place(file, *line, *column))]
 pub struct FileError {
-    /// The file.
     pub file: PathBuf,
     /// Counted from 1; 0 for a mistake that is at no line.
     pub line: usize,
@@ -40,7 +39,6 @@ pub struct FileError {
     pub column: usize,
     /// What is wrong, and what would be right.
     pub message: String,
-    /// The line with a mark below.
     pub excerpt: String,
 }
 
@@ -86,9 +84,7 @@ pub struct Experiment {
     pub arms: [Arm; 2],
     /// The metric that the verdict is on.
     pub metric: Metric,
-    /// Metrics beside it.
     pub secondary: Vec<Metric>,
-    /// Rounds, rule, budget.
     pub rounds: Rounds,
     /// The guests to run in, if not on this machine.
     pub guests: Option<Guests>,
@@ -96,14 +92,11 @@ pub struct Experiment {
     pub text: String,
 }
 
-/// An arm.
 #[derive(Debug, Clone)]
 pub struct Arm {
-    /// For people.
     pub name: String,
     /// What is changed on the machine.
     pub settings: Vec<Setting>,
-    /// What is run.
     pub work: Work,
     /// What is in front of the command.
     pub prefix: Vec<String>,
@@ -111,7 +104,6 @@ pub struct Arm {
     pub environment: BTreeMap<String, String>,
     /// CPUs to run on.
     pub cpus: Option<CpuSet>,
-    /// Nice value.
     pub nice: Option<i32>,
     /// The handoff program to run a workload with, if not this one.
     pub program: Option<PathBuf>,
@@ -126,17 +118,14 @@ pub enum Work {
     Workload(Box<Workload>),
     /// Any command, with figures in its output.
     Command {
-        /// Program and arguments.
         argv: Vec<String>,
         /// Figures in its output.
         figures: Vec<Figure>,
     },
 }
 
-/// A metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// Its name.
     pub name: String,
     /// Which way is better; `None` takes the workload's word.
     pub better: Option<Direction>,
@@ -147,7 +136,6 @@ pub struct Metric {
 /// How many rounds, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rounds {
-    /// When to stop.
     pub stopping: Stopping,
     /// Rounds before the first that counts.
     pub warm_up: usize,
@@ -188,29 +176,17 @@ impl Experiment {
     }
 
     /// [`Experiment::read`] for arms that run `there`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Experiment::read`].
     pub fn read_for(path: &Path, there: Where) -> Result<Vec<Self>, FileError> {
         let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
         Self::parse_for(path, &text, there)
     }
 
     /// Checks the text of a file; `path` is for its errors. Never empty.
-    ///
-    /// # Errors
-    ///
-    /// If it has a mistake.
     pub fn parse(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
         Self::parse_for(path, text, Where::Here)
     }
 
     /// [`Experiment::parse`] for another machine: settings, proofs and programs are not looked for here.
-    ///
-    /// # Errors
-    ///
-    /// If it has a mistake that can be told from here.
     pub fn parse_elsewhere(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
         Self::parse_for(path, text, Where::Elsewhere)
     }

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 pub struct Guests {
     /// That of the baseline and that of the change.
     pub arms: [GuestSpec; 2],
-    /// When it is booted.
     pub boot: Boot,
 }
 
@@ -24,7 +23,6 @@ impl Guests {
     }
 }
 
-/// When a guest is booted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Boot {

@@ -21,34 +21,16 @@ use super::setting::{Setting, SettingError, Undo};
 /// Why the journal cannot be kept, or something not put back.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The journal itself.
     #[error("cannot keep the journal {}; nothing was changed", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The folder of the journals.
+    Io { path: PathBuf, source: io::Error },
     #[error("cannot use the journals in {}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A setting.
+    Folder { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The journal of groups and processes.
     #[error(transparent)]
     Placement(#[from] handoff_placement::Error),
-    /// Some settings could not be put back; the journal is kept.
     #[error("not put back: {}; `handoff lab restore` tries again", failures.join("; "))]
-    Left {
-        /// What, and why.
-        failures: Vec<String>,
-    },
+    Left { failures: Vec<String> },
 }
 
 /// Who wrote a journal: its first line.
@@ -117,10 +99,6 @@ pub struct Journal {
 
 impl Journal {
     /// Starts a journal in `folder`, which is made for this user alone if it is not there.
-    ///
-    /// # Errors
-    ///
-    /// If another user can write to the folder, or the file cannot be written.
     pub fn start(folder: &Path) -> Result<Self, JournalError> {
         let cannot = |source| JournalError::Folder { path: folder.to_owned(), source };
         let folder = PrivateFolder::create(folder, 0o700).map_err(cannot)?;
@@ -134,7 +112,6 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The folder that it is in.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -214,7 +191,6 @@ fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// What [`restore`] did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     /// Files and the values that were written back.

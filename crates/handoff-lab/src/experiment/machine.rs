@@ -15,15 +15,12 @@ use super::remote::{Remote, Tell};
 /// The machine for an experiment, and what is needed to reach it.
 #[derive(Clone)]
 pub struct MachineOptions<'a> {
-    /// Where it is.
     pub address: Address,
     /// The handoff that is put there.
     pub program: PathBuf,
     /// The folder of this machine's journals.
     pub state: PathBuf,
-    /// Ends what waits.
     pub stop: Option<&'a AtomicBool>,
-    /// Ends guests.
     pub stopper: Stopper,
     /// Hears what is being done.
     pub tell: Tell,
@@ -44,10 +41,6 @@ impl<'a> MachineOptions<'a> {
     }
 
     /// Reaches the machine: the experiment's guests, if it has some, and the address otherwise.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be reached, or its journal cannot be written.
     pub fn executor<'b>(&self, experiment: &'b Experiment) -> Result<Box<dyn Executor + 'b>, ArmError>
     where
         'a: 'b,

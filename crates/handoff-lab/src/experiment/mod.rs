@@ -34,11 +34,9 @@ pub mod task;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArmId {
-    /// The baseline.
     A,
     /// The baseline once more: what no difference looks like.
     Again,
-    /// The change.
     B,
 }
 
@@ -46,7 +44,6 @@ impl ArmId {
     /// All three, as a round has them.
     pub const ALL: [ArmId; 3] = [ArmId::A, ArmId::Again, ArmId::B];
 
-    /// For people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -46,17 +46,10 @@ pub struct Pilot {
 /// Why a pilot tells nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum PilotError {
-    /// A run failed.
     #[error("the pilot failed")]
     Target(#[from] ArmError),
-    /// The metric is not there, or no ratio can be made of it.
     #[error("{metric} cannot be planned with: it is {seen} in the pilot")]
-    Metric {
-        /// The metric.
-        metric: String,
-        /// What was seen.
-        seen: String,
-    },
+    Metric { metric: String, seen: String },
 }
 
 /// Refuses a metric that no run of the experiment can have, as far as that is known before one was made.
@@ -110,10 +103,6 @@ pub fn bounds(experiment: &Experiment) -> Bounds {
 
 /// Runs the baseline in pairs, after one run that does not count, and tells what that means for the plan.
 /// Nothing of the change is looked at, so that a pilot does not bias the run that follows.
-///
-/// # Errors
-///
-/// If a run fails or the metric cannot be used.
 pub fn pilot(experiment: &Experiment, target: &mut dyn Executor, pairs: usize) -> Result<Pilot, PilotError> {
     target.prepare()?;
     let request = experiment.request(0, target.program());

@@ -32,14 +32,8 @@ pub enum Source {
 /// Why a counter cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ProofError {
-    /// The machine does not tell it.
     #[error("this machine does not tell the counter {counter}{hint}")]
-    NoCounter {
-        /// The counter.
-        counter: String,
-        /// What would help.
-        hint: &'static str,
-    },
+    NoCounter { counter: String, hint: &'static str },
     /// It is not counted by itself, and counting it cannot be started.
     #[error(transparent)]
     Hits(#[from] HitsError),
@@ -51,7 +45,6 @@ pub enum ProofError {
 pub enum Expect {
     /// Not grow at all.
     Zero,
-    /// Grow.
     Increases,
     /// Grow by so much at least.
     AtLeast(f64),
@@ -85,7 +78,6 @@ impl From<Expect> for String {
 }
 
 impl Expect {
-    /// Whether this growth is as expected.
     #[must_use]
     pub fn holds(self, growth: f64) -> bool {
         match self {
@@ -99,9 +91,7 @@ impl Expect {
 /// One proof of one arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// Name of the counter.
     pub counter: String,
-    /// Where it is.
     pub source: Source,
     /// What it must do.
     pub expect: Expect,
@@ -110,7 +100,6 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// It in words.
     #[must_use]
     pub fn describe(&self) -> String {
         let rate = if self.per_second { " a second" } else { "" };
@@ -135,11 +124,6 @@ impl Proof {
         }
     }
 
-    /// Begins to count.
-    ///
-    /// # Errors
-    ///
-    /// If this machine does not have the counter.
     pub fn start(&self) -> Result<Count<'_>, ProofError> {
         let started = match &self.source {
             Source::Workload => Started::ByTheWorkload,

@@ -70,10 +70,6 @@ impl Booting {
 
 impl<'a> Remote<'a> {
     /// A machine of which nobody else gets the lock meanwhile, with `program` put there.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be reached, is in use, or does not take the program.
     pub fn reach(
         address: &Address,
         program: &Path,

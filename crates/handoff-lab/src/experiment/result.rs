@@ -14,7 +14,6 @@ use crate::stats::sequential::Stopping;
 /// One run of one arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Figures by name.
     pub values: BTreeMap<String, f64>,
     /// Growth of the counters of the arm's proofs, by their description; `None` if nobody counted.
     pub proofs: BTreeMap<String, Option<f64>>,
@@ -29,7 +28,6 @@ pub struct RoundRecord {
     pub number: usize,
     /// The order in which the arms ran.
     pub order: Vec<ArmId>,
-    /// The runs.
     pub samples: BTreeMap<ArmId, Sample>,
 }
 
@@ -46,7 +44,6 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// For people.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -60,7 +57,6 @@ impl Ending {
 /// A proof over all rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProofResult {
-    /// The arm.
     pub arm: String,
     /// What was to be seen.
     pub what: String,
@@ -72,16 +68,11 @@ pub struct ProofResult {
     pub runs: usize,
 }
 
-/// One metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricResult {
-    /// Its name.
     pub name: String,
-    /// Its unit.
     pub unit: String,
-    /// What was asked.
     pub question: Question,
-    /// The answer.
     pub judgement: Judgement,
     /// The answer in words.
     pub sentence: String,
@@ -98,9 +89,7 @@ pub struct Header {
     pub schema: u32,
     /// The version of handoff.
     pub version: String,
-    /// The experiment's title.
     pub title: String,
-    /// What it asks.
     pub question: String,
     /// Names of the baseline and the change.
     pub arms: [String; 2],
@@ -115,7 +104,6 @@ pub struct Header {
     pub command: String,
     /// The seed of the order of runs.
     pub seed: u64,
-    /// The experiment file.
     pub file: String,
     /// The machine before the first run.
     pub before: Diagnosis,
@@ -132,7 +120,6 @@ pub struct ExperimentResult {
     /// What was known before.
     #[serde(flatten)]
     pub header: Header,
-    /// How it ended.
     pub ending: Ending,
     /// How long it took, in seconds.
     pub seconds: f64,
@@ -140,7 +127,6 @@ pub struct ExperimentResult {
     pub overhead: Option<f64>,
     /// The metric of the verdict.
     pub primary: MetricResult,
-    /// Metrics beside it.
     pub secondary: Vec<MetricResult>,
     /// Secondary metrics that no ratio can be made of, and why.
     pub unusable: Vec<String>,
@@ -148,7 +134,6 @@ pub struct ExperimentResult {
     pub proofs: Vec<ProofResult>,
     /// The machine after the last run.
     pub after: Diagnosis,
-    /// All rounds.
     pub rounds: Vec<RoundRecord>,
 }
 
@@ -213,7 +198,6 @@ fn triples(rounds: &[RoundRecord], metric: &str) -> Result<Vec<Round>, String> {
 /// A metric that was asked for.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Its name.
     pub name: String,
     /// Which way is better, if the file says.
     pub better: Option<Direction>,
@@ -224,11 +208,9 @@ pub struct Asked {
 /// What [`conclude`] needs beside the rounds.
 #[derive(Debug, Clone)]
 pub struct Ground<'a> {
-    /// The stopping rule.
     pub stopping: &'a Stopping,
     /// What the figures mean.
     pub meanings: &'a BTreeMap<String, Meaning>,
-    /// Names of the arms.
     pub arms: &'a [String; 2],
     /// Proofs of the baseline and the change.
     pub proofs: [&'a [super::proof::Proof]; 2],
@@ -241,21 +223,13 @@ pub struct Ground<'a> {
 /// The conclusion of all rounds.
 #[derive(Debug, Clone)]
 pub struct Conclusion {
-    /// See [`ExperimentResult::primary`].
     pub primary: MetricResult,
     /// See [`ExperimentResult::secondary`].
     pub secondary: Vec<MetricResult>,
-    /// See [`ExperimentResult::unusable`].
     pub unusable: Vec<String>,
-    /// See [`ExperimentResult::proofs`].
     pub proofs: Vec<ProofResult>,
 }
 
-/// Judges all rounds.
-///
-/// # Errors
-///
-/// If no ratio can be made of the primary metric: the reason.
 pub fn conclude(
     rounds: &[RoundRecord],
     primary: &Asked,

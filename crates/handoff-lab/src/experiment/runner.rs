@@ -29,18 +29,15 @@ pub struct Options<'a> {
 /// What a run tells while it goes on.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// It begins.
     Started(&'a Header),
     /// An arm runs next.
     Arm {
         /// The round, counted from 1; 0 is a warm-up.
         round: usize,
-        /// The arm.
         arm: ArmId,
     },
     /// A round is complete.
     Round {
-        /// The round.
         record: &'a RoundRecord,
         /// Rounds that the rule can take at most.
         most: usize,
@@ -52,37 +49,23 @@ pub enum Event<'a> {
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A run of an arm failed.
     #[error("arm {arm} failed in {}", match round { 0 => "the warm-up".to_owned(), round => format!("round {round}") })]
     Arm {
-        /// The arm.
         arm: &'static str,
         /// The round; 0 is the warm-up.
         round: usize,
-        /// Why.
         source: ArmError,
     },
-    /// The machine could not be had.
     #[error(transparent)]
     Target(ArmError),
-    /// A metric is not among what was measured.
     #[error("there is no metric {name:?}; a run measures {}", known.join(", "))]
-    NoMetric {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// Nobody knows which way of a metric is better.
+    NoMetric { name: String, known: Vec<String> },
     #[error("metric {0:?} needs `better = \"lower\"` or \"higher\": the workload does not say")]
     NoDirection(String),
-    /// No round is complete.
     #[error("stopped before the first round was complete; everything was put back")]
     Nothing,
-    /// No ratio can be made of the metric.
     #[error("{0}")]
     Metric(String),
-    /// Whoever keeps the rounds could not.
     #[error("cannot keep what was measured")]
     Keep(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -289,7 +272,6 @@ impl<'a> Session<'a> {
         log_ratios(&rounds).0
     }
 
-    /// One run of one arm.
     fn arm(&mut self, id: ArmId, round: usize) -> Result<(Run, Sample), RunError> {
         let request = &self.requests[usize::from(id == ArmId::B)];
         let replicate = self.target.run(id, request);

@@ -9,74 +9,36 @@ use serde::{Deserialize, Serialize};
 /// Where the kernel tells and takes its scheduler features.
 const FEATURES: &str = "/sys/kernel/debug/sched/features";
 
-/// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
     /// A sysctl, such as `net.ipv4.tcp_autocorking`.
-    Sysctl {
-        /// Its name.
-        name: String,
-        /// What to write.
-        value: String,
-    },
+    Sysctl { name: String, value: String },
     /// A file below `/sys` or `/proc`.
-    File {
-        /// Its path.
-        path: PathBuf,
-        /// What to write.
-        value: String,
-    },
+    File { path: PathBuf, value: String },
     /// A scheduler feature, such as `WA_IDLE` or `NO_WA_IDLE`.
-    Feature {
-        /// What to write.
-        token: String,
-    },
+    Feature { token: String },
 }
 
 /// Why a setting cannot be.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
-    /// It could lead anywhere.
     #[error("{0}")]
     Name(String),
-    /// The kernel does not have it, or refuses.
     #[error("cannot {doing} {}", path.display())]
-    Io {
-        /// `read` or `write VALUE to`.
-        doing: String,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The value did not stay.
+    Io { doing: String, path: PathBuf, source: io::Error },
     #[error("{} holds {found:?} after {wanted:?} was written to it", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// What was written.
-        wanted: String,
-        /// What is in it.
-        found: String,
-    },
+    Refused { path: PathBuf, wanted: String, found: String },
 }
 
 /// A file and what to write to it to have the old state again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo {
-    /// The file.
     pub path: PathBuf,
-    /// What to write.
     pub value: String,
 }
 
 impl Setting {
-    /// Its file.
-    ///
-    /// # Errors
-    ///
-    /// If the name could lead out of the kernel's folders.
     pub fn path(&self) -> Result<PathBuf, SettingError> {
         let plain = |text: &str| {
             !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c))
@@ -117,10 +79,6 @@ impl Setting {
     }
 
     /// What would put the present state back.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, or has no such feature.
     pub fn undo(&self) -> Result<Undo, SettingError> {
         let path = self.path()?;
         let text = std::fs::read_to_string(&path).map_err(|source| SettingError::Io {
@@ -145,10 +103,6 @@ impl Setting {
     }
 
     /// Writes it, and looks whether it stayed.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses.
     pub fn apply(&self) -> Result<(), SettingError> {
         let path = self.path()?;
         write(&path, self.value())?;
@@ -160,7 +114,6 @@ impl Setting {
         Ok(())
     }
 
-    /// It in words.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {

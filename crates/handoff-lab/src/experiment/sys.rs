@@ -30,7 +30,6 @@ pub(super) struct Birth {
     pub(super) groups: Vec<OwnedFd>,
     /// CPUs to run on.
     pub(super) cpus: Option<CpuSet>,
-    /// Nice value.
     pub(super) nice: Option<i32>,
 }
 

@@ -22,9 +22,7 @@ const MOST_OUTPUT: u64 = 64 << 20;
 /// A figure in the output of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name.
     pub name: String,
-    /// Where it is.
     pub pick: Pick,
     /// Its unit, for people.
     pub unit: String,
@@ -43,7 +41,6 @@ pub enum Pick {
 /// What to run for an arm.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
-    /// Program and arguments.
     pub argv: Vec<String>,
     /// What it reads on standard input.
     pub input: Option<String>,
@@ -55,7 +52,6 @@ pub struct Task {
     pub environment: BTreeMap<String, String>,
     /// CPUs to run on.
     pub cpus: Option<CpuSet>,
-    /// Nice value.
     pub nice: Option<i32>,
     /// Folders of control groups to run in; a machine has its own.
     #[serde(skip)]
@@ -67,7 +63,6 @@ pub struct Task {
 /// A unit and a direction, where they are known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meaning {
-    /// The unit's symbol.
     pub unit: String,
     /// Which way is better; `None` if nobody said.
     pub better: Option<Direction>,
@@ -78,7 +73,6 @@ pub struct Meaning {
 pub struct Run {
     /// Wall time in seconds.
     pub seconds: f64,
-    /// Figures by name.
     pub values: BTreeMap<String, f64>,
     /// Counters of the workload by name: growth during the run.
     pub counters: BTreeMap<String, f64>,
@@ -89,58 +83,18 @@ pub struct Run {
 /// Why a run gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// It could not be started.
     #[error("cannot start `{command}`")]
-    Start {
-        /// The command.
-        command: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It failed.
+    Start { command: String, source: io::Error },
     #[error("`{command}` ended with {status}{}", tail(stderr))]
-    Failed {
-        /// The command.
-        command: String,
-        /// How it ended.
-        status: ExitStatus,
-        /// The end of what it said.
-        stderr: String,
-    },
-    /// It took too long.
+    Failed { command: String, status: ExitStatus, stderr: String },
     #[error("`{command}` was killed after {} s; raise `limit_seconds` if it needs longer", limit.as_secs())]
-    Late {
-        /// The command.
-        command: String,
-        /// How long it had.
-        limit: Duration,
-    },
-    /// Its output does not have a figure.
+    Late { command: String, limit: Duration },
     #[error("the output of `{command}` has no figure {name:?}: {reason}")]
-    Figure {
-        /// The command.
-        command: String,
-        /// The figure.
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Its output cannot be read.
+    Figure { command: String, name: String, reason: String },
     #[error("the output of `{command}` cannot be used: {reason}")]
-    Output {
-        /// The command.
-        command: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The system refused something on the way.
+    Output { command: String, reason: String },
     #[error("cannot {what}")]
-    Io {
-        /// What.
-        what: String,
-        /// Why.
-        source: io::Error,
-    },
+    Io { what: String, source: io::Error },
 }
 
 fn tail(stderr: &str) -> String {
@@ -153,10 +107,6 @@ fn tail(stderr: &str) -> String {
 }
 
 /// Splits a command line into words as a shell does, without expanding anything.
-///
-/// # Errors
-///
-/// If a quote is not closed or there is no word.
 pub fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -218,11 +168,6 @@ impl Task {
         self.argv.join(" ")
     }
 
-    /// Runs it once.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be started, fails, takes too long, or its output lacks a figure.
     pub fn run(&self) -> Result<Run, TaskError> {
         let io = |what: &str| {
             let what = what.to_owned();

@@ -5,10 +5,6 @@ use std::collections::BTreeSet;
 use crate::experiment::result::ExperimentResult;
 
 /// All runs of an experiment in the order in which they ran.
-///
-/// # Errors
-///
-/// If the CSV writer refuses, which it does for no value of ours.
 pub fn runs(result: &ExperimentResult) -> Result<Vec<u8>, csv::Error> {
     let samples = || result.rounds.iter().flat_map(|round| round.samples.values());
     let metrics: BTreeSet<&str> =

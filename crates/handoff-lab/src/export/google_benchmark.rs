@@ -8,16 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::ArmId;
 use crate::experiment::result::ExperimentResult;
 
-/// A whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct File {
-    /// The machine.
     pub context: Context,
-    /// The results.
     pub benchmarks: Vec<Benchmark>,
 }
 
-/// One result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Benchmark {
     /// Such as `BM_sendVec_binder/4`.
@@ -28,13 +24,11 @@ pub struct Benchmark {
     pub per_family_instance_index: usize,
     /// The name without what tells repetitions apart.
     pub run_name: String,
-    /// `iteration`, or `aggregate`.
     pub run_type: String,
     /// How many repetitions there are.
     pub repetitions: usize,
     /// Which one this is, counted from 0.
     pub repetition_index: usize,
-    /// Threads.
     pub threads: usize,
     /// Iterations that the times are the mean of.
     pub iterations: u64,

@@ -50,10 +50,6 @@ fn values(result: &ExperimentResult) -> impl Iterator<Item = Value<'_>> {
 }
 
 /// Writes all values of an experiment, in the order in which they were measured.
-///
-/// # Errors
-///
-/// If the writer refuses, which it has no reason to.
 pub fn runs(result: &ExperimentResult) -> Result<Vec<u8>, ParquetError> {
     let rows: Vec<Value<'_>> = values(result).collect();
     let text = |pick: for<'v> fn(&'v Value<'v>) -> &'v str| -> Vec<ByteArray> {

@@ -37,7 +37,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// For people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,44 +50,26 @@ impl Format {
 /// The results in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
-    /// What wrote it.
     pub format: Format,
-    /// What is in it.
     pub series: Vec<Series>,
-    /// What was left out, in words.
     pub left_out: Vec<String>,
 }
 
 /// Why a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// It is none of the formats.
     #[error(
         "this is neither Google Benchmark's JSON (--benchmark_format=json), nor of perf stat -j, nor hyperfine's \
          (--export-json)"
     )]
     Unknown,
-    /// A line or a part of it is not as the format has it.
     #[error("not as {format} writes it: {what}")]
-    Malformed {
-        /// The format that it looked like.
-        format: &'static str,
-        /// What is wrong, and where.
-        what: String,
-    },
-    /// There is no value in it.
+    Malformed { format: &'static str, what: String },
     #[error("there is no value in it{}", hint)]
-    Empty {
-        /// What would help.
-        hint: &'static str,
-    },
+    Empty { hint: &'static str },
 }
 
 /// Reads the results in the text of a file; the format is told by what is in it.
-///
-/// # Errors
-///
-/// If it is none of the formats, damaged, or has no value.
 pub fn parse(text: &str) -> Result<Imported, ImportError> {
     // A whole JSON value is one of two; `perf stat -j` writes one a line, with remarks in between.
     let imported = match serde_json::from_str::<serde_json::Value>(text) {

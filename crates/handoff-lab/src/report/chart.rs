@@ -34,11 +34,8 @@ pub type Label = fn(f64) -> String;
 /// One line of an interval chart.
 #[derive(Debug, Clone)]
 pub struct IntervalRow {
-    /// What it is.
     pub label: String,
-    /// The estimate.
     pub value: f64,
-    /// The interval, if there is one.
     pub interval: Option<(f64, f64)>,
     /// The number of its colour.
     pub colour: usize,
@@ -49,7 +46,6 @@ pub struct IntervalRow {
 pub struct Intervals {
     /// What a screen reader says.
     pub title: String,
-    /// Below the axis.
     pub axis: String,
     /// The rows, from the top.
     pub rows: Vec<IntervalRow>,
@@ -57,7 +53,6 @@ pub struct Intervals {
     pub reference: Option<f64>,
     /// A band of values that do not matter.
     pub band: Option<(f64, f64)>,
-    /// Linear or logarithmic.
     pub kind: Kind,
     /// How values are written.
     pub format: Label,
@@ -110,7 +105,6 @@ pub struct Lines {
     pub x_axis: String,
     /// Above the vertical axis.
     pub y_axis: String,
-    /// What to draw.
     pub series: Vec<Series>,
     /// Scale of the horizontal axis.
     pub x_kind: Kind,

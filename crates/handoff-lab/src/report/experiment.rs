@@ -33,10 +33,6 @@ struct MetricView<'a> {
 }
 
 /// Writes the HTML report.
-///
-/// # Errors
-///
-/// If the template cannot be filled in.
 pub fn html(result: &ExperimentResult) -> Result<String, ReportError> {
     let metrics = std::iter::once(&result.primary)
         .chain(&result.secondary)

@@ -87,7 +87,6 @@ fn span(points: &[Point]) -> String {
     }
 }
 
-/// A change in a sentence.
 fn sentence(history: &History, found: &Change) -> String {
     let way = match (found.better, found.point.ratio > 1.0) {
         (Some(true), _) => "got better",
@@ -171,10 +170,6 @@ struct Segment {
 }
 
 /// The history as a page that opens offline.
-///
-/// # Errors
-///
-/// If the template cannot be filled in.
 pub fn html(history: &History) -> Result<String, ReportError> {
     let devices = history.lines.iter().map(|line| {
         let told = line.changes.iter().map(|found| Sentence {

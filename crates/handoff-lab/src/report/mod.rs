@@ -15,10 +15,8 @@ pub mod suite;
 pub mod transports;
 mod waterfall;
 
-/// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The template could not be filled in.
     #[error("the report cannot be made: {0}")]
     Template(#[from] minijinja::Error),
 }

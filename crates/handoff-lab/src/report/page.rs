@@ -10,10 +10,6 @@ const STYLE: &str = include_str!("style.css");
 
 /// Fills `template` in, which extends `base.html`. Everything is escaped but what the template marks as
 /// safe: the charts, which escape by themselves.
-///
-/// # Errors
-///
-/// If the template cannot be filled in.
 pub fn render<T: Serialize>(template: &str, context: T) -> Result<String, ReportError> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);

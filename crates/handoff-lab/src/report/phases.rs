@@ -30,11 +30,6 @@ struct Row<'a> {
     quality: &'static str,
 }
 
-/// Writes it.
-///
-/// # Errors
-///
-/// If the template cannot be filled in.
 pub fn html(report: &Report) -> Result<String, ReportError> {
     let segments = report.segments().iter().zip(&report.points()[1..]);
     let rows = segments.map(|(segment, to)| Row {

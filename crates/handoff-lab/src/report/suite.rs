@@ -29,11 +29,6 @@ struct GroupView<'a> {
     distributions: Value,
 }
 
-/// Writes it.
-///
-/// # Errors
-///
-/// If the template cannot be filled in.
 pub fn html(result: &SuiteResult) -> Result<String, ReportError> {
     let groups = result
         .groups

@@ -15,7 +15,6 @@ pub struct Transports {
     pub version: String,
     /// Where it was measured: machine, kernel, placement.
     pub facts: Vec<String>,
-    /// What was measured.
     pub rows: Vec<Row>,
     /// What follows, for each payload.
     pub advice: Vec<Advice>,
@@ -38,11 +37,6 @@ struct Group<'a> {
     chart: Value,
 }
 
-/// Writes it.
-///
-/// # Errors
-///
-/// If the template cannot be filled in.
 pub fn html(result: &Transports) -> Result<String, ReportError> {
     let mut payloads: Vec<usize> = result.rows.iter().map(|row| row.payload).collect();
     payloads.dedup();

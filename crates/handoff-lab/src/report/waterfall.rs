@@ -3,14 +3,10 @@
 use super::chart::{Label, NARROW, Screen, Svg, WIDE, escape};
 use super::scale::{Kind, Scale};
 
-/// One bar.
 #[derive(Debug, Clone)]
 pub(super) struct Bar {
-    /// What happens.
     pub(super) label: String,
-    /// Where it begins.
     pub(super) from: f64,
-    /// Where it ends.
     pub(super) to: f64,
     /// The number of its colour.
     pub(super) colour: usize,
@@ -21,7 +17,6 @@ pub(super) struct Bar {
 pub(super) struct Waterfall {
     /// What a screen reader says.
     pub(super) title: String,
-    /// Below the axis.
     pub(super) axis: String,
     /// The bars, from the top.
     pub(super) bars: Vec<Bar>,

@@ -35,7 +35,6 @@ impl Block {
 pub struct Combined {
     /// The mean log-ratio.
     pub log_ratio: f64,
-    /// Its interval.
     pub interval: Interval,
     /// Two-sided p-value.
     pub p: f64,

@@ -71,7 +71,6 @@ pub struct Summary {
     pub min: f64,
     /// First quartile.
     pub q1: f64,
-    /// Median.
     pub median: f64,
     /// Third quartile.
     pub q3: f64,

@@ -64,7 +64,6 @@ pub enum Force {
 /// A reason to trust a verdict less, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caveat {
-    /// What it does.
     pub force: Force,
     /// A stable name, such as `drift`.
     pub kind: String,
@@ -147,7 +146,6 @@ pub struct Question {
 /// All that is said of one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// What it comes to.
     pub verdict: Verdict,
     /// B against A.
     pub change: Estimate,

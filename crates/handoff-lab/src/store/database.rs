@@ -9,13 +9,9 @@ pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
-    /// Nothing.
     Null,
-    /// A whole number.
     Integer(i64),
-    /// A number.
     Real(f64),
-    /// Text.
     Text(String),
 }
 
@@ -35,7 +31,6 @@ impl Value {
         }
     }
 
-    /// The text, if it is one.
     pub(super) fn text(&self) -> Option<String> {
         if let Self::Text(text) = self { Some(text.clone()) } else { None }
     }
@@ -80,7 +75,6 @@ impl From<Option<&str>> for Value {
 /// What came of bringing a database to the present form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// It has it.
     Present,
     /// A later handoff made it: its version.
     Newer(i64),
@@ -104,9 +98,7 @@ pub(super) trait Database: fmt::Debug + Send {
     /// Begins what belongs together and will write.
     fn begin(&mut self) -> Result<(), Fault>;
 
-    /// Keeps it.
     fn commit(&mut self) -> Result<(), Fault>;
 
-    /// Forgets it.
     fn roll_back(&mut self);
 }

@@ -17,7 +17,6 @@ pub struct ImportEntry {
     pub added: String,
     /// What it was called when it was added.
     pub title: String,
-    /// What wrote it.
     pub format: String,
     /// How many quantities it has.
     pub series: usize,
@@ -25,10 +24,6 @@ pub struct ImportEntry {
 
 impl Store {
     /// Keeps imported results, as a whole or not at all; gives their number.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn keep_import(&mut self, title: &str, imported: &Imported) -> Result<i64, StoreError> {
         let header = [
             timestamp().into(),
@@ -64,10 +59,6 @@ impl Store {
     }
 
     /// All imports, the latest first.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
     pub fn imports(&self) -> Result<Vec<ImportEntry>, StoreError> {
         self.rows(
             "SELECT id, added, title, format,
@@ -85,10 +76,6 @@ impl Store {
     }
 
     /// The name and the values of an import.
-    ///
-    /// # Errors
-    ///
-    /// If there is none of this number, or the store cannot be read.
     pub fn import(&self, id: i64) -> Result<(String, Vec<Series>), StoreError> {
         let title = self.one("SELECT title FROM import WHERE id = ?1", &[id.into()])?;
         let title =

@@ -30,46 +30,19 @@ use crate::experiment::result::{ExperimentResult, Header, RoundRecord};
 /// Why something cannot be kept or found.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The folder of the file.
     #[error("cannot make the folder of {}", path.display())]
-    Folder {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The database refuses.
+    Folder { path: PathBuf, source: std::io::Error },
     #[error("the store {place} cannot be used")]
-    Sql {
-        /// The file, or the server.
-        place: String,
-        /// Why.
-        source: Fault,
-    },
-    /// A later handoff made it.
+    Sql { place: String, source: Fault },
     #[error("the store {place} has form {found}, and this handoff knows up to {known}: use a newer one")]
-    Newer {
-        /// The file, or the server.
-        place: String,
-        /// Its form.
-        found: i64,
-        /// The newest known.
-        known: usize,
-    },
+    Newer { place: String, found: i64, known: usize },
     /// This build has no stores of that kind.
     #[error(transparent)]
     NotBuilt(#[from] crate::NotBuilt),
-    /// No such run.
     #[error("there is no run {0} in the store; `handoff lab history` lists them")]
     NoRun(String),
-    /// What is in it is not what was put there.
     #[error("run {run} in the store is damaged")]
-    Damaged {
-        /// The run.
-        run: i64,
-        /// What the parser says.
-        source: serde_json::Error,
-    },
+    Damaged { run: i64, source: serde_json::Error },
 }
 
 /// One step a version of the form; a step that was published is never changed.
@@ -133,7 +106,6 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// An open store.
 #[derive(Debug)]
 pub struct Store {
     place: String,
@@ -143,11 +115,8 @@ pub struct Store {
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Entry {
-    /// Its number.
     pub id: i64,
-    /// When it began.
     pub started: String,
-    /// The experiment's title.
     pub title: String,
     /// Rounds that are complete.
     pub rounds: usize,
@@ -157,10 +126,6 @@ pub struct Entry {
 
 impl Store {
     /// Opens a store, and makes it or brings it to the present form if need be.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be made or is no store, or a later version made it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
@@ -175,10 +140,6 @@ impl Store {
 
     /// Opens a store by its address: `postgresql://user@host/database` or `postgres://...`, or the path of a file
     /// of SQLite. Its tables are made or brought to the present form if need be.
-    ///
-    /// # Errors
-    ///
-    /// If the server does not let us in, the file cannot be made, or a later version made it.
     pub fn connect(address: &str) -> Result<Self, StoreError> {
         if !["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme)) {
             return Self::open(Path::new(address));
@@ -248,28 +209,15 @@ impl Store {
     }
 
     /// Begins a run; gives its number.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn begin(&self, header: &Header) -> Result<i64, StoreError> {
         begin(self.database.borrow_mut().as_mut(), header).map_err(|fault| self.fault(fault))
     }
 
     /// Keeps a complete round, as a whole or not at all.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn keep(&mut self, run: i64, record: &RoundRecord) -> Result<(), StoreError> {
         self.together(|database| keep(database, run, record))
     }
 
-    /// Keeps the result of a run.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn finish(&self, run: i64, result: &ExperimentResult) -> Result<(), StoreError> {
         match finish(self.database.borrow_mut().as_mut(), run, result).map_err(|fault| self.fault(fault))? {
             0 => Err(StoreError::NoRun(run.to_string())),
@@ -278,10 +226,6 @@ impl Store {
     }
 
     /// Removes a run with all that is kept of it, as a whole or not at all. Its number is not given again.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such run, or the store cannot be written.
     pub fn remove(&mut self, run: i64) -> Result<(), StoreError> {
         let owner = Owner::Run(run).to_string();
         let removed = self.together(|database| {
@@ -295,10 +239,6 @@ impl Store {
 
     /// Keeps a run that has ended elsewhere, as a whole or not at all; gives its number, or nothing if it is
     /// there already: the same experiment, at the same time, on the same device.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written, and when one of its rounds is there twice.
     pub fn add(&mut self, result: &ExperimentResult) -> Result<Option<i64>, StoreError> {
         let header = &result.header;
         self.together(|database| {
@@ -325,10 +265,6 @@ impl Store {
     }
 
     /// All runs, the latest first.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
     pub fn history(&self) -> Result<Vec<Entry>, StoreError> {
         self.rows(
             "SELECT id, started, title, (SELECT count(*) FROM round WHERE round.run = run.id), verdict
@@ -344,11 +280,6 @@ impl Store {
         )
     }
 
-    /// The result of a run.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such run, it has no result, or it is damaged.
     pub fn result(&self, run: i64) -> Result<ExperimentResult, StoreError> {
         let found = self.one("SELECT result FROM run WHERE id = ?1", &[run.into()])?;
         let found = found.ok_or_else(|| StoreError::NoRun(run.to_string()))?;
@@ -358,10 +289,6 @@ impl Store {
     }
 
     /// The number of the latest run that has a result.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read or has none.
     pub fn latest(&self) -> Result<i64, StoreError> {
         match self.one("SELECT max(id) FROM run WHERE result IS NOT NULL", &[])? {
             Some(Value::Integer(run)) => Ok(run),
@@ -370,10 +297,6 @@ impl Store {
     }
 
     /// The latest run of this file and seed that was killed or interrupted, and its rounds.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read or a round is damaged.
     pub fn unfinished(&self, file: &str, seed: u64) -> Result<Option<(i64, Vec<RoundRecord>)>, StoreError> {
         // As our own writer has it; inside of text the quotes would have backslashes.
         let found = self.one(

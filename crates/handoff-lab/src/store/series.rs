@@ -49,7 +49,6 @@ pub type Arm = ArmId;
 /// What is known of a metric.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Known {
-    /// Its unit.
     pub unit: String,
     /// Which way is better.
     pub better: Option<Direction>,
@@ -85,10 +84,6 @@ struct Question {
 impl Store {
     /// Says what a run or an import is of, such as `commit` or `device`; what was said before of the same name
     /// is replaced.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
     pub fn label(&mut self, owner: Owner, labels: &BTreeMap<String, String>) -> Result<(), StoreError> {
         self.together(|database| {
             for (name, value) in labels {
@@ -102,10 +97,6 @@ impl Store {
     }
 
     /// The titles of all runs and imports, that of the latest run first.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
     pub fn titles(&self) -> Result<Vec<String>, StoreError> {
         let mut titles = Vec::new();
         for table in ["run", "import"] {
@@ -120,10 +111,6 @@ impl Store {
     }
 
     /// The metrics of the latest run or import of a title that has any.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
     pub fn metrics(&self, title: &str) -> Result<Vec<String>, StoreError> {
         let text = |row: &[Value]| row[0].text().unwrap_or_default();
         let sql = "SELECT DISTINCT metric FROM sample WHERE run =
@@ -140,10 +127,6 @@ impl Store {
     }
 
     /// What is known of a metric: from the latest result that was judged on it, or the latest import.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
     pub fn known(&self, title: &str, metric: &str) -> Result<Known, StoreError> {
         let sql = "SELECT result FROM run WHERE id = (SELECT max(id) FROM run WHERE title = ?1 AND result IS NOT NULL)";
         let result = self.one(sql, &[title.into()])?.and_then(|result| result.text());
@@ -170,10 +153,6 @@ impl Store {
 
     /// The values of a metric in the last runs and imports of a title, in the order in which they began. Runs
     /// that were killed count with their complete rounds.
-    ///
-    /// # Errors
-    ///
-    /// If the store cannot be read.
     pub fn measured(&self, title: &str, metric: &str, last: usize) -> Result<Vec<Measured>, StoreError> {
         let mut all: BTreeMap<Owner, Measured> = BTreeMap::new();
         let mut begin = |owner, when, labels| {

@@ -11,7 +11,6 @@ use super::{Batch, Entry, Kind, Start, Suite, batch_size};
 /// Which calls are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Calls {
-    /// What carries them.
     pub engines: Vec<Engine>,
     /// The world of the services; the usual one of each engine if absent.
     pub context: Option<Context>,

@@ -60,7 +60,6 @@ pub struct Entry {
     pub group: String,
     /// Its name inside of the group.
     pub name: String,
-    /// What it is.
     pub kind: Kind,
     /// Starts it. An error here leaves the entry out and says why; it does not end the run.
     pub start: Start,
@@ -72,7 +71,6 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// What to run.
 #[derive(Debug, Default)]
 pub struct Suite {
     /// The calls that sweep, latency test and add-ints follow for. They need a program that plays the peers
@@ -87,7 +85,6 @@ pub struct Suite {
 /// How to run it.
 #[derive(Debug, Clone)]
 pub struct Options<'a> {
-    /// Rounds that count.
     pub rounds: usize,
     /// How long one batch of one entry takes about.
     pub batch: Duration,
@@ -102,13 +99,10 @@ pub struct Options<'a> {
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
-    /// An entry failed while it ran.
     #[error(transparent)]
     Interleave(#[from] InterleaveError),
-    /// No entry could be started.
     #[error("nothing of the suite can run on this machine: {0}")]
     Nothing(String),
-    /// It was stopped before the first round was whole.
     #[error("stopped before the first round was complete")]
     Stopped,
     /// The values of an entry are no measurement.

@@ -33,7 +33,6 @@ pub struct SuiteResult {
     pub after: Diagnosis,
     /// What happened to the machine in each round, in words; empty for a quiet one.
     pub round_flags: Vec<Vec<String>>,
-    /// What was measured.
     pub groups: Vec<GroupResult>,
     /// How calls grow with their payload, by engine.
     #[serde(default)]
@@ -41,7 +40,6 @@ pub struct SuiteResult {
     /// The latency test, by engine.
     #[serde(default)]
     pub latencies: Vec<Latency>,
-    /// Add-ints, by engine.
     #[serde(default)]
     pub add_ints: Vec<AddInts>,
     /// What could not run here.
@@ -84,12 +82,10 @@ pub struct GroupResult {
     pub subjects: Vec<SubjectResult>,
 }
 
-/// One subject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubjectResult {
     /// Its name inside of the group.
     pub name: String,
-    /// What it is.
     pub kind: Kind,
     /// The median of its rounds, in nanoseconds.
     pub median_ns: f64,
@@ -104,8 +100,6 @@ pub struct SubjectResult {
 /// Something that could not run here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Group and name.
     pub name: String,
-    /// Why not.
     pub reason: String,
 }

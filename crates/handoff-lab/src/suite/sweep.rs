@@ -17,16 +17,13 @@ pub const PAYLOADS: [usize; 10] =
 /// One engine over all sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// The engine.
     pub engine: String,
     /// Its points, by size.
     pub points: Vec<Point>,
 }
 
-/// One size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Bytes each way.
     pub payload: usize,
     /// Median of the rounds, in nanoseconds a round trip.
     pub median_ns: f64,
@@ -43,10 +40,6 @@ impl Sweep {
 }
 
 /// Measures every engine that is present, with nothing pinned.
-///
-/// # Errors
-///
-/// If a call fails after its engine was started.
 pub fn run(
     calls: &Calls,
     interleave: &Interleave<'_>,

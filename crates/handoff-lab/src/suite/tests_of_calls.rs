@@ -9,12 +9,10 @@ use super::{Calls, Skipped};
 /// What the latency test says of an engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The engine.
     pub engine: String,
     /// Whether the runtime has priorities inherited, over whatever the driver does.
     #[serde(default)]
     pub inherit_user: bool,
-    /// Normal callers.
     pub other: Callers,
     /// Callers at `SCHED_FIFO` 99.
     pub fifo: Callers,
@@ -53,7 +51,6 @@ pub struct Callers {
 /// What add-ints says of an engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AddInts {
-    /// The engine.
     pub engine: String,
     /// The fastest call, in nanoseconds.
     pub min_ns: f64,

@@ -104,10 +104,6 @@ impl Topology {
     }
 
     /// Reads again if CPUs came or went since; says whether that was so.
-    ///
-    /// # Errors
-    ///
-    /// As [`Topology::read_under`].
     pub fn refresh(&mut self, root: &Root) -> Result<bool> {
         if root.cpus(read::ONLINE).as_ref() == Some(&self.online) {
             return Ok(false);
@@ -165,10 +161,6 @@ impl Topology {
     /// Sorts the cores into classes by timing a piece of work on each online CPU that may be used,
     /// for machines whose firmware and kernel tell nothing. Takes about `each` for each CPU and
     /// needs a quiet machine.
-    ///
-    /// # Errors
-    ///
-    /// If a CPU cannot be pinned to.
     pub fn measure_classes(&mut self, each: std::time::Duration) -> Result<()> {
         let figures = classes::measure(&self.online, each)?;
         (self.classes, self.class_source) = (classes::group(&figures), ClassSource::Measured);

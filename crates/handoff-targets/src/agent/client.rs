@@ -47,7 +47,6 @@ pub struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    /// With nothing special.
     #[must_use]
     pub fn new(ask: &'a str, limit: Duration) -> Self {
         Question { ask, limit, alive: false, folder: None, longest_line: LONGEST }
@@ -56,10 +55,6 @@ impl<'a> Question<'a> {
 
 impl Agent {
     /// Connects, takes the machine's lock, and puts the program there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::open`], [`Session::lock`] and [`Session::push`].
     pub fn reach(address: &Address, program: &Path) -> Result<Self> {
         let mut session = Session::open(address)?;
         let lock = session.lock()?;
@@ -67,10 +62,6 @@ impl Agent {
     }
 
     /// The same on a session of which the caller has the lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::push`].
     pub fn on(mut session: Session, program: &Path) -> Result<Self> {
         // This machine can start it where it is.
         let here = program.to_str().filter(|_| session.address() == Address::Local && program.is_absolute());
@@ -81,7 +72,6 @@ impl Agent {
         Ok(Agent { session, program, incidents: Vec::new(), _lock: None })
     }
 
-    /// The machine.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
@@ -97,17 +87,12 @@ impl Agent {
         std::mem::take(&mut self.incidents)
     }
 
-    /// Where the program is there.
     #[must_use]
     pub fn program(&self) -> &Path {
         Path::new(&self.program)
     }
 
     /// Runs a command line of the program there, without the agent: its output is for people.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::run`].
     pub fn run(&mut self, args: &[String], sink: &mut Sink<'_>) -> Result<Done> {
         let command = self.command().args(args.iter().cloned());
         self.session.run(&command, sink)
@@ -135,10 +120,6 @@ impl Agent {
     }
 
     /// [`Agent::ask`] with what happens meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// As [`Agent::ask`].
     pub fn ask_telling<E: DeserializeOwned, D: DeserializeOwned>(
         &mut self,
         question: &Question<'_>,

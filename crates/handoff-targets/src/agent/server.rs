@@ -34,10 +34,6 @@ impl Teller<'_> {
 }
 
 /// Answers requests until standard input ends. `answer` gets each, and `stop` is set when nobody listens any more.
-///
-/// # Errors
-///
-/// If the input cannot be read. What a service cannot do, and what is no request, is told to the other side.
 pub fn serve(
     input: impl Read,
     out: impl Write + Send + 'static,
@@ -79,7 +75,6 @@ fn read(line: &[u8]) -> Result<Request, String> {
     serde_json::from_value(any).map_err(|error| format!("this is no request: {error}"))
 }
 
-/// Where answers go.
 struct Out {
     to: Mutex<Box<dyn Write + Send>>,
     stop: &'static AtomicBool,

@@ -9,10 +9,6 @@ use crate::ring::PageLayout;
 use crate::trace::RawTrace;
 
 /// Reads a trace from a file.
-///
-/// # Errors
-///
-/// [`TraceError::File`] if it cannot be read, [`TraceError::NotATrace`] if it is not what it should be.
 pub fn load(path: &Path) -> Result<RawTrace> {
     let bytes = std::fs::read(path).map_err(|source| TraceError::File {
         action: "read",
@@ -23,10 +19,6 @@ pub fn load(path: &Path) -> Result<RawTrace> {
 }
 
 /// Reads a trace from the bytes of a file; `path` is for messages only.
-///
-/// # Errors
-///
-/// [`TraceError::NotATrace`] if they are not what they should be.
 pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<RawTrace> {
     let file = File { rest: bytes };
     file.parse(bytes).map_err(|why| TraceError::NotATrace { path: path.to_owned(), why })

@@ -8,10 +8,6 @@ use crate::error::{Result, TraceError};
 use crate::trace::RawTrace;
 
 /// Writes a trace to a file, in one piece: it is complete or not there.
-///
-/// # Errors
-///
-/// [`TraceError::File`] if it cannot be written.
 pub fn save(raw: &RawTrace, path: &Path) -> Result<()> {
     let fail = |source| TraceError::File { action: "write", path: path.to_owned(), source };
     let partial = path.with_added_extension("partial");
@@ -22,7 +18,6 @@ pub fn save(raw: &RawTrace, path: &Path) -> Result<()> {
 }
 
 /// The bytes of the file.
-#[must_use]
 pub fn to_bytes(raw: &RawTrace) -> Vec<u8> {
     let page = raw.layout.page_size();
     let mut out = Vec::with_capacity(raw.bytes() + (256 << 10));

@@ -18,7 +18,6 @@ const LONGEST_IDLE_EXIT_NS: u64 = 5_000_000;
 /// A task held back by a quota waits for the rest of a period, which is 1 ms at least.
 const SHORTEST_THROTTLE_NS: u64 = 1_000_000;
 
-/// What kept a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -49,7 +48,6 @@ pub enum Kind {
 /// One cause, and how much of the transaction it took.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cause {
-    /// What it is.
     pub kind: Kind,
     /// The task on the critical path whose time it was.
     pub tid: Tid,
@@ -61,7 +59,6 @@ pub struct Cause {
     pub ns: u64,
     /// Its part of the transaction, 0 to 1.
     pub share: f64,
-    /// The cause in words.
     pub text: String,
 }
 

@@ -15,13 +15,11 @@ use crate::trace::{RawTrace, Slice};
 /// A missed deadline, explained and on disk.
 #[derive(Debug, Clone, Serialize)]
 pub struct Kept {
-    /// Why it was missed.
     pub diagnosis: Diagnosis,
     /// The recording, which `handoff sched explain -i` and `trace-cmd report -i` read.
     pub trace: PathBuf,
     /// The time line around the transaction, for the browser.
     pub html: PathBuf,
-    /// The recording for ui.perfetto.dev.
     pub perfetto: PathBuf,
 }
 
@@ -40,10 +38,6 @@ impl FlightRecorder {
 
 /// [`FlightRecorder::keep`] for a trace that was taken already, such as a
 /// [`FlightRecorder::snapshot`].
-///
-/// # Errors
-///
-/// As [`FlightRecorder::keep`]. The recording is on disk even if it could not be explained.
 pub fn keep(raw: &RawTrace, window: Window, slices: Vec<Slice>, folder: &Path, name: &str) -> Result<Kept> {
     let file = |kind: &str| folder.join(format!("{name}.{kind}"));
     let (dat_file, html_file, perfetto_file) = (file("dat"), file("html"), file("pftrace"));

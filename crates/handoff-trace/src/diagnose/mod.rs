@@ -44,10 +44,6 @@ pub struct FlightRecorder {
 
 impl FlightRecorder {
     /// Starts it, with a buffer of `buffer_kib` KiB for each CPU (4096 hold about 70,000 events).
-    ///
-    /// # Errors
-    ///
-    /// As [`Capture::start`].
     pub fn start(buffer_kib: usize) -> Result<Self> {
         let config =
             Config { events: diagnosis_events(), buffer_kib, keep: Keep::Flight, ..Config::default() };
@@ -55,64 +51,39 @@ impl FlightRecorder {
     }
 
     /// The folder of its buffer in tracefs, whose `tracing_on` stops it, also from another process.
-    #[must_use]
     pub fn path(&self) -> &std::path::Path {
         self.capture.path()
     }
 
     /// Stops recording, at once and for one system call, so that the miss stays in the buffer.
     /// [`FlightRecorder::resume`] goes on; [`FlightRecorder::freeze`] gives what was recorded.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the kernel refuses.
     pub fn halt(&self) -> Result<()> {
         self.capture.halt()
     }
 
     /// What stops the recording from a process that the recorder's own has forked, or from a thread
     /// that must not allocate.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the file cannot be opened.
     pub fn stopper(&self) -> Result<Stopper> {
         self.capture.stopper()
     }
 
     /// Goes on after [`FlightRecorder::halt`].
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the kernel refuses.
     pub fn resume(&self) -> Result<()> {
         self.capture.resume()
     }
 
     /// Writes a line into the trace.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the kernel refuses.
     pub fn mark(&self, text: &str) -> Result<()> {
         self.capture.mark(text)
     }
 
     /// Stops, and gives what was recorded: [`RawTrace::decode`] it, or keep it with
     /// [`crate::dat::save`].
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the buffers cannot be read.
     pub fn freeze(self) -> Result<RawTrace> {
         self.capture.finish()
     }
 
     /// Gives what was recorded so far, and goes on from an empty buffer.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the buffers cannot be read.
     pub fn snapshot(&mut self) -> Result<RawTrace> {
         let raw = self.capture.snapshot()?;
         self.capture.resume()?;
@@ -135,7 +106,6 @@ pub struct Window {
 
 impl Window {
     /// How long it took, in nanoseconds.
-    #[must_use]
     pub fn length(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
@@ -144,9 +114,7 @@ impl Window {
 /// How a task spent the window.
 #[derive(Debug, Clone, Serialize)]
 pub struct Phases {
-    /// The task.
     pub tid: Tid,
-    /// Its name.
     pub name: String,
     /// Nanoseconds it ran.
     pub running_ns: u64,
@@ -159,7 +127,6 @@ pub struct Phases {
 /// Where the time of a transaction went.
 #[derive(Debug, Clone, Serialize)]
 pub struct Diagnosis {
-    /// The transaction.
     pub window: Window,
     /// Why it took as long as it did, the weightiest first. Their times add up to the window.
     pub causes: Vec<Cause>,
@@ -172,20 +139,16 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// The weightiest cause.
-    #[must_use]
     pub fn main_cause(&self) -> Option<&Cause> {
         self.causes.first()
     }
 
     /// The diagnosis in one line: the kind of cause that took most, and who was most to blame.
-    #[must_use]
     pub fn headline(&self) -> String {
         text::headline(self)
     }
 
     /// The tasks that it speaks of: caller, callee, and all on the critical path or to blame.
-    #[must_use]
     pub fn tasks(&self) -> Vec<Tid> {
         let ends = [Some(self.window.caller), self.window.callee].into_iter().flatten();
         let path = self.path.iter().map(|step| step.tid);
@@ -200,19 +163,11 @@ impl Diagnosis {
 }
 
 /// Says where the time of a transaction went.
-///
-/// # Errors
-///
-/// [`TraceError::NotInTrace`] if the trace holds nothing of the caller in the window.
 pub fn explain(trace: &Trace, window: Window) -> Result<Diagnosis> {
     explain_in(trace, &Timeline::of(trace), window)
 }
 
 /// [`explain`] for several transactions of one trace, whose time line is made once.
-///
-/// # Errors
-///
-/// [`TraceError::NotInTrace`] if the trace holds nothing of the caller in the window.
 pub fn explain_in(trace: &Trace, timeline: &Timeline, window: Window) -> Result<Diagnosis> {
     let Window { caller, start, end, .. } = window;
     if start >= end {
@@ -263,7 +218,6 @@ pub fn slowest_wakes(
 }
 
 /// How any task spent a window: the phases of a transaction, whatever carries it.
-#[must_use]
 pub fn phases(trace: &Trace, timeline: &Timeline, tid: Tid, window: Window) -> Phases {
     let Window { start, end, .. } = window;
     let name = text::name(trace, timeline, tid, start);

@@ -22,11 +22,9 @@ const LOOK_NS: u64 = 1_000_000;
 pub struct Step {
     /// When it began, in nanoseconds.
     pub start: u64,
-    /// When it ended.
     pub end: u64,
     /// The task that the transaction depended on.
     pub tid: Tid,
-    /// What that task did.
     #[serde(flatten)]
     pub doing: Doing,
     /// Which task was sleeping until this one would wake it; none on the caller's own part.
@@ -35,7 +33,6 @@ pub struct Step {
 
 impl Step {
     /// How long it lasted, in nanoseconds.
-    #[must_use]
     pub fn length(&self) -> u64 {
         self.end - self.start
     }
@@ -45,14 +42,11 @@ impl Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "doing")]
 pub enum Doing {
-    /// It ran.
     Running {
-        /// Where.
         cpu: Cpu,
     },
     /// It waited for a CPU.
     Waiting {
-        /// For which.
         cpu: Cpu,
         /// How it came to wait.
         since: Since,

@@ -62,7 +62,6 @@ impl Who {
 
 impl Flips {
     /// Counts none yet. `factor` is the number of CPUs that share the last-level cache.
-    #[must_use]
     pub fn new(rule: Rule, factor: usize) -> Self {
         Self { rule, factor: factor.max(1) as u64, counts: HashMap::new() }
     }
@@ -98,13 +97,11 @@ impl Flips {
     }
 
     /// The flips of a task as the kernel's counter has them now, decayed.
-    #[must_use]
     pub fn now(&self, tid: Tid) -> u64 {
         self.counts.get(&Who::new(tid, 0)).map_or(0, |count| count.flips)
     }
 
     /// All flips of a task, as if none had decayed.
-    #[must_use]
     pub fn total(&self, tid: Tid) -> u64 {
         self.counts.get(&Who::new(tid, 0)).map_or(0, |count| count.total)
     }
@@ -112,7 +109,6 @@ impl Flips {
 
 /// How many CPUs share the last-level cache of CPU 0 (the kernel's `sd_llc_size`), as
 /// `/sys/devices/system/cpu` says; all CPUs that it lists if it says nothing of caches.
-#[must_use]
 pub fn cache_domain(cpus: &std::path::Path) -> usize {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).ok();
     let caches = cpus.join("cpu0/cache");

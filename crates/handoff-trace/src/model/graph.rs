@@ -25,7 +25,6 @@ const HUB_RETURNS: u64 = 2;
 /// two CPUs few find the receivers asleep often, but all do at times; strays are rarer than that.
 const WAKER_SHARE: f64 = 0.01;
 
-/// The whole graph.
 #[derive(Debug, Clone, Serialize)]
 pub struct Graph {
     /// How long the trace is, in nanoseconds.
@@ -82,10 +81,8 @@ pub enum Shape {
     Mesh,
 }
 
-/// One task.
 #[derive(Debug, Clone, Serialize)]
 pub struct Node {
-    /// Its number.
     pub tid: Tid,
     /// Its last name.
     pub name: String,
@@ -124,14 +121,11 @@ pub struct Node {
     pub latency: Percentiles,
 }
 
-/// Who woke whom.
 #[derive(Debug, Clone, Serialize)]
 pub struct Edge {
     /// The waker; none if it was an interrupt.
     pub waker: Option<Tid>,
-    /// The woken.
     pub wakee: Tid,
-    /// How often.
     pub count: u64,
     /// How often the wakee then ran on the CPU of its waker.
     pub same_cpu: u64,
@@ -145,7 +139,6 @@ pub struct Edge {
 
 impl Edge {
     /// The part of the wake-ups after which the wakee ran on its waker's CPU, 0 to 1.
-    #[must_use]
     pub fn same_cpu_ratio(&self) -> f64 {
         let ran = self.latency.count;
         if ran == 0 { 0.0 } else { self.same_cpu as f64 / ran as f64 }
@@ -176,7 +169,6 @@ struct Partners {
 impl Graph {
     /// The graph of a trace, for the tasks that `keep` wants (and whom they wake, or are woken by);
     /// `factor` is the number of CPUs that share the last-level cache.
-    #[must_use]
     pub fn of(trace: &Trace, timeline: &Timeline, factor: usize, keep: impl Fn(Tid) -> bool) -> Self {
         let mut old = Flips::new(Rule::Linux312, factor);
         let mut new = Flips::new(Rule::Linux43, factor);

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// Durations in nanoseconds, by rank: a percentile is a value that occurred (nearest rank).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// How many there are.
     pub count: u64,
     /// The smallest.
     pub min: u64,
@@ -17,7 +16,6 @@ pub struct Percentiles {
     pub p99: u64,
     /// The largest.
     pub max: u64,
-    /// The sum of all.
     pub sum: u64,
 }
 

@@ -22,18 +22,14 @@ use crate::trace::Trace;
 pub enum Carrier {
     /// By Binder's events.
     Binder,
-    /// By who woke whom.
     Wakes,
 }
 
 /// A request, from when the caller sent it until the caller had the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Request {
-    /// How it is known.
     pub carrier: Carrier,
-    /// Who asked.
     pub caller: Tid,
-    /// Who served.
     pub callee: Tid,
     /// When it was sent, in nanoseconds.
     pub start: u64,
@@ -45,7 +41,6 @@ pub struct Request {
 
 impl Request {
     /// How long it took, in nanoseconds.
-    #[must_use]
     pub fn length(&self) -> u64 {
         self.end - self.start
     }
@@ -56,7 +51,6 @@ impl Request {
 }
 
 /// All requests of a trace, in the order in which they began.
-#[must_use]
 pub fn requests(trace: &Trace, timeline: &Timeline) -> Vec<Request> {
     let mut all = of_binder(trace);
     let mut known: HashMap<Tid, Vec<(u64, u64)>> = HashMap::new();
@@ -142,11 +136,9 @@ fn slept_since(timeline: &Timeline, tid: Tid, start: u64, end: u64) -> bool {
 /// How one side spent its part of the requests, summed up in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Side {
-    /// It ran.
     pub running_ns: u64,
     /// It was ready, and waited for a CPU.
     pub runnable_ns: u64,
-    /// It slept.
     pub blocked_ns: u64,
 }
 
@@ -163,28 +155,22 @@ impl Side {
 /// taken together.
 #[derive(Debug, Clone, Serialize)]
 pub struct Pair {
-    /// How they are known.
     pub carrier: Carrier,
-    /// Name of the callers.
     pub caller: String,
     /// Their process; none if it is not known.
     pub caller_process: Option<Tid>,
-    /// Name of the callees.
     pub callee: String,
-    /// Their process.
     pub callee_process: Option<Tid>,
     /// From sending to the reply, in nanoseconds.
     pub latency: Percentiles,
     /// How the callers spent that time.
     pub by_caller: Side,
-    /// How the callees did.
     pub by_callee: Side,
     /// The slowest, for a diagnosis.
     pub slowest: Request,
 }
 
 /// The requests that `keep` wants, by who asks whom, those that took the most time in all first.
-#[must_use]
 pub fn pairs(trace: &Trace, timeline: &Timeline, keep: impl Fn(&Request) -> bool) -> Vec<Pair> {
     type Key = (Carrier, String, Option<Tid>, String, Option<Tid>);
     let mut groups: BTreeMap<Key, Vec<Request>> = BTreeMap::new();

@@ -17,7 +17,6 @@ use crate::event::{Cpu, Tid};
 use crate::model::flips::{Flips, Rule};
 use crate::model::timeline::{Timeline, Wake};
 
-/// A rule of placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
@@ -60,11 +59,9 @@ impl std::fmt::Display for Placement {
 /// What a rule would have done.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The rule.
     pub rule: Placement,
     /// Wake-ups placed.
     pub wakes: u64,
-    /// On the waker's CPU.
     pub waker_cpu: u64,
     /// On the CPU where the wakee was before.
     pub previous_cpu: u64,

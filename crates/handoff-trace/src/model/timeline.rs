@@ -12,9 +12,7 @@ use crate::trace::Trace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum State {
-    /// It runs.
     Running {
-        /// Where.
         cpu: Cpu,
     },
     /// It could run, but does not.
@@ -24,7 +22,6 @@ pub enum State {
         /// How it came to wait.
         since: Since,
     },
-    /// It sleeps.
     Blocked {
         /// Whether signals cannot reach it, as in a disk read or a kernel mutex.
         uninterruptible: bool,
@@ -35,11 +32,9 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Since {
-    /// It was woken.
     Woken,
     /// It was running, and another took its place (or it yielded).
     Preempted,
-    /// It is new.
     New,
 }
 
@@ -48,9 +43,7 @@ pub enum Since {
 pub struct Interval {
     /// When it began, in nanoseconds.
     pub start: u64,
-    /// When it ended.
     pub end: u64,
-    /// What it was.
     #[serde(flatten)]
     pub state: State,
     /// The wake-up that ended a sleep or began a wait: an index into [`Timeline::wakes`].
@@ -59,16 +52,13 @@ pub struct Interval {
 
 impl Interval {
     /// How long it lasted, in nanoseconds.
-    #[must_use]
     pub fn length(&self) -> u64 {
         self.end - self.start
     }
 }
 
-/// One wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Wake {
-    /// When it began.
     pub time: u64,
     /// The task that was current where it began.
     pub waker: Tid,
@@ -79,7 +69,6 @@ pub struct Wake {
     /// Whether that was a software interrupt: then the current task may have had to do with it after
     /// all, since what it sends to this machine itself is delivered so ([`Timeline::answers`]).
     pub soft: bool,
-    /// Who was woken.
     pub wakee: Tid,
     /// The wakee's priority, as the kernel counts.
     pub prio: i16,
@@ -91,13 +80,11 @@ pub struct Wake {
     pub ran: Option<(u64, Cpu)>,
     /// It had not yet left its CPU (or its queue): there was nothing to place.
     pub early: bool,
-    /// The task is new.
     pub new: bool,
 }
 
 impl Wake {
     /// From the wake-up to running, in nanoseconds; none if it was running still, or never ran.
-    #[must_use]
     pub fn latency(&self) -> Option<u64> {
         if self.early { None } else { self.ran.map(|(time, _)| time - self.time) }
     }
@@ -106,11 +93,8 @@ impl Wake {
 /// Who ran on a CPU for a while. The idle task is task 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Turn {
-    /// When it came.
     pub start: u64,
-    /// When it left.
     pub end: u64,
-    /// Who.
     pub tid: Tid,
     /// At which priority, as the kernel counts.
     pub prio: i16,
@@ -119,7 +103,6 @@ pub struct Turn {
     pub left: Option<LeftAs>,
 }
 
-/// One task's part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TaskLine {
     /// What it did, in order.
@@ -138,7 +121,6 @@ pub struct TaskLine {
 
 impl TaskLine {
     /// The intervals that reach into `start..end`.
-    #[must_use]
     pub fn between(&self, start: u64, end: u64) -> &[Interval] {
         let from = self.intervals.partition_point(|interval| interval.end <= start);
         let to = self.intervals.partition_point(|interval| interval.start < end);
@@ -146,21 +128,18 @@ impl TaskLine {
     }
 
     /// Its priority at a moment, as far as known.
-    #[must_use]
     pub fn prio(&self, time: u64) -> Option<i16> {
         let at = self.prios.partition_point(|(since, _)| *since <= time).saturating_sub(1);
         self.prios.get(at).map(|(_, prio)| *prio)
     }
 }
 
-/// All of it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Timeline {
     /// Each task but the idle ones.
     pub tasks: BTreeMap<Tid, TaskLine>,
     /// Each CPU: who ran.
     pub cpus: Vec<Vec<Turn>>,
-    /// Every wake-up, in order.
     pub wakes: Vec<Wake>,
     /// Every moment at which a CPU was in an interrupt, by CPU: start and end.
     pub interrupts: Vec<Vec<(u64, u64)>>,
@@ -171,8 +150,6 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Reads a trace.
-    #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let mut builder = Builder::new(trace);
         trace.events().iter().for_each(|event| builder.take(event));
@@ -180,7 +157,6 @@ impl Timeline {
     }
 
     /// Who ran on a CPU in `start..end`, idle included.
-    #[must_use]
     pub fn turns(&self, cpu: Cpu, start: u64, end: u64) -> &[Turn] {
         let turns = self.cpus.get(usize::from(cpu)).map_or(&[][..], Vec::as_slice);
         let from = turns.partition_point(|turn| turn.end <= start);
@@ -190,7 +166,6 @@ impl Timeline {
 
     /// Whether a wake-up in a software interrupt is the current task's answer: it had been woken last by
     /// whom it wakes now. So it is on a loopback connection.
-    #[must_use]
     pub fn answers(&self, wake: usize) -> bool {
         /// A task that was woken longer ago has done something else since.
         const BACK: usize = 10_000;
@@ -200,7 +175,6 @@ impl Timeline {
     }
 
     /// How long a CPU was in interrupts in `start..end`, in nanoseconds.
-    #[must_use]
     pub fn interrupt_time(&self, cpu: Cpu, start: u64, end: u64) -> u64 {
         let spans = self.interrupts.get(usize::from(cpu)).map_or(&[][..], Vec::as_slice);
         let from = spans.partition_point(|span| span.1 <= start);

@@ -6,7 +6,6 @@ use crate::event::{Tid, What};
 use crate::trace::Trace;
 
 /// The tasks of these processes or tasks, and all whom they started while the trace ran.
-#[must_use]
 pub fn family(trace: &Trace, roots: &[Tid]) -> HashSet<Tid> {
     let mut family: HashSet<Tid> = roots.iter().copied().collect();
     family

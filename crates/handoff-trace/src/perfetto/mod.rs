@@ -35,7 +35,6 @@ const WAKES: u64 = 2 << 32;
 const WAITING: u64 = 3 << 32;
 const BINDER: u64 = 4 << 32;
 
-/// Kinds of track events.
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
@@ -57,7 +56,6 @@ impl Default for Options {
 }
 
 /// The bytes of a Perfetto trace file.
-#[must_use]
 pub fn to_bytes(trace: &Trace, timeline: &Timeline, options: Options) -> Vec<u8> {
     let mut file = File { out: Message::default(), trace };
     file.clocks();

@@ -17,17 +17,12 @@ const MAX_INFLATED: u64 = 1 << 30;
 /// Stands for the task that left a CPU where the format leaves it out: the one that came before.
 const WHO_RAN: Tid = -1;
 
-/// Clocks by Perfetto's numbers.
 const MONOTONIC: u64 = 3;
 const BOOTTIME: u64 = 6;
 
 /// Reads a trace from the bytes of a file; `path` is for messages only.
 ///
 /// Events that only other readers know are passed over. Time stamps stay as they are.
-///
-/// # Errors
-///
-/// [`TraceError::NotATrace`] if they are not what they should be, or hold no scheduling event.
 pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Trace> {
     let mut reader = Reader { left: MAX_INFLATED, ..Reader::default() };
     let done = reader.packets(bytes, true).and_then(|()| {

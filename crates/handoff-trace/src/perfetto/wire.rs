@@ -47,7 +47,6 @@ impl Message {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A string.
     pub(super) fn text(&mut self, field: u64, value: &str) {
         self.key(field, BYTES);
         self.varint(value.len() as u64);

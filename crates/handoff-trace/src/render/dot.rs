@@ -6,7 +6,6 @@ use crate::diagnose::duration;
 use crate::model::graph::Graph;
 
 /// The graph as a DOT file: thicker edges for more wake-ups, hubs with a double line.
-#[must_use]
 pub fn dot(graph: &Graph) -> String {
     let mut out =
         String::from("digraph wakes {\n  node [shape=box fontname=sans];\n  edge [fontname=sans];\n");

@@ -17,10 +17,8 @@ const PAGE: &str = include_str!("timeline.html");
 /// The most pieces (turns, intervals, wake-ups) in a file: a browser draws so many smoothly.
 const MAX_PIECES: usize = 400_000;
 
-/// What is drawn.
 #[derive(Debug, Clone, Default)]
 pub struct View<'a> {
-    /// The heading.
     pub title: &'a str,
     /// From when to when, in nanoseconds; all of the trace if none.
     pub window: Option<(u64, u64)>,
@@ -62,8 +60,6 @@ struct Row {
     slices: Vec<(u64, u64, String)>,
 }
 
-/// The page.
-#[must_use]
 pub fn html(trace: &Trace, timeline: &Timeline, view: &View<'_>) -> String {
     let data = data(trace, timeline, view);
     // `<` would let a task's name end the script element.
@@ -219,14 +215,12 @@ fn code(state: State) -> (u8, i32) {
 }
 
 /// A window around a transaction: as long again on both sides, so that one sees what led to it.
-#[must_use]
 pub fn around(diagnosis: &Diagnosis) -> (u64, u64) {
     let window = diagnosis.window;
     (window.start.saturating_sub(window.length()), window.end.saturating_add(window.length()))
 }
 
 /// A title for a transaction's page.
-#[must_use]
 pub fn title(diagnosis: &Diagnosis) -> String {
     format!("A transaction of {}", duration(diagnosis.window.length()))
 }

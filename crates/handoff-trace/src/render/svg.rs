@@ -17,7 +17,6 @@ const RADIUS: f64 = 300.0;
 
 /// The graph as one SVG element that needs nothing else; the mouse over an edge or a task shows its
 /// figures. The busiest 80 tasks are drawn, and the text says if there are more.
-#[must_use]
 pub fn svg(graph: &Graph) -> String {
     let shown: Vec<_> = graph.nodes.iter().filter(|node| node.tid != 0).take(MAX_NODES).collect();
     let place: HashMap<Tid, (f64, f64, f64)> = shown

@@ -87,18 +87,14 @@ impl fmt::Display for Graph {
 pub struct Live {
     /// How long the interval was, in nanoseconds.
     pub span_ns: u64,
-    /// Events lost in it.
     pub lost: u64,
     /// The tasks, busiest first.
     pub rows: Vec<Row>,
 }
 
-/// One task's rates.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The task.
     pub tid: Tid,
-    /// Its name.
     pub name: String,
     /// Its part of one CPU, 0 to 1.
     pub running: f64,
@@ -122,7 +118,6 @@ pub struct Row {
 
 impl Live {
     /// The rates that a graph of one interval gives.
-    #[must_use]
     pub fn of(graph: &Graph) -> Self {
         let span = graph.span_ns.max(1) as f64;
         let rows = graph.nodes.iter().filter(|node| node.tid != 0).map(|node| Row::of(node, span)).collect();

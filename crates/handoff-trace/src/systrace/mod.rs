@@ -22,10 +22,6 @@ use line::Line;
 ///
 /// Lines that are no events are passed over, and events that no question here is about. What apps noted by
 /// `B|pid|name` and `E` becomes slices.
-///
-/// # Errors
-///
-/// [`TraceError::NotATrace`] if no line of it is an event that is understood.
 pub fn from_text(text: &str, path: &Path) -> Result<Trace> {
     let fail = |why: &str| TraceError::NotATrace { path: path.to_owned(), why: why.to_owned() };
     let mut reader = Reader::default();

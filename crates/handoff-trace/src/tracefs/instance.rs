@@ -27,10 +27,6 @@ pub struct Instance {
 
 impl Instance {
     /// Makes one, stopped and empty, after removing those that killed processes left behind.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if that is not permitted.
     pub fn create(tracefs: &TraceFs) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         // What cannot be removed now does not keep this session from running.
@@ -43,50 +39,31 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Its folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Reads one of its control files.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] with the file and the kernel's reason.
     pub fn get(&self, file: &str) -> Result<String> {
         read(&self.path.join(file))
     }
 
     /// Writes one of its control files.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] with the file and the kernel's reason.
     pub fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.path.join(file), value)
     }
 
     /// Adds a line to one of its control files.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] with the file and the kernel's reason.
     pub fn add(&self, file: &str, value: &str) -> Result<()> {
         append(&self.path.join(file), value)
     }
 
     /// Whether this kernel has an event.
-    #[must_use]
     pub fn has_event(&self, system: &str, event: &str) -> bool {
         self.path.join("events").join(system).join(event).join("enable").exists()
     }
 
     /// Enables an event.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::NoEvent`] if the kernel does not have it.
     pub fn enable(&self, system: &str, event: &str) -> Result<()> {
         if !self.has_event(system, event) {
             return Err(TraceError::NoEvent {
@@ -98,20 +75,12 @@ impl Instance {
     }
 
     /// The kernel's description of an event.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if it cannot be read.
     pub fn format(&self, system: &str, event: &str) -> Result<String> {
         self.get(&format!("events/{system}/{event}/format"))
     }
 
     /// Records only events that these tasks cause or that concern them, and, if asked, the tasks
     /// that they will start.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the kernel refuses the list.
     pub fn only_tasks(&self, tids: &[Tid], and_children: bool) -> Result<()> {
         if and_children {
             self.set("options/event-fork", "1")?;
@@ -122,10 +91,6 @@ impl Instance {
     }
 
     /// The CPUs that have a buffer, by number.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the folder cannot be read.
     pub fn cpus(&self) -> Result<Vec<usize>> {
         let folder = self.path.join("per_cpu");
         let entries = fs::read_dir(&folder).map_err(|source| TraceError::control("list", &folder, source))?;
@@ -137,16 +102,11 @@ impl Instance {
     }
 
     /// What the buffer of a CPU says of itself.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if it cannot be read.
     pub fn stats(&self, cpu: usize) -> Result<BufferStats> {
         Ok(parse_stats(&self.get(&format!("per_cpu/cpu{cpu}/stats"))?))
     }
 
     /// The root it belongs to.
-    #[must_use]
     pub fn tracefs(&self) -> &TraceFs {
         &self.tracefs
     }

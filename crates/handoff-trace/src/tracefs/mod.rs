@@ -29,10 +29,6 @@ pub struct TraceFs {
 
 impl TraceFs {
     /// Finds the mounted tracefs, or mounts one that only this process sees.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::NoTraceFs`] if there is none and it may not be mounted.
     pub fn find() -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         if let Some(root) = mounted(&mounts) {
@@ -53,23 +49,16 @@ impl TraceFs {
     }
 
     /// A tracefs at a place of your choice, such as a recorded tree for a test.
-    #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), _mount: None }
     }
 
-    /// The folder.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Stops the recording of the whole system's trace, which some other program (`atrace`,
     /// `trace-cmd`) started, as `libhwbinder_latency -trace` does; gives whether it was running.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the file cannot be read or written.
     pub fn halt_system_trace(&self) -> Result<bool> {
         let path = self.root.join("tracing_on");
         let was_on = read(&path)?.trim() == "1";
@@ -78,10 +67,6 @@ impl TraceFs {
     }
 
     /// Whether the whole system's trace is being recorded.
-    ///
-    /// # Errors
-    ///
-    /// [`TraceError::Control`] if the file cannot be read.
     pub fn system_trace_running(&self) -> Result<bool> {
         let running = read(&self.root.join("tracing_on"))?.trim() == "1";
         // It is "on" from boot, with nothing enabled: then nothing is recorded.

@@ -16,7 +16,6 @@ const PREFIX: &str = "handoff";
 /// A trace instance made by a process that is no more, or that cannot be seen from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// Its folder.
     pub path: PathBuf,
     /// The process that made it.
     pub pid: u32,
@@ -24,7 +23,6 @@ pub struct Leftover {
     pub elsewhere: bool,
 }
 
-/// Who made an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Maker {
     namespace: u64,
@@ -65,10 +63,6 @@ pub(super) fn own_name(number: u32) -> String {
 }
 
 /// Instances that nobody uses any more, and those of which that cannot be known.
-///
-/// # Errors
-///
-/// [`TraceError::Control`] if the folder of instances cannot be read.
 pub fn leftovers(tracefs: &TraceFs) -> Result<Vec<Leftover>> {
     let folder = tracefs.root().join("instances");
     let entries = fs::read_dir(&folder).map_err(|source| TraceError::control("list", &folder, source))?;
@@ -87,10 +81,6 @@ pub fn leftovers(tracefs: &TraceFs) -> Result<Vec<Leftover>> {
 }
 
 /// Removes what killed processes left behind; gives what was removed.
-///
-/// # Errors
-///
-/// [`TraceError::Control`] if one cannot be removed.
 pub fn restore(tracefs: &TraceFs) -> Result<Vec<Leftover>> {
     let dead: Vec<_> = leftovers(tracefs)?.into_iter().filter(|left| !left.elsewhere).collect();
     for left in &dead {

@@ -15,7 +15,6 @@ pub(super) struct Fds<'a> {
     to_client: Wire,
 }
 
-/// One direction.
 struct Wire {
     send: OwnedFd,
     receive: OwnedFd,

@@ -74,10 +74,6 @@ pub struct Session {
 
 impl Session {
     /// Starts the processes; they sleep until the first batch.
-    ///
-    /// # Errors
-    ///
-    /// If a parameter is wrong ([`Parameters::check`]), or a process, pipe or mapping cannot be had.
     pub fn start(parameters: &Parameters) -> Result<Self> {
         Self::start_watched(parameters, None)
     }
@@ -112,11 +108,6 @@ impl Session {
     /// Runs one batch and gives nanoseconds a round trip, one value for each sample of `trips`
     /// consecutive trips. Use 1 trip for what blocks; more for what takes well under a microsecond,
     /// because a sample holds one reading of the clock (20 to 40 ns).
-    ///
-    /// # Errors
-    ///
-    /// If there are 0 or more than [`MAX_SAMPLES`] samples, if a process died (the session is of no
-    /// use then), or if the batch takes more than five minutes.
     pub fn batch(&mut self, samples: u32, trips: u32) -> Result<Vec<f64>> {
         if samples == 0 || samples > MAX_SAMPLES {
             return Err(Error::parameter("samples", format!("{samples}; a batch has 1 to {MAX_SAMPLES}")));

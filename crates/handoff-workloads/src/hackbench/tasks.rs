@@ -125,7 +125,6 @@ pub(super) fn threads(parameters: &Parameters, gate: Gate<'_>) -> Result<(Durati
     })
 }
 
-/// What one thread does.
 enum Work<'a> {
     Read { channel: &'a Channel, messages: usize, size: usize },
     Write { channels: &'a [Channel], loops: usize, size: usize },

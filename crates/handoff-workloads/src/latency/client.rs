@@ -30,7 +30,6 @@ pub(crate) struct Plan {
     pub(crate) plant: Option<Plant>,
 }
 
-/// What it answers.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Pairwise {
     /// Nanoseconds of each transaction of the normal thread.
@@ -45,7 +44,6 @@ pub(crate) struct Pairwise {
     pub(crate) verbose: Vec<String>,
     /// The miss that ended it.
     pub(crate) missed: Option<Missed>,
-    /// The slowest transaction.
     pub(crate) worst: Option<Worst>,
 }
 
@@ -77,18 +75,15 @@ pub struct Mismatch {
     pub caller: String,
     /// What differs: `policy`, `priority` or `nice`.
     pub what: String,
-    /// What the caller had.
     pub caller_had: String,
     /// What the server's thread had.
     pub server_had: String,
-    /// In how many transactions.
     pub times: u64,
 }
 
 /// The urgent callers: the highest priority there is, as in the original.
 const URGENT: Priority = Priority::fifo(99);
 
-/// Plays the client.
 pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
     let mut tally = Tally::default();
     let tripwire = plan.wire.as_ref().map(Wire::open).transpose()?;

@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::place::{self, Placement};
 use crate::sys::clock;
 
-/// What is planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -39,7 +38,6 @@ impl Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Plant {
-    /// What it is.
     pub cause: Cause,
     /// For how long it keeps a call, in milliseconds of CPU time, 1 to 10,000.
     pub millis: u32,
@@ -99,7 +97,6 @@ impl Plant {
 /// The server's part of a planted cause.
 #[derive(Debug)]
 pub(crate) enum Lateness {
-    /// It computes.
     Compute(Duration),
     /// It asks for a lock.
     Lock(Holder),

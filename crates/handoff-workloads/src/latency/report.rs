@@ -32,7 +32,6 @@ pub struct PairReport {
     pub transactions: u64,
     /// `S`: transactions that were served on their caller's CPU.
     pub in_sync: u64,
-    /// Callers of normal priority.
     pub other: Transactions,
     /// Callers at `SCHED_FIFO` 99.
     pub fifo: Transactions,
@@ -45,7 +44,6 @@ pub struct PairReport {
 /// The transactions of one kind of caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transactions {
-    /// How many.
     pub count: u64,
     /// How many took longer than the deadline.
     pub missed: u64,
@@ -180,10 +178,6 @@ impl Report {
 
     /// The same as typed measurements: `latency/other` and `latency/fifo`, all pairs together, in
     /// nanoseconds, and `latency/in_sync`.
-    ///
-    /// # Errors
-    ///
-    /// If nothing was measured.
     pub fn outcome(&self) -> Result<Outcome> {
         let map = self.parameters.to_map();
         let all = |of: fn(&PairReport) -> &Transactions| -> Vec<f64> {

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 /// What a task has used up, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// On a CPU.
     pub running_ns: u64,
     /// Ready, while others had the CPU.
     pub waiting_ns: u64,
@@ -39,7 +38,6 @@ impl Spent {
 pub(super) struct Counters(Option<File>);
 
 impl Counters {
-    /// Of the calling thread.
     pub(super) fn own() -> Self {
         Counters(File::open("/proc/thread-self/schedstat").ok())
     }

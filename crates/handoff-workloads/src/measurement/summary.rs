@@ -11,13 +11,11 @@ use super::{BadMeasurement, Histogram};
 /// Of a histogram it is exact to the histogram's digits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many values.
     pub count: u64,
     /// Smallest value.
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// Arithmetic mean.
     pub mean: f64,
     /// Standard deviation of a sample (divisor n - 1); 0 for one value.
     pub stddev: f64,

@@ -125,7 +125,6 @@ pub(super) fn join(calls: &[Stamps], client: Tid, sightings: &[Sighting]) -> Joi
     joined
 }
 
-/// Sightings within a time.
 #[derive(Clone, Copy)]
 struct Within<'a>(&'a [Sighting]);
 

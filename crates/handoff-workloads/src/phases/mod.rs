@@ -28,10 +28,8 @@ const LEAST: u32 = 100;
 const BLOCKS: usize = 3;
 const BLOCK: u32 = 60;
 
-/// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
-    /// What carries the calls.
     pub engine: Engine,
     /// The world of the service; [`Context::usual`] if absent.
     pub context: Option<Context>,
@@ -45,10 +43,6 @@ pub struct Parameters {
 
 impl Parameters {
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range or the placement is not possible here.
     pub fn check(&self) -> Result<()> {
         if self.calls == 0 || self.calls > MAX_CALLS {
             return Err(Error::parameter("n", format!("{}; 1 to {MAX_CALLS} are recorded", self.calls)));
@@ -79,11 +73,6 @@ impl Joined {
 }
 
 /// Runs it.
-///
-/// # Errors
-///
-/// If a parameter is out of its range, the engine or tracing is not possible here, a process dies, or not one
-/// transaction can be followed through all of its points.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
     let Parameters { engine, context, payload, placement, .. } = *parameters;

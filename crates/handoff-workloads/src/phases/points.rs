@@ -11,21 +11,16 @@ pub struct Point {
     pub name: &'static str,
     /// Where the transaction is then.
     pub side: Side,
-    /// What tells it.
     pub source: &'static str,
-    /// How well.
     pub quality: Quality,
 }
 
-/// Where a transaction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// In the client's program.
     Client,
     /// In the kernel's driver.
     Kernel,
-    /// In the server's program.
     Server,
 }
 
@@ -46,8 +41,6 @@ pub enum Quality {
 }
 
 impl Quality {
-    /// The word in tables.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Quality::User => "user",
@@ -121,8 +114,6 @@ pub const LOCAL: [Point; 5] = [
     point("C_EXIT", Side::Client, Quality::User, "the client's clock after the call"),
 ];
 
-/// The points of an engine.
-#[must_use]
 pub fn of(engine: Engine) -> &'static [Point] {
     match engine {
         Engine::Local => &LOCAL,

@@ -8,7 +8,6 @@ use super::points::{self, Point};
 use super::{Joined, Parameters};
 use crate::rpc::Context;
 
-/// The points of transactions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     engine: &'static str,
@@ -31,9 +30,7 @@ pub struct Report {
 /// The time between two points, over all transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Segment {
-    /// Where it begins.
     pub from: &'static str,
-    /// Where it ends.
     pub to: &'static str,
     /// The median, in nanoseconds.
     pub median_ns: u64,
@@ -73,7 +70,6 @@ impl Overhead {
     }
 
     /// How many times longer a call takes that is looked at.
-    #[must_use]
     pub fn ratio(&self) -> f64 {
         self.looking_ns / self.plain_ns.max(1.0)
     }
@@ -114,68 +110,54 @@ impl Report {
         }
     }
 
-    /// The engine's name.
-    #[must_use]
     pub fn engine(&self) -> &str {
         self.engine
     }
 
     /// The name of the service's world.
-    #[must_use]
     pub fn context(&self) -> &str {
         self.context
     }
 
     /// Bytes that travelled each way.
-    #[must_use]
     pub fn payload(&self) -> usize {
         self.payload
     }
 
     /// Where client and server ran.
-    #[must_use]
     pub fn placement(&self) -> &str {
         &self.placement
     }
 
-    /// The points, in order.
-    #[must_use]
     pub fn points(&self) -> &'static [Point] {
         self.points
     }
 
     /// Every transaction: nanoseconds of each point since the first.
-    #[must_use]
     pub fn transactions(&self) -> &[Vec<u64>] {
         &self.transactions
     }
 
     /// The time between each point and the next.
-    #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
     /// From the first point to the last.
-    #[must_use]
     pub fn round_trip(&self) -> Segment {
         self.round_trip
     }
 
-    /// What looking costs.
-    #[must_use]
     pub fn overhead(&self) -> Overhead {
         self.overhead
     }
 
     /// Calls that could not be followed through all points.
-    #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
     /// Events that the trace lost.
-    #[must_use]
     pub fn lost_events(&self) -> u64 {
         self.lost_events
     }

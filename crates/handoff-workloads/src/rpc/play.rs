@@ -114,7 +114,6 @@ fn receive(role: TransportReceiver, mut parent: Channel) -> Result<()> {
     parent.asked::<serde::de::IgnoredAny>().map(drop)
 }
 
-/// Sends by every transport.
 fn send(role: TransportSender, mut parent: Channel) -> Result<()> {
     let connect = |(engine, address): (Engine, Address)| {
         let (runtime, receiver) = host::reach::<ReceiverProxy>(way(engine), &address)?;

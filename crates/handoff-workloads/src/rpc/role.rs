@@ -15,13 +15,9 @@ pub(super) const ROLE: &str = "HANDOFF_WORKLOAD_PEER";
 /// The role of a peer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Role {
-    /// Serves calls.
     Server(Server),
-    /// Makes calls.
     Client(Client),
-    /// Receives by every transport.
     TransportReceiver(TransportReceiver),
-    /// Sends by every transport.
     TransportSender(TransportSender),
 }
 
@@ -73,7 +69,6 @@ pub(crate) struct TransportSender {
     pub(crate) cpu: Option<usize>,
 }
 
-/// What a server is asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum AskServer {
     /// CPU time of the process so far, in nanoseconds.
@@ -117,6 +112,5 @@ pub(crate) struct Batch {
 pub(crate) struct Stamped {
     /// The thread that made the calls.
     pub(crate) client: i32,
-    /// When each was where.
     pub(crate) calls: Vec<Stamps>,
 }

@@ -90,7 +90,6 @@ impl Service for Probe {
 pub(crate) struct Stamps {
     /// The client is about to call.
     pub(crate) send: u64,
-    /// The service begins.
     pub(crate) served_from: u64,
     /// The service is done but for the reply's way back.
     pub(crate) served_to: u64,
@@ -105,18 +104,14 @@ pub(crate) struct Stamps {
 /// Where and how urgently a thread runs at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spot {
-    /// The CPU.
     pub(crate) cpu: i32,
-    /// The process.
     pub(crate) pid: i32,
-    /// The thread.
     pub(crate) tid: i32,
     /// Policy, priority and nice: [`Priority::pack`].
     priority: u32,
 }
 
 impl Spot {
-    /// Of the calling thread.
     pub(crate) fn here() -> Result<Self> {
         let priority = Priority::current()
             .map_err(|error| Error::io("cannot read the priority", std::io::Error::other(error)))?;

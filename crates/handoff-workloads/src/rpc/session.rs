@@ -21,7 +21,6 @@ pub(crate) struct Processes {
     pub(crate) server: Option<Peer>,
 }
 
-/// How a server serves.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Serving {
     /// The threads of its pool; as many as it wants if absent.
@@ -103,11 +102,6 @@ pub(crate) struct Calls {
 
 impl Session {
     /// Starts a server and a client; they sleep until the first batch.
-    ///
-    /// # Errors
-    ///
-    /// If a parameter is wrong, the engine is not part of this build, a process cannot be started, or
-    /// this program has not called [`crate::play_if_peer`].
     pub fn start(parameters: &Parameters) -> Result<Self> {
         Ok(Session {
             processes: Processes::start(parameters, Serving::default(), 1)?,
@@ -117,10 +111,6 @@ impl Session {
 
     /// Runs one batch and gives nanoseconds a call, one value for each sample of `trips` consecutive
     /// calls. Use 1 trip for calls that block; more for those that take well under a microsecond.
-    ///
-    /// # Errors
-    ///
-    /// If there are 0 or more than [`MAX_SAMPLES`] samples, a call fails, or a process dies.
     pub fn batch(&mut self, samples: u32, trips: u32) -> Result<Vec<f64>> {
         if samples == 0 || samples > MAX_SAMPLES {
             return Err(Error::parameter("samples", format!("{samples}; a batch has 1 to {MAX_SAMPLES}")));
@@ -141,10 +131,6 @@ impl Session {
     }
 
     /// Changes how many bytes travel each way from the next batch on.
-    ///
-    /// # Errors
-    ///
-    /// If it is more than a call carries.
     pub fn set_payload(&mut self, payload: usize) -> Result<()> {
         Parameters { payload, ..Parameters::default() }.check()?;
         self.payload = payload;

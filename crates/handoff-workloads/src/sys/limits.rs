@@ -12,10 +12,6 @@ pub(crate) struct OpenFiles {
 
 impl OpenFiles {
     /// Makes room for `more` files beside those that are open now.
-    ///
-    /// # Errors
-    ///
-    /// If the hard limit does not allow so many; the message says how to raise it.
     pub(crate) fn allow(workload: &'static str, more: usize) -> Result<Self> {
         let open = std::fs::read_dir("/proc/self/fd").map_or(64, Iterator::count);
         let wanted = (open + more) as u64;

@@ -66,7 +66,6 @@ struct Event {
 }
 
 impl Counting {
-    /// Of the calling thread.
     pub(crate) fn of_this_thread() -> Self {
         Self::of(0)
     }

@@ -46,7 +46,6 @@ pub(crate) struct Exit {
     pub(crate) role: &'static str,
     /// Exit status, or the negated number of the signal that killed it.
     pub(crate) status: i32,
-    /// What it used.
     pub(crate) usage: Usage,
 }
 
@@ -61,7 +60,6 @@ impl Exit {
 }
 
 impl Team {
-    /// A team without members.
     pub(crate) fn new() -> Self {
         Self::default()
     }
@@ -159,10 +157,6 @@ impl Team {
     }
 
     /// Waits until all members have ended, each with status 0.
-    ///
-    /// # Errors
-    ///
-    /// At the first that failed or was killed; the others, which may wait for it, are left to `drop`.
     pub(crate) fn finish(&mut self) -> Result<Vec<Exit>> {
         let mut exits = Vec::with_capacity(self.members.len());
         while let Some(exit) =

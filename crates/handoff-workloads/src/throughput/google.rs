@@ -24,7 +24,6 @@ pub struct Line {
     pub run_name: String,
     /// `iteration` or `aggregate`.
     pub run_type: &'static str,
-    /// Repetitions asked for.
     pub repetitions: u32,
     /// Which of them; absent for an aggregate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +54,6 @@ pub struct Line {
 pub struct Document {
     /// The machine and the moment.
     pub context: Context,
-    /// The lines.
     pub benchmarks: Vec<Line>,
 }
 
@@ -177,7 +175,6 @@ impl fmt::Display for Heading {
 pub struct Row<'a> {
     /// Width of the column of names.
     pub width: usize,
-    /// The line.
     pub line: &'a Line,
 }
 

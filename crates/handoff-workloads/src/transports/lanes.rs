@@ -64,11 +64,6 @@ impl Lane for Ours {
 }
 
 /// Starts the two processes and gives a lane for each transport on those of the engines that are here.
-///
-/// # Errors
-///
-/// If the placement is not possible, a process cannot be started, none of the engines is here, or this
-/// program has not called [`crate::play_if_peer`].
 pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
     placement.check()?;
     let (sender_cpu, receiver_cpu) = match placement {

@@ -35,7 +35,6 @@ const SILENCE: Duration = Duration::from_secs(20);
 pub(super) struct Completion {
     /// `CLOCK_MONOTONIC`, in nanoseconds.
     pub(super) at: u64,
-    /// The sum.
     pub(super) sum: u32,
 }
 handoff_ipc::queue_item!(Completion { at: u64, sum: u32 });
@@ -59,7 +58,6 @@ pub(super) fn now() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// Receives by every transport.
 #[derive(Default, Clone)]
 pub(crate) struct Receiver {
     state: Arc<Mutex<State>>,

@@ -22,7 +22,6 @@ const LOOK: Duration = Duration::from_micros(200);
 /// Nothing takes longer, unless a process hangs.
 const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
 
-/// What a sender is asked for.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct AskSender {
     pub(super) transport: Transport,

@@ -13,7 +13,6 @@ use crate::rpc::Engine;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// The way across.
     pub transport: Transport,
     /// Bytes of a message.
     pub payload: usize,
@@ -52,10 +51,6 @@ impl Parameters {
     }
 
     /// Checks everything that can be known before a process is started.
-    ///
-    /// # Errors
-    ///
-    /// If a value is out of its range, or the placement is not possible here.
     pub fn check(&self) -> Result<()> {
         if self.engine() == Engine::Local {
             let problem = "the local engine has one process; `direct` is the call within one";
@@ -77,10 +72,6 @@ impl Parameters {
 
 /// Runs it once. Measures `transports/caller`, `transports/completion`, `transports/rate` and
 /// `transports/cpu`.
-///
-/// # Errors
-///
-/// If a parameter is out of its range, the engine is not here, or a process dies.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let mut opened = open(parameters.placement, &[parameters.engine()])?;

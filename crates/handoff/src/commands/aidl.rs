@@ -436,7 +436,6 @@ impl Display for Found {
     }
 }
 
-/// What files mean.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Dumped(Vec<handoff_aidl::Described>);

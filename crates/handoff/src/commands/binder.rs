@@ -91,7 +91,6 @@ struct Features {
     driver: Driver,
 }
 
-/// What it can do.
 #[derive(Serialize)]
 struct Found {
     device: PathBuf,

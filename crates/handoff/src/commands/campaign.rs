@@ -93,7 +93,6 @@ impl Named {
         Ok(Plan::of(&self.campaign()?, &self.file)?)
     }
 
-    /// What was submitted.
     fn submitted(&self) -> anyhow::Result<(Plan, Folder)> {
         let folder = Folder::open(&Folder::at(&self.results.folder()?, &self.campaign()?.name))?;
         Ok((folder.plan()?, folder))

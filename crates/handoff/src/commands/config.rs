@@ -38,7 +38,6 @@ pub(crate) struct Options {
     path: bool,
 }
 
-/// One default.
 #[derive(Debug, Serialize)]
 struct Row {
     key: &'static str,

@@ -28,7 +28,6 @@ const VARIABLES: [(&str, &str); 9] = [
     ("NO_COLOR", "no colours, if it is set"),
 ];
 
-/// What is kept, and where.
 const FILES: [(&str, &str); 5] = [
     ("~/.config/handoff/config.toml", "defaults for options: `handoff config`"),
     ("~/.local/state/handoff/results", "reports, recordings, and the store lab.sqlite"),
@@ -79,7 +78,6 @@ fn write_all(command: &clap::Command, above: Option<&str>, folder: &Path) -> io:
     page.flush()
 }
 
-/// Such as `handoff-lab-run`.
 fn page_name(command: &clap::Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }

@@ -111,7 +111,6 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Runs the command that was asked for.
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match self {
             Self::Agent(options) => options.run(output),

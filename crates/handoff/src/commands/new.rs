@@ -49,7 +49,6 @@ const TAKEN: &str = "abstract alloc as async await become binder boolean box bre
      override package parcelable priv proc_macro pub ref return self static std struct super test trait true try type \
      typeof union unsafe unsized use virtual void where while yield";
 
-/// What was made.
 #[derive(Debug, Serialize)]
 struct Made {
     folder: PathBuf,
@@ -149,7 +148,6 @@ struct Name {
     kebab: String,
     /// Of modules and the interface's package: `wall_clock`.
     snake: String,
-    /// Of types: `WallClock`.
     camel: String,
 }
 

@@ -46,7 +46,6 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// The deadline, if one was asked for.
     pub(super) fn get(&self) -> anyhow::Result<Option<deadline::Watch>> {
         let watch = |deadline_us| Ok(deadline::Watch { deadline_us, recording: self.recording.get()? });
         self.deadline_us.map(watch).transpose()

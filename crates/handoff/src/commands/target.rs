@@ -49,7 +49,6 @@ impl Options {
 #[command(after_help = "Examples:\n  handoff target list\n  handoff target list --format json")]
 struct List {}
 
-/// The addresses.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Known(Vec<String>);
@@ -81,7 +80,6 @@ struct Check {
     program: Option<PathBuf>,
 }
 
-/// What one is.
 #[derive(Serialize)]
 struct Checked {
     address: String,

@@ -16,7 +16,6 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {}
 
-/// The build.
 #[derive(Serialize)]
 struct Version {
     version: &'static str,

@@ -81,7 +81,6 @@ impl Account {
         left.map(|left| *left -= 1).is_some()
     }
 
-    /// One acknowledgement came.
     fn done(&mut self, command: u32, of: u64) {
         let due = self.due.entry((command, of)).or_default();
         if *due > 0 {

@@ -175,7 +175,6 @@ impl Drop for Held<'_> {
 /// by the waiting thread, so no thread of the pool may look at them.
 const NESTED: u64 = 1 << 32;
 
-/// A synchronous call.
 #[inline]
 #[allow(unsafe_code)]
 pub(crate) fn transact(

@@ -51,7 +51,6 @@ pub(crate) fn address(remote: &dyn Remote) -> Option<(Arc<Link>, u64)> {
     Some((Arc::clone(&remote.link), remote.node))
 }
 
-/// One call.
 struct Outgoing {
     link: Arc<Link>,
     // Both are there until the slot is given back.

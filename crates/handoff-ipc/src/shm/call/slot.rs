@@ -24,9 +24,7 @@ pub(crate) const SLOT_SIZE: usize = 4 << 20;
 const AREA_A: usize = 32;
 /// Where the second area begins.
 const AREA_B: usize = 2 << 20;
-/// The server's page.
 const SERVER_PAGE: usize = SLOT_SIZE - 4096;
-/// The caller's page.
 const CALLER_PAGE: usize = SLOT_SIZE - 8192;
 /// Bytes at the end of each area that are kept for the table of objects.
 const TABLE: usize = 64 << 10;
@@ -69,7 +67,6 @@ pub(crate) struct Header {
     pub(crate) node: u64,
     /// The caller's priority, packed.
     pub(crate) priority: u32,
-    /// The caller's thread.
     pub(crate) tid: u32,
 }
 
@@ -111,7 +108,6 @@ impl Meta {
     }
 }
 
-/// A mapped slot.
 #[derive(Debug)]
 pub(crate) struct Slot {
     region: Region,
@@ -121,7 +117,6 @@ pub(crate) struct Slot {
 /// the parcel written there value by value, the cache line would go back and forth as often.
 pub(crate) type Stage = [MaybeUninit<u8>; 256];
 
-/// An empty stage.
 pub(crate) const STAGE: Stage = [MaybeUninit::uninit(); 256];
 
 /// One of the two payload areas.
@@ -169,7 +164,6 @@ impl Slot {
         unsafe { &*self.region.start().add(offset).cast::<AtomicU32>() }
     }
 
-    /// The hand-off word.
     #[inline]
     pub(crate) fn word(&self) -> &AtomicU32 {
         self.u32_at(0)

@@ -32,9 +32,7 @@ pub(super) const DEAD: u32 = 4;
 
 /// A thread of the server looks at this slot.
 pub(super) const ATTENDED: u32 = 0x10;
-/// It sleeps.
 pub(super) const SERVER_SLEEPS: u32 = 0x20;
-/// The caller sleeps.
 pub(super) const CALLER_SLEEPS: u32 = 0x40;
 /// No thread waits for the reply: the caller's process is told at its control socket.
 pub(super) const CALLER_AWAY: u32 = 0x80;
@@ -49,9 +47,7 @@ const ASLEEP_FOR_REQUEST: u32 = FREE | ATTENDED | SERVER_SLEEPS;
 /// What the caller finds in the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Nothing yet.
     Pending,
-    /// The reply.
     Ready,
     /// A nested call to serve.
     Nested,
@@ -64,9 +60,7 @@ pub(crate) enum Reply {
 /// What the server finds in the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Nothing yet.
     Pending,
-    /// A request.
     Ready,
     /// The caller's process is gone.
     Dead,

@@ -97,7 +97,6 @@ impl Backlog {
         }
     }
 
-    /// A call is over.
     pub(super) fn over(&self, call: Admitted, told: impl FnOnce(u32)) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(call.bytes, Ordering::Relaxed);

@@ -90,7 +90,6 @@ impl Drained {
     }
 }
 
-/// The receiving end.
 pub(crate) struct Receiver {
     pub(super) ring: Ring,
     // One thread at a time takes records out.

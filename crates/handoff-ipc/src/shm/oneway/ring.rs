@@ -74,8 +74,11 @@ pub(crate) fn size_of_record(len: usize, objects: usize) -> usize {
 pub(crate) enum Found {
     /// So many bytes that only fill up the end.
     Filler(u32),
-    /// A call.
-    Call { record: Record, payload: Vec<u8>, entries: Vec<Entry> },
+    Call {
+        record: Record,
+        payload: Vec<u8>,
+        entries: Vec<Entry>,
+    },
 }
 
 /// Both ends' view of the ring.

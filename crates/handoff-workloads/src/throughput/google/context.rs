@@ -12,11 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Context {
     /// When, in UTC.
     pub date: String,
-    /// Where.
     pub host_name: String,
-    /// The program.
     pub executable: String,
-    /// CPUs online.
     pub num_cpus: usize,
     /// Their highest frequency, in MHz; 0 if the machine does not say.
     pub mhz_per_cpu: u64,
@@ -36,11 +33,9 @@ pub struct Cache {
     /// `Data`, `Instruction` or `Unified`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Level.
     pub level: u32,
     /// Bytes.
     pub size: u64,
-    /// CPUs that share it.
     pub num_sharing: usize,
 }
 

@@ -112,7 +112,6 @@ impl Submit {
         Ok(Verdict::Pass)
     }
 
-    /// The engine `local`.
     fn here(&self, plan: Plan, folder: Folder, output: &Output) -> anyhow::Result<Verdict> {
         let plan = Arc::new(plan);
         for names in plan.shared() {

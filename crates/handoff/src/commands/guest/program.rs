@@ -7,7 +7,6 @@ use handoff_guest::Arch;
 
 use crate::output::Advice as _;
 
-/// This very program.
 pub(super) fn this() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find this program to copy it")
 }

@@ -67,7 +67,6 @@ impl SerialLog {
         })
     }
 
-    /// Writes it to a file.
     pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
         let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::fs::write(file, said.as_bytes()).with_context(|| format!("cannot write {}", file.display()))

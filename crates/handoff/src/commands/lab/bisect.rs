@@ -167,7 +167,6 @@ impl Notes {
     }
 }
 
-/// A step in a line.
 fn line(step: &Step) -> String {
     let figures = match (step.ratio, step.interval) {
         (Some(ratio), Some(interval)) => {

@@ -57,7 +57,6 @@ impl Import {
     }
 }
 
-/// Reads the results in a file.
 pub(super) fn read(file: &Path) -> anyhow::Result<Imported> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     parse(&text).with_context(|| format!("cannot use {}", file.display()))

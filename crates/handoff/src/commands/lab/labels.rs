@@ -22,7 +22,6 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 impl Labels {
-    /// What was said.
     pub(super) fn said(&self) -> BTreeMap<String, String> {
         self.labels.iter().cloned().collect()
     }

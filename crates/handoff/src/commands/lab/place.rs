@@ -29,7 +29,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Reads an experiment file for this place.
     pub(super) fn read(&self, file: &Path) -> anyhow::Result<Vec<Experiment>> {
         let there = match self.target {
             None | Some(Address::Local) => Where::Here,

@@ -47,7 +47,6 @@ pub(super) struct Export {
     to: Option<u64>,
 }
 
-/// What was written.
 #[derive(Serialize)]
 struct Exported {
     events: usize,

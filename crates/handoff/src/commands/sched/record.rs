@@ -27,7 +27,6 @@ pub(crate) struct Options {
     recording: Recording,
 }
 
-/// What was recorded.
 #[derive(Serialize)]
 struct Summary {
     file: PathBuf,

@@ -95,7 +95,6 @@ pub(super) struct Source {
 /// A trace and the tasks asked for.
 pub(super) struct Found {
     pub(super) trace: Trace,
-    /// None: all tasks.
     family: Option<HashSet<Tid>>,
 }
 

@@ -29,10 +29,6 @@ pub(super) struct Files {
 
 impl Files {
     /// The types that the files state; `None` if none was named.
-    ///
-    /// # Errors
-    ///
-    /// If the files have mistakes.
     pub(super) fn compile(&self) -> anyhow::Result<Option<Compilation>> {
         if self.files.is_empty() {
             return Ok(None);
@@ -58,10 +54,6 @@ pub(super) struct Callee<'a> {
 
 impl<'a> Callee<'a> {
     /// The method that a service of the interface `descriptor` has by this name, or number.
-    ///
-    /// # Errors
-    ///
-    /// If the files have no such interface, or it has no such method.
     pub(super) fn find(
         model: &'a Model,
         service: &str,
@@ -89,10 +81,6 @@ impl<'a> Callee<'a> {
     }
 
     /// Checks the arguments, each by the type of its parameter.
-    ///
-    /// # Errors
-    ///
-    /// If one is missing, too many are there, or one is not of its type.
     pub(super) fn arguments(
         &self,
         words: &[String],

@@ -138,7 +138,6 @@ impl Types<'_> {
         type_text(self.model, self.scope, ty)
     }
 
-    /// JSON as data of a type.
     fn check(&self, ty: &Type, json: &Json, at: &str, depth: usize) -> anyhow::Result<Data> {
         if depth > DEEPEST {
             bail!("{at}: values may be nested {DEEPEST} deep");

@@ -30,7 +30,6 @@ pub(super) enum Kind {
     Service,
 }
 
-/// One value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Value {
@@ -42,7 +41,6 @@ pub(super) enum Value {
     F32(f32),
     /// 64-bit floating point.
     F64(f64),
-    /// A truth value.
     Bool(bool),
     /// UTF-16 text or null.
     Str(Option<String>),
