@@ -112,7 +112,7 @@ impl Parameters {
         let cpus = allowed_cpus().ok()?.len();
         (self.pairs > cpus).then(|| {
             format!(
-                "{} pairs overload the {cpus} CPUs that may be used: they wait for a CPU, not for each other, \
+                "{} pairs overload the {cpus} CPUs that may be used. They wait for a CPU, not for each other, \
                  so latency and SYNC say nothing of the IPC; use at most {} (CPUs - 1), or {cpus} with care",
                 self.pairs,
                 cpus.saturating_sub(1).max(1)
