@@ -138,6 +138,8 @@ pub unsafe extern "C" fn AIBinder_lt(left: *const AIBinder, right: *const AIBind
 const FLAG_ONEWAY: u32 = 0x01;
 /// `FLAG_CLEAR_BUF`: buffers are cleared after the call.
 const FLAG_CLEAR_BUF: u32 = 0x20;
+/// `FLAG_PRIVATE_VENDOR`: the call is meant for the vendor's partition, and there is only one here.
+const FLAG_PRIVATE_VENDOR: u32 = 0x1000_0000;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AIBinder_prepareTransaction(
@@ -179,7 +181,9 @@ pub unsafe extern "C-unwind" fn AIBinder_transact(
     if binder.is_null() || reply.is_null() {
         return STATUS_UNEXPECTED_NULL;
     }
-    if flags & !(FLAG_ONEWAY | FLAG_CLEAR_BUF) != 0 || parcel.meant_for != Some(binder.addr()) {
+    if flags & !(FLAG_ONEWAY | FLAG_CLEAR_BUF | FLAG_PRIVATE_VENDOR) != 0
+        || parcel.meant_for != Some(binder.addr())
+    {
         eprintln!(
             "libbinder_ndk: AIBinder_transact: the parcel was prepared for another object, or a flag is not known"
         );

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Generator;
 use super::names::{pad, text};
-use crate::model::{Def, DefKind, Field, Parcelable, TypeKind};
+use crate::model::{Def, Field, Parcelable};
 
 /// How comparisons are written.
 const COMPARISONS: [&str; 6] = ["==", "!=", "<", ">", "<=", ">="];
@@ -16,7 +16,9 @@ impl Generator<'_> {
         let _ = writeln!(code, "{around}class {name} {{\n{around}public:");
         let _ = writeln!(
             code,
-            "{pad}typedef std::{is_fixed}_type fixed_size;\n{pad}static const char* descriptor;"
+            "{pad}typedef std::{is_fixed}_type fixed_size;\n{pad}static const char* descriptor;\n\
+             {pad}static const ::ndk::parcelable_stability_t _aidl_stability = ::ndk::STABILITY_{};",
+            if self.is_vintf(def) { "VINTF" } else { "LOCAL" }
         );
         self.nested(def, depth + 1, code);
         self.constants(def, depth + 1, code);
@@ -111,7 +113,7 @@ impl Generator<'_> {
         }
         let shown: Vec<String> = fields
             .iter()
-            .map(|field| format!("\"{}: \" + {}", field.name, self.shown(field, &field.name)))
+            .map(|field| format!("\"{0}: \" + ::android::internal::ToString({0})", field.name))
             .collect();
         let shown = if shown.is_empty() { "\"\"".to_owned() } else { shown.join(" + \", \" + ") };
         let _ = write!(
@@ -119,19 +121,6 @@ impl Generator<'_> {
             "\nstd::string {name}::toString() const {{\n  return std::string(\"{}{{\") + {shown} + \"}}\";\n}}\n\n",
             def.name.last()
         );
-    }
-
-    /// A field as text: enums by their names.
-    fn shown(&self, field: &Field, value: &str) -> String {
-        if let TypeKind::Named(id, _) = &field.ty.kind {
-            let def = self.model.def(*id);
-            if let (DefKind::Enum(_), Some((around, _))) =
-                (&def.kind, self.full(self.top(*id)).rsplit_once("::"))
-            {
-                return format!("{around}::toString({value})");
-            }
-        }
-        format!("::ndk::toString({value})")
     }
 
     pub(super) fn union(&self, def: &Def, fields: &[Field], depth: usize, code: &mut String) {
@@ -243,10 +232,10 @@ impl Generator<'_> {
         }
         let _ = write!(code, "\nstd::string {name}::toString() const {{\n  switch (getTag()) {{\n");
         for field in fields {
-            let value = self.shown(field, &format!("get<Tag::{}>()", field.name));
             let _ = writeln!(
                 code,
-                "    case Tag::{0}:\n      return std::string(\"{1}{{{0}: \") + {value} + \"}}\";",
+                "    case Tag::{0}:\n      return std::string(\"{1}{{{0}: \") + \
+                 ::android::internal::ToString(get<Tag::{0}>()) + \"}}\";",
                 field.name,
                 def.name.last()
             );

@@ -217,6 +217,11 @@ impl Generator<'_> {
         def
     }
 
+    /// Whether a definition, or one that it stands in, promises that it stays as it is.
+    fn is_vintf(&self, def: &Def) -> bool {
+        def.has("VintfStability") || def.parent.is_some_and(|outer| self.is_vintf(self.model.def(outer)))
+    }
+
     /// The path of a header: of an interface's `Bn` and `Bp` too.
     fn include(&self, def: &Def, prefix: &str) -> String {
         let name = if prefix.is_empty() {

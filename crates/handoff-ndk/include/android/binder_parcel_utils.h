@@ -17,12 +17,6 @@
 
 namespace ndk {
 
-typedef int32_t parcelable_stability_t;
-enum {
-    STABILITY_LOCAL,
-    STABILITY_VINTF,
-};
-
 namespace impl {
 
 template <typename T>

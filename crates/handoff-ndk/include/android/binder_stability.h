@@ -5,6 +5,12 @@
 
 __BEGIN_DECLS
 
+enum {
+    /* Calls may say for which partition they are meant; they are made all the same. */
+    FLAG_PRIVATE_LOCAL = 0,
+    FLAG_PRIVATE_VENDOR = 0x10000000,
+};
+
 void AIBinder_markSystemStability(AIBinder* binder);
 void AIBinder_markVendorStability(AIBinder* binder);
 void AIBinder_markVintfStability(AIBinder* binder);

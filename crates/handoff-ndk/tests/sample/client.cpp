@@ -13,20 +13,14 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "check.h"
+
 using ::aidl::sample::hal::BnLampCallback;
 using ::aidl::sample::hal::ILamp;
 using ::aidl::sample::hal::LampState;
 using ::ndk::ScopedAStatus;
 using ::ndk::ScopedFileDescriptor;
 using ::ndk::SpAIBinder;
-
-#define CHECK(condition)                                                        \
-    do {                                                                        \
-        if (!(condition)) {                                                     \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                            \
-        }                                                                       \
-    } while (0)
 
 namespace {
 

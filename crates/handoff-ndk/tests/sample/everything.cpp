@@ -3,23 +3,16 @@
 #include <aidl/sample/everything/BnEverything.h>
 #include <android/binder_manager.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <iterator>
 #include <limits>
 #include <random>
 
+#include "check.h"
+
 using namespace ::aidl::sample::everything;
 using ::ndk::ScopedAStatus;
-
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                \
-        }                                                                           \
-    } while (0)
 
 namespace {
 
@@ -112,6 +105,47 @@ Record record(int depth) {
     return made;
 }
 
+/* A parcelable of a type that the interface does not name, there and back, and what a peer may send in its place. */
+void checkHolder() {
+    ndk::AParcelableHolder holder(ndk::STABILITY_LOCAL), strict(ndk::STABILITY_VINTF);
+    std::optional<Point> kept;
+    std::optional<Shape> other;
+    CHECK(holder.getParcelable(&kept) == STATUS_OK && !kept);
+    CHECK(strict.setParcelable(Point()) == STATUS_BAD_VALUE);
+    Point sent = point();
+    CHECK(holder.setParcelable(sent) == STATUS_OK);
+
+    ndk::ScopedAParcel parcel(AParcel_create());
+    CHECK(ndk::AParcel_writeData(parcel.get(), holder) == STATUS_OK);
+    CHECK(AParcel_writeInt32(parcel.get(), 77) == STATUS_OK);
+    const int32_t size = AParcel_getDataSize(parcel.get());
+    CHECK(AParcel_setDataPosition(parcel.get(), 0) == STATUS_OK);
+    ndk::AParcelableHolder read(ndk::STABILITY_LOCAL);
+    CHECK(ndk::AParcel_readData(parcel.get(), &read) == STATUS_OK);
+    int32_t behind = 0;
+    CHECK(AParcel_readInt32(parcel.get(), &behind) == STATUS_OK && behind == 77);
+    CHECK(read.getParcelable(&other) == STATUS_OK && !other);
+    ndk::AParcelableHolder copy = read;
+    CHECK(copy.getParcelable(&kept) == STATUS_OK && kept == sent);
+    CHECK(copy != read && copy == copy && ::android::internal::ToString(copy).empty());
+    copy.reset();
+    CHECK(copy.getParcelable(&kept) == STATUS_OK && !kept);
+
+    CHECK(AParcel_setDataPosition(parcel.get(), 0) == STATUS_OK);
+    CHECK(ndk::AParcel_readData(parcel.get(), &strict) == STATUS_BAD_VALUE);
+    // The length stands behind "not null" and the stability.
+    for (int32_t length : {-1, size, INT32_MAX, INT32_MIN}) {
+        CHECK(AParcel_setDataPosition(parcel.get(), 8) == STATUS_OK);
+        CHECK(AParcel_writeInt32(parcel.get(), length) == STATUS_OK && AParcel_setDataPosition(parcel.get(), 0) == STATUS_OK);
+        CHECK(ndk::AParcel_readData(parcel.get(), &read) == STATUS_BAD_VALUE);
+        CHECK(read.getParcelable(&kept) == STATUS_OK && !kept);
+    }
+    // Cut in the middle of what is held.
+    CHECK(AParcel_setDataPosition(parcel.get(), 8) == STATUS_OK && AParcel_writeInt32(parcel.get(), 8) == STATUS_OK);
+    CHECK(AParcel_setDataPosition(parcel.get(), 0) == STATUS_OK);
+    CHECK(ndk::AParcel_readData(parcel.get(), &read) == STATUS_OK && read.getParcelable(&kept) != STATUS_OK && !kept);
+}
+
 }  // namespace
 
 int main() {
@@ -128,6 +162,15 @@ int main() {
     CHECK(toString(Color::BLUE) == "BLUE" && toString(Record::Kind::SOME) == "SOME");
     CHECK(Point().toString() == "Point{x: -3, y: 0}");
     CHECK(std::distance(ndk::enum_range<Mode>().begin(), ndk::enum_range<Mode>().end()) == 4);
+
+    Shape square = Shape::make<Shape::corner>(Point());
+    CHECK(square.toString() == "Shape{corner: Point{x: -3, y: 0}}" && toString(square.getTag()) == "corner");
+    CHECK(std::distance(ndk::enum_range<Shape::Tag>().begin(), ndk::enum_range<Shape::Tag>().end()) == 4);
+    std::string shown = defaults.toString();
+    for (const char* part : {"letter: A", "color: GREEN", "nothing: (null)", "numbers: [", "shape: Shape{radius: 7}"}) {
+        CHECK(shown.find(part) != std::string::npos);
+    }
+    checkHolder();
 
     ndk::SpAIBinder binder(AServiceManager_waitForService("everything"));
     std::shared_ptr<IEverything> everything = IEverything::fromBinder(binder);
