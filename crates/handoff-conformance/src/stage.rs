@@ -134,6 +134,13 @@ impl Stage<'_> {
         Ok((self.manager()?, self.client()?))
     }
 
+    /// A manager and a client, and the manager's handle of the client's object.
+    pub(crate) fn holder(&self) -> Check<(Party, Party, u32)> {
+        let (manager, client) = self.pair()?;
+        let handle = client.gives(0x1000, &manager)?;
+        Ok((manager, client, handle))
+    }
+
     /// Another process.
     pub(crate) fn peer(&self) -> Check<Box<dyn Peer>> {
         self.device.start_peer().or_else(not_here)
@@ -371,6 +378,12 @@ impl Party {
         self.answer_with(Parcel::default())
     }
 
+    /// Sends a reply with nothing in it, and reads that it was sent.
+    pub(crate) fn answer_whole(&self) -> Check {
+        self.answer()?;
+        self.expect(&[BR_TRANSACTION_COMPLETE]).map(drop)
+    }
+
     /// Sends a reply.
     pub(crate) fn answer_with(&self, parcel: Parcel) -> Check {
         self.send(Message::new().reply(&Call::default().with(parcel)))
@@ -412,8 +425,7 @@ impl Party {
         let handle = call.handle(0)?;
         to.send(Message::new().word(BC_INCREFS, handle).word(BC_ACQUIRE, handle))?;
         to.free(&call)?;
-        to.answer()?;
-        to.expect(&[BR_TRANSACTION_COMPLETE])?;
+        to.answer_whole()?;
         let mut reply = None;
         for one in self.returns()? {
             let done = match one.number {

@@ -4,9 +4,9 @@ use handoff_ipc::binder::uapi::BINDER_SET_CONTEXT_MGR_EXT;
 use serde::Serialize;
 
 use crate::cases::ALL;
-use crate::message::Parcel;
+use crate::message::{Call, Parcel};
 use crate::seam::{Device, Peer};
-use crate::stage::{Check, Finding, MANAGER_FLAGS, Stage, errno_name};
+use crate::stage::{Check, Finding, MANAGER_FLAGS, Party, Received, Stage, errno_name};
 
 /// What a case's expectation comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -43,7 +43,39 @@ pub struct Case {
     pub source: Source,
     /// What is expected.
     pub expects: &'static str,
-    pub(crate) check: fn(&Stage<'_>) -> Check,
+    pub(crate) check: CaseCheck,
+}
+
+/// What a case does, and what is there when it begins.
+#[derive(Clone, Copy)]
+pub(crate) enum CaseCheck {
+    /// Nothing but the driver.
+    Stage(fn(&Stage<'_>) -> Check),
+    /// A manager and a client.
+    Pair(fn(Party, Party) -> Check),
+    /// The same, and the client's call, which the manager has and did not answer.
+    Call(fn(Party, Party, Received) -> Check),
+    /// A manager and a client, and the manager's handle of the client's object.
+    Object(fn(Party, Party, u32) -> Check),
+}
+
+impl CaseCheck {
+    fn run(self, stage: &Stage<'_>) -> Check {
+        match self {
+            Self::Stage(check) => check(stage),
+            Self::Pair(check) => stage.pair().and_then(|(manager, client)| check(manager, client)),
+            Self::Call(check) => {
+                let (manager, client) = stage.pair()?;
+                client.call(&Call::to(0, 1))?;
+                let call = manager.receive()?;
+                check(manager, client, call)
+            }
+            Self::Object(check) => {
+                let (manager, client, handle) = stage.holder()?;
+                check(manager, client, handle)
+            }
+        }
+    }
 }
 
 /// A case and what it came to.
@@ -80,7 +112,7 @@ impl<'a> Suite<'a> {
     /// Runs one case on the first context.
     pub fn run(&self, case: &Case) -> CaseResult {
         let stage = Stage { device: self.device, context: 0, managers: self.managers.as_deref() };
-        let outcome = match (case.check)(&stage) {
+        let outcome = match case.check.run(&stage) {
             Ok(()) => Outcome::Pass,
             Err(Finding::NotHere(why)) => Outcome::NotHere(why),
             Err(Finding::Unexpected(what)) => match case.source {

@@ -15,61 +15,58 @@ fn inode_of(party: &Party, fd: u64) -> Option<u64> {
 }
 
 pub(super) const CASES: &[Case] = &[
-    case("fd.arrives", Libbinder("Parcel::readFileDescriptor"), "the same file", |stage| {
-        let (manager, client) = stage.pair()?;
-        let (fd, inode) = file(&client)?;
-        client.call(&Call::to(0, 1).with(Parcel::default().fd(fd)))?;
-        let object = manager.receive()?.object(0)?;
-        same("the type", object.kind, TYPE_FD)?;
-        same("the file", inode_of(&manager, object.value & 0xffff_ffff), Some(inode))
-    }),
-    case("fd.new", Libbinder("Parcel::readFileDescriptor"), "a descriptor of its own", |stage| {
-        let (manager, client) = stage.pair()?;
-        let (fd, _) = file(&client)?;
-        client.call(&Call::to(0, 1).with(Parcel::default().fd(fd).fd(fd)))?;
-        let call = manager.receive()?;
-        that(call.object(0)?.value != call.object(1)?.value, "two objects brought one descriptor")
-    }),
-    case("fd.closes-on-exec", Libbinder("ParcelFileDescriptor"), "O_CLOEXEC is set", |stage| {
-        let (manager, client) = stage.pair()?;
-        let (fd, _) = file(&client)?;
-        client.call(&Call::to(0, 1).with(Parcel::default().fd(fd)))?;
-        let got = manager.receive()?.object(0)?.value as u32 as i32;
-        same("O_CLOEXEC", manager.process.file(got).map(|file| file.closes_on_exec), Some(true))
-    }),
-    case("fd.cookie", Driver("binder_translate_fd"), "the object's cookie arrives", |stage| {
-        let (manager, client) = stage.pair()?;
-        let (fd, _) = file(&client)?;
-        client.call(&Call::to(0, 1).with(Parcel::default().fd(fd)))?;
-        same("the cookie", manager.receive()?.object(0)?.cookie, 0xc0)
-    }),
-    case(
-        "fd.stays",
-        Libbinder("Parcel::readFileDescriptor"),
-        "stays open when the parcel was given back",
-        |stage| {
-            let (manager, client) = stage.pair()?;
+    case("fd.arrives", Libbinder("Parcel::readFileDescriptor")).expects("the same file").with_pair(
+        |manager, client| {
+            let (fd, inode) = file(&client)?;
+            client.call(&Call::to(0, 1).with(Parcel::default().fd(fd)))?;
+            let object = manager.receive()?.object(0)?;
+            same("the type", object.kind, TYPE_FD)?;
+            same("the file", inode_of(&manager, object.value & 0xffff_ffff), Some(inode))
+        },
+    ),
+    case("fd.new", Libbinder("Parcel::readFileDescriptor")).expects("a descriptor of its own").with_pair(
+        |manager, client| {
+            let (fd, _) = file(&client)?;
+            client.call(&Call::to(0, 1).with(Parcel::default().fd(fd).fd(fd)))?;
+            let call = manager.receive()?;
+            that(call.object(0)?.value != call.object(1)?.value, "two objects brought one descriptor")
+        },
+    ),
+    case("fd.closes-on-exec", Libbinder("ParcelFileDescriptor")).expects("O_CLOEXEC is set").with_pair(
+        |manager, client| {
+            let (fd, _) = file(&client)?;
+            client.call(&Call::to(0, 1).with(Parcel::default().fd(fd)))?;
+            let got = manager.receive()?.object(0)?.value as u32 as i32;
+            same("O_CLOEXEC", manager.process.file(got).map(|file| file.closes_on_exec), Some(true))
+        },
+    ),
+    case("fd.cookie", Driver("binder_translate_fd")).expects("the object's cookie arrives").with_pair(
+        |manager, client| {
+            let (fd, _) = file(&client)?;
+            client.call(&Call::to(0, 1).with(Parcel::default().fd(fd)))?;
+            same("the cookie", manager.receive()?.object(0)?.cookie, 0xc0)
+        },
+    ),
+    case("fd.stays", Libbinder("Parcel::readFileDescriptor"))
+        .expects("stays open when the parcel was given back")
+        .with_pair(|manager, client| {
             let (fd, inode) = file(&client)?;
             client.call(&Call::to(0, 1).with(Parcel::default().fd(fd)))?;
             let call = manager.receive()?;
             let got = call.object(0)?.value;
             manager.free(&call)?;
             same("the file", inode_of(&manager, got & 0xffff_ffff), Some(inode))
-        },
-    ),
-    case(
-        "fd.refused",
-        Libbinder("FLAT_BINDER_FLAG_ACCEPTS_FDS"),
-        "BR_FAILED_REPLY where the object takes none",
-        |stage| {
+        }),
+    case("fd.refused", Libbinder("FLAT_BINDER_FLAG_ACCEPTS_FDS"))
+        .expects("BR_FAILED_REPLY where the object takes none")
+        .by(|stage| {
             let manager = stage.manager_with(MANAGER_FLAGS & !FLAG_ACCEPTS_FDS, MAPPED)?;
             let client = stage.client()?;
             let (fd, _) = file(&client)?;
             client.fails(&Call::to(0, 1).with(Parcel::default().fd(fd)), BR_FAILED_REPLY)?;
             manager.expect_nothing()
-        },
-    ),
-    case("fd.refused.reason", Driver("binder_translate_fd"), "EPERM", |stage| {
+        }),
+    case("fd.refused.reason", Driver("binder_translate_fd")).expects("EPERM").by(|stage| {
         let _manager = stage.manager_with(MANAGER_FLAGS & !FLAG_ACCEPTS_FDS, MAPPED)?;
         let client = stage.client()?;
         client.extended_error()?;
@@ -77,40 +74,36 @@ pub(super) const CASES: &[Case] = &[
         client.fails(&Call::to(0, 1).with(Parcel::default().fd(fd)), BR_FAILED_REPLY)?;
         errno("the reason", -client.extended_error()?.1, libc::EPERM)
     }),
-    case("fd.oneway", Libbinder("Parcel::writeFileDescriptor"), "in a oneway call, too", |stage| {
-        let (manager, client) = stage.pair()?;
-        let (fd, inode) = file(&client)?;
-        client.call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::default().fd(fd)))?;
-        let got = manager.receive()?.object(0)?.value;
-        same("the file", inode_of(&manager, got & 0xffff_ffff), Some(inode))
-    }),
-    case("fd.of-reply", Libbinder("TF_ACCEPT_FDS"), "in a reply to a call that takes them", |stage| {
-        let (manager, client) = stage.pair()?;
-        let (fd, inode) = file(&manager)?;
-        client.call(&Call::to(0, 1).flags(TF_ACCEPT_FDS))?;
-        manager.receive()?;
-        manager.answer_with(Parcel::default().fd(fd))?;
-        let got = client.receive_reply()?.object(0)?.value;
-        same("the file", inode_of(&client, got & 0xffff_ffff), Some(inode))
-    }),
-    case(
-        "fd.of-reply.refused",
-        Libbinder("TF_ACCEPT_FDS"),
-        "BR_FAILED_REPLY for a caller that takes none",
-        |stage| {
-            let (manager, client) = stage.pair()?;
+    case("fd.oneway", Libbinder("Parcel::writeFileDescriptor")).expects("in a oneway call, too").with_pair(
+        |manager, client| {
+            let (fd, inode) = file(&client)?;
+            client.call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::default().fd(fd)))?;
+            let got = manager.receive()?.object(0)?.value;
+            same("the file", inode_of(&manager, got & 0xffff_ffff), Some(inode))
+        },
+    ),
+    case("fd.of-reply", Libbinder("TF_ACCEPT_FDS"))
+        .expects("in a reply to a call that takes them")
+        .with_pair(|manager, client| {
+            let (fd, inode) = file(&manager)?;
+            client.call(&Call::to(0, 1).flags(TF_ACCEPT_FDS))?;
+            manager.receive()?;
+            manager.answer_with(Parcel::default().fd(fd))?;
+            let got = client.receive_reply()?.object(0)?.value;
+            same("the file", inode_of(&client, got & 0xffff_ffff), Some(inode))
+        }),
+    case("fd.of-reply.refused", Libbinder("TF_ACCEPT_FDS"))
+        .expects("BR_FAILED_REPLY for a caller that takes none")
+        .with_pair(|manager, client| {
             let (fd, _) = file(&manager)?;
             client.call(&Call::to(0, 1))?;
             manager.receive()?;
             manager.answer_with(Parcel::default().fd(fd))?;
             client.expect(&[BR_TRANSACTION_COMPLETE, BR_FAILED_REPLY]).map(drop)
-        },
-    ),
-    case(
-        "fd.to-another-process",
-        Libbinder("Parcel::readFileDescriptor"),
-        "is opened in the receiver's process",
-        |stage| {
+        }),
+    case("fd.to-another-process", Libbinder("Parcel::readFileDescriptor"))
+        .expects("is opened in the receiver's process")
+        .by(|stage| {
             let manager = stage.manager()?;
             let peer = stage.peer()?;
             let other = stage.client_of(&*peer, false)?;
@@ -120,24 +113,22 @@ pub(super) const CASES: &[Case] = &[
             manager.answer_with(Parcel::default().fd(fd))?;
             let got = other.receive_reply()?.object(0)?.value;
             same("the file", inode_of(&other, got & 0xffff_ffff), Some(inode))
+        }),
+    case("fd.sender-dies", Libbinder("Parcel::readFileDescriptor")).expects("outlives its sender").by(
+        |stage| {
+            let manager = stage.manager()?;
+            let mut peer = stage.peer()?;
+            let other = stage.client_of(&*peer, false)?;
+            let (fd, inode) = file(&other)?;
+            other.call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::default().fd(fd)))?;
+            peer.kill();
+            let got = manager.receive()?.object(0)?.value;
+            same("the file", inode_of(&manager, got & 0xffff_ffff), Some(inode))
         },
     ),
-    case("fd.sender-dies", Libbinder("Parcel::readFileDescriptor"), "outlives its sender", |stage| {
-        let manager = stage.manager()?;
-        let mut peer = stage.peer()?;
-        let other = stage.client_of(&*peer, false)?;
-        let (fd, inode) = file(&other)?;
-        other.call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::default().fd(fd)))?;
-        peer.kill();
-        let got = manager.receive()?.object(0)?.value;
-        same("the file", inode_of(&manager, got & 0xffff_ffff), Some(inode))
-    }),
-    case(
-        "fda.arrives",
-        Libbinder("libhwbinder Parcel::writeNativeHandle"),
-        "each descriptor of an array is a new one",
-        |stage| {
-            let (manager, client) = stage.pair()?;
+    case("fda.arrives", Libbinder("libhwbinder Parcel::writeNativeHandle"))
+        .expects("each descriptor of an array is a new one")
+        .with_pair(|manager, client| {
             let (fd, inode) = file(&client)?;
             let array = [fd, fd, 7].map(i32::to_ne_bytes);
             client.call(
@@ -157,14 +148,10 @@ pub(super) const CASES: &[Case] = &[
                 same("the file", inode_of(&manager, word(index).into()), Some(inode))?;
             }
             same("what is behind the array", word(8), 7)
-        },
-    ),
-    case(
-        "fda.closed",
-        Libbinder("libhwbinder releases native handles"),
-        "its descriptors are closed when the parcel is given back",
-        |stage| {
-            let (manager, client) = stage.pair()?;
+        }),
+    case("fda.closed", Libbinder("libhwbinder releases native handles"))
+        .expects("its descriptors are closed when the parcel is given back")
+        .with_pair(|manager, client| {
             let (fd, inode) = file(&client)?;
             client.call(
                 &Call::to(0, 1)
@@ -179,85 +166,62 @@ pub(super) const CASES: &[Case] = &[
             manager.free(&call)?;
             manager.returns()?;
             that(inode_of(&manager, got) != Some(inode), "the descriptor is still open")
+        }),
+    case("fda.empty", Driver("binder_translate_fd_array")).expects("an array of none").with_pair(
+        |manager, client| {
+            client
+                .call(&Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(0, 0, 0)))?;
+            manager.receive().map(drop)
         },
     ),
-    case("fda.empty", Driver("binder_translate_fd_array"), "an array of none", |stage| {
-        let (manager, client) = stage.pair()?;
-        client.call(&Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(0, 0, 0)))?;
-        manager.receive().map(drop)
-    }),
-    case(
-        "fda.too-many",
-        Driver("binder_translate_fd_array"),
-        "BR_FAILED_REPLY for more than the buffer has",
-        |stage| {
-            let (_manager, client) = stage.pair()?;
+    case("fda.too-many", Driver("binder_translate_fd_array"))
+        .expects("BR_FAILED_REPLY for more than the buffer has")
+        .with_pair(|_manager, client| {
             client.fails(
                 &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(3, 0, 0)),
                 BR_FAILED_REPLY,
             )
-        },
-    ),
-    case(
-        "fda.huge",
-        Driver("binder_translate_fd_array"),
-        "BR_FAILED_REPLY for a number whose bytes wrap",
-        |stage| {
-            let (_manager, client) = stage.pair()?;
+        }),
+    case("fda.huge", Driver("binder_translate_fd_array"))
+        .expects("BR_FAILED_REPLY for a number whose bytes wrap")
+        .with_pair(|_manager, client| {
             client.fails(
                 &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(1 << 62, 0, 0)),
                 BR_FAILED_REPLY,
             )
-        },
-    ),
-    case(
-        "fda.unaligned",
-        Driver("binder_translate_fd_array"),
-        "BR_FAILED_REPLY for an array at 2",
-        |stage| {
-            let (_manager, client) = stage.pair()?;
+        }),
+    case("fda.unaligned", Driver("binder_translate_fd_array"))
+        .expects("BR_FAILED_REPLY for an array at 2")
+        .with_pair(|_manager, client| {
             client.fails(
                 &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(1, 0, 2)),
                 BR_FAILED_REPLY,
             )
-        },
-    ),
-    case(
-        "fda.no-parent",
-        Driver("binder_validate_ptr"),
-        "BR_FAILED_REPLY for a parent that is not there",
-        |stage| {
-            let (_manager, client) = stage.pair()?;
+        }),
+    case("fda.no-parent", Driver("binder_validate_ptr"))
+        .expects("BR_FAILED_REPLY for a parent that is not there")
+        .with_pair(|_manager, client| {
             client.fails(
                 &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&[0; 8], None).fd_array(1, 5, 0)),
                 BR_FAILED_REPLY,
             )
-        },
-    ),
-    case(
-        "fda.parent-no-buffer",
-        Driver("binder_validate_ptr"),
-        "BR_FAILED_REPLY for a parent that is no buffer",
-        |stage| {
-            let (_manager, client) = stage.pair()?;
+        }),
+    case("fda.parent-no-buffer", Driver("binder_validate_ptr"))
+        .expects("BR_FAILED_REPLY for a parent that is no buffer")
+        .with_pair(|_manager, client| {
             let parcel = Parcel::default().binder(0x1000, 1).buffer(&[0; 8], None).fd_array(1, 0, 0);
             client.call(&Call::to(0, 1).with(parcel))?;
             let failed = client.returns()?.iter().any(|one| one.number == BR_FAILED_REPLY);
             that(failed, "an array in an object that is no buffer was taken")
-        },
-    ),
-    case(
-        "fda.bad-descriptor",
-        Driver("binder_translate_fd_array"),
-        "BR_FAILED_REPLY for one that is none",
-        |stage| {
-            let (manager, client) = stage.pair()?;
+        }),
+    case("fda.bad-descriptor", Driver("binder_translate_fd_array"))
+        .expects("BR_FAILED_REPLY for one that is none")
+        .with_pair(|manager, client| {
             let bytes = (-1i32).to_ne_bytes();
             client.fails(
                 &Call::to(0, 1).with(Parcel::bytes(&[0; 8]).buffer(&bytes, None).fd_array(1, 0, 0)),
                 BR_FAILED_REPLY,
             )?;
             manager.expect_nothing()
-        },
-    ),
+        }),
 ];

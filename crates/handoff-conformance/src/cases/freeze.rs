@@ -85,55 +85,48 @@ impl Frozen {
 }
 
 pub(super) const CASES: &[Case] = &[
-    case("freeze.call", Libbinder("CachedAppOptimizer, FROZEN"), "a call is BR_FROZEN_REPLY", |stage| {
-        let frozen = frozen(stage)?;
-        frozen.manager.fails(&Call::to(frozen.handle, 1), BR_FROZEN_REPLY)
-    }),
-    case(
-        "freeze.call.not-delivered",
-        Libbinder("CachedAppOptimizer"),
-        "the call is not served after the thaw",
+    case("freeze.call", Libbinder("CachedAppOptimizer, FROZEN")).expects("a call is BR_FROZEN_REPLY").by(
         |stage| {
+            let frozen = frozen(stage)?;
+            frozen.manager.fails(&Call::to(frozen.handle, 1), BR_FROZEN_REPLY)
+        },
+    ),
+    case("freeze.call.not-delivered", Libbinder("CachedAppOptimizer"))
+        .expects("the call is not served after the thaw")
+        .by(|stage| {
             let frozen = frozen(stage)?;
             frozen.manager.fails(&Call::to(frozen.handle, 1), BR_FROZEN_REPLY)?;
             frozen.thaw()?;
             frozen.party.expect_nothing()
-        },
-    ),
-    case(
-        "freeze.call.extended-error",
-        Driver("binder_transaction"),
-        "the command is BR_FROZEN_REPLY",
-        |stage| {
+        }),
+    case("freeze.call.extended-error", Driver("binder_transaction"))
+        .expects("the command is BR_FROZEN_REPLY")
+        .by(|stage| {
             let frozen = frozen(stage)?;
             frozen.manager.extended_error()?;
             frozen.manager.fails(&Call::to(frozen.handle, 1), BR_FROZEN_REPLY)?;
             same("the command", frozen.manager.extended_error()?.0, BR_FROZEN_REPLY)
-        },
-    ),
-    case("freeze.oneway.accepted", Libbinder("CachedAppOptimizer"), "a oneway call is accepted", |stage| {
-        frozen(stage)?.oneway(1).map(drop)
-    }),
-    case(
-        "freeze.oneway.pending",
-        Header("BR_TRANSACTION_PENDING_FROZEN"),
-        "its sender is told that it waits",
-        |stage| match frozen(stage)?.oneway(1)? {
+        }),
+    case("freeze.oneway.accepted", Libbinder("CachedAppOptimizer"))
+        .expects("a oneway call is accepted")
+        .by(|stage| frozen(stage)?.oneway(1).map(drop)),
+    case("freeze.oneway.pending", Header("BR_TRANSACTION_PENDING_FROZEN"))
+        .expects("its sender is told that it waits")
+        .by(|stage| match frozen(stage)?.oneway(1)? {
             BR_TRANSACTION_PENDING_FROZEN => Ok(()),
             _ => not_here("this kernel says BR_TRANSACTION_COMPLETE, as all before Linux 6.4"),
+        }),
+    case("freeze.oneway.held", Libbinder("CachedAppOptimizer")).expects("it is delivered after the thaw").by(
+        |stage| {
+            let frozen = frozen(stage)?;
+            frozen.oneway(4)?;
+            frozen.thaw()?;
+            same("the code", frozen.party.receive()?.data.code, 4)
         },
     ),
-    case("freeze.oneway.held", Libbinder("CachedAppOptimizer"), "it is delivered after the thaw", |stage| {
-        let frozen = frozen(stage)?;
-        frozen.oneway(4)?;
-        frozen.thaw()?;
-        same("the code", frozen.party.receive()?.data.code, 4)
-    }),
-    case(
-        "freeze.oneway.order",
-        Libbinder("oneway order"),
-        "those that waited come in their order",
-        |stage| {
+    case("freeze.oneway.order", Libbinder("oneway order"))
+        .expects("those that waited come in their order")
+        .by(|stage| {
             let frozen = frozen(stage)?;
             for code in 0..5 {
                 frozen.oneway(code)?;
@@ -145,13 +138,10 @@ pub(super) const CASES: &[Case] = &[
                 frozen.party.free(&call)?;
             }
             Ok(())
-        },
-    ),
-    case(
-        "freeze.oneway.updated",
-        Header("TF_UPDATE_TXN"),
-        "a newer call takes the place of one that waits",
-        |stage| {
+        }),
+    case("freeze.oneway.updated", Header("TF_UPDATE_TXN"))
+        .expects("a newer call takes the place of one that waits")
+        .by(|stage| {
             let frozen = frozen(stage)?;
             for bytes in [b"1", b"2", b"3"] {
                 let call =
@@ -174,39 +164,35 @@ pub(super) const CASES: &[Case] = &[
                 }
                 ref other => unexpected(format!("{} arrived", String::from_utf8_lossy(other))),
             }
+        }),
+    case("freeze.thawed", Libbinder("CachedAppOptimizer")).expects("calls arrive again after the thaw").by(
+        |stage| {
+            let frozen = frozen(stage)?;
+            frozen.thaw()?;
+            frozen.manager.call(&Call::to(frozen.handle, 6))?;
+            same("the code", frozen.party.receive()?.data.code, 6)
         },
     ),
-    case("freeze.thawed", Libbinder("CachedAppOptimizer"), "calls arrive again after the thaw", |stage| {
-        let frozen = frozen(stage)?;
-        frozen.thaw()?;
-        frozen.manager.call(&Call::to(frozen.handle, 6))?;
-        same("the code", frozen.party.receive()?.data.code, 6)
-    }),
-    case("freeze.itself", Header("BINDER_FREEZE"), "a frozen process may still call", |stage| {
+    case("freeze.itself", Header("BINDER_FREEZE")).expects("a frozen process may still call").by(|stage| {
         let frozen = frozen(stage)?;
         frozen.party.works_with(&frozen.manager)
     }),
-    case("freeze.twice", Driver("binder_ioctl_freeze"), "is no error", |stage| {
+    case("freeze.twice", Driver("binder_ioctl_freeze")).expects("is no error").by(|stage| {
         let frozen = frozen(stage)?;
         frozen.freeze()
     }),
-    case("freeze.thaw-unfrozen", Driver("binder_ioctl_freeze"), "is no error", |stage| {
-        prepared(stage)?.thaw()
-    }),
-    case(
-        "freeze.nobody",
-        Driver("binder_ioctl_freeze"),
-        "EINVAL for a process that does not use the driver",
-        |stage| {
+    case("freeze.thaw-unfrozen", Driver("binder_ioctl_freeze"))
+        .expects("is no error")
+        .by(|stage| prepared(stage)?.thaw()),
+    case("freeze.nobody", Driver("binder_ioctl_freeze"))
+        .expects("EINVAL for a process that does not use the driver")
+        .by(|stage| {
             let manager = prepared(stage)?.manager;
             errno("BINDER_FREEZE", freeze(&manager, 1, true, 0), libc::EINVAL)
-        },
-    ),
-    case(
-        "freeze.nobody.info",
-        Libbinder("CachedAppOptimizer"),
-        "BINDER_GET_FROZEN_INFO is EINVAL for one that does not use the driver",
-        |stage| {
+        }),
+    case("freeze.nobody.info", Libbinder("CachedAppOptimizer"))
+        .expects("BINDER_GET_FROZEN_INFO is EINVAL for one that does not use the driver")
+        .by(|stage| {
             let manager = prepared(stage)?.manager;
             let mut info = [1u32, 0, 0].map(u32::to_ne_bytes).as_flattened().to_vec();
             errno(
@@ -214,57 +200,44 @@ pub(super) const CASES: &[Case] = &[
                 manager.process.ioctl(BINDER_GET_FROZEN_INFO, &mut info),
                 libc::EINVAL,
             )
-        },
-    ),
-    case(
-        "freeze.info.nothing",
-        Header("binder_frozen_status_info"),
-        "zeros where nothing reached it",
-        |stage| same("the information", frozen(stage)?.info()?, (0, 0)),
-    ),
-    case(
-        "freeze.info.sync",
-        Libbinder("CachedAppOptimizer"),
-        "a call that was refused is told of",
-        |stage| {
+        }),
+    case("freeze.info.nothing", Header("binder_frozen_status_info"))
+        .expects("zeros where nothing reached it")
+        .by(|stage| same("the information", frozen(stage)?.info()?, (0, 0))),
+    case("freeze.info.sync", Libbinder("CachedAppOptimizer"))
+        .expects("a call that was refused is told of")
+        .by(|stage| {
             let frozen = frozen(stage)?;
             frozen.manager.fails(&Call::to(frozen.handle, 1), BR_FROZEN_REPLY)?;
             same("sync_recv", frozen.info()?.0 & 1, 1)
-        },
-    ),
-    case(
-        "freeze.info.async",
-        Libbinder("CachedAppOptimizer"),
-        "a oneway call that waits is told of",
-        |stage| {
+        }),
+    case("freeze.info.async", Libbinder("CachedAppOptimizer"))
+        .expects("a oneway call that waits is told of")
+        .by(|stage| {
             let frozen = frozen(stage)?;
             frozen.oneway(1)?;
             same("async_recv", frozen.info()?.1 & 1, 1)
-        },
-    ),
-    case(
-        "freeze.info.forgotten",
-        Driver("binder_ioctl_freeze"),
-        "forgotten when it is frozen anew",
-        |stage| {
+        }),
+    case("freeze.info.forgotten", Driver("binder_ioctl_freeze"))
+        .expects("forgotten when it is frozen anew")
+        .by(|stage| {
             let frozen = frozen(stage)?;
             frozen.manager.fails(&Call::to(frozen.handle, 1), BR_FROZEN_REPLY)?;
             frozen.thaw()?;
             frozen.freeze()?;
             same("the information", frozen.info()?, (0, 0))
+        }),
+    case("freeze.serving", Libbinder("CachedAppOptimizer")).expects("EAGAIN while it serves a call").by(
+        |stage| {
+            let frozen = prepared(stage)?;
+            frozen.manager.call(&Call::to(frozen.handle, 1))?;
+            frozen.party.receive()?;
+            errno("BINDER_FREEZE", freeze(&frozen.manager, frozen.peer.pid(), true, 0), libc::EAGAIN)
         },
     ),
-    case("freeze.serving", Libbinder("CachedAppOptimizer"), "EAGAIN while it serves a call", |stage| {
-        let frozen = prepared(stage)?;
-        frozen.manager.call(&Call::to(frozen.handle, 1))?;
-        frozen.party.receive()?;
-        errno("BINDER_FREEZE", freeze(&frozen.manager, frozen.peer.pid(), true, 0), libc::EAGAIN)
-    }),
-    case(
-        "freeze.serving.not-frozen",
-        Driver("binder_ioctl_freeze"),
-        "it is not frozen after EAGAIN",
-        |stage| {
+    case("freeze.serving.not-frozen", Driver("binder_ioctl_freeze"))
+        .expects("it is not frozen after EAGAIN")
+        .by(|stage| {
             let frozen = prepared(stage)?;
             frozen.manager.call(&Call::to(frozen.handle, 1))?;
             frozen.party.receive()?;
@@ -274,29 +247,30 @@ pub(super) const CASES: &[Case] = &[
             frozen.manager.receive_reply()?;
             frozen.manager.call(&Call::to(frozen.handle, 2))?;
             same("the code", frozen.party.receive()?.data.code, 2)
+        }),
+    case("freeze.served", Libbinder("CachedAppOptimizer")).expects("works after its call was answered").by(
+        |stage| {
+            let frozen = prepared(stage)?;
+            frozen.manager.call(&Call::to(frozen.handle, 1))?;
+            frozen.party.receive()?;
+            frozen.party.answer()?;
+            frozen.party.expect(&[BR_TRANSACTION_COMPLETE])?;
+            frozen.manager.receive_reply()?;
+            frozen.freeze()
         },
     ),
-    case("freeze.served", Libbinder("CachedAppOptimizer"), "works after its call was answered", |stage| {
-        let frozen = prepared(stage)?;
-        frozen.manager.call(&Call::to(frozen.handle, 1))?;
-        frozen.party.receive()?;
-        frozen.party.answer()?;
-        frozen.party.expect(&[BR_TRANSACTION_COMPLETE])?;
-        frozen.manager.receive_reply()?;
-        frozen.freeze()
-    }),
-    case("freeze.all-openings", Driver("binder_ioctl_freeze"), "every opening of the process", |stage| {
-        let first = prepared(stage)?;
-        let second = stage.client_of(&*first.peer, false)?;
-        let handle = second.gives(0x2000, &first.manager)?;
-        first.freeze()?;
-        first.manager.fails(&Call::to(handle, 1), BR_FROZEN_REPLY)
-    }),
-    case(
-        "freeze.dies",
-        Libbinder("CachedAppOptimizer"),
-        "a frozen process that is killed is told of",
+    case("freeze.all-openings", Driver("binder_ioctl_freeze")).expects("every opening of the process").by(
         |stage| {
+            let first = prepared(stage)?;
+            let second = stage.client_of(&*first.peer, false)?;
+            let handle = second.gives(0x2000, &first.manager)?;
+            first.freeze()?;
+            first.manager.fails(&Call::to(handle, 1), BR_FROZEN_REPLY)
+        },
+    ),
+    case("freeze.dies", Libbinder("CachedAppOptimizer"))
+        .expects("a frozen process that is killed is told of")
+        .by(|stage| {
             let mut frozen = frozen(stage)?;
             frozen.manager.send(Message::new().handle_cookie(
                 BC_REQUEST_DEATH_NOTIFICATION,
@@ -305,49 +279,37 @@ pub(super) const CASES: &[Case] = &[
             ))?;
             frozen.peer.kill();
             frozen.manager.wait_for(&[BR_DEAD_BINDER]).map(drop)
-        },
-    ),
-    case(
-        "freeze-notice.first",
-        Libbinder("BpBinder::addFrozenStateChangeCallback"),
-        "the state of now is told at once",
-        |stage| {
+        }),
+    case("freeze-notice.first", Libbinder("BpBinder::addFrozenStateChangeCallback"))
+        .expects("the state of now is told at once")
+        .by(|stage| {
             let frozen = prepared(stage)?;
             frozen.watch(5)?;
             frozen.told(5, false)
-        },
-    ),
-    case(
-        "freeze-notice.frozen",
-        Libbinder("BpBinder::onFrozenStateChanged"),
-        "BR_FROZEN_BINDER when it is frozen",
-        |stage| {
+        }),
+    case("freeze-notice.frozen", Libbinder("BpBinder::onFrozenStateChanged"))
+        .expects("BR_FROZEN_BINDER when it is frozen")
+        .by(|stage| {
             let frozen = prepared(stage)?;
             frozen.watch(5)?;
             frozen.told(5, false)?;
             frozen.done(5)?;
             frozen.freeze()?;
             frozen.told(5, true)
-        },
-    ),
-    case(
-        "freeze-notice.thawed",
-        Libbinder("BpBinder::onFrozenStateChanged"),
-        "and when it is thawed",
-        |stage| {
+        }),
+    case("freeze-notice.thawed", Libbinder("BpBinder::onFrozenStateChanged"))
+        .expects("and when it is thawed")
+        .by(|stage| {
             let frozen = frozen(stage)?;
             frozen.watch(5)?;
             frozen.told(5, true)?;
             frozen.done(5)?;
             frozen.thaw()?;
             frozen.told(5, false)
-        },
-    ),
-    case(
-        "freeze-notice.not-done",
-        Driver("binder_add_freeze_work"),
-        "not told again before BC_FREEZE_NOTIFICATION_DONE",
-        |stage| {
+        }),
+    case("freeze-notice.not-done", Driver("binder_add_freeze_work"))
+        .expects("not told again before BC_FREEZE_NOTIFICATION_DONE")
+        .by(|stage| {
             let frozen = prepared(stage)?;
             frozen.watch(5)?;
             frozen.told(5, false)?;
@@ -355,13 +317,10 @@ pub(super) const CASES: &[Case] = &[
             frozen.manager.expect_nothing()?;
             frozen.done(5)?;
             frozen.told(5, true)
-        },
-    ),
-    case(
-        "freeze-notice.cleared",
-        Libbinder("BpBinder::removeFrozenStateChangeCallback"),
-        "BR_CLEAR_FREEZE_NOTIFICATION_DONE, then nothing",
-        |stage| {
+        }),
+    case("freeze-notice.cleared", Libbinder("BpBinder::removeFrozenStateChangeCallback"))
+        .expects("BR_CLEAR_FREEZE_NOTIFICATION_DONE, then nothing")
+        .by(|stage| {
             let frozen = prepared(stage)?;
             frozen.watch(5)?;
             frozen.told(5, false)?;
@@ -374,6 +333,5 @@ pub(super) const CASES: &[Case] = &[
             frozen.manager.expect(&[BR_CLEAR_FREEZE_NOTIFICATION_DONE])?;
             frozen.freeze()?;
             frozen.manager.expect_nothing()
-        },
-    ),
+        }),
 ];

@@ -37,39 +37,33 @@ fn killed(stage: &Stage<'_>, step: fn(&Party, &Party) -> Check) -> Check {
 }
 
 pub(super) const CASES: &[Case] = &[
-    case("killed.idle", Libbinder("a client that is killed"), "after it gave an object away", |stage| {
-        killed(stage, |_, _| Ok(()))
-    }),
-    case(
-        "killed.call-queued",
-        Libbinder("a client that is killed"),
-        "with a call that was not read",
-        |stage| killed(stage, |victim, _| victim.call(&Call::to(0, 1))),
-    ),
-    case("killed.call-served", Libbinder("a client that is killed"), "while its call is served", |stage| {
-        killed(stage, |victim, manager| {
-            victim.call(&Call::to(0, 1))?;
-            manager.receive().map(drop)
-        })
-    }),
-    case(
-        "killed.reply-queued",
-        Libbinder("a client that is killed"),
-        "with a reply that it did not read",
+    case("killed.idle", Libbinder("a client that is killed"))
+        .expects("after it gave an object away")
+        .by(|stage| killed(stage, |_, _| Ok(()))),
+    case("killed.call-queued", Libbinder("a client that is killed"))
+        .expects("with a call that was not read")
+        .by(|stage| killed(stage, |victim, _| victim.call(&Call::to(0, 1)))),
+    case("killed.call-served", Libbinder("a client that is killed")).expects("while its call is served").by(
         |stage| {
+            killed(stage, |victim, manager| {
+                victim.call(&Call::to(0, 1))?;
+                manager.receive().map(drop)
+            })
+        },
+    ),
+    case("killed.reply-queued", Libbinder("a client that is killed"))
+        .expects("with a reply that it did not read")
+        .by(|stage| {
             killed(stage, |victim, manager| {
                 victim.call(&Call::to(0, 1))?;
                 manager.receive()?;
                 manager.answer_with(Parcel::bytes(&[1; 5000]).binder(0x7000, 7))?;
                 manager.returns().map(drop)
             })
-        },
-    ),
-    case(
-        "killed.reply-kept",
-        Libbinder("a client that is killed"),
-        "with a reply that it did not give back",
-        |stage| {
+        }),
+    case("killed.reply-kept", Libbinder("a client that is killed"))
+        .expects("with a reply that it did not give back")
+        .by(|stage| {
             killed(stage, |victim, manager| {
                 victim.call(&Call::to(0, 1))?;
                 manager.receive()?;
@@ -77,61 +71,46 @@ pub(super) const CASES: &[Case] = &[
                 manager.returns()?;
                 victim.receive_reply().map(drop)
             })
-        },
-    ),
-    case(
-        "killed.oneway-queued",
-        Libbinder("a client that is killed"),
-        "with oneway calls that were not read",
-        |stage| killed(stage, |victim, _| (0..20).try_for_each(|code| victim.oneway(0, code))),
-    ),
-    case(
-        "killed.oneway-waiting",
-        Libbinder("a service that is killed"),
-        "with oneway calls that wait for it",
-        |stage| {
+        }),
+    case("killed.oneway-queued", Libbinder("a client that is killed"))
+        .expects("with oneway calls that were not read")
+        .by(|stage| killed(stage, |victim, _| (0..20).try_for_each(|code| victim.oneway(0, code)))),
+    case("killed.oneway-waiting", Libbinder("a service that is killed"))
+        .expects("with oneway calls that wait for it")
+        .by(|stage| {
             killed(stage, |victim, manager| {
                 let handle = victim.gives(0x3000, manager)?;
                 (0..20).try_for_each(|code| manager.oneway(handle, code))?;
                 manager.returns().map(drop)
             })
-        },
-    ),
-    case(
-        "killed.call-waiting",
-        Libbinder("a service that is killed"),
-        "with a call that it did not read",
-        |stage| {
+        }),
+    case("killed.call-waiting", Libbinder("a service that is killed"))
+        .expects("with a call that it did not read")
+        .by(|stage| {
             killed(stage, |victim, manager| {
                 let handle = victim.gives(0x3000, manager)?;
                 manager.call(&Call::to(handle, 1))
             })
-        },
-    ),
-    case("killed.serving", Libbinder("a service that is killed"), "while it serves", |stage| {
+        }),
+    case("killed.serving", Libbinder("a service that is killed")).expects("while it serves").by(|stage| {
         killed(stage, |victim, manager| {
             let handle = victim.gives(0x3000, manager)?;
             manager.call(&Call::to(handle, 1))?;
             victim.receive().map(drop)
         })
     }),
-    case(
-        "killed.holding",
-        Libbinder("a client that is killed"),
-        "with references to others' objects",
-        |stage| {
+    case("killed.holding", Libbinder("a client that is killed"))
+        .expects("with references to others' objects")
+        .by(|stage| {
             killed(stage, |victim, manager| {
                 let handle = victim.gives(0x3000, manager)?;
                 victim.takes(handle, manager).or(Ok(0))?;
                 victim.send(Message::new().word(BC_ACQUIRE, 0).word(BC_INCREFS, 0))
             })
-        },
-    ),
-    case(
-        "killed.watching",
-        Libbinder("a client that is killed"),
-        "with notices that it asked for",
-        |stage| {
+        }),
+    case("killed.watching", Libbinder("a client that is killed"))
+        .expects("with notices that it asked for")
+        .by(|stage| {
             killed(stage, |victim, _| {
                 victim.send(Message::new().word(BC_INCREFS, 0).handle_cookie(
                     BC_REQUEST_DEATH_NOTIFICATION,
@@ -139,42 +118,37 @@ pub(super) const CASES: &[Case] = &[
                     9,
                 ))
             })
-        },
-    ),
-    case(
-        "killed.refs-undone",
-        Libbinder("a client that is killed"),
-        "before it said BC_ACQUIRE_DONE",
-        |stage| {
+        }),
+    case("killed.refs-undone", Libbinder("a client that is killed"))
+        .expects("before it said BC_ACQUIRE_DONE")
+        .by(|stage| {
             killed(stage, |victim, _| {
                 victim.call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::default().binder(0x4000, 4)))?;
                 victim.returns().map(drop)
             })
+        }),
+    case("killed.file-sent", Libbinder("a client that is killed"))
+        .expects("with a descriptor on its way")
+        .by(|stage| {
+            killed(stage, |victim, _| {
+                let Some(fd) = victim.process.open_file() else { return not_here("no file can be made") };
+                victim.call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::default().fd(fd)))
+            })
+        }),
+    case("killed.unmapped", Libbinder("a client that is killed")).expects("after it unmapped its buffer").by(
+        |stage| {
+            killed(stage, |victim, _| {
+                victim.process.unmap();
+                Ok(())
+            })
         },
     ),
-    case("killed.file-sent", Libbinder("a client that is killed"), "with a descriptor on its way", |stage| {
-        killed(stage, |victim, _| {
-            let Some(fd) = victim.process.open_file() else { return not_here("no file can be made") };
-            victim.call(&Call::to(0, 1).flags(TF_ONE_WAY).with(Parcel::default().fd(fd)))
-        })
-    }),
-    case("killed.unmapped", Libbinder("a client that is killed"), "after it unmapped its buffer", |stage| {
-        killed(stage, |victim, _| {
-            victim.process.unmap();
-            Ok(())
-        })
-    }),
-    case(
-        "killed.failed",
-        Libbinder("a client that is killed"),
-        "with an error that it did not read",
-        |stage| killed(stage, |victim, _| victim.send(Message::new().call(&Call::to(99, 1)))),
-    ),
-    case(
-        "killed.manager",
-        Libbinder("servicemanager is killed"),
-        "the manager: its callers are told, and the next one is taken",
-        |stage| {
+    case("killed.failed", Libbinder("a client that is killed"))
+        .expects("with an error that it did not read")
+        .by(|stage| killed(stage, |victim, _| victim.send(Message::new().call(&Call::to(99, 1))))),
+    case("killed.manager", Libbinder("servicemanager is killed"))
+        .expects("the manager: its callers are told, and the next one is taken")
+        .by(|stage| {
             let mut peer = stage.peer()?;
             let victim = stage.client_of(&*peer, false)?;
             victim.become_manager(MANAGER_FLAGS)?;
@@ -184,17 +158,18 @@ pub(super) const CASES: &[Case] = &[
             client.wait_for(&[BR_TRANSACTION_COMPLETE, BR_DEAD_REPLY])?;
             let manager = stage.manager()?;
             client.works_with(&manager)
+        }),
+    case("killed.blocked", Libbinder("a service that is killed")).expects("while it waits in a read").by(
+        |stage| {
+            let (manager, witness) = stage.pair()?;
+            let mut peer = stage.peer()?;
+            let victim = stage.client_of(&*peer, true)?;
+            victim.process.start_exchange(&Message::new(), ROOM);
+            peer.kill();
+            witness.works_with(&manager)
         },
     ),
-    case("killed.blocked", Libbinder("a service that is killed"), "while it waits in a read", |stage| {
-        let (manager, witness) = stage.pair()?;
-        let mut peer = stage.peer()?;
-        let victim = stage.client_of(&*peer, true)?;
-        victim.process.start_exchange(&Message::new(), ROOM);
-        peer.kill();
-        witness.works_with(&manager)
-    }),
-    case("killed.again", Libbinder("a client that is killed"), "ten times", |stage| {
+    case("killed.again", Libbinder("a client that is killed")).expects("ten times").by(|stage| {
         for _ in 0..10 {
             killed(stage, |victim, _| victim.call(&Call::to(0, 1)))?;
         }

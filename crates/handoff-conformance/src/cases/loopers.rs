@@ -54,46 +54,39 @@ fn spawns(pool: &Pool) -> Check<usize> {
 }
 
 pub(super) const CASES: &[Case] = &[
-    case("looper.enter", Libbinder("IPCThreadState::joinThreadPool"), "the thread is given calls", |stage| {
-        let (manager, client) = stage.pair()?;
-        client.works_with(&manager)
-    }),
-    case("looper.none", Driver("binder_thread_read"), "EAGAIN for a thread that never entered", |stage| {
-        let party = stage.open()?;
-        errno("mmap", party.process.map(MAPPED, false), 0)?;
-        // A thread that the driver meets for the first time is not made to wait.
-        party.write(&Message::new());
-        errno("a read", party.process.exchange(&Message::new(), ROOM).errno, libc::EAGAIN)
-    }),
-    case(
-        "looper.first-read",
-        Driver("binder_has_work_ilocked"),
-        "a thread that is new to the driver does not wait in its first exchange",
+    case("looper.enter", Libbinder("IPCThreadState::joinThreadPool"))
+        .expects("the thread is given calls")
+        .with_pair(|manager, client| client.works_with(&manager)),
+    case("looper.none", Driver("binder_thread_read")).expects("EAGAIN for a thread that never entered").by(
         |stage| {
+            let party = stage.open()?;
+            errno("mmap", party.process.map(MAPPED, false), 0)?;
+            // A thread that the driver meets for the first time is not made to wait.
+            party.write(&Message::new());
+            errno("a read", party.process.exchange(&Message::new(), ROOM).errno, libc::EAGAIN)
+        },
+    ),
+    case("looper.first-read", Driver("binder_has_work_ilocked"))
+        .expects("a thread that is new to the driver does not wait in its first exchange")
+        .by(|stage| {
             let exchange = stage.open()?.process.exchange(&Message::new(), ROOM);
             errno("the read", exchange.errno, 0)?;
             that(exchange.read == BR_NOOP.to_ne_bytes(), "it brought more than BR_NOOP")
-        },
-    ),
-    case("looper.nothing-to-read", Driver("binder_thread_read"), "EAGAIN", |stage| {
+        }),
+    case("looper.nothing-to-read", Driver("binder_thread_read")).expects("EAGAIN").by(|stage| {
         errno("a read", stage.client()?.process.exchange(&Message::new(), ROOM).errno, libc::EAGAIN)
     }),
-    case(
-        "looper.nothing-to-read.write-is-kept",
-        Driver("binder_ioctl_write_read"),
-        "what was written is consumed though the read is EAGAIN",
-        |stage| {
+    case("looper.nothing-to-read.write-is-kept", Driver("binder_ioctl_write_read"))
+        .expects("what was written is consumed though the read is EAGAIN")
+        .by(|stage| {
             let message = Message::new().bare(BC_EXIT_LOOPER).bare(BC_ENTER_LOOPER);
             let exchange = stage.client()?.process.exchange(&message, ROOM);
             errno("an exchange", exchange.errno, libc::EAGAIN)?;
             same("what was consumed", exchange.written, 8)
-        },
-    ),
-    case(
-        "looper.spawn.none",
-        Libbinder("setThreadPoolMaxThreadCount(0)"),
-        "no thread is asked for with a limit of 0",
-        |stage| {
+        }),
+    case("looper.spawn.none", Libbinder("setThreadPoolMaxThreadCount(0)"))
+        .expects("no thread is asked for with a limit of 0")
+        .by(|stage| {
             let pool = pool(stage)?;
             let server = &pool.server;
             max_threads(server, 0)?;
@@ -101,52 +94,47 @@ pub(super) const CASES: &[Case] = &[
                 same("BR_SPAWN_LOOPER", spawns(&pool)?, 0)?;
             }
             Ok(())
-        },
-    ),
-    case(
-        "looper.spawn.one",
-        Libbinder("IPCThreadState::executeCommand"),
-        "one is asked for while no other thread waits",
-        |stage| {
+        }),
+    case("looper.spawn.one", Libbinder("IPCThreadState::executeCommand"))
+        .expects("one is asked for while no other thread waits")
+        .by(|stage| {
             let pool = pool(stage)?;
             let server = &pool.server;
             max_threads(server, 1)?;
             same("BR_SPAWN_LOOPER", spawns(&pool)?, 1)
+        }),
+    case("looper.spawn.once", Driver("binder_thread_read")).expects("not again before it has registered").by(
+        |stage| {
+            let pool = pool(stage)?;
+            let server = &pool.server;
+            max_threads(server, 4)?;
+            same("BR_SPAWN_LOOPER at first", spawns(&pool)?, 1)?;
+            same("BR_SPAWN_LOOPER then", spawns(&pool)?, 0)
         },
     ),
-    case("looper.spawn.once", Driver("binder_thread_read"), "not again before it has registered", |stage| {
-        let pool = pool(stage)?;
-        let server = &pool.server;
-        max_threads(server, 4)?;
-        same("BR_SPAWN_LOOPER at first", spawns(&pool)?, 1)?;
-        same("BR_SPAWN_LOOPER then", spawns(&pool)?, 0)
-    }),
-    case(
-        "looper.spawn.next",
-        Libbinder("IPCThreadState::joinThreadPool"),
-        "again after it has registered",
-        |stage| {
+    case("looper.spawn.next", Libbinder("IPCThreadState::joinThreadPool"))
+        .expects("again after it has registered")
+        .by(|stage| {
             let pool = pool(stage)?;
             let server = &pool.server;
             max_threads(server, 2)?;
             same("BR_SPAWN_LOOPER at first", spawns(&pool)?, 1)?;
             elsewhere(|| server.send(Message::new().bare(BC_REGISTER_LOOPER)))?;
             same("BR_SPAWN_LOOPER then", spawns(&pool)?, 1)
+        }),
+    case("looper.spawn.limit", Header("BINDER_SET_MAX_THREADS")).expects("no more than the limit").by(
+        |stage| {
+            let pool = pool(stage)?;
+            let server = &pool.server;
+            max_threads(server, 1)?;
+            same("BR_SPAWN_LOOPER at first", spawns(&pool)?, 1)?;
+            elsewhere(|| server.send(Message::new().bare(BC_REGISTER_LOOPER)))?;
+            same("BR_SPAWN_LOOPER at the limit", spawns(&pool)?, 0)
         },
     ),
-    case("looper.spawn.limit", Header("BINDER_SET_MAX_THREADS"), "no more than the limit", |stage| {
-        let pool = pool(stage)?;
-        let server = &pool.server;
-        max_threads(server, 1)?;
-        same("BR_SPAWN_LOOPER at first", spawns(&pool)?, 1)?;
-        elsewhere(|| server.send(Message::new().bare(BC_REGISTER_LOOPER)))?;
-        same("BR_SPAWN_LOOPER at the limit", spawns(&pool)?, 0)
-    }),
-    case(
-        "looper.spawn.first",
-        Driver("binder_thread_read"),
-        "BR_SPAWN_LOOPER takes the place of BR_NOOP",
-        |stage| {
+    case("looper.spawn.first", Driver("binder_thread_read"))
+        .expects("BR_SPAWN_LOOPER takes the place of BR_NOOP")
+        .by(|stage| {
             let pool = pool(stage)?;
             let Pool { server, client, handle, .. } = &pool;
             max_threads(server, 1)?;
@@ -154,29 +142,29 @@ pub(super) const CASES: &[Case] = &[
             let read = server.read_once(ROOM)?;
             same("the first return", read.first().map(|one| one.number), Some(BR_SPAWN_LOOPER))?;
             same("the number of returns", read.len(), 2)
+        }),
+    case("looper.noop", Driver("binder_thread_read")).expects("a read begins with BR_NOOP").with_pair(
+        |manager, client| {
+            client.call(&Call::to(0, 1))?;
+            same("the first return", manager.read_once(ROOM)?.first().map(|one| one.number), Some(BR_NOOP))
         },
     ),
-    case("looper.noop", Driver("binder_thread_read"), "a read begins with BR_NOOP", |stage| {
-        let (manager, client) = stage.pair()?;
-        client.call(&Call::to(0, 1))?;
-        same("the first return", manager.read_once(ROOM)?.first().map(|one| one.number), Some(BR_NOOP))
-    }),
-    case("looper.register-unasked", Driver("binder_thread_write"), "is no error for the writer", |stage| {
-        let party = stage.open()?;
-        errno("mmap", party.process.map(MAPPED, false), 0)?;
-        party.send(Message::new().bare(BC_REGISTER_LOOPER))
-    }),
-    case("looper.enter-and-register", Driver("binder_thread_write"), "is no error for the writer", |stage| {
-        stage.client()?.send(Message::new().bare(BC_REGISTER_LOOPER))
-    }),
-    case("looper.exit", Header("BC_EXIT_LOOPER"), "is consumed", |stage| {
-        stage.client()?.send(Message::new().bare(BC_EXIT_LOOPER))
-    }),
-    case(
-        "looper.two-threads",
-        Libbinder("the thread pool"),
-        "a second thread serves while the first one does",
+    case("looper.register-unasked", Driver("binder_thread_write")).expects("is no error for the writer").by(
         |stage| {
+            let party = stage.open()?;
+            errno("mmap", party.process.map(MAPPED, false), 0)?;
+            party.send(Message::new().bare(BC_REGISTER_LOOPER))
+        },
+    ),
+    case("looper.enter-and-register", Driver("binder_thread_write"))
+        .expects("is no error for the writer")
+        .by(|stage| stage.client()?.send(Message::new().bare(BC_REGISTER_LOOPER))),
+    case("looper.exit", Header("BC_EXIT_LOOPER"))
+        .expects("is consumed")
+        .by(|stage| stage.client()?.send(Message::new().bare(BC_EXIT_LOOPER))),
+    case("looper.two-threads", Libbinder("the thread pool"))
+        .expects("a second thread serves while the first one does")
+        .by(|stage| {
             let pool = pool(stage)?;
             let Pool { server, client, handle, .. } = &pool;
             let other = stage.client()?;
@@ -194,13 +182,10 @@ pub(super) const CASES: &[Case] = &[
             other.receive_reply()?;
             server.answer()?;
             client.receive_reply().map(drop)
-        },
-    ),
-    case(
-        "looper.reply-from-another-thread",
-        Driver("binder_transaction"),
-        "BR_FAILED_REPLY: it serves nothing",
-        |stage| {
+        }),
+    case("looper.reply-from-another-thread", Driver("binder_transaction"))
+        .expects("BR_FAILED_REPLY: it serves nothing")
+        .by(|stage| {
             let pool = pool(stage)?;
             let Pool { server, client, handle, .. } = &pool;
             client.call(&Call::to(*handle, 1))?;
@@ -211,35 +196,27 @@ pub(super) const CASES: &[Case] = &[
             })?;
             server.answer()?;
             client.receive_reply().map(drop)
-        },
-    ),
-    case(
-        "looper.thread-exit.serving",
-        Libbinder("a thread that ends"),
-        "its caller gets BR_DEAD_REPLY",
-        |stage| {
+        }),
+    case("looper.thread-exit.serving", Libbinder("a thread that ends"))
+        .expects("its caller gets BR_DEAD_REPLY")
+        .by(|stage| {
             let pool = pool(stage)?;
             let Pool { server, client, handle, .. } = &pool;
             client.call(&Call::to(*handle, 1))?;
             server.receive()?;
             errno("BINDER_THREAD_EXIT", server.process.ioctl(BINDER_THREAD_EXIT, &mut [0; 4]), 0)?;
             client.wait_for(&[BR_TRANSACTION_COMPLETE, BR_DEAD_REPLY]).map(drop)
-        },
-    ),
-    case(
-        "looper.thread-exit.calling",
-        Driver("binder_thread_release"),
-        "its callee can still reply",
-        |stage| {
+        }),
+    case("looper.thread-exit.calling", Driver("binder_thread_release"))
+        .expects("its callee can still reply")
+        .by(|stage| {
             let pool = pool(stage)?;
             let Pool { server, client, handle, .. } = &pool;
             client.call(&Call::to(*handle, 1))?;
             server.receive()?;
             errno("BINDER_THREAD_EXIT", client.process.ioctl(BINDER_THREAD_EXIT, &mut [0; 4]), 0)?;
-            server.answer()?;
-            server.expect(&[BR_TRANSACTION_COMPLETE])?;
+            server.answer_whole()?;
             client.send(Message::new().bare(BC_ENTER_LOOPER))?;
             client.works_with(&pool.manager)
-        },
-    ),
+        }),
 ];

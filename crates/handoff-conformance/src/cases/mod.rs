@@ -18,8 +18,8 @@ mod processes;
 mod reads;
 mod requests;
 
-use crate::stage::{Check, Stage};
-use crate::suite::{Case, Source};
+use crate::stage::{Check, Party, Received, Stage};
+use crate::suite::{Case, CaseCheck, Source};
 
 /// Every group.
 pub(crate) const ALL: [&[Case]; 17] = [
@@ -42,13 +42,41 @@ pub(crate) const ALL: [&[Case]; 17] = [
     killed::CASES,
 ];
 
-const fn case(
+const fn case(name: &'static str, source: Source) -> Draft {
+    Draft { name, source, expects: "" }
+}
+
+/// A case that has no check yet. Each of its last steps says what the check is given.
+struct Draft {
     name: &'static str,
     source: Source,
     expects: &'static str,
-    check: fn(&Stage<'_>) -> Check,
-) -> Case {
-    Case { name, source, expects, check }
+}
+
+impl Draft {
+    const fn expects(self, expects: &'static str) -> Self {
+        Self { expects, ..self }
+    }
+
+    const fn by(self, check: fn(&Stage<'_>) -> Check) -> Case {
+        self.checked(CaseCheck::Stage(check))
+    }
+
+    const fn with_pair(self, check: fn(Party, Party) -> Check) -> Case {
+        self.checked(CaseCheck::Pair(check))
+    }
+
+    const fn with_call(self, check: fn(Party, Party, Received) -> Check) -> Case {
+        self.checked(CaseCheck::Call(check))
+    }
+
+    const fn with_object(self, check: fn(Party, Party, u32) -> Check) -> Case {
+        self.checked(CaseCheck::Object(check))
+    }
+
+    const fn checked(self, check: CaseCheck) -> Case {
+        Case { name: self.name, source: self.source, expects: self.expects, check }
+    }
 }
 
 /// What every group uses.

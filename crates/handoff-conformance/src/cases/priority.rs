@@ -49,53 +49,33 @@ fn lent(stage: &Stage<'_>, least: u32, caller: i32, server: i32, flags: u32) -> 
 }
 
 pub(super) const CASES: &[Case] = &[
-    case(
-        "nice.lent",
-        Driver("binder_thread_read"),
-        "a caller's -7 is the server's while it serves",
-        |stage| same("nice while serving", lent(stage, 0x7f, -7, 0, 0)?.0, -7),
-    ),
-    case(
-        "nice.restored",
-        Libbinder("a pool's threads"),
-        "the server has its own again after the reply",
-        |stage| same("nice after the reply", lent(stage, 0x7f, -7, 0, 0)?.1, 0),
-    ),
-    case(
-        "nice.lent.lower",
-        Driver("binder_thread_read"),
-        "a caller's 10 is, too, where the object asks for nothing",
-        |stage| same("nice while serving", lent(stage, 0x7f, 10, 0, 0)?.0, 10),
-    ),
-    case(
-        "nice.least",
-        Driver("binder_thread_read"),
-        "no less than the object asks for: 5, called with 10",
-        |stage| same("nice while serving", lent(stage, 5, 10, 0, 0)?.0, 5),
-    ),
-    case(
-        "nice.least.better-caller",
-        Driver("binder_thread_read"),
-        "a better caller is lent: 2, where 5 is asked for",
-        |stage| same("nice while serving", lent(stage, 5, 2, 0, 0)?.0, 2),
-    ),
-    case("nice.least.restored", Libbinder("a pool's threads"), "the server has its own again", |stage| {
-        same("nice after the reply", lent(stage, 5, 10, 0, 0)?.1, 0)
-    }),
-    case("nice.oneway", Driver("binder_thread_read"), "a oneway caller lends nothing", |stage| {
-        same("nice while serving", lent(stage, 0x7f, -7, 0, TF_ONE_WAY)?.0, 0)
-    }),
-    case(
-        "nice.oneway.least",
-        Driver("binder_thread_read"),
-        "a oneway call is served with what the object asks for",
-        |stage| same("nice while serving", lent(stage, 5, 0, 10, TF_ONE_WAY)?.0, 5),
-    ),
-    case(
-        "nice.waiting",
-        Driver("binder_thread_read"),
-        "a thread that waits for work has the nice value that its process opened the driver with",
-        |stage| {
+    case("nice.lent", Driver("binder_thread_read"))
+        .expects("a caller's -7 is the server's while it serves")
+        .by(|stage| same("nice while serving", lent(stage, 0x7f, -7, 0, 0)?.0, -7)),
+    case("nice.restored", Libbinder("a pool's threads"))
+        .expects("the server has its own again after the reply")
+        .by(|stage| same("nice after the reply", lent(stage, 0x7f, -7, 0, 0)?.1, 0)),
+    case("nice.lent.lower", Driver("binder_thread_read"))
+        .expects("a caller's 10 is, too, where the object asks for nothing")
+        .by(|stage| same("nice while serving", lent(stage, 0x7f, 10, 0, 0)?.0, 10)),
+    case("nice.least", Driver("binder_thread_read"))
+        .expects("no less than the object asks for: 5, called with 10")
+        .by(|stage| same("nice while serving", lent(stage, 5, 10, 0, 0)?.0, 5)),
+    case("nice.least.better-caller", Driver("binder_thread_read"))
+        .expects("a better caller is lent: 2, where 5 is asked for")
+        .by(|stage| same("nice while serving", lent(stage, 5, 2, 0, 0)?.0, 2)),
+    case("nice.least.restored", Libbinder("a pool's threads"))
+        .expects("the server has its own again")
+        .by(|stage| same("nice after the reply", lent(stage, 5, 10, 0, 0)?.1, 0)),
+    case("nice.oneway", Driver("binder_thread_read"))
+        .expects("a oneway caller lends nothing")
+        .by(|stage| same("nice while serving", lent(stage, 0x7f, -7, 0, TF_ONE_WAY)?.0, 0)),
+    case("nice.oneway.least", Driver("binder_thread_read"))
+        .expects("a oneway call is served with what the object asks for")
+        .by(|stage| same("nice while serving", lent(stage, 5, 0, 10, TF_ONE_WAY)?.0, 5)),
+    case("nice.waiting", Driver("binder_thread_read"))
+        .expects("a thread that waits for work has the nice value that its process opened the driver with")
+        .by(|stage| {
             let (_manager, server) = (stage.manager()?, stage.peer()?);
             if server.set_nice(-3) != 0 {
                 return not_here("this user may not set a nice value of -3");
@@ -106,13 +86,10 @@ pub(super) const CASES: &[Case] = &[
             serves.returns()?;
             // The first read had something for the thread itself, the second waited for work.
             same("nice while waiting", server.nice(), -3)
-        },
-    ),
-    case(
-        "nice.restored.dead-caller",
-        Driver("binder_transaction"),
-        "the server has its own again though its caller was killed",
-        |stage| {
+        }),
+    case("nice.restored.dead-caller", Driver("binder_transaction"))
+        .expects("the server has its own again though its caller was killed")
+        .by(|stage| {
             let mut lending = lending(stage, 0x7f, -7, 0)?;
             lending.calls.call(&Call::to(lending.handle, 1))?;
             lending.serves.receive()?;
@@ -120,6 +97,5 @@ pub(super) const CASES: &[Case] = &[
             lending.serves.answer()?;
             lending.serves.returns()?;
             same("nice after the reply", lending.server.nice(), 0)
-        },
-    ),
+        }),
 ];

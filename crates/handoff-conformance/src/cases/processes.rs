@@ -18,55 +18,48 @@ fn other_context<'a>(stage: &Stage<'a>) -> Check<Stage<'a>> {
 }
 
 pub(super) const CASES: &[Case] = &[
-    case("process.call", Libbinder("IPC"), "two processes call each other", |stage| {
+    case("process.call", Libbinder("IPC")).expects("two processes call each other").by(|stage| {
         let manager = stage.manager()?;
         let peer = stage.peer()?;
         let client = stage.client_of(&*peer, false)?;
         client.works_with(&manager)
     }),
-    case(
-        "process.sender-pid",
-        Libbinder("IPCThreadState::getCallingPid"),
-        "the other process's number",
-        |stage| {
+    case("process.sender-pid", Libbinder("IPCThreadState::getCallingPid"))
+        .expects("the other process's number")
+        .by(|stage| {
             let manager = stage.manager()?;
             let peer = stage.peer()?;
             let client = stage.client_of(&*peer, false)?;
             client.call(&Call::to(0, 1))?;
             same("sender_pid", manager.receive()?.data.sender_pid, peer.pid() as i32)
-        },
-    ),
-    case("process.bytes", Header("binder_transaction_data"), "64 KiB from one process to another", |stage| {
-        let manager = stage.manager()?;
-        let peer = stage.peer()?;
-        let client = stage.client_of(&*peer, false)?;
-        let bytes: Vec<u8> = (0..65536u32).map(|index| (index % 253) as u8).collect();
-        client.call(&Call::to(0, 1).with(Parcel::bytes(&bytes)))?;
-        that(manager.receive()?.bytes == bytes, "other bytes arrived")
-    }),
-    case(
-        "inherited.request",
-        Driver("binder_ioctl"),
-        "a process that inherited an opening may ask the version",
-        |stage| {
+        }),
+    case("process.bytes", Header("binder_transaction_data"))
+        .expects("64 KiB from one process to another")
+        .by(|stage| {
+            let manager = stage.manager()?;
+            let peer = stage.peer()?;
+            let client = stage.client_of(&*peer, false)?;
+            let bytes: Vec<u8> = (0..65536u32).map(|index| (index % 253) as u8).collect();
+            client.call(&Call::to(0, 1).with(Parcel::bytes(&bytes)))?;
+            that(manager.receive()?.bytes == bytes, "other bytes arrived")
+        }),
+    case("inherited.request", Driver("binder_ioctl"))
+        .expects("a process that inherited an opening may ask the version")
+        .by(|stage| {
             let party = stage.client()?;
             let heir = party.process.inherited().or_else(not_here)?;
             errno("BINDER_VERSION", heir.ioctl(BINDER_VERSION, &mut [0; 4]), 0)
-        },
-    ),
-    case("inherited.mapping", Libbinder("VM_DONTCOPY"), "the mapping is not inherited", |stage| {
+        }),
+    case("inherited.mapping", Libbinder("VM_DONTCOPY")).expects("the mapping is not inherited").by(|stage| {
         let party = stage.client()?;
         let at = party.process.mapping();
         let heir = party.process.inherited().or_else(not_here)?;
         let shared = heir.memory(at, 1).is_some() && heir.mapping() == at;
         that(!shared, "a child has its parent's mapping")
     }),
-    case(
-        "inherited.keeps-alive",
-        Driver("binder_release"),
-        "an opening lives until its last holder closes it",
-        |stage| {
-            let (manager, client) = stage.pair()?;
+    case("inherited.keeps-alive", Driver("binder_release"))
+        .expects("an opening lives until its last holder closes it")
+        .with_pair(|manager, client| {
             let handle = client.gives(0x1000, &manager)?;
             manager.send(Message::new().handle_cookie(BC_REQUEST_DEATH_NOTIFICATION, handle, 5))?;
             let heir = client.process.inherited().or_else(not_here)?;
@@ -75,13 +68,10 @@ pub(super) const CASES: &[Case] = &[
             manager.expect_nothing()?;
             drop(heir);
             manager.wait_for(&[BR_DEAD_BINDER]).map(drop)
-        },
-    ),
-    case(
-        "waits.for-call",
-        Libbinder("IPCThreadState::talkWithDriver"),
-        "a read waits until a call comes",
-        |stage| {
+        }),
+    case("waits.for-call", Libbinder("IPCThreadState::talkWithDriver"))
+        .expects("a read waits until a call comes")
+        .by(|stage| {
             let manager = stage.manager()?;
             let peer = stage.peer()?;
             let server = stage.client_of(&*peer, true)?;
@@ -101,13 +91,10 @@ pub(super) const CASES: &[Case] = &[
             let code =
                 returns.iter().filter_map(crate::returns::Return::transaction).map(|call| call.code).next();
             same("the code", code, Some(9))
-        },
-    ),
-    case(
-        "waits.for-reply",
-        Libbinder("IPCThreadState::waitForResponse"),
-        "a caller waits until its reply comes",
-        |stage| {
+        }),
+    case("waits.for-reply", Libbinder("IPCThreadState::waitForResponse"))
+        .expects("a caller waits until its reply comes")
+        .by(|stage| {
             let manager = stage.manager()?;
             let peer = stage.peer()?;
             let client = stage.client_of(&*peer, true)?;
@@ -121,13 +108,10 @@ pub(super) const CASES: &[Case] = &[
             };
             let returns = crate::returns::Return::all(&exchange.read).unwrap_or_default();
             same("the last return", returns.last().map(|one| one.number), Some(BR_REPLY))
-        },
-    ),
-    case(
-        "waits.death",
-        Libbinder("DEAD_OBJECT"),
-        "a caller that waits is woken when its server dies",
-        |stage| {
+        }),
+    case("waits.death", Libbinder("DEAD_OBJECT"))
+        .expects("a caller that waits is woken when its server dies")
+        .by(|stage| {
             let manager = stage.manager()?;
             let peer = stage.peer()?;
             let client = stage.client_of(&*peer, true)?;
@@ -139,57 +123,55 @@ pub(super) const CASES: &[Case] = &[
             };
             let returns = crate::returns::Return::all(&exchange.read).unwrap_or_default();
             same("the last return", returns.last().map(|one| one.number), Some(BR_DEAD_REPLY))
+        }),
+    case("poll.nothing", Libbinder("ProcessState's looper users"))
+        .expects("not readable without work")
+        .by(|stage| that(!stage.client()?.process.is_readable(), "readable without work")),
+    case("poll.call", Libbinder("servicemanager's Looper")).expects("readable when a call came").with_pair(
+        |manager, client| {
+            that(!manager.process.is_readable(), "readable without work")?;
+            client.call(&Call::to(0, 1))?;
+            that(manager.process.is_readable(), "not readable with a call")
         },
     ),
-    case("poll.nothing", Libbinder("ProcessState's looper users"), "not readable without work", |stage| {
-        that(!stage.client()?.process.is_readable(), "readable without work")
-    }),
-    case("poll.call", Libbinder("servicemanager's Looper"), "readable when a call came", |stage| {
-        let (manager, client) = stage.pair()?;
-        that(!manager.process.is_readable(), "readable without work")?;
-        client.call(&Call::to(0, 1))?;
-        that(manager.process.is_readable(), "not readable with a call")
-    }),
-    case(
-        "poll.read",
-        Libbinder("servicemanager's Looper"),
-        "not readable any more when it was read",
-        |stage| {
-            let (manager, client) = stage.pair()?;
+    case("poll.read", Libbinder("servicemanager's Looper"))
+        .expects("not readable any more when it was read")
+        .with_pair(|manager, client| {
             client.oneway(0, 1)?;
             that(manager.process.is_readable(), "not readable with a call")?;
             manager.receive()?;
             that(!manager.process.is_readable(), "readable without work")
+        }),
+    case("poll.reply", Libbinder("BINDER_WRITE_READ")).expects("readable when the reply came").with_call(
+        |manager, client, _| {
+            manager.answer()?;
+            that(client.process.is_readable(), "not readable with a reply")
         },
     ),
-    case("poll.reply", Libbinder("BINDER_WRITE_READ"), "readable when the reply came", |stage| {
-        let (manager, client) = stage.pair()?;
-        client.call(&Call::to(0, 1))?;
-        manager.receive()?;
-        manager.answer()?;
-        that(client.process.is_readable(), "not readable with a reply")
-    }),
-    case("poll.dead", Libbinder("servicemanager's Looper"), "readable with a notice of death", |stage| {
-        let (manager, client) = stage.pair()?;
-        let handle = client.gives(0x1000, &manager)?;
-        manager.send(Message::new().handle_cookie(BC_REQUEST_DEATH_NOTIFICATION, handle, 5))?;
-        drop(client);
-        for _ in 0..5000 {
-            if manager.process.is_readable() {
-                return manager.expect(&[BR_DEAD_BINDER]).map(drop);
+    case("poll.dead", Libbinder("servicemanager's Looper"))
+        .expects("readable with a notice of death")
+        .with_pair(|manager, client| {
+            let handle = client.gives(0x1000, &manager)?;
+            manager.send(Message::new().handle_cookie(BC_REQUEST_DEATH_NOTIFICATION, handle, 5))?;
+            drop(client);
+            for _ in 0..5000 {
+                if manager.process.is_readable() {
+                    return manager.expect(&[BR_DEAD_BINDER]).map(drop);
+                }
+                std::thread::sleep(Duration::from_millis(2));
             }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        unexpected("not readable with a notice of death")
-    }),
-    case("context.own-manager", Header("binderfs"), "each context has a manager of its own", |stage| {
-        let other = other_context(stage)?;
-        let (first, client) = stage.pair()?;
-        let (second, other_client) = other.pair()?;
-        client.works_with(&first)?;
-        other_client.works_with(&second)
-    }),
-    case("context.apart", Header("binderfs"), "a call reaches its own context alone", |stage| {
+            unexpected("not readable with a notice of death")
+        }),
+    case("context.own-manager", Header("binderfs")).expects("each context has a manager of its own").by(
+        |stage| {
+            let other = other_context(stage)?;
+            let (first, client) = stage.pair()?;
+            let (second, other_client) = other.pair()?;
+            client.works_with(&first)?;
+            other_client.works_with(&second)
+        },
+    ),
+    case("context.apart", Header("binderfs")).expects("a call reaches its own context alone").by(|stage| {
         let other = other_context(stage)?;
         let (first, client) = stage.pair()?;
         let second = other.manager()?;
@@ -197,17 +179,21 @@ pub(super) const CASES: &[Case] = &[
         second.expect_nothing()?;
         first.receive().map(drop)
     }),
-    case("context.handles", Header("binderfs"), "handles of one context are nothing in another", |stage| {
-        let other = other_context(stage)?;
-        let (first, client) = stage.pair()?;
-        let handle = client.gives(0x1000, &first)?;
-        other.manager()?.fails(&Call::to(handle, 1), BR_FAILED_REPLY)
-    }),
-    case("context.death", Header("binderfs"), "a manager's death is nothing to another context", |stage| {
-        let other = other_context(stage)?;
-        let first = stage.manager()?;
-        let (second, client) = other.pair()?;
-        drop(first);
-        client.works_with(&second)
-    }),
+    case("context.handles", Header("binderfs")).expects("handles of one context are nothing in another").by(
+        |stage| {
+            let other = other_context(stage)?;
+            let (first, client) = stage.pair()?;
+            let handle = client.gives(0x1000, &first)?;
+            other.manager()?.fails(&Call::to(handle, 1), BR_FAILED_REPLY)
+        },
+    ),
+    case("context.death", Header("binderfs")).expects("a manager's death is nothing to another context").by(
+        |stage| {
+            let other = other_context(stage)?;
+            let first = stage.manager()?;
+            let (second, client) = other.pair()?;
+            drop(first);
+            client.works_with(&second)
+        },
+    ),
 ];
