@@ -27,10 +27,11 @@
 //! # Ok::<(), handoff_lab::interleave::InterleaveError>(())
 //! ```
 
-use crate::doctor::{Pulse, Root};
+use crate::doctor::Pulse;
 use crate::stats::describe::{Summary, median};
 use crate::stats::judge::Estimate;
 use crate::stats::random::Random;
+use handoff_placement::Root;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,7 +165,7 @@ impl Interleave<'_> {
         let mut flags = Vec::with_capacity(self.rounds);
         let mut order: Vec<usize> = (0..subjects.len()).collect();
         let mut random = Random::new(self.seed);
-        let root = Root::new("/");
+        let root = Root::host();
         let stopped = || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
         'rounds: for round in 0..self.warm_up + self.rounds {
             // Rounds that count are numbered from 1.

@@ -2,8 +2,11 @@
 
 use crate::cpuset::CpuSet;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+/// No file that is read here is larger; a hostile recorded tree cannot fill the memory.
+const LIMIT: u64 = 8 << 20;
 
 /// Where `/sys`, `/proc` and `/dev` are looked for.
 ///
@@ -38,13 +41,15 @@ impl Root {
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// A file's text without the white space around it.
+    /// A file's text without the white space around it; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is not UTF-8.
+    /// If the file cannot be read.
     pub fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
-        fs::read_to_string(self.path(path)).map(|text| text.trim().to_owned())
+        let mut bytes = Vec::new();
+        fs::File::open(self.path(path))?.take(LIMIT).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
     /// A file that holds one decimal number; `None` if it is not there or is not one.

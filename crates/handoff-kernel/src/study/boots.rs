@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use handoff_guest::Stopper;
-use handoff_lab::doctor::{Pulse, Root};
+use handoff_lab::doctor::{Pulse, Root, cpus};
 use handoff_lab::experiment::ArmId;
 use handoff_lab::experiment::agent::{RUN, RunAnswer, with_causes};
 use handoff_lab::experiment::executor::{
@@ -249,7 +249,7 @@ fn wait_for_host(quiet: &Quiet, most: Duration, stopper: &Stopper) -> Result<(),
     }
     let gate = QuietGate { share: quiet.share, glance: GLANCE, most };
     // Where no time was counted, nothing is known of others: that is not quiet.
-    wait_for_quiet(&Root::new("/"), gate, &|| stopper.is_stopped()).map_err(|others| others.unwrap_or(1.0))
+    wait_for_quiet(&Root::host(), gate, &|| stopper.is_stopped()).map_err(|others| others.unwrap_or(1.0))
 }
 
 fn trouble(incident: Option<&String>) -> Result<(), StudyError> {
@@ -284,14 +284,14 @@ struct Watch {
 
 impl Watch {
     fn start() -> Result<Self, String> {
-        let root = Root::new("/");
+        let root = Root::host();
         Ok(Self { before: Pulse::read(&root), own: own_seconds()?, started: Instant::now(), root })
     }
 
     /// The share of all CPU time that was neither idle nor ours; ended children are ours.
     fn others(&self) -> Result<f64, String> {
         let busy = Pulse::read(&self.root).since(&self.before).busy;
-        let all = self.started.elapsed().as_secs_f64() * self.root.cpus().len().max(1) as f64;
+        let all = self.started.elapsed().as_secs_f64() * cpus(&self.root).len().max(1) as f64;
         Ok((busy - (own_seconds()? - self.own) / all).max(0.0))
     }
 }

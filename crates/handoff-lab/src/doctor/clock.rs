@@ -7,11 +7,11 @@ pub(super) const CURRENT: &str = "sys/devices/system/clocksource/clocksource0/cu
 
 pub(super) fn findings(root: &Root) -> Vec<Finding> {
     let (id, topic) = ("clock.source", "clock source");
-    let Some(source) = root.read(CURRENT) else {
+    let Ok(source) = root.text(CURRENT) else {
         return vec![Finding::unknown(id, topic, "the kernel does not tell its clock source")];
     };
     let available =
-        root.read("sys/devices/system/clocksource/clocksource0/available_clocksource").unwrap_or_default();
+        root.text("sys/devices/system/clocksource/clocksource0/available_clocksource").unwrap_or_default();
     vec![match source.as_str() {
         // Read in user space through the vDSO.
         "tsc" | "kvm-clock" | "arch_sys_counter" | "riscv_clocksource" | "hyperv_clocksource_tsc_page"

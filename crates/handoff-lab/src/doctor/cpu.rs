@@ -3,7 +3,7 @@
 use handoff_placement::{Class, Topology};
 
 use super::text::{cpu_list, field, some_of};
-use super::{Finding, Level, Root};
+use super::{Finding, Level, Root, cpus, names};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -22,7 +22,7 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
 }
 
 pub(super) fn model(root: &Root) -> Option<String> {
-    let info = root.read("proc/cpuinfo")?;
+    let info = root.text("proc/cpuinfo").ok()?;
     ["model name", "Hardware", "CPU part", "uarch"]
         .iter()
         .find_map(|key| field(&info, key))
@@ -31,7 +31,7 @@ pub(super) fn model(root: &Root) -> Option<String> {
 
 /// The slow and the fast cores, `little 0-3 (446), big 4-7 (1024)`; nothing where all are alike.
 pub(super) fn classes(root: &Root) -> Option<String> {
-    let machine = Topology::read_under(&handoff_placement::Root::at(root.path(""))).ok()?;
+    let machine = Topology::read_under(root).ok()?;
     if !machine.is_asymmetric() {
         return None;
     }
@@ -42,10 +42,9 @@ pub(super) fn classes(root: &Root) -> Option<String> {
 
 fn governor(root: &Root) -> Finding {
     let (id, topic) = ("cpu.governor", "CPU frequency scaling");
-    let mut governors: Vec<String> = root
-        .cpus()
+    let mut governors: Vec<String> = cpus(root)
         .iter()
-        .filter_map(|cpu| root.read(&format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor")))
+        .filter_map(|cpu| root.text(format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor")).ok())
         .collect();
     governors.sort();
     governors.dedup();
@@ -57,10 +56,10 @@ fn governor(root: &Root) -> Finding {
             "the kernel does not control frequencies (the firmware or host does)",
         );
     }
-    let fixed = root.cpus().iter().all(|cpu| {
+    let fixed = cpus(root).iter().all(|cpu| {
         let folder = format!("{CPU}/cpu{cpu}/cpufreq");
         let limit = |name: &str| root.number::<u64>(&format!("{folder}/scaling_{name}_freq"));
-        !root.exists(&folder) || limit("min").is_some_and(|min| Some(min) == limit("max"))
+        !root.path(&folder).exists() || limit("min").is_some_and(|min| Some(min) == limit("max"))
     });
     if governors == ["performance"] || fixed {
         return Finding::fine(id, topic, format!("governor {}", governors.join(", ")));
@@ -96,10 +95,9 @@ fn boost(root: &Root) -> Option<Finding> {
 fn smt(root: &Root) -> Finding {
     let (id, topic) = ("cpu.smt", "simultaneous multithreading");
     let active = root.number::<u8>(&format!("{CPU}/smt/active"));
-    let shared = root
-        .cpus()
+    let shared = cpus(root)
         .iter()
-        .filter_map(|cpu| root.read(&format!("{CPU}/cpu{cpu}/topology/thread_siblings_list")))
+        .filter_map(|cpu| root.text(format!("{CPU}/cpu{cpu}/topology/thread_siblings_list")).ok())
         .filter_map(|list| cpu_list(&list))
         .any(|siblings| siblings.len() > 1);
     match (active, shared) {
@@ -113,16 +111,16 @@ fn smt(root: &Root) -> Finding {
 
 fn idle(root: &Root) -> Option<Finding> {
     let (id, topic) = ("cpu.idle", "idle states");
-    let states = root.names(&format!("{CPU}/cpu0/cpuidle"));
+    let states: Vec<u32> = root.numbered(&format!("{CPU}/cpu0/cpuidle"), "state");
     if states.is_empty() {
         return None;
     }
     let deepest = states
         .iter()
-        .filter(|state| root.number::<u8>(&format!("{CPU}/cpu0/cpuidle/{state}/disable")) != Some(1))
+        .filter(|state| root.number::<u8>(&format!("{CPU}/cpu0/cpuidle/state{state}/disable")) != Some(1))
         .filter_map(|state| {
-            let latency = root.number::<u64>(&format!("{CPU}/cpu0/cpuidle/{state}/latency"))?;
-            Some((latency, root.read(&format!("{CPU}/cpu0/cpuidle/{state}/name"))?))
+            let latency = root.number::<u64>(&format!("{CPU}/cpu0/cpuidle/state{state}/latency"))?;
+            Some((latency, root.text(format!("{CPU}/cpu0/cpuidle/state{state}/name")).ok()?))
         })
         .max()?;
     let observed = format!("the deepest is {}, left within {} us", deepest.1, deepest.0);
@@ -138,7 +136,7 @@ fn idle(root: &Root) -> Option<Finding> {
 
 fn isolated(root: &Root) -> Finding {
     let (id, topic) = ("cpu.isolated", "isolated CPUs");
-    let list = |name: &str| root.read(&format!("{CPU}/{name}")).filter(|text| cpu_list(text).is_some());
+    let list = |name: &str| root.text(format!("{CPU}/{name}")).ok().filter(|text| cpu_list(text).is_some());
     match list("isolated") {
         Some(cpus) if !cpus.is_empty() => {
             let tickless = list("nohz_full").filter(|cpus| !cpus.is_empty() && cpus != "(null)");
@@ -162,7 +160,7 @@ fn isolated(root: &Root) -> Finding {
 
 fn capacities(root: &Root) -> Option<Finding> {
     let mut all: Vec<u32> =
-        root.cpus().iter().filter_map(|cpu| root.number(&format!("{CPU}/cpu{cpu}/cpu_capacity"))).collect();
+        cpus(root).iter().filter_map(|cpu| root.number(format!("{CPU}/cpu{cpu}/cpu_capacity"))).collect();
     all.sort_unstable();
     all.dedup();
     if all.len() < 2 {
@@ -184,12 +182,12 @@ fn capacities(root: &Root) -> Option<Finding> {
 }
 
 fn battery(root: &Root) -> Option<Finding> {
-    let supplies = root.names("sys/class/power_supply");
-    let kind = |name: &str| root.read(&format!("sys/class/power_supply/{name}/type"));
+    let supplies = names(root, "sys/class/power_supply");
+    let kind = |name: &str| root.text(format!("sys/class/power_supply/{name}/type")).ok();
     let mains: Vec<u8> = supplies
         .iter()
         .filter(|name| kind(name).is_some_and(|kind| kind == "Mains" || kind == "USB"))
-        .filter_map(|name| root.number(&format!("sys/class/power_supply/{name}/online")))
+        .filter_map(|name| root.number(format!("sys/class/power_supply/{name}/online")))
         .collect();
     if mains.is_empty() {
         return None;

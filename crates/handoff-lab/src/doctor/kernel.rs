@@ -1,5 +1,11 @@
 //! The kernel's build: debug options, tick, preemption, mitigations, behaviour that differs by version.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+
 use super::text::some_of;
 use super::{Finding, Level, Root};
 
@@ -39,15 +45,22 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
     findings
 }
 
+/// A file that is compressed with gzip; no more of it than any configuration has.
+fn gzip(file: &Path) -> Option<String> {
+    let mut text = String::new();
+    GzDecoder::new(File::open(file).ok()?).take(8 << 20).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 fn config(root: &Root) -> Option<String> {
-    root.read_gzip("proc/config.gz").or_else(|| {
-        let release = root.read("proc/sys/kernel/osrelease")?;
+    gzip(&root.path("proc/config.gz")).or_else(|| {
+        let release = root.text("proc/sys/kernel/osrelease").ok()?;
         // The release is one path component; anything else comes from a damaged tree.
         let safe = !release.contains('/') && !release.starts_with('.');
         [format!("boot/config-{release}"), format!("lib/modules/{release}/config")]
             .iter()
             .filter(|_| safe)
-            .find_map(|path| root.read(path))
+            .find_map(|path| root.text(path).ok())
     })
 }
 
@@ -88,11 +101,11 @@ fn debug_options(root: &Root) -> Finding {
 
 /// The preemption model as the kernel's version string tells it.
 pub(super) fn preemption(root: &Root) -> Option<String> {
-    if let Some(text) = root.read("sys/kernel/debug/sched/preempt") {
+    if let Ok(text) = root.text("sys/kernel/debug/sched/preempt") {
         let word = text.split_whitespace().find(|word| word.starts_with('('))?;
         return Some(word.trim_matches(['(', ')']).to_owned());
     }
-    let version = root.read("proc/sys/kernel/version")?;
+    let version = root.text("proc/sys/kernel/version").ok()?;
     let model = ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT_LAZY", "PREEMPT"]
         .into_iter()
         .find(|model| version.split_whitespace().any(|word| word == *model))
@@ -110,13 +123,13 @@ pub(super) fn tick(root: &Root) -> Option<String> {
 fn mitigations(root: &Root) -> Finding {
     let (id, topic) = ("kernel.mitigations", "mitigations of CPU vulnerabilities");
     let folder = "sys/devices/system/cpu/vulnerabilities";
-    let names = root.names(folder);
+    let names = super::names(root, folder);
     if names.is_empty() {
         return Finding::unknown(id, topic, "the kernel does not list them");
     }
     let active: Vec<String> = names
         .iter()
-        .filter(|name| root.read(&format!("{folder}/{name}")).is_some_and(|text| text.contains("Mitigation")))
+        .filter(|name| root.text(format!("{folder}/{name}")).is_ok_and(|text| text.contains("Mitigation")))
         .cloned()
         .collect();
     if active.is_empty() {
@@ -134,9 +147,9 @@ fn mitigations(root: &Root) -> Finding {
 fn tracing_active(root: &Root) -> Option<Finding> {
     let base = ["sys/kernel/tracing", "sys/kernel/debug/tracing"]
         .into_iter()
-        .find(|base| root.exists(&format!("{base}/tracing_on")))?;
-    let tracer = root.read(&format!("{base}/current_tracer"))?;
-    let events = root.read(&format!("{base}/set_event")).unwrap_or_default();
+        .find(|base| root.path(format!("{base}/tracing_on")).exists())?;
+    let tracer = root.text(format!("{base}/current_tracer")).ok()?;
+    let events = root.text(format!("{base}/set_event")).unwrap_or_default();
     let count = events.lines().count();
     if tracer == "nop" && count == 0 {
         return Some(Finding::fine("kernel.tracing", "kernel tracing", "off"));
@@ -163,7 +176,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 /// Since Linux 6.2 (commit 8f9ea86fdf99) the mask a task asked for survives changes of its cpuset.
 fn pins_across_cpusets(root: &Root) -> Option<Finding> {
-    let (major, minor) = version(&root.read("proc/sys/kernel/osrelease")?)?;
+    let (major, minor) = version(&root.text("proc/sys/kernel/osrelease").ok()?)?;
     let (id, topic) = ("kernel.pins", "CPU pins and cpusets");
     if (major, minor) >= (6, 2) {
         return Some(Finding::fine(id, topic, "a pin survives a move between cpusets"));

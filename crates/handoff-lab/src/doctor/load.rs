@@ -11,7 +11,8 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
 }
 
 fn online(root: &Root) -> usize {
-    root.read("sys/devices/system/cpu/online")
+    root.text("sys/devices/system/cpu/online")
+        .ok()
         .and_then(|text| cpu_list(&text))
         .map_or(1, |cpus| cpus.len().max(1))
 }
@@ -19,7 +20,7 @@ fn online(root: &Root) -> usize {
 /// See `proc_loadavg(5)`.
 fn load(root: &Root) -> Finding {
     let (id, topic) = ("load.average", "load");
-    let text = root.read("proc/loadavg").unwrap_or_default();
+    let text = root.text("proc/loadavg").unwrap_or_default();
     let Some(load) = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok()) else {
         return Finding::unknown(id, topic, "/proc/loadavg cannot be read");
     };
@@ -38,7 +39,7 @@ fn load(root: &Root) -> Finding {
 
 /// Share of time in which some task waited for a CPU. See the kernel's `Documentation/accounting/psi.rst`.
 fn pressure(root: &Root) -> Option<Finding> {
-    let text = root.read("proc/pressure/cpu")?;
+    let text = root.text("proc/pressure/cpu").ok()?;
     let some = text.lines().find(|line| line.starts_with("some "))?;
     let share: f64 = some.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?.parse().ok()?;
     let (id, topic) = ("load.pressure", "CPU pressure");
@@ -54,7 +55,7 @@ fn pressure(root: &Root) -> Option<Finding> {
 }
 
 fn tracer(root: &Root) -> Option<Finding> {
-    let status = root.read("proc/self/status")?;
+    let status = root.text("proc/self/status").ok()?;
     let pid: u32 = field(&status, "TracerPid")?.parse().ok()?;
     if pid == 0 {
         return None;

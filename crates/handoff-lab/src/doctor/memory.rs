@@ -12,7 +12,7 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
 
 /// The memory of the machine, in GiB.
 pub(super) fn total(root: &Root) -> Option<String> {
-    let kib = kib(&root.read("proc/meminfo")?, "MemTotal")?;
+    let kib = kib(&root.text("proc/meminfo").ok()?, "MemTotal")?;
     Some(format!("{:.1} GiB", kib as f64 / f64::from(1 << 20)))
 }
 
@@ -22,7 +22,7 @@ fn kib(meminfo: &str, key: &str) -> Option<u64> {
 
 fn huge_pages(root: &Root) -> Finding {
     let (id, topic) = ("memory.thp", "transparent huge pages");
-    let text = root.read("sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let text = root.text("sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     match chosen(&text) {
         Some("always") => Finding::new(id, Level::Note, topic, "always")
             .effect("large buffers may become huge pages in one run and not in the next: copies of 64 KiB and more vary")
@@ -33,7 +33,7 @@ fn huge_pages(root: &Root) -> Finding {
 }
 
 fn swap(root: &Root) -> Option<Finding> {
-    let meminfo = root.read("proc/meminfo")?;
+    let meminfo = root.text("proc/meminfo").ok()?;
     let used = kib(&meminfo, "SwapTotal")?.saturating_sub(kib(&meminfo, "SwapFree")?);
     let (available, total) = (kib(&meminfo, "MemAvailable")?, kib(&meminfo, "MemTotal")?);
     let (id, topic) = ("memory.swap", "free memory");
@@ -50,11 +50,7 @@ fn swap(root: &Root) -> Option<Finding> {
 }
 
 fn numa(root: &Root) -> Option<Finding> {
-    let nodes = root
-        .names("sys/devices/system/node")
-        .iter()
-        .filter(|name| name.strip_prefix("node").is_some_and(|id| id.parse::<u32>().is_ok()))
-        .count();
+    let nodes = root.numbered::<u32>("sys/devices/system/node", "node").len();
     if nodes < 2 {
         return None;
     }

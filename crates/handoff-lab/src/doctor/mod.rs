@@ -22,14 +22,28 @@ mod pins;
 mod privilege;
 mod pulse;
 mod realtime;
-mod root;
 mod text;
 mod virtual_machine;
 
 pub use pulse::{Pulse, PulseChange};
-pub use root::Root;
 
+pub use handoff_placement::Root;
 use serde::{Deserialize, Serialize};
+
+/// The ids of the CPUs that have a folder under `sys/devices/system/cpu`.
+#[must_use]
+pub fn cpus(root: &Root) -> Vec<u32> {
+    root.numbered("sys/devices/system/cpu", "cpu")
+}
+
+/// The names in a folder, sorted.
+fn names(root: &Root, folder: &str) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(root.path(folder)) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
+}
 
 /// How much a finding matters to a figure that is measured here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -163,13 +177,13 @@ impl Machine {
     /// The machine that this program runs on.
     #[must_use]
     pub fn here() -> Self {
-        Self { root: Root::new("/"), debug_build: cfg!(debug_assertions) }
+        Self { root: Root::host(), debug_build: cfg!(debug_assertions) }
     }
 
     /// A tree with `proc`, `sys` and `boot` of another machine.
     #[must_use]
     pub fn recorded(root: impl Into<std::path::PathBuf>) -> Self {
-        Self { root: Root::new(root), debug_build: false }
+        Self { root: Root::at(root), debug_build: false }
     }
 
     /// Where its files are read.
@@ -215,17 +229,17 @@ fn facts(root: &Root) -> Vec<Fact> {
             facts.push(Fact { name: name.to_owned(), value });
         }
     };
-    add("host", root.read("proc/sys/kernel/hostname"));
-    add("kernel", root.read("proc/sys/kernel/osrelease"));
-    add("kernel build", root.read("proc/sys/kernel/version"));
+    add("host", root.text("proc/sys/kernel/hostname").ok());
+    add("kernel", root.text("proc/sys/kernel/osrelease").ok());
+    add("kernel build", root.text("proc/sys/kernel/version").ok());
     add("processor", cpu::model(root));
-    add("CPUs online", root.read("sys/devices/system/cpu/online"));
+    add("CPUs online", root.text("sys/devices/system/cpu/online").ok());
     add("core classes", cpu::classes(root));
     add("memory", memory::total(root));
-    add("clock source", root.read(clock::CURRENT));
+    add("clock source", root.text(clock::CURRENT).ok());
     add("preemption", kernel::preemption(root));
     add("tick", kernel::tick(root));
-    add("command line", root.read("proc/cmdline").map(|line| without_addresses(&line)));
+    add("command line", root.text("proc/cmdline").ok().map(|line| without_addresses(&line)));
     facts
 }
 
@@ -251,7 +265,7 @@ mod tests {
     #[test]
     fn the_most_serious_comes_first() {
         let folder = tempfile::tempdir().expect("a folder");
-        let machine = Machine { root: Root::new(folder.path()), debug_build: true };
+        let machine = Machine { root: Root::at(folder.path()), debug_build: true };
         let diagnosis = machine.diagnose();
         assert_eq!(diagnosis.findings[0].id, "program.debug_build");
         assert!(diagnosis.findings.windows(2).all(|pair| pair[0].level >= pair[1].level));

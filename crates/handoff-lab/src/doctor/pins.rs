@@ -3,7 +3,6 @@
 use super::{Finding, Level, Root};
 use handoff_placement::notice;
 use serde::Deserialize;
-use std::path::Path;
 
 /// One process in the answer of a running policy.
 #[derive(Deserialize)]
@@ -16,7 +15,7 @@ struct Placed {
 
 /// Only a live machine has somebody to ask.
 pub(super) fn findings(root: &Root) -> Option<Finding> {
-    if root.as_ref() != Path::new("/") {
+    if !root.is_host() {
         return None;
     }
     told(&notice::status(&notice::default_folder()).ok()?)

@@ -19,11 +19,11 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
 
 fn capabilities(root: &Root) -> Finding {
     let (id, topic) = ("privilege.capabilities", "privileges");
-    let status = root.read("proc/self/status").unwrap_or_default();
+    let status = root.text("proc/self/status").unwrap_or_default();
     let Some(mask) = field(&status, "CapEff").and_then(|mask| u64::from_str_radix(mask, 16).ok()) else {
         return Finding::unknown(id, topic, "/proc/self/status cannot be read");
     };
-    let realtime_limit = root.read("proc/self/limits").and_then(|text| {
+    let realtime_limit = root.text("proc/self/limits").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("Max realtime priority"))?;
         Some(line.split_whitespace().next()? != "0")
     });
@@ -59,7 +59,7 @@ fn tracefs(root: &Root) -> Finding {
     let (id, topic) = ("privilege.tracefs", "tracefs");
     let found = ["sys/kernel/tracing", "sys/kernel/debug/tracing"]
         .into_iter()
-        .find(|base| root.read(&format!("{base}/tracing_on")).is_some());
+        .find(|base| root.text(format!("{base}/tracing_on")).is_ok());
     match found {
         Some(base) => Finding::fine(id, topic, format!("readable at /{base}")),
         None => Finding::new(id, Level::Note, topic, "not mounted or not readable")

@@ -1,6 +1,6 @@
 //! The machine's pulse: the few figures that change while one measures, cheap enough for every round.
 
-use super::Root;
+use super::{Root, cpus};
 use serde::{Deserialize, Serialize};
 
 /// Time of all CPUs together in clock ticks, from the first line of `/proc/stat`.
@@ -59,19 +59,20 @@ impl Pulse {
     /// Reads it. What the machine does not tell is `None`.
     #[must_use]
     pub fn read(root: &Root) -> Self {
-        let cpus = root.cpus();
+        let cpus = cpus(root);
         let mean =
             |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let throttles: Vec<u64> = cpus
             .iter()
             .filter_map(|cpu| {
-                root.number(&format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"))
+                root.number(format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"))
             })
             .collect();
         Self {
-            ticks: root.read("proc/stat").and_then(|text| CpuTicks::parse(&text)),
+            ticks: root.text("proc/stat").ok().and_then(|text| CpuTicks::parse(&text)),
             load1: root
-                .read("proc/loadavg")
+                .text("proc/loadavg")
+                .ok()
                 .and_then(|text| text.split_whitespace().next()?.parse().ok())
                 .filter(|load: &f64| load.is_finite()),
             mhz: mean(
@@ -85,10 +86,9 @@ impl Pulse {
                     .collect(),
             ),
             celsius: root
-                .names("sys/class/thermal")
+                .numbered::<u32>("sys/class/thermal", "thermal_zone")
                 .iter()
-                .filter(|name| name.starts_with("thermal_zone"))
-                .filter_map(|name| root.number::<i64>(&format!("sys/class/thermal/{name}/temp")))
+                .filter_map(|zone| root.number::<i64>(format!("sys/class/thermal/thermal_zone{zone}/temp")))
                 .max()
                 .map(|milli| milli as f64 / 1000.0),
             throttled: (!throttles.is_empty()).then(|| throttles.iter().sum()),
@@ -157,7 +157,7 @@ mod tests {
 
     fn tree(ticks: &str, khz: u32, milli: i64) -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().expect("a folder");
-        let root = Root::new(folder.path());
+        let root = Root::at(folder.path());
         for (path, text) in [
             ("proc/stat", format!("cpu  {ticks}\ncpu0 1 1 1 1\n")),
             ("proc/loadavg", "0.50 0.40 0.30 1/100 123\n".to_owned()),

@@ -34,7 +34,7 @@ fn throttling(root: &Root) -> Finding {
 /// With `RT_GROUP_SCHED` a control group without a real-time budget may run no FIFO or RR task.
 fn group_scheduling(root: &Root) -> Option<Finding> {
     let (id, topic) = ("realtime.group", "real-time group scheduling");
-    let group = root.read("proc/self/cgroup")?;
+    let group = root.text("proc/self/cgroup").ok()?;
     let path = group.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
         let controllers = parts.nth(1)?;
@@ -42,7 +42,7 @@ fn group_scheduling(root: &Root) -> Option<Finding> {
     });
     let base = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct", "dev/cpuctl"]
         .into_iter()
-        .find(|base| root.exists(&format!("{base}/cpu.rt_runtime_us")))?;
+        .find(|base| root.path(format!("{base}/cpu.rt_runtime_us")).exists())?;
     let own = format!("{base}{}/cpu.rt_runtime_us", path.unwrap_or("/").trim_end_matches('/'));
     let budget: i64 = root.number(&own)?;
     if budget != 0 {

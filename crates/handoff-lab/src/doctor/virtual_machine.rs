@@ -15,7 +15,7 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
                  CPUs may share a core with other guests",
             )
             .remedy("compare ratios measured in one run, not times of different machines"),
-        None if root.exists("proc/cpuinfo") => {
+        None if root.path("proc/cpuinfo").exists() => {
             Finding::fine("virtual.machine", "virtualisation", "none that the processor admits")
         }
         None => Finding::unknown("virtual.machine", "virtualisation", "/proc/cpuinfo cannot be read"),
@@ -26,12 +26,12 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
 }
 
 fn hypervisor(root: &Root) -> Option<String> {
-    let info = root.read("proc/cpuinfo").unwrap_or_default();
+    let info = root.text("proc/cpuinfo").unwrap_or_default();
     let flagged =
         field(&info, "flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
-    let product = root.read("sys/class/dmi/id/product_name").unwrap_or_default();
-    let vendor = root.read("sys/class/dmi/id/sys_vendor").unwrap_or_default();
-    let tree = root.read("proc/device-tree/hypervisor/compatible");
+    let product = root.text("sys/class/dmi/id/product_name").unwrap_or_default();
+    let vendor = root.text("sys/class/dmi/id/sys_vendor").unwrap_or_default();
+    let tree = root.text("proc/device-tree/hypervisor/compatible").ok();
     let known =
         ["KVM", "QEMU", "VirtualBox", "VMware", "Virtual Machine", "Google Compute Engine", "Amazon EC2"]
             .iter()
@@ -49,7 +49,7 @@ fn hypervisor(root: &Root) -> Option<String> {
 /// Share of all CPU time since boot that the hypervisor gave to others. See `proc_stat(5)`.
 fn steal(root: &Root) -> Finding {
     let (id, topic) = ("virtual.steal", "steal time");
-    let text = root.read("proc/stat").unwrap_or_default();
+    let text = root.text("proc/stat").unwrap_or_default();
     let Some(ticks) = super::pulse::CpuTicks::parse(&text) else {
         return Finding::unknown(id, topic, "/proc/stat cannot be read");
     };
@@ -65,14 +65,14 @@ fn steal(root: &Root) -> Finding {
 
 /// A bandwidth limit of our own control group. See `cgroups(7)`.
 fn quota(root: &Root) -> Option<Finding> {
-    let group = root.read("proc/self/cgroup")?;
+    let group = root.text("proc/self/cgroup").ok()?;
     let path = group.lines().find_map(|line| line.strip_prefix("0::"))?.to_owned();
     // Each group above limits as well, so the tightest counts.
     let mut tightest: Option<(f64, String)> = None;
     let mut current = std::path::PathBuf::from(path.trim_start_matches('/'));
     loop {
         let file = format!("sys/fs/cgroup/{}/cpu.max", current.display());
-        if let Some(limit) = root.read(&file).and_then(|text| cpu_max(&text))
+        if let Some(limit) = root.text(&file).ok().and_then(|text| cpu_max(&text))
             && tightest.as_ref().is_none_or(|(least, _)| limit < *least)
         {
             tightest = Some((limit, format!("/{file}")));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use handoff_placement::{ControlGroup, Limits};
+use handoff_placement::{ControlGroup, Limits, Root};
 use serde::{Deserialize, Serialize};
 
 use super::ArmId;
@@ -16,7 +16,7 @@ use super::journal::{GROUP, Journal, JournalError};
 use super::proof::{Count, Proof, ProofError};
 use super::setting::Setting;
 use super::task::{Run, Task, TaskError};
-use crate::doctor::{Diagnosis, Machine, Pulse, Root};
+use crate::doctor::{Diagnosis, Machine, Pulse};
 use crate::stats::judge::Caveat;
 
 /// The highest weight of a control group, against 100 of everybody else.
@@ -127,7 +127,7 @@ impl<'a> Local<'a> {
         stop: Option<&'a AtomicBool>,
     ) -> Result<Self, JournalError> {
         let journal = Journal::start(state)?;
-        Ok(Self { program: program.into(), journal, group: None, groups: None, root: Root::new("/"), stop })
+        Ok(Self { program: program.into(), journal, group: None, groups: None, root: Root::host(), stop })
     }
 
     /// The folders of the control group, which is made when it is asked for first.
@@ -258,7 +258,7 @@ mod tests {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             std::fs::create_dir(folder.path().join("proc")).expect("made");
-            let machine = Self { root: Root::new(folder.path()), _folder: folder, ticks: [0; 2] };
+            let machine = Self { root: Root::at(folder.path()), _folder: folder, ticks: [0; 2] };
             machine.write();
             machine
         }

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use handoff_placement::PrivateFolder;
+use handoff_placement::{PrivateFolder, Root};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
@@ -282,7 +282,7 @@ pub(super) const GROUP: &str = "handoff-lab-";
 
 /// Removes the groups of runs that are gone. Their processes have died with them.
 fn remove_groups() -> Vec<PathBuf> {
-    let hierarchies = handoff_placement::cgroup::hierarchies(&handoff_placement::Root::host());
+    let hierarchies = handoff_placement::cgroup::hierarchies(&Root::host());
     let folders = hierarchies.iter().filter_map(|hierarchy| std::fs::read_dir(&hierarchy.mount).ok());
     let left = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use handoff_guest::{Guest, GuestSpec, Stopper};
+use handoff_placement::Root;
 use handoff_targets::agent::{Agent, Question};
 use handoff_targets::{Address, GUEST_PROGRAM, Retry, Session, TargetError};
 
@@ -17,7 +18,7 @@ use super::agent::{DIAGNOSE, RESTORE, RUN, RunAnswer};
 use super::executor::{ArmError, Executor, QuietGate, Replicate, RunRequest};
 use super::guest::{Boot, Guests};
 use super::journal::Restored;
-use crate::doctor::{Diagnosis, Machine, Pulse, Root};
+use crate::doctor::{Diagnosis, Machine, Pulse};
 use crate::stats::judge::Caveat;
 
 /// How much longer than the run itself a request may take there.
@@ -169,7 +170,7 @@ impl<'a> Remote<'a> {
         if self.left {
             self.restore(arm, limit)?;
         }
-        let host = Root::new("/");
+        let host = Root::host();
         let agent = self.agent(arm)?;
         let before = Pulse::read(&host);
         let answer = agent.ask(&Question::new(RUN, limit), request);
@@ -243,7 +244,7 @@ impl Executor for Remote<'_> {
         let mut busy = None;
         if let Kind::Guests(..) = &self.machine {
             // The guest's own load is this program: whether it is quiet, the host tells.
-            busy = QuietGate::usual(request.quiet).wait(&Root::new("/"), self.stop);
+            busy = QuietGate::usual(request.quiet).wait(&Root::host(), self.stop);
             request.quiet = Duration::ZERO;
         }
         let limit = request.task.limit.saturating_add(request.quiet).saturating_add(SLACK);
