@@ -4,9 +4,10 @@ use super::decide::{Decider, Subject};
 use super::events::Happening;
 use super::file::{Policy, Problems};
 use super::listen::Sources;
-use super::log::{Event, Stopped, printable};
+use super::log::{Event, Log, Stopped, printable};
+use super::request::Request;
 use super::rule::Rule;
-use super::socket::{Request, Server, answer};
+use super::socket::Server;
 use super::text::matches;
 use super::world::{Observer, Process, World};
 use crate::error::{Error, Result};
@@ -86,7 +87,7 @@ pub struct Daemon<'a> {
     refused: BTreeMap<ProcessKey, Rules>,
     timers: BTreeMap<ProcessKey, Instant>,
     groups: BTreeMap<String, ControlGroup>,
-    log: Box<dyn FnMut(Event) + 'a>,
+    log: Log<'a>,
 }
 
 impl<'a> Daemon<'a> {
@@ -104,10 +105,10 @@ impl<'a> Daemon<'a> {
             return Err(Error::Policy(Problems(problems)));
         }
         let mut journal = Journal::open(&options.folder)?;
-        let mut log: Box<dyn FnMut(Event) + 'a> = Box::new(log);
+        let mut log = Log::new(log);
         let recovered = journal.recover()?;
         if !recovered.is_empty() {
-            log(Event::Recovered(recovered));
+            log.tell(Event::Recovered(recovered));
         }
         let mut daemon = Self {
             policy,
@@ -197,7 +198,7 @@ impl<'a> Daemon<'a> {
             Ok(()) => {
                 self.refused.remove(&process.key);
                 let profiles = self.profiles(&wanted);
-                (self.log)(Event::Placed {
+                self.log.tell(Event::Placed {
                     pid: pid.as_raw(),
                     comm: printable(&process.comm),
                     profiles,
@@ -209,7 +210,7 @@ impl<'a> Daemon<'a> {
             Err(error) => {
                 self.refused.insert(process.key, wanted);
                 let reason = format!("{reason}, but {error}");
-                (self.log)(Event::Refused { pid: pid.as_raw(), comm: printable(&process.comm), reason });
+                self.log.tell(Event::Refused { pid: pid.as_raw(), comm: printable(&process.comm), reason });
             }
         }
     }
@@ -333,14 +334,14 @@ impl<'a> Daemon<'a> {
                 Some(error) if placed.unrepaired != lost => {
                     placed.lost += lost.len();
                     placed.unrepaired.clone_from(&lost);
-                    (self.log)(Event::Lost { pid, lost, reason: error.to_string() });
+                    self.log.tell(Event::Lost { pid, lost, reason: error.to_string() });
                 }
                 Some(_) => {}
                 None => {
                     if !lost.is_empty() {
                         // Those that were counted when they could not be applied again count once.
                         placed.lost += if placed.unrepaired.is_empty() { lost.len() } else { 0 };
-                        (self.log)(Event::Repaired { pid, lost });
+                        self.log.tell(Event::Repaired { pid, lost });
                     }
                     placed.unrepaired.clear();
                 }
@@ -361,27 +362,28 @@ impl<'a> Daemon<'a> {
             what: what.to_owned(),
             source,
         };
-        let mut server = Server::listen(path.clone()).map_err(|e| fail("cannot be listened on", e))?;
+        let server = Server::listen(path.clone()).map_err(|e| fail("cannot be listened on", e))?;
         let needs_pressure = self.policy.rules.iter().any(|rule| rule.when.cpu_pressure.is_some());
-        let sources = Sources::open(needs_pressure, &mut self.log);
+        let sources = Sources::open(needs_pressure, |event| self.log.tell(event));
         self.look_at_all();
         let mut next_verify = Instant::now() + self.options.verify;
         let mut next_look = (!sources.hear_of_births()).then(|| Instant::now() + self.options.look_around);
         loop {
-            let wake = self.next_wake(next_verify, next_look, server.deadline());
+            let wake = self.next_wake(next_verify, next_look);
             let ready = sources.wait(stop, &server, wake).map_err(|e| fail("cannot be waited on", e))?;
             if ready.stop {
+                self.log.tell_what_was_left_out(None);
                 return Ok(());
             }
-            if ready.server {
-                server.accept();
+            for asked in server.requests() {
+                self.log.speaks_for(Some(asked.uid));
+                let said = self.obey(&asked.request);
+                asked.answer(said);
             }
-            for (request, stream) in server.requests() {
-                let said = self.obey(request);
-                answer(&stream, said.as_deref().map_err(String::as_str));
-            }
+            self.log.speaks_for(None);
             self.react(&sources.read(&ready));
             let now = Instant::now();
+            self.log.tell_what_was_left_out(Some(now));
             let due: Vec<Tid> =
                 self.timers.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.pid).collect();
             due.into_iter().for_each(|pid| self.look_at(pid, now));
@@ -404,10 +406,11 @@ impl<'a> Daemon<'a> {
         self.policy.rules.iter().any(|rule| rule.when.needs_sensors())
     }
 
-    fn next_wake(&self, verify: Instant, look: Option<Instant>, server: Option<Instant>) -> Option<Instant> {
+    fn next_wake(&self, verify: Instant, look: Option<Instant>) -> Option<Instant> {
         // With nothing placed and no sensor to read there is nothing to verify.
         let verify = (!self.placed.is_empty() || self.uses_sensors()).then_some(verify);
-        [verify, look, server, self.timers.values().min().copied()].into_iter().flatten().min()
+        let timer = self.timers.values().min().copied();
+        [verify, look, timer, self.log.due()].into_iter().flatten().min()
     }
 
     fn react(&mut self, happened: &[Happening]) {
@@ -459,14 +462,14 @@ impl<'a> Daemon<'a> {
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }
-        (self.log)(Event::Told { pid: pid.as_raw(), what: format!("offers `{}`", printable(name)) });
+        self.log.tell(Event::Told { pid: pid.as_raw(), what: format!("offers `{}`", printable(name)) });
         Ok(())
     }
 
-    fn obey(&mut self, request: Request) -> std::result::Result<String, String> {
+    fn obey(&mut self, request: &Request) -> std::result::Result<String, String> {
         let gone = |error: PlacementError| error.to_string();
         match request {
-            Request::Foreground { pid, on } => {
+            &Request::Foreground { pid, on } => {
                 let key = ProcessKey::of(pid).map_err(gone)?;
                 if on {
                     self.world.foreground.insert(key)
@@ -474,14 +477,14 @@ impl<'a> Daemon<'a> {
                     self.world.foreground.remove(&key)
                 };
                 let what = if on { "in the foreground" } else { "not in the foreground" }.to_owned();
-                (self.log)(Event::Told { pid: pid.as_raw(), what });
+                self.log.tell(Event::Told { pid: pid.as_raw(), what });
                 self.look_at(pid, Instant::now());
                 let placed = self.placed.get(&key).map(|placed| self.profiles(&placed.rules).join(", "));
                 Ok(placed.map_or_else(|| "no profile".to_owned(), |profiles| format!("profile {profiles}")))
             }
             Request::Service { pid, name } => {
-                self.note_service(pid, &name)?;
-                self.look_at(pid, Instant::now());
+                self.note_service(*pid, name)?;
+                self.look_at(*pid, Instant::now());
                 Ok("noted".to_owned())
             }
             Request::Status => {

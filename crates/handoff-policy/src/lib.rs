@@ -39,7 +39,8 @@
 //! | `events`, `listen` | what wakes the daemon |
 //! | `daemon` | decides, places, and puts back |
 //! | `log` | what it tells of its work |
-//! | `socket` | how foreground changes reach it |
+//! | `socket`, `request` | how foreground changes reach it |
+//! | `places` | how many connections and lines of the log each user may have |
 //! | `task_profiles` | Android's `task_profiles.json` as a policy |
 
 mod daemon;
@@ -49,6 +50,8 @@ mod events;
 mod file;
 mod listen;
 mod log;
+mod places;
+mod request;
 mod rule;
 mod socket;
 mod task_profiles;

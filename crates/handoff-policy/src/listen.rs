@@ -26,7 +26,6 @@ const TOGETHER: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(super) struct Ready {
     pub(super) stop: bool,
-    pub(super) server: bool,
     processes: bool,
     devices: bool,
     pressure: bool,
@@ -34,11 +33,12 @@ pub(super) struct Ready {
 
 impl Sources {
     /// Opens what can be listened to, and says what cannot.
-    pub(super) fn open(needs_pressure: bool, log: &mut dyn FnMut(Event)) -> Self {
-        let processes = keep("births of processes, and looks for them instead", events::processes(), log);
-        let devices = keep("hot-plug and power events", events::devices(), log);
+    pub(super) fn open(needs_pressure: bool, mut log: impl FnMut(Event)) -> Self {
+        let processes =
+            keep("births of processes, and looks for them instead", events::processes(), &mut log);
+        let devices = keep("hot-plug and power events", events::devices(), &mut log);
         let pressure =
-            needs_pressure.then(events::pressure).and_then(|result| keep("CPU pressure", result, log));
+            needs_pressure.then(events::pressure).and_then(|result| keep("CPU pressure", result, &mut log));
         Self { processes, quiet_until: Cell::new(None), devices, pressure }
     }
 
@@ -62,12 +62,12 @@ impl Sources {
             (self.devices.as_ref().map(|fd| fd.as_fd()), PollFlags::IN),
             (self.pressure.as_ref().map(|fd| fd.as_fd()), PollFlags::PRI),
         ];
-        let mut fds = vec![(stop, PollFlags::IN), (server.listener.as_fd(), PollFlags::IN)];
         // A missing source keeps its place with one that is there already, and asks nothing of it.
-        fds.extend(sources.map(|(fd, flags)| fd.map_or((stop, PollFlags::empty()), |fd| (fd, flags))));
-        fds.extend(server.clients.iter().map(|client| (client.stream.as_fd(), PollFlags::IN)));
-        let mut fds: Vec<PollFd<'_>> =
-            fds.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
+        let [births, devices, pressure] =
+            sources.map(|(fd, flags)| fd.map_or((stop, PollFlags::empty()), |fd| (fd, flags)));
+        let asked = (server.as_fd(), PollFlags::IN);
+        let mut fds = [(stop, PollFlags::IN), asked, births, devices, pressure]
+            .map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
         let timeout = until.map(|until| {
             let left = until.saturating_duration_since(Instant::now());
             Timespec {
@@ -83,7 +83,6 @@ impl Sources {
         let ready = |index: usize| !fds[index].revents().is_empty();
         Ok(Ready {
             stop: ready(0),
-            server: ready(1),
             processes: sources[0].0.is_some() && ready(2),
             devices: sources[1].0.is_some() && ready(3),
             pressure: sources[2].0.is_some() && ready(4),
@@ -107,7 +106,7 @@ impl Sources {
     }
 }
 
-fn keep<T>(source: &'static str, result: io::Result<T>, log: &mut dyn FnMut(Event)) -> Option<T> {
+fn keep<T>(source: &'static str, result: io::Result<T>, mut log: impl FnMut(Event)) -> Option<T> {
     match result {
         Ok(source) => Some(source),
         Err(error) => {

@@ -1,8 +1,11 @@
 //! What the daemon tells of its work.
 
+use super::places::{Pace, is_trusted};
 use handoff_placement::Recovered;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::time::{Duration, Instant};
 
 /// What the daemon did, with its reason: one line of its log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -42,6 +45,8 @@ pub enum Event {
     },
     /// A foreground change or a service name was told.
     Told { pid: i32, what: String },
+    /// What a user asked for gave more lines than its share of the log has; these are not in it.
+    LeftOut { uid: u32, lines: u64 },
 }
 
 /// What is left at the end.
@@ -70,7 +75,73 @@ impl fmt::Display for Event {
                 write!(f, "{pid}: not where it was placed ({}), and {reason}", lost.join("; "))
             }
             Self::Told { pid, what } => write!(f, "{pid}: told that it is {what}"),
+            Self::LeftOut { uid, lines } => {
+                write!(f, "{lines} lines of what user {uid} asked for are left out: it asks too often")
+            }
         }
+    }
+}
+
+/// Lines of what one user asks for: so many at once, then one a second.
+const LINES: Pace = Pace::new(64, Duration::from_secs(1));
+
+/// How long lines are left out before their number is told.
+const EACH_SUM: Duration = Duration::from_secs(10);
+
+/// Takes what the daemon tells, and of what a user asks for no more than its share.
+pub(super) struct Log<'a> {
+    write: Box<dyn FnMut(Event) + 'a>,
+    speaks_for: Option<u32>,
+    users: BTreeMap<u32, User>,
+}
+
+struct User {
+    pace: Pace,
+    left_out: u64,
+    /// When the number of those lines is told.
+    due: Instant,
+}
+
+impl<'a> Log<'a> {
+    pub(super) fn new(write: impl FnMut(Event) + 'a) -> Self {
+        Self { write: Box::new(write), speaks_for: None, users: BTreeMap::new() }
+    }
+
+    /// Whose request makes the daemon tell what follows.
+    pub(super) fn speaks_for(&mut self, uid: Option<u32>) {
+        self.speaks_for = uid.filter(|&uid| !is_trusted(uid));
+    }
+
+    pub(super) fn tell(&mut self, event: Event) {
+        if let Some(uid) = self.speaks_for {
+            let now = Instant::now();
+            let user = self.users.entry(uid).or_insert(User { pace: LINES, left_out: 0, due: now });
+            if !user.pace.may(now) {
+                if user.left_out == 0 {
+                    user.due = now + EACH_SUM;
+                }
+                user.left_out += 1;
+                return;
+            }
+        }
+        (self.write)(event);
+    }
+
+    /// When the next number of lines that were left out is to be told.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.users.values().filter(|user| user.left_out > 0).map(|user| user.due).min()
+    }
+
+    /// The numbers that are due, or all of them at the end.
+    pub(super) fn tell_what_was_left_out(&mut self, now: Option<Instant>) {
+        for (&uid, user) in &mut self.users {
+            if user.left_out > 0 && now.is_none_or(|now| user.due <= now) {
+                let lines = std::mem::take(&mut user.left_out);
+                (self.write)(Event::LeftOut { uid, lines });
+            }
+        }
+        let now = Instant::now();
+        self.users.retain(|_, user| user.left_out > 0 || !user.pace.is_idle(now));
     }
 }
 

@@ -37,7 +37,7 @@ impl Drop for Victim {
 }
 
 /// A link to `sleep` under a name that no other test uses.
-fn program(folder: &Path) -> PathBuf {
+pub(crate) fn program(folder: &Path) -> PathBuf {
     let path = folder.join(name(folder));
     if !path.exists() {
         let sleep = ["/bin/sleep", "/usr/bin/sleep"].iter().find(|path| Path::new(path).exists()).unwrap();
@@ -46,12 +46,12 @@ fn program(folder: &Path) -> PathBuf {
     path
 }
 
-fn name(folder: &Path) -> String {
+pub(crate) fn name(folder: &Path) -> String {
     let unique = folder.file_name().unwrap().to_str().unwrap().trim_start_matches('.');
     format!("hp-{unique}").chars().take(15).collect()
 }
 
-fn policy(folder: &Path) -> Policy {
+pub(crate) fn policy(folder: &Path) -> Policy {
     let name = name(folder);
     Policy::parse(&format!(
         r#"
@@ -81,7 +81,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Runs a policy on a thread while `body` runs, then stops it and waits for the end.
-fn with_daemon(folder: &Path, policy: Policy, body: impl FnOnce()) -> Vec<Event> {
+pub(crate) fn with_daemon(folder: &Path, policy: Policy, body: impl FnOnce()) -> Vec<Event> {
     let (stop, stopper) = UnixStream::pair().unwrap();
     let events = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
