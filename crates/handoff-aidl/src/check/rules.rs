@@ -47,14 +47,11 @@ impl Rules<'_> {
         if !ty.utf8 {
             return;
         }
-        let text = match &ty.kind {
-            TypeKind::String => true,
-            TypeKind::Array(item) | TypeKind::List(item) | TypeKind::Fixed(item, _) => {
-                item.kind == TypeKind::String
-            }
-            _ => false,
-        };
-        if !text {
+        let mut kind = &ty.kind;
+        while let TypeKind::Array(item) | TypeKind::List(item) | TypeKind::Fixed(item, _) = kind {
+            kind = &item.kind;
+        }
+        if *kind != TypeKind::String {
             diagnostics
                 .push(Diagnostic::error(at, "`@utf8InCpp` stands in front of text").label("no `String`"));
         }

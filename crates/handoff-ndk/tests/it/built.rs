@@ -49,7 +49,10 @@ impl Workshop {
         let out = self.folder(from);
         let interfaces = here().join("tests/sample/aidl10");
         match from {
-            From::Debian => debian(&interfaces, &out),
+            From::Debian => {
+                let names = ["ILampCallback", "LampState", "ILamp"];
+                debian(&interfaces, &names.map(|name| format!("sample/hal/{name}.aidl").into()), &out);
+            }
             From::Ours => ours(&interfaces, &out, &CppOptions::default()),
         }
         out
@@ -68,7 +71,7 @@ impl Workshop {
         // Since Android 11, bytes of arrays are unsigned.
         compiler.arg(format!("-DByte={}", if from == From::Debian { "int8_t" } else { "uint8_t" }));
         compiler.arg("-I").arg(here().join("include")).arg("-I").arg(generated).arg("-o").arg(&program);
-        compiler.arg(here().join("tests/sample").join(source)).args(sources(generated));
+        compiler.arg(here().join("tests/sample").join(source)).args(files(generated, "cpp"));
         compiler.arg("-L").arg(self.folder.path().join("lib")).args(["-lbinder_ndk", "-pthread"]);
         run(&mut compiler);
         program
@@ -83,8 +86,8 @@ impl Workshop {
     }
 
     /// Starts a server, and waits until it says that it is ready.
-    pub(crate) fn serve(&self, program: &Path) -> Server {
-        let mut child = self.command(program).stdout(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn serve(&self, program: &mut Command) -> Server {
+        let mut child = program.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let server = Server(child);
@@ -93,11 +96,12 @@ impl Workshop {
     }
 }
 
-fn debian(interfaces: &Path, out: &Path) {
-    for name in ["ILampCallback", "LampState", "ILamp"] {
+/// What Debian's compiler makes of files in a folder.
+pub(crate) fn debian(interfaces: &Path, files: &[PathBuf], out: &Path) {
+    for file in files {
         let mut aidl = Command::new("aidl");
         aidl.args(["--lang=ndk", "--structured", "-I", ".", "-o"]).arg(out).arg("-h").arg(out);
-        run(aidl.arg(format!("sample/hal/{name}.aidl")).current_dir(interfaces));
+        run(aidl.arg(file).current_dir(interfaces));
     }
 }
 
@@ -115,7 +119,7 @@ pub(crate) fn ours(interfaces: &Path, out: &Path, options: &CppOptions) {
 }
 
 /// A process that does not outlive its test.
-pub(crate) struct Server(Child);
+pub(crate) struct Server(pub(crate) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -124,14 +128,14 @@ impl Drop for Server {
     }
 }
 
-/// Every `.cpp` below a folder.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+/// Every file below a folder whose name ends so.
+pub(crate) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "cpp") {
+            found.extend(files(&path, ending));
+        } else if path.extension().is_some_and(|extension| extension == ending) {
             found.push(path);
         }
     }

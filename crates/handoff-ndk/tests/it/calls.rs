@@ -11,7 +11,7 @@ fn call(workshop: &Workshop, client: From, server: From) {
 fn call_with(workshop: &Workshop, client: From, server: From, flags: &[&str]) {
     let server = workshop.compile("server.cpp", server, flags);
     let client = workshop.compile("client.cpp", client, flags);
-    let _server = workshop.serve(&server);
+    let _server = workshop.serve(&mut workshop.command(&server));
     let said = run(&mut workshop.command(&client));
     assert!(said.ends_with("all is well\n"), "{said}");
 }

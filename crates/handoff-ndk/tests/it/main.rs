@@ -3,6 +3,7 @@
 mod built;
 mod calls;
 mod everything;
+mod forty;
 mod table;
 
 use std::path::Path;

@@ -1,0 +1,5 @@
+package sample.forty;
+
+oneway interface IDone {
+    void done();
+}

@@ -1,0 +1,6 @@
+package sample.forty;
+
+parcelable Leaf {
+    int number;
+    @utf8InCpp String text;
+}

@@ -1,0 +1,7 @@
+package sample.forty;
+
+@Backing(type="byte")
+enum Mode {
+    SLOW = -1,
+    FAST = 4,
+}

@@ -1,0 +1,6 @@
+package sample.forty;
+
+parcelable Node {
+    int depth;
+    @nullable(heap=true) Node next;
+}

@@ -1,0 +1,7 @@
+package sample.forty;
+
+@Backing(type="long")
+enum Range {
+    NEAR,
+    FAR = 1L << 40,
+}
