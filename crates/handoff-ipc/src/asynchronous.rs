@@ -121,33 +121,32 @@ impl CallBuilder<'_> {
                     Err(Error::io("the runtime did not make a call", std::io::Error::other(error)))
                 });
             }
-            let mut result = None;
-            let keep = |reply: &mut Reader<'_>| {
+            let read = |reply: &mut Reader<'_>| {
                 dispatch::read_status(reply)?;
-                result = Some(read(reply)?);
-                Ok(())
+                read(reply)
             };
             if let Some(remote) = target.remote() {
                 // As a oneway call: a task may not wait for the owner's answer.
                 remote.check_interface(&OutCall { oneway: true, ..call })?;
             }
             if let Some((link, node)) = target.remote().and_then(outstanding::address) {
-                outstanding::transact(link, node, &call, write, keep).await?;
+                outstanding::transact(link, node, &call, write, read).await
             } else if let Some(node) = target.task_node() {
-                transact_here(&node, call, write, keep).await?;
+                transact_here(&node, call, write, read).await
+            } else {
+                Err(Error::Dead)
             }
-            result.ok_or_else(|| Error::Protocol("a reply was never read".into()))
         }
     }
 }
 
 /// A call to an object of this process that tasks serve: in the caller's own task.
-async fn transact_here(
+async fn transact_here<R>(
     node: &LocalNode,
     call: OutCall,
     write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-    read: impl FnOnce(&mut Reader<'_>) -> Result<()>,
-) -> Result<()> {
+    read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
+) -> Result<R> {
     let Some(asynchronous) = node.asynchronous() else { return Err(Error::Dead) };
     node.check_interface(&call)?;
     let response = {

@@ -70,6 +70,19 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
     Ok((entries, fds))
 }
 
+/// The user of a process that would be asked for an introduction, before these objects can go over `link`: whoever
+/// encodes them waits for it.
+#[cfg(feature = "tokio")]
+pub(crate) fn asked(link: &Arc<Link>, objects: &[(u32, Object)]) -> Option<u32> {
+    objects.iter().find_map(|(_, object)| match object {
+        Object::Binder(Binder(Reference::Remote(remote))) => {
+            let owner = &remote.as_any().downcast_ref::<RemoteNode>()?.link;
+            (!Arc::ptr_eq(owner, link)).then(|| owner.peer().uid)
+        }
+        _ => None,
+    })
+}
+
 /// The objects of a parcel that are the receiver's own, to be kept until it has surely read the parcel: given
 /// back earlier, it might know them no longer.
 pub(crate) fn of_receiver(link: &Arc<Link>, objects: &[(u32, Object)]) -> Vec<Binder> {

@@ -97,6 +97,7 @@ pub fn run(name: &str, victim: &str, bounds: &Bounds) {
         "bank" => (&["manager", "bank", "teller"], "honest customer"),
         "camera" => (&["camera"], "honest viewer"),
         "root server" => (&["root server"], "honest"),
+        "tasks" => (&["tasks"], "honest"),
         _ => (&["server"], "honest"),
     };
     let mut server = Victims::default();

@@ -24,6 +24,8 @@ mod raw;
 mod regions;
 mod rings;
 mod shares;
+#[cfg(feature = "tokio")]
+mod tasks;
 mod usage;
 mod victim;
 mod words;
@@ -36,6 +38,8 @@ fn role_main() {
         "server" => victim::server(&socket, process::Users::here().victim()),
         "root server" => victim::server(&socket, 0),
         "huge pages" => words::huge_pages(),
+        #[cfg(feature = "tokio")]
+        "tasks" => tasks::server(&socket),
         "manager" => bank::manager(&socket),
         "bank" => bank::bank(&socket),
         "teller" => bank::teller(&socket),
@@ -46,6 +50,8 @@ fn role_main() {
             let alone: &[case::Attack] = &[("slot_of_huge_pages", words::slot_of_huge_pages)];
             let all =
                 [calls::ALL, flood::ALL, frames::ALL, messages::ALL, names::ALL, rings::ALL, shares::ALL];
+            #[cfg(feature = "tokio")]
+            let alone = [tasks::ALL, alone].concat();
             let known = [all.concat(), words::ALL.to_vec(), alone.to_vec()]
                 .concat()
                 .into_iter()

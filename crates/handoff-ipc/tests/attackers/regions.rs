@@ -171,7 +171,12 @@ impl Slot {
         let words = [request.code, len, request.meta, node[0], node[1], request.priority, request.tid];
         self.memory.set(4, &words);
         self.memory.put(32, &request.payload);
-        let entries: Vec<u8> = request.entries.iter().flat_map(Entry::bytes).collect();
+        self.put_entries(&request.entries, count);
+    }
+
+    /// Objects beside what stands in the first area.
+    fn put_entries(&self, entries: &[Entry], count: u32) {
+        let entries: Vec<u8> = entries.iter().flat_map(Entry::bytes).collect();
         self.memory.put(TABLE, &entries);
         self.memory.at(CALLER_PAGE + 16).store(count, Ordering::Relaxed);
     }
@@ -211,8 +216,15 @@ impl Slot {
 
     /// Answers a request of the victim with words.
     pub fn reply(&self, words: &[u32]) {
-        self.memory.set(4, &[0, 4 * words.len() as u32, 0]);
+        self.reply_with(words, &[]);
+    }
+
+    /// Answers with words and objects beside them, whose descriptors are another matter.
+    pub fn reply_with(&self, words: &[u32], entries: &[Entry]) {
+        let flags = if entries.is_empty() { 0 } else { meta::OBJECTS };
+        self.memory.set(4, &[0, 4 * words.len() as u32, flags]);
         self.memory.set(32, words);
+        self.put_entries(entries, entries.len() as u32);
         self.word().store(word::FREE, Ordering::Release);
         self.wake();
     }

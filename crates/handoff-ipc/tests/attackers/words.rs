@@ -22,7 +22,8 @@ attacks! {
 }
 
 /// An object that the victim may call: any number will do.
-const MINE: Entry = Entry { kind: object::OF_SENDER, value: 7, offset: 0, endpoint: [0; 16], token: [0; 16] };
+pub const MINE: Entry =
+    Entry { kind: object::OF_SENDER, value: 7, offset: 0, endpoint: [0; 16], token: [0; 16] };
 
 /// A request that has the victim call the attacker's object.
 pub fn call_me_back(node: u64) -> Request {

@@ -238,7 +238,7 @@ pub(crate) fn transact(
         strategy.note(began.map(|began| began.elapsed().as_nanos() as u64));
     }
     shared.count(slept, mode == Mode::Beside);
-    take_reply(link, shared, slot, call.code, deadline, read)
+    take_reply(link, shared, slot, slot.read_reply(), call.code, deadline, read)
 }
 
 /// Before a trial: which ways of waiting make sense, given where both sides may run.
@@ -436,16 +436,17 @@ pub(crate) fn broken(link: &Link) -> Error {
     Error::Protocol("the word of a call says what it cannot say".into())
 }
 
+/// Takes a reply whose header was read: once, since the peer can change it.
 #[inline]
 pub(crate) fn take_reply(
     link: &Arc<Link>,
     shared: &CallerSlot,
     slot: &Slot,
+    (status, len, meta): (i32, u32, Meta),
     code: u32,
     deadline: Option<(Instant, Duration)>,
     read: ReadFn<'_>,
 ) -> Result<()> {
-    let (status, len, meta) = slot.read_reply();
     if status != 0 {
         return Err(Error::from_status_t(status, "the object", code));
     }

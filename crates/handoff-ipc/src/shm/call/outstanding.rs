@@ -5,26 +5,30 @@
 //! and the poller wakes the task. The end of the peer wakes all of them.
 
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::caller_slot::CallerSlot;
 use super::client;
 use super::pending::Fate;
-use super::request::Request;
+use super::request::{self, Request};
+use super::slot::{Meta, Written};
 use super::word::{self, Reply};
 use crate::call::OutCall;
 use crate::locked::lock;
-use crate::object::{ReadFn, Remote, WriteFn};
+use crate::object::Remote;
+use crate::parcel::{Reader, Writer};
 use crate::shm::link::Link;
+use crate::shm::objects;
 use crate::shm::remote::RemoteNode;
 use crate::shm::sync::{self, WakeAction};
 use crate::shm::wire::Message;
-use crate::{Error, Result};
+use crate::{Error, Result, pool};
 
 /// Marks slots for such calls: threads do not take them.
 const CLASS: u64 = 1 << 33;
@@ -59,25 +63,61 @@ struct Outgoing {
     posted: bool,
 }
 
+/// When a call is given up, and how long that is after it began.
+type Deadline = Option<(Instant, Duration)>;
+
+async fn within<T>(deadline: Deadline, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match deadline {
+        None => work.await,
+        Some((end, wait)) => timeout_at(end, work).await.map_err(|_| Error::DeadlineExpired(wait))?,
+    }
+}
+
+/// Runs what may wait for a peer of that user on a thread of the pool: the executor's threads run other tasks, too.
+async fn on_pool<T: Send + 'static>(
+    user: u32,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (send, receive) = oneshot::channel();
+    pool::run_for(
+        user,
+        Box::new(move || {
+            // The task may have given up meanwhile.
+            if !send.is_closed() {
+                drop(send.send(catch_unwind(AssertUnwindSafe(work))));
+            }
+        }),
+    );
+    match receive.await.map_err(|_| Error::Dead)? {
+        Ok(outcome) => outcome,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
 /// Makes a call to `node` of the link's peer. Dropped on the way, it is given up: what the server does
 /// for it is done all the same, and its slot serves again afterwards.
-pub(crate) async fn transact(
+pub(crate) async fn transact<R: Send + 'static>(
     link: Arc<Link>,
     node: u64,
     call: &OutCall,
-    write: impl FnOnce(&mut crate::parcel::Writer<'_>) -> Result<()>,
-    read: impl FnOnce(&mut crate::parcel::Reader<'_>) -> Result<()>,
-) -> Result<()> {
+    write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+    read: impl FnOnce(&mut Reader<'_>) -> Result<R> + Send + 'static,
+) -> Result<R> {
     // Waiting for one's turn counts.
     let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
-    let mut outgoing = match deadline {
-        None => Outgoing::open(link).await?,
-        Some((end, wait)) => {
-            timeout_at(end, Outgoing::open(link)).await.map_err(|_| Error::DeadlineExpired(wait))??
+    let code = call.code;
+    let mut outgoing = within(deadline, Outgoing::open(link)).await?;
+    let arguments = outgoing.write(write)?;
+    match objects::asked(&outgoing.link, &arguments.objects) {
+        None => outgoing.post(node, code, deadline, arguments)?,
+        Some(owner) => {
+            let post = move || {
+                outgoing.post(node, code, deadline, arguments)?;
+                Ok(outgoing)
+            };
+            outgoing = within(deadline, on_pool(owner, post)).await?;
         }
-    };
-    let mut write = Some(write);
-    outgoing.post(node, call.code, deadline, &mut |to| write.take().map_or(Ok(()), |write| write(to)))?;
+    }
     match deadline {
         None => poll_fn(|context| outgoing.poll(context)).await?,
         Some((end, wait)) => {
@@ -88,8 +128,10 @@ pub(crate) async fn transact(
             }
         }
     }
-    let mut read = Some(read);
-    outgoing.take(call.code, deadline, &mut |from| read.take().map_or(Ok(()), |read| read(from)))
+    let header = outgoing.header()?;
+    let server = outgoing.link.peer().uid;
+    let take = move || outgoing.take(header, code, deadline, read);
+    if header.2.has(Meta::OBJECTS) { within(deadline, on_pool(server, take)).await } else { take() }
 }
 
 impl Outgoing {
@@ -109,20 +151,22 @@ impl Outgoing {
     }
 
     #[allow(unsafe_code)]
-    fn post(
-        &mut self,
-        node: u64,
-        code: u32,
-        deadline: Option<(Instant, Duration)>,
-        write: WriteFn<'_>,
-    ) -> Result<()> {
+    fn write(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<Written> {
+        let shared = self.shared()?;
+        let mut claimed = shared.claim()?;
+        let mut write = Some(write);
+        let mut write = |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
+        // SAFETY: the slot is this call's alone, and no request is under way in it.
+        unsafe { request::write_arguments(claimed.parts().0, &mut write) }
+    }
+
+    fn post(&mut self, node: u64, code: u32, deadline: Deadline, arguments: Written) -> Result<()> {
         let shared = self.shared()?;
         let mut claimed = shared.claim()?;
         let slot = claimed.parts().0;
         let left = deadline.map(|(end, _)| end.saturating_duration_since(Instant::now()));
         let request = Request { code, node, caller: client::me(), deadline: left };
-        // SAFETY: the slot is this call's alone, and no request is under way in it.
-        unsafe { request.put(&self.link, &shared, slot, write, || 0)? };
+        request.put_around(&self.link, &shared, slot, arguments, || 0)?;
         self.posted = true;
         match word::post_away(slot.word()) {
             WakeAction::Nothing => {}
@@ -152,7 +196,7 @@ impl Outgoing {
     }
 
     /// The deadline passed. `Ok` if the reply came just before.
-    fn expire(&mut self, wait: Duration) -> Result<()> {
+    fn expire(&self, wait: Duration) -> Result<()> {
         let shared = self.shared()?;
         let answered = {
             let mut claimed = shared.claim()?;
@@ -162,13 +206,30 @@ impl Outgoing {
         if answered { Ok(()) } else { Err(Error::DeadlineExpired(wait)) }
     }
 
-    fn take(&mut self, code: u32, deadline: Option<(Instant, Duration)>, read: ReadFn<'_>) -> Result<()> {
+    /// What the reply says of itself: read once, since the peer can change it.
+    fn header(&self) -> Result<(i32, u32, Meta)> {
+        Ok(self.shared()?.claim()?.parts().0.read_reply())
+    }
+
+    fn take<R>(
+        mut self,
+        header: (i32, u32, Meta),
+        code: u32,
+        deadline: Deadline,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
+    ) -> Result<R> {
         let deadline = deadline.map(|(end, wait)| (end.into_std(), wait));
         let shared = self.shared()?;
         let mut claimed = shared.claim()?;
         self.posted = false;
         shared.count(true, false);
-        client::take_reply(&self.link, &shared, claimed.parts().0, code, deadline, read)
+        let (mut read, mut result) = (Some(read), None);
+        let mut read = |from: &mut Reader<'_>| {
+            result = read.take().map(|read| read(from)).transpose()?;
+            Ok(())
+        };
+        client::take_reply(&self.link, &shared, claimed.parts().0, header, code, deadline, &mut read)?;
+        result.ok_or_else(|| Error::Protocol("a reply was never read".into()))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use handoff_placement::fast::current_cpu;
 
 use super::caller_slot::CallerSlot;
-use super::slot::{Area, Header, Meta, STAGE, Slot};
+use super::slot::{Area, Header, Meta, STAGE, Slot, Written};
 use crate::Result;
 use crate::object::WriteFn;
 use crate::parcel::Object;
@@ -41,14 +41,24 @@ impl Request {
         write: WriteFn<'_>,
         waits: impl FnOnce() -> u32,
     ) -> Result<()> {
-        let mut stage = STAGE;
         // SAFETY: by the caller.
-        let mut writer = unsafe { slot.writer(Area::A, &mut stage) };
-        write(&mut writer)?;
-        let len = writer.len() as u32;
-        let mut flags = 0;
-        if writer.has_objects() {
-            send_objects(link, shared, slot, writer.take_objects())?;
+        let arguments = unsafe { write_arguments(slot, write)? };
+        self.put_around(link, shared, slot, arguments, waits)
+    }
+
+    /// Completes a request whose arguments stand in its slot.
+    #[inline]
+    pub(super) fn put_around(
+        &self,
+        link: &Arc<Link>,
+        shared: &CallerSlot,
+        slot: &Slot,
+        arguments: Written,
+        waits: impl FnOnce() -> u32,
+    ) -> Result<()> {
+        let mut flags = arguments.payload_offset;
+        if !arguments.objects.is_empty() {
+            send_objects(link, shared, slot, arguments.objects)?;
             flags |= Meta::OBJECTS;
         }
         if let Some(left) = self.deadline {
@@ -56,12 +66,25 @@ impl Request {
             flags |= Meta::DEADLINE;
         }
         flags |= waits();
-        writer.unstage();
-        let meta = Meta::new(flags | slot.payload_offset(Area::A, &writer), current_cpu());
+        let meta = Meta::new(flags, current_cpu());
         let (priority, tid) = self.caller;
-        slot.write_request(&Header { code: self.code, len, meta, node: self.node, priority, tid });
+        let (code, node) = (self.code, self.node);
+        slot.write_request(&Header { code, len: arguments.len, meta, node, priority, tid });
         Ok(())
     }
+}
+
+/// Writes a call's arguments into its slot.
+///
+/// # Safety
+/// As of [`Request::put`].
+#[inline]
+pub(super) unsafe fn write_arguments(slot: &Slot, write: WriteFn<'_>) -> Result<Written> {
+    let mut stage = STAGE;
+    // SAFETY: by the caller.
+    let mut writer = unsafe { slot.writer(Area::A, &mut stage) };
+    write(&mut writer)?;
+    Ok(slot.put_down(Area::A, &mut writer))
 }
 
 #[cold]

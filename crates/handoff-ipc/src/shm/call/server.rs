@@ -9,7 +9,7 @@ use handoff_placement::Priority;
 
 use super::server_slot::ServerSlot;
 use super::serving;
-use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE};
+use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE, Written};
 use super::wait::{self, RequestWait};
 use super::wait_strategy::{self, SPIN_LIMIT};
 use super::word::{self, Request};
@@ -18,7 +18,7 @@ use crate::claim::Claim;
 use crate::engine_kind::EngineKind;
 use crate::locked::lock;
 use crate::object::{Binder, LocalNode, Reference, Transaction};
-use crate::parcel::{Object, Reader, SharedBytes, Writer};
+use crate::parcel::{Object, Reader, SharedBytes};
 use crate::pool::{self, Recall, Worker};
 use crate::shm::link::Link;
 use crate::shm::objects::{self, Arrived};
@@ -137,7 +137,7 @@ impl ServerSlot {
             #[cfg(feature = "tokio")]
             if node.asynchronous().is_some() {
                 self.recalled.store(false, Ordering::Relaxed);
-                tasks::begin(self, link, node);
+                tasks::begin(self, link, node, &header);
                 return Next::Left;
             }
             known.take_priority(link, worker, &header, node);
@@ -287,13 +287,8 @@ impl ServerSlot {
             };
             serving::inside(link, &self.slot, || dispatch::serve(&**node.service(), &mut transaction))
         });
-        self.put_reply(
-            link,
-            area,
-            || called.and_then(|node| node.context()),
-            &mut transaction.reply,
-            outcome,
-        );
+        let written = self.slot.put_down(area, &mut transaction.reply);
+        self.put_reply(link, area, || called.and_then(|node| node.context()), written, outcome);
     }
 
     /// Completes a reply, which the exchange of the word then hands over. `context` gives that of the service.
@@ -303,18 +298,17 @@ impl ServerSlot {
         link: &Arc<Link>,
         area: Area,
         context: impl FnOnce() -> Option<Context>,
-        reply: &mut Writer<'_>,
+        reply: Written,
         outcome: Result<()>,
     ) {
-        let len = reply.len() as u32;
+        let Written { len, payload_offset, objects } = reply;
         let counted = self.count_reply(link, area, len);
         let outcome = outcome.and(counted).and_then(|()| {
-            if !reply.has_objects() {
+            if objects.is_empty() {
                 return Ok(0);
             }
-            self.send_objects(link, area, context(), reply.take_objects())
+            self.send_objects(link, area, context(), objects)
         });
-        reply.unstage();
         match outcome {
             Ok(flags) => {
                 let in_b = if area == Area::B { Meta::AREA_B } else { 0 };
@@ -322,7 +316,7 @@ impl ServerSlot {
                     self.slot.set_reply_read(false);
                     self.holds_large.store(true, Ordering::Relaxed);
                 }
-                self.slot.write_reply(0, len, Meta(flags | in_b | self.slot.payload_offset(area, reply)));
+                self.slot.write_reply(0, len, Meta(flags | in_b | payload_offset));
             }
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }

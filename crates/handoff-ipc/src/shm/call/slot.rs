@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use crate::Result;
-use crate::parcel::{SharedBytes, Spill, Writer};
+use crate::parcel::{Object, SharedBytes, Spill, Writer};
 use crate::shm::region::Region;
 use crate::shm::sync::{AtomicU32, Ordering};
 use std::mem::MaybeUninit;
@@ -111,6 +111,14 @@ impl Meta {
 #[derive(Debug)]
 pub(crate) struct Slot {
     region: Region,
+}
+
+/// A parcel that stands in an area, but for the objects that go beside it.
+pub(crate) struct Written {
+    pub(crate) len: u32,
+    /// The flags of `Meta` that tell where it begins.
+    pub(crate) payload_offset: u32,
+    pub(crate) objects: Vec<(u32, Object)>,
 }
 
 /// Where a small parcel is put together. The peer looks at the slot all the time while it waits: were
@@ -233,11 +241,14 @@ impl Slot {
         unsafe { Writer::staged(stage, spill) }
     }
 
-    /// The flags of `Meta` that tell where a parcel begins, once nothing of it is on a stage.
+    /// Puts what is still on a stage into the area. The parcel has its objects no longer.
     #[inline]
-    pub(crate) fn payload_offset(&self, area: Area, parcel: &Writer<'_>) -> u32 {
+    pub(crate) fn put_down(&self, area: Area, parcel: &mut Writer<'_>) -> Written {
+        parcel.unstage();
         let start = parcel.start().addr() - self.region.start().addr();
-        if start == area.start() { 0 } else { (((area.page() - start) / 4) as u32) << 8 }
+        let payload_offset =
+            if start == area.start() { 0 } else { (((area.page() - start) / 4) as u32) << 8 };
+        Written { len: parcel.len() as u32, payload_offset, objects: parcel.take_objects() }
     }
 
     /// The payload of an area, which begins where `meta` says; `None` if `len` reaches past it.
@@ -406,10 +417,10 @@ mod tests {
             let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
             writer.write_bytes(&bytes).unwrap();
             writer.write_i32(-1).unwrap();
-            writer.unstage();
-            let meta = Meta(mine.payload_offset(area, &writer));
+            let written = mine.put_down(area, &mut writer);
+            let meta = Meta(written.payload_offset);
             assert_eq!(meta.payload_offset(), 4 * lead, "{before} numbers, then {size} bytes");
-            let mut reader = Reader::new(theirs.payload(area, meta, writer.len() as u32).unwrap());
+            let mut reader = Reader::new(theirs.payload(area, meta, written.len).unwrap());
             (0..before).for_each(|number| assert_eq!(reader.read_i32().unwrap(), number));
             assert_eq!(reader.read_bytes().unwrap().to_vec(), bytes);
             assert_eq!(reader.read_i32().unwrap(), -1);

@@ -3,28 +3,36 @@
 use std::sync::Arc;
 
 use super::super::server_slot::ServerSlot;
-use super::super::slot::{Area, Meta, STAGE};
+use super::super::slot::{Area, Header, Meta, STAGE, Written};
 use crate::dispatch::{self, UnderWay};
 use crate::object::{LocalNode, Reply, Request, Response};
 use crate::parcel::Reader;
 use crate::shm::link::Link;
-use crate::{Context, Error, Result};
+use crate::shm::objects;
+use crate::{Context, Error, Result, pool};
 
 /// If a request for a service that is served by tasks stands in the slot: begins one. On the poller's
-/// thread, which must not wait; the task reads the arguments.
+/// thread, which must not wait: one with objects is left to a thread of the pool.
 pub(super) fn take_over(slot: &Arc<ServerSlot>, link: &Arc<Link>) -> bool {
-    let node = link.exported(slot.slot.read_request().node);
-    match node.filter(|node| node.asynchronous().is_some()) {
+    let header = slot.slot.read_request();
+    if header.meta.has(Meta::OBJECTS) {
+        return false;
+    }
+    match link.exported(header.node).filter(|node| node.asynchronous().is_some()) {
         Some(node) => {
-            begin(slot, link, &node);
+            begin(slot, link, &node, &header);
             true
         }
         None => false,
     }
 }
 
-/// Serves the request in the slot by a task. Whoever calls this has the slot's presence, and gives it up.
-pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNode>) {
+/// Serves the request in the slot, whose header was read, by a task. Whoever calls this has the slot's presence, and
+/// gives it up.
+///
+/// The arguments are read by the task; those with objects here, on a thread of the pool: their descriptors may have to
+/// be waited for, and processes to be met, and the executor's threads are other callers' too.
+pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNode>, header: &Header) {
     let context = node.context();
     let turn = Turn {
         slot: Arc::clone(slot),
@@ -34,10 +42,15 @@ pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNo
         _counted: UnderWay::begin(),
     };
     let Some(asynchronous) = node.asynchronous() else { return };
-    let (node, runtime) = (Arc::clone(node), asynchronous.runtime().clone());
+    let runtime = asynchronous.runtime();
+    let early = header.meta.has(Meta::OBJECTS).then(|| {
+        let _inside = runtime.enter();
+        turn.read(node, header)
+    });
+    let (node, header) = (Arc::clone(node), *header);
     // A runtime that has shut down drops the task, which answers all the same.
     drop(runtime.spawn(async move {
-        let outcome = match turn.read(&node) {
+        let outcome = match early.unwrap_or_else(|| turn.read(&node, &header)) {
             Ok(response) => dispatch::finish(response).await,
             Err(error) => Err(error),
         };
@@ -57,20 +70,15 @@ struct Turn {
 
 impl Turn {
     /// Has the service read the arguments, from where they are.
-    fn read(&self, node: &LocalNode) -> Result<Response> {
+    fn read(&self, node: &LocalNode, header: &Header) -> Result<Response> {
         self.slot.read_by_now();
-        let header = self.slot.slot.read_request();
-        // The same as before, unless the peer changed it since.
-        if node.id() != header.node {
-            return Err(Error::UnknownObject(header.node));
-        }
         let Some(asynchronous) = node.asynchronous() else { return Err(Error::UnknownObject(header.node)) };
         let data = self
             .slot
             .slot
             .payload(Area::A, header.meta, header.len)
             .ok_or(Error::TooLarge { size: header.len as usize, limit: super::super::slot::MAX_PAYLOAD })?;
-        let call = self.slot.call(&self.link, &header);
+        let call = self.slot.call(&self.link, header);
         let mut arrived;
         let data = if header.meta.has(Meta::OBJECTS) {
             arrived = self.slot.arrived(&self.link, call.deadline)?;
@@ -82,19 +90,28 @@ impl Turn {
     }
 
     fn answer(mut self, outcome: Result<Reply>) {
-        self.reply(outcome);
+        let (reply, outcome) = self.write(outcome);
+        match objects::asked(&self.link, &reply.objects) {
+            None => self.hand_over(reply, outcome),
+            // Not here: the owner of an object may never answer.
+            Some(owner) => pool::run_for(owner, Box::new(move || self.hand_over(reply, outcome))),
+        }
     }
 
     #[allow(unsafe_code)]
-    fn reply(&mut self, outcome: Result<Reply>) {
-        self.answered = true;
+    fn write(&self, outcome: Result<Reply>) -> (Written, Result<()>) {
         let slot = &self.slot.slot;
         let mut stage = STAGE;
-        // SAFETY: it is this side's turn until the exchange below, `presence` lets one task in, and the
-        // arguments were read: nothing borrows them.
+        // SAFETY: it is this side's turn until `hand_over`, `presence` lets one task in, and the arguments
+        // were read: nothing borrows them.
         let mut reply = unsafe { slot.writer(Area::A, &mut stage) };
         let outcome = dispatch::write_outcome(outcome, &mut reply);
-        self.slot.put_reply(&self.link, Area::A, || self.context, &mut reply, outcome);
+        (slot.put_down(Area::A, &mut reply), outcome)
+    }
+
+    fn hand_over(&mut self, reply: Written, outcome: Result<()>) {
+        self.answered = true;
+        self.slot.put_reply(&self.link, Area::A, || self.context, reply, outcome);
         self.slot.finish(&self.link, false, false);
         if self.slot.presence.quit() {
             self.slot.rung(&self.link);
@@ -106,7 +123,8 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if !self.answered {
             // The runtime that was to serve the call is gone, and the service with it.
-            self.reply(Err(Error::Dead));
+            let (reply, outcome) = self.write(Err(Error::Dead));
+            self.hand_over(reply, outcome);
         }
     }
 }
