@@ -18,6 +18,11 @@ impl CallingIdentity {
         *OWN
     }
 
+    /// Whether both are one process. Of those in pid namespaces out of sight only the user is known.
+    pub(crate) fn is_same_process(self, other: CallingIdentity) -> bool {
+        if self.pid == 0 && other.pid == 0 { self.uid == other.uid } else { self.pid == other.pid }
+    }
+
     /// This process.
     pub fn own() -> Self {
         CallingIdentity {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::call::OutCall;
 use crate::code::{INTERFACE, INTERFACE_CHAIN};
 use crate::engine_kind::EngineKind;
+use crate::identity::CallingIdentity;
 use crate::interface::{InterfaceId, Interfaces, wrong};
 use crate::object::Remote;
 use crate::{Error, Result};
@@ -49,7 +50,9 @@ impl KnownInterfaces {
         let on_driver = remote.engine() == EngineKind::Binder;
         // A oneway call does not wait for its receiver, who may never answer. On the driver it has to ask for what
         // stands in front of each call anyway; and a process of the same user could end this one, too.
-        let asks = !call.oneway || on_driver || remote.is_of_own_user();
+        let is_own_user =
+            || remote.owner().is_some_and(|owner| owner.uid == CallingIdentity::own_cached().uid);
+        let asks = !call.oneway || on_driver || is_own_user();
         let within = if call.oneway && !on_driver { Some(ONEWAY_ANSWER) } else { call.deadline };
         let has = match self.stated.get() {
             Some(stated) if stated.contains(meant) => true,
@@ -137,8 +140,9 @@ mod tests {
         fn check_interface(&self, _: &OutCall) -> Result<()> {
             Ok(())
         }
-        fn is_of_own_user(&self) -> bool {
-            self.own_user
+        fn owner(&self) -> Option<CallingIdentity> {
+            let own = CallingIdentity::own();
+            Some(CallingIdentity { uid: own.uid.wrapping_add(u32::from(!self.own_user)), ..own })
         }
         fn link_to_death(&self, _: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration> {
             Ok(DeathRegistration::new(|| ()))

@@ -339,6 +339,22 @@ impl Binder {
         matches!(self.0, Reference::Local(_))
     }
 
+    /// For objects that stand for who sent them, since the end of their process ends what it holds here.
+    ///
+    /// # Errors
+    /// If the object is of another process than `who`, as far as its engine can tell.
+    pub(crate) fn check_owner(&self, who: CallingIdentity) -> Result<()> {
+        let owner = match &self.0 {
+            Reference::Local(_) => Some(CallingIdentity::own()),
+            Reference::Remote(remote) => remote.owner(),
+        };
+        if owner.is_none_or(|owner| owner.is_same_process(who)) {
+            return Ok(());
+        }
+        let what = "the object is of another process, whose end is not the caller's: send one of your own";
+        Err(Error::PermissionDenied(what.into()))
+    }
+
     /// Which engine carries its calls.
     pub fn engine(&self) -> EngineKind {
         match &self.0 {
@@ -403,8 +419,8 @@ pub trait Remote: Send + Sync {
     /// An error if the call means an interface that the object does not have; `transact` begins with it.
     fn check_interface(&self, call: &OutCall) -> Result<()>;
 
-    /// Whether the object's process is known to run as the user of this one.
-    fn is_of_own_user(&self) -> bool;
+    /// The object's process, where the engine knows it.
+    fn owner(&self) -> Option<CallingIdentity>;
 
     /// Runs `died` once when the object's process ends.
     fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration>;

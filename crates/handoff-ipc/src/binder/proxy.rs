@@ -14,6 +14,7 @@ use crate::call::OutCall;
 use crate::code::is_user_code;
 use crate::death::DeathRegistration;
 use crate::engine_kind::EngineKind;
+use crate::identity::CallingIdentity;
 use crate::object::{FreezeNews, ReadFn, Remote, WriteFn};
 use crate::{Error, Result, pool};
 
@@ -97,8 +98,8 @@ impl Remote for BinderRemote {
         self.interfaces.check_call(self, call)
     }
 
-    fn is_of_own_user(&self) -> bool {
-        false
+    fn owner(&self) -> Option<CallingIdentity> {
+        None
     }
 
     fn transact(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {

@@ -242,6 +242,7 @@ impl Inner {
         token: Binder,
         reply: &mut Writer<'_>,
     ) -> Result<()> {
+        token.check_owner(who)?;
         let page = SharedMemory::new(4096)?;
         let bits = Bits::over(page.try_clone()?)?;
         let mut state = lock(&self.state);

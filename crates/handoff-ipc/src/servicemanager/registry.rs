@@ -268,6 +268,10 @@ impl Registry {
             );
         }
         self.require(who, Action::Add, name)?;
+        if new.binder.is_local() {
+            // Its end is that of the manager: somebody else's name would stay.
+            new.binder.check_owner(who)?;
+        }
         if new.if_taken == IfTaken::Refuse {
             self.notice_death(name, &new.binder);
         }
@@ -511,6 +515,7 @@ impl Registry {
     pub(super) fn watch(self: &Arc<Self>, who: CallingIdentity, name: &str, callback: Binder) -> Result<()> {
         check_name(name)?;
         self.require(who, Action::Find, name)?;
+        callback.check_owner(who)?;
         let limit = self.policy().watches_per_user;
         let mut state = self.state();
         let already =
@@ -534,12 +539,14 @@ impl Registry {
         drop(state);
         if !callback.is_local() {
             let (registry, watched) = (Arc::downgrade(self), name.to_owned());
-            let death = callback.link_to_death(move || {
+            let forget = move || {
                 if let Some(registry) = registry.upgrade() {
                     let gone = registry.state().remove_watcher(&watched, |watcher| watcher.id == id);
                     drop(gone);
                 }
-            })?;
+            };
+            // A watcher whose end would go unnoticed is not kept.
+            let death = callback.link_to_death(forget.clone()).inspect_err(|_| forget())?;
             let mut state = self.state();
             let watchers = state.watched.get_mut(name).map(|watched| watched.watchers.iter_mut());
             match watchers.and_then(|mut watchers| watchers.find(|watcher| watcher.id == id)) {
@@ -605,6 +612,9 @@ impl Registry {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::call::OutCall;
+    use crate::engine_kind::EngineKind;
+    use crate::object::{ReadFn, Remote, WriteFn};
 
     #[test]
     fn many_users_leave_names_for_the_next() {
@@ -614,5 +624,41 @@ mod tests {
         }
         assert!(others < MAX_NAMES && share(MAX_NAMES, others) >= 512);
         assert_eq!(share(10, 20), 0);
+    }
+
+    /// An object whose end nobody can be told of.
+    struct Unlinkable;
+
+    impl Remote for Unlinkable {
+        fn engine(&self) -> EngineKind {
+            EngineKind::Binder
+        }
+        fn transact(&self, _: &OutCall, _: WriteFn<'_>, _: ReadFn<'_>) -> Result<()> {
+            Err(Error::Dead)
+        }
+        fn check_interface(&self, _: &OutCall) -> Result<()> {
+            Ok(())
+        }
+        fn owner(&self) -> Option<CallingIdentity> {
+            None
+        }
+        fn link_to_death(&self, _: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration> {
+            Err(Error::Dead)
+        }
+        fn is_alive(&self) -> bool {
+            true
+        }
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    }
+
+    #[test]
+    fn a_watch_whose_end_would_go_unnoticed_is_not_kept() {
+        let registry = Arc::new(Registry::default());
+        registry.set_policy(Policy::open());
+        let watcher = Binder::from_remote(Arc::new(Unlinkable));
+        assert!(matches!(registry.watch(CallingIdentity::own(), "a.name", watcher), Err(Error::Dead)));
+        assert_eq!(registry.sizes(), (0, 0, 0));
     }
 }

@@ -26,8 +26,8 @@ impl Remote for RemoteNode {
         self.interfaces.check_call(self, call)
     }
 
-    fn is_of_own_user(&self) -> bool {
-        self.link.peer().uid == CallingIdentity::own_cached().uid
+    fn owner(&self) -> Option<CallingIdentity> {
+        Some(self.link.peer())
     }
 
     fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration> {

@@ -24,11 +24,6 @@ use crate::{Error, Result};
 /// The token of those who connect to a listener.
 const NO_TOKEN: Token = [0; 16];
 
-/// Whether both are one process. Of those in pid namespaces out of sight only the user is known.
-pub(super) fn is_same_process(a: CallingIdentity, b: CallingIdentity) -> bool {
-    if a.pid == 0 && b.pid == 0 { a.uid == b.uid } else { a.pid == b.pid }
-}
-
 impl Core {
     /// Makes `node` the object that whoever connects to `listener` meets.
     pub(crate) fn listen(&self, listener: OwnedFd, node: Arc<LocalNode>) -> Result<()> {
@@ -103,7 +98,7 @@ impl Core {
     /// The link to the process `peer`, by the endpoint that it named there.
     pub(super) fn link_to(&self, endpoint: Token, peer: CallingIdentity) -> Option<Arc<Link>> {
         let is_it = |link: &Arc<Link>| {
-            link.peer_endpoint() == endpoint && is_same_process(link.peer(), peer) && !link.is_dead()
+            link.peer_endpoint() == endpoint && link.peer().is_same_process(peer) && !link.is_dead()
         };
         self.links().into_iter().find(is_it)
     }
@@ -170,7 +165,7 @@ impl Core {
         match (message, sender) {
             // A connection that was handed on is used by another process than the one that made it.
             (Message::Hello { endpoint, token: NO_TOKEN }, Some(sender))
-                if fds.is_empty() && is_same_process(sender, maker) =>
+                if fds.is_empty() && sender.is_same_process(maker) =>
             {
                 self.welcome(socket, maker, endpoint, &node);
             }
@@ -189,7 +184,7 @@ impl Core {
         // Else the introducer could stand between: send on an end that another process made for it.
         let maker = socket::check_type(socket.as_fd()).and_then(|()| socket::peer(socket.as_fd()));
         let Ok(maker) = maker else { return };
-        if token != expected || !is_same_process(sender, maker) {
+        if token != expected || !sender.is_same_process(maker) {
             return refuse(socket.as_fd(), Refusal::NotYours);
         }
         if socket::pass_credentials(socket.as_fd()).is_err() {
