@@ -26,7 +26,7 @@ pub(crate) use object::{
 };
 pub use object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, Parcelable};
 pub use owned::{Parcel, ParcelObject};
-pub use reader::Reader;
+pub use reader::{Reader, Room};
 pub use structured::{BareFd, CharSequence};
 pub use types::{Nullable, Utf8};
 pub(crate) use writer::Spill;

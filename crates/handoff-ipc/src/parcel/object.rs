@@ -56,7 +56,12 @@ pub trait Parcelable {
     where
         Self: Sized,
     {
-        (0..count).map(|_| Self::read_from(from)).collect()
+        from.make_room(count, size_of::<Self>())?;
+        let mut items = Vec::with_capacity(count);
+        for _ in 0..count {
+            items.push(Self::read_from(from)?);
+        }
+        Ok(items)
     }
 }
 

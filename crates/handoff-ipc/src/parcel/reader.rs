@@ -13,6 +13,28 @@ use crate::{Error, Result};
 /// Objects with their places in the data.
 pub(crate) type Placed = Vec<(usize, Object)>;
 
+/// What the counts in one parcel have had this process allocate. A null takes four bytes of a parcel, and of memory
+/// as much as the value would; so a parcel has a budget.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Room(usize);
+
+impl Room {
+    /// Bytes that any parcel may have allocated.
+    const MOST: usize = 16 << 20;
+    /// And so many more for each of its own: more than what values take in memory that are not null.
+    const OF_BYTE: usize = 8;
+
+    /// Enters `count` values of `size` bytes for a parcel of `len` bytes; false if that is too much for it.
+    #[must_use]
+    pub fn take(&mut self, count: usize, size: usize, len: usize) -> bool {
+        let most = len.saturating_mul(Self::OF_BYTE).saturating_add(Self::MOST);
+        let taken =
+            count.checked_mul(size).and_then(|size| size.checked_add(self.0)).filter(|taken| *taken <= most);
+        self.0 = taken.unwrap_or(self.0);
+        taken.is_some()
+    }
+}
+
 /// How deep parcelables may be nested in each other: reading them takes stack.
 const DEEPEST: u32 = 64;
 
@@ -26,6 +48,7 @@ pub struct Reader<'a> {
     end: usize,
     // How many parcelables are open: a peer may nest them as deep as its bytes last.
     depth: u32,
+    room: Room,
     objects: Option<&'a mut dyn Incoming>,
 }
 
@@ -33,21 +56,21 @@ impl<'a> Reader<'a> {
     /// Over bytes without objects.
     #[inline]
     pub fn new(bytes: SharedBytes<'a>) -> Self {
-        Reader { bytes, at: 0, end: bytes.len(), depth: 0, objects: None }
+        Reader { bytes, at: 0, end: bytes.len(), depth: 0, room: Room(0), objects: None }
     }
 
     /// Over bytes with the objects that came along.
     #[inline]
     pub fn with_objects(bytes: SharedBytes<'a>, objects: &'a mut dyn Incoming) -> Self {
-        Reader { bytes, at: 0, end: bytes.len(), depth: 0, objects: Some(objects) }
+        Reader { bytes, at: 0, end: bytes.len(), depth: 0, room: Room(0), objects: Some(objects) }
     }
 
     /// The same, from where this one is, for as long as this one is not used.
     #[inline]
     pub(crate) fn reborrow(&mut self) -> Reader<'_> {
-        let Reader { bytes, at, end, depth, .. } = *self;
+        let Reader { bytes, at, end, depth, room, .. } = *self;
         let objects = self.objects.as_mut().map(|objects| &mut **objects as &mut dyn Incoming);
-        Reader { bytes, at, end, depth, objects }
+        Reader { bytes, at, end, depth, room, objects }
     }
 
     /// Offset of the next byte to be read.
@@ -146,6 +169,21 @@ impl<'a> Reader<'a> {
                 _ => Err(self.bad_count(count)),
             },
         }
+    }
+
+    /// Before memory is allocated for `count` values of `size` bytes each, because a peer says that so many come, or
+    /// asks for room for them.
+    ///
+    /// # Errors
+    /// If that is more than a parcel of this size may have; see [`Room`].
+    pub fn make_room(&mut self, count: usize, size: usize) -> Result<()> {
+        if self.room.take(count, size, self.bytes.len()) { Ok(()) } else { Err(self.no_room(count, size)) }
+    }
+
+    #[cold]
+    fn no_room(&self, count: usize, size: usize) -> Error {
+        let len = self.bytes.len();
+        self.bad(format!("{count} more values of {size} bytes: too much memory for a parcel of {len} bytes"))
     }
 
     #[cold]

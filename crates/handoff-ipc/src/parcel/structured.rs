@@ -6,9 +6,6 @@ use std::os::fd::OwnedFd;
 use super::{FLAT_OBJECT_SIZE, Nullable, Parcelable, Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
 
-/// Most bytes that an array takes which a caller asked to be filled.
-const MOST_ROOM: usize = 16 << 20;
-
 impl Writer<'_> {
     /// A parcelable as an argument, a field or an item: that it is not null, its size, its fields.
     pub fn write_structured(&mut self, fields: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
@@ -94,12 +91,10 @@ impl Reader<'_> {
         if length == -1 {
             return Ok(None);
         }
-        let fits =
-            |length: &usize| length.checked_mul(size_of::<T>().max(1)).is_some_and(|size| size <= MOST_ROOM);
-        match usize::try_from(length).ok().filter(fits) {
-            Some(length) => Ok(Some((0..length).map(|_| T::default()).collect())),
-            None => Err(self.bad(format!("an array of {length} items is to be filled"))),
-        }
+        let length = usize::try_from(length)
+            .map_err(|_| self.bad(format!("an array of {length} items is to be filled")))?;
+        self.make_room(length, size_of::<T>().max(1))?;
+        Ok(Some((0..length).map(|_| T::default()).collect()))
     }
 }
 
@@ -142,6 +137,8 @@ impl<T: Parcelable> Parcelable for Box<T> {
     }
 
     fn read_from(from: &mut Reader<'_>) -> Result<Self> {
+        // Of a value from a peer that knows no fields, or null ones, little stands in the parcel.
+        from.make_room(1, size_of::<T>())?;
         T::read_from(from).map(Box::new)
     }
 }
@@ -156,6 +153,7 @@ impl<T: Nullable> Nullable for Box<T> {
     }
 
     fn read_nullable(from: &mut Reader<'_>) -> Result<Option<Self>> {
+        from.make_room(1, size_of::<T>())?;
         Ok(T::read_nullable(from)?.map(Box::new))
     }
 }

@@ -29,6 +29,35 @@ fn read_back<T: Parcelable>(bytes: &[u8]) -> Result<T> {
     Reader::new(SharedBytes::from_slice(bytes)).read()
 }
 
+/// As wide as memory gets for a null, which takes four bytes of a parcel.
+type Wide = Option<[u64; 512]>;
+
+#[test]
+fn counts_of_wide_items_are_bounded_by_what_the_parcel_holds() {
+    let nulls = |count: usize| {
+        let mut bytes = (count as i32).to_le_bytes().to_vec();
+        bytes.resize(4 + 4 * count, 0xff);
+        bytes
+    };
+    assert_eq!(read_back::<Vec<Wide>>(&nulls(4000)).unwrap().len(), 4000, "16 MiB of memory for 16 KB");
+    let error = read_back::<Vec<Wide>>(&nulls(4200)).unwrap_err();
+    assert!(error.to_string().contains("4200 more values of 4104 bytes"), "{error}");
+    // Many small arrays are as one.
+    let many = [(200i32).to_le_bytes().to_vec(), nulls(100).repeat(200)].concat();
+    assert!(read_back::<Vec<Vec<Wide>>>(&many).is_err());
+    let room = |length: i32| length.to_le_bytes().repeat(3);
+    let ask = |bytes: &[u8]| {
+        let mut reader = Reader::new(SharedBytes::from_slice(bytes));
+        (0..3).filter(|_| reader.read_room::<u64>().is_ok()).count()
+    };
+    assert_eq!([ask(&room(600_000)), ask(&room(1 << 20))], [3, 2]);
+    // What is there in full has its room, however much it is.
+    let full = bytes_of(&vec![Some([7u64; 512]); 5000]);
+    assert_eq!(read_back::<Vec<Wide>>(&full).unwrap().len(), 5000);
+    let texts = bytes_of(&vec![String::new(); 1 << 20]);
+    assert_eq!(read_back::<Vec<String>>(&texts).unwrap().len(), 1 << 20);
+}
+
 struct Nothing;
 
 impl Service for Nothing {

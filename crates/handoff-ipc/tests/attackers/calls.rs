@@ -7,6 +7,7 @@ use crate::case::BUSY;
 use crate::common::{DEADLINE, ECHO, KEEP, Random, SLEEP_MS};
 use crate::raw::{Connection, endpoint, kind, message, meta, object};
 use crate::regions::{Entry, Request};
+use crate::victim::WIDE;
 use crate::words::echo;
 
 attacks! {
@@ -17,6 +18,7 @@ attacks! {
     threads_asked_to_other_cpus: "server", BUSY;
     callers_that_always_look: "server", BUSY;
     requests_that_are_given_up: "server", BUSY;
+    nulls_that_take_much_memory: "server", BUSY;
 }
 
 /// Calls in a slot until the victim hangs up, again and again.
@@ -108,6 +110,18 @@ fn threads_asked_to_other_cpus(at: &Path) {
 fn callers_that_always_look(at: &Path) {
     for _ in 0..4 {
         call(at, |connection, _| echo(connection.root, 8).meta(meta::SPIN));
+    }
+}
+
+/// Four bytes each in the request, and four KiB each where they are read.
+fn nulls_that_take_much_memory(at: &Path) {
+    for _ in 0..2 {
+        call(at, |connection, _| {
+            let mut request = Request::new(connection.root, WIDE);
+            request.payload = 60_000i32.to_le_bytes().to_vec();
+            request.payload.resize(4 * 60_001, 0xff);
+            request
+        });
     }
 }
 

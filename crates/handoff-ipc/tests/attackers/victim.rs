@@ -1,13 +1,14 @@
 //! What is attacked: a service that does a bit of everything.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use handoff_ipc::engine::Engine;
+use handoff_ipc::queue::{MessageQueue, Synchronized};
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Code, Result, Service, Transaction};
 
-use crate::common::Everything;
+use crate::common::{ECHO, Everything};
 use crate::process;
 
 /// Gives a session whose end takes as many milliseconds as the request says.
@@ -15,6 +16,15 @@ pub const SESSION: Code = 101;
 
 /// Gives as many bytes as the request says.
 pub const FILL: Code = 102;
+
+/// Counts arrays of the width that are not null.
+pub const WIDE: Code = 104;
+
+/// Calls the object in the request, with a deadline of a few milliseconds.
+pub const ASK: Code = 105;
+
+/// Gives a queue, and reads and writes it for a while.
+pub const QUEUE: Code = 106;
 
 /// Descriptors that a victim may have: the usual soft limit.
 pub const DESCRIPTORS: u64 = 1024;
@@ -54,7 +64,38 @@ impl Service for Victim {
                 reply.write(&Binder::new(Session(end)))
             }
             FILL => reply.write_bytes(&vec![7; data.read::<i32>()?.unsigned_abs() as usize]),
+            ASK => {
+                let back: Binder = data.read()?;
+                let soon = Duration::from_millis(3);
+                drop(back.transaction(ECHO).deadline(soon).call(|_| Ok(()), |_| Ok(())));
+                Ok(())
+            }
+            QUEUE => {
+                let queue = MessageQueue::<u64, Synchronized>::with_event_flag(64)?;
+                reply.write(&queue.descriptor()?)?;
+                std::thread::spawn(move || use_queue(&queue));
+                Ok(())
+            }
+            WIDE => {
+                let all: Vec<Option<[u64; 512]>> = data.read()?;
+                reply.write_i32(all.iter().flatten().count() as i32)
+            }
             _ => self.0.on_transact(transaction),
+        }
+    }
+}
+
+/// Whatever a peer makes of its positions: each call ends.
+fn use_queue(queue: &MessageQueue<u64, Synchronized>) {
+    let end = Instant::now() + Duration::from_secs(3);
+    let soon = Some(Duration::from_millis(5));
+    while Instant::now() < end {
+        if let (Ok(mut reader), Ok(mut writer)) = (queue.reader(), queue.writer()) {
+            let mut items = [0; 8];
+            let outcomes = [writer.write_blocking(&[1, 2, 3], soon), reader.read_blocking(&mut items, soon)];
+            if outcomes.iter().any(std::result::Result::is_err) {
+                std::thread::sleep(Duration::from_micros(200));
+            }
         }
     }
 }
