@@ -19,6 +19,7 @@ mod frames;
 mod honest;
 mod messages;
 mod names;
+mod peers;
 mod process;
 mod raw;
 mod regions;
@@ -49,10 +50,10 @@ fn role_main() {
             process::become_user(process::Users::here().attacker());
             let alone: &[case::Attack] = &[("slot_of_huge_pages", words::slot_of_huge_pages)];
             let all =
-                [calls::ALL, flood::ALL, frames::ALL, messages::ALL, names::ALL, rings::ALL, shares::ALL];
+                [calls::ALL, flood::ALL, frames::ALL, messages::ALL, names::ALL, peers::ALL, rings::ALL];
             #[cfg(feature = "tokio")]
             let alone = [tasks::ALL, alone].concat();
-            let known = [all.concat(), words::ALL.to_vec(), alone.to_vec()]
+            let known = [all.concat(), shares::ALL.to_vec(), words::ALL.to_vec(), alone.to_vec()]
                 .concat()
                 .into_iter()
                 .find(|(name, _)| *name == attack);

@@ -20,12 +20,15 @@ attacks! {
     introductions_over_odd_sockets: "bank", Bounds { fds: 400, ..BUSY };
     names_without_end: "bank", Bounds { rss: 64, ..BUSY };
     watches_without_end: "bank", Bounds { rss: 64, threads: 48, ..BUSY };
+    deaths_by_the_thousand: "bank", Bounds { rss: 64, threads: 48, fds: 200, maps: 400, ..BUSY };
+    names_of_many_megabytes: "bank", Bounds { rss: 64, ..BUSY };
+    dumps_without_end: "bank", Bounds { rss: 64, ..BUSY };
 }
 
 /// Transactions of the manager.
 const GET: u32 = 1;
-const ADD: u32 = 5;
-const WATCH: u32 = 8;
+pub const ADD: u32 = 5;
+pub const WATCH: u32 = 7;
 
 fn get(name: &str) -> Request {
     Request::new(0, GET).with(&[], |w| w.write_string16(name))
@@ -196,6 +199,60 @@ fn watches_without_end(at: &Path) {
                 let entry = Entry { kind: object::OF_SENDER, value: n, ..Entry::default() };
                 let name = if n % 2 == 0 { "honest.name".to_owned() } else { format!("nobody.{n}") };
                 manager.call(&slot, &Request { node: manager.root, ..with_object(WATCH, &name, entry) });
+            }
+        });
+    }
+}
+
+/// Takes all names and watches that it may, and ends, again and again: each is a death that somebody is told of.
+fn deaths_by_the_thousand(at: &Path) {
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            let Some(manager) = Connection::to(&at) else { continue };
+            let slot = manager.slot(0);
+            for n in 0..3000u64 {
+                let entry = Entry { kind: object::OF_SENDER, value: n, ..Entry::default() };
+                for (code, name) in [(ADD, format!("dead.{n}")), (WATCH, format!("dead.{}", n + 1))] {
+                    manager.call(&slot, &Request { node: manager.root, ..with_object(code, &name, entry) });
+                }
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+/// Names as long as a request may be.
+fn names_of_many_megabytes(at: &Path) {
+    let name = "n".repeat(900_000);
+    for _ in 0..2 {
+        let manager = Connection::to(at).unwrap();
+        let name = name.clone();
+        std::thread::spawn(move || {
+            let slot = manager.slot(0);
+            let requests = [GET, ADD, WATCH].map(|code| {
+                let entry = Entry { kind: object::OF_SENDER, value: 1, ..Entry::default() };
+                let asked = if code == GET { get(&name) } else { with_object(code, &name, entry) };
+                Request { node: manager.root, ..asked }
+            });
+            for request in requests.iter().cycle() {
+                manager.call(&slot, request);
+            }
+        });
+    }
+}
+
+/// The manager's state as text, with as many arguments as there is room for.
+fn dumps_without_end(at: &Path) {
+    const DUMP: u32 = u32::from_be_bytes(*b"_DMP");
+    for _ in 0..2 {
+        let manager = Connection::to(at).unwrap();
+        std::thread::spawn(move || {
+            let slot = manager.slot(0);
+            let arguments = vec![String::new(); 200_000];
+            let dump = Request::new(manager.root, DUMP).with(&[], |w| w.write(&arguments));
+            loop {
+                manager.call(&slot, &dump);
             }
         });
     }

@@ -54,6 +54,12 @@ impl Memory {
         Self::map(other.file.try_clone().unwrap(), other.len)
     }
 
+    /// All of a file.
+    pub fn all_of(file: OwnedFd) -> Self {
+        let len = std::fs::File::from(file.try_clone().unwrap()).metadata().unwrap().len();
+        Self::map(file, len as usize)
+    }
+
     fn map(file: OwnedFd, len: usize) -> Self {
         // SAFETY: a fresh mapping at a place of the kernel's choice.
         let start = unsafe {

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::gate::{Closed, Gate};
-use super::slot::Slot;
+use super::slot::{MAX_SLOTS, Slot};
 use super::wait_strategy::WaitStrategy;
 use super::word;
+use crate::ledger::Charge;
 use crate::locked::lock;
 use crate::shm::sync;
 use crate::shm::wire::Refusal;
@@ -37,6 +38,7 @@ pub(crate) struct CallerSlot {
     calls: Tally,
     slept: Tally,
     beside: Tally,
+    _charge: Charge,
 }
 
 // SAFETY: `slot` and `follow` are guarded by `gate` as written above; the rest is Sync by itself.
@@ -45,7 +47,7 @@ unsafe impl Sync for CallerSlot {}
 unsafe impl Send for CallerSlot {}
 
 impl CallerSlot {
-    fn new(home: &Arc<FreeSlots>, id: u32, class: u64, slot: Slot) -> Self {
+    fn new(home: &Arc<FreeSlots>, id: u32, class: u64, slot: Slot, charge: Charge) -> Self {
         CallerSlot {
             id,
             class,
@@ -59,6 +61,7 @@ impl CallerSlot {
             calls: Tally::default(),
             slept: Tally::default(),
             beside: Tally::default(),
+            _charge: charge,
         }
     }
 
@@ -203,11 +206,19 @@ impl CallerSlots {
     }
 
     /// One more, which the peer does not know yet.
-    pub(crate) fn add(&self, class: u64, slot: Slot) -> Arc<CallerSlot> {
+    ///
+    /// # Errors
+    /// If there are as many as the peer takes: most of them wait for its answers to calls that were given up.
+    pub(crate) fn add(&self, class: u64, slot: Slot, charge: Charge) -> Result<Arc<CallerSlot>> {
+        let mut all = lock(&self.all);
+        if all.len() >= MAX_SLOTS {
+            let many = "calls that the peer has not answered, also after their deadlines, hold all slots of the link";
+            return Err(Error::PermissionDenied(many.into()));
+        }
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let new = Arc::new(CallerSlot::new(&self.free, id, class, slot));
-        lock(&self.all).push(Arc::clone(&new));
-        new
+        let new = Arc::new(CallerSlot::new(&self.free, id, class, slot, charge));
+        all.push(Arc::clone(&new));
+        Ok(new)
     }
 
     /// One that the peer could not be told of.

@@ -15,6 +15,7 @@ use super::wait_strategy::{self, Mode, SPIN_LIMIT, WaitStrategy, YIELD_LIMIT};
 use super::word::{self, Reply};
 use super::{server, serving};
 use crate::call::OutCall;
+use crate::ledger::{self, Resource};
 use crate::object::{ReadFn, WriteFn};
 use crate::parcel::Reader;
 use crate::shm::link::Link;
@@ -94,9 +95,11 @@ fn free_or_new(link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
 
 /// A new slot, which the peer is told of.
 pub(crate) fn open(link: &Link, class: u64) -> Result<Arc<CallerSlot>> {
+    // A slot in which the peer leaves a call without an answer serves no other, and stays as long as the link.
+    let charge = ledger::charge(link.peer(), Resource::Mappings, 1)?;
     let (slot, file) = Slot::create()?;
     slot.set_server_status(0, NO_CPU);
-    let new = link.caller_slots.add(class, slot);
+    let new = link.caller_slots.add(class, slot, charge)?;
     // After it stands in the list: either `on_peer_death` sees the slot, or the send sees that the link ended.
     if link.is_dead() {
         new.on_peer_death();

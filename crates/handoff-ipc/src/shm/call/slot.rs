@@ -38,6 +38,9 @@ pub(crate) const MAX_PAYLOAD: usize = AREA_B - PAGE - TABLE - 8192;
 /// From so many bytes on, the memory of a reply in the second area is given back when the slot is idle.
 pub(crate) const LARGE_REPLY: u32 = 64 << 10;
 
+/// Slots that each side of a link may open.
+pub(crate) const MAX_SLOTS: usize = 1024;
+
 /// Objects that one parcel may carry.
 pub(crate) const MAX_OBJECTS: usize = 1024;
 

@@ -13,13 +13,10 @@ use crate::shm::call::server_slot::ServerSlot;
 use crate::shm::oneway;
 #[cfg(feature = "tokio")]
 use crate::shm::outstanding;
-use crate::shm::slot::SLOT_SIZE;
+use crate::shm::slot::{MAX_SLOTS, SLOT_SIZE};
 use crate::shm::socket::Received;
 use crate::shm::wire::{MAX_FDS, Message, Refusal};
 use crate::{Error, Result, pool};
-
-/// Slots that one peer may open.
-const MAX_SLOTS: usize = 1024;
 
 impl Link {
     /// Takes one message of the peer. An error ends the link.
