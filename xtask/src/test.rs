@@ -4,6 +4,7 @@
 //! documentation and the loom models. A test that this machine cannot run is counted as skipped, with the reason
 //! (see `handoff-testkit`), never as passed. The last line is `N passed, N failed, N skipped`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -98,6 +99,9 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
         if interrupt::asked() {
             break;
         }
+        std::env::vars_os().map(|(name, _)| name).filter(changes_results).for_each(|name| {
+            command.env_remove(name);
+        });
         command.env("HANDOFF_SKIP_LOG", &skipped.0).env("HANDOFF_AGAIN_LOG", &again.0);
         // The same for every step: what is built by the programs that it finds would be built again.
         command.env("PATH", search_path());
@@ -136,6 +140,22 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
     tally.read_skips(&skipped.0, |program| missing.allows(program))?;
     tally.read_again(&again.0)?;
     Ok(tally)
+}
+
+/// Variables of Handoff's that ask the tests for more, or say where packages are kept.
+const KEPT: [&str; 6] = [
+    "HANDOFF_ATTACK_STRICT",
+    "HANDOFF_CACHE_DIR",
+    "HANDOFF_KILLS",
+    "HANDOFF_SEED",
+    "HANDOFF_SEQUENCE_SECONDS",
+    "HANDOFF_SHOTS",
+];
+
+/// Whether a variable of the caller's would have the programs under test do something else, as `HANDOFF_SOCKET` of
+/// another service manager would: the result has to be the same in every shell.
+fn changes_results(name: &OsString) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with("HANDOFF_") && !KEPT.contains(&name))
 }
 
 /// The search path, with the folders of an administrator's programs, such as sshd.
@@ -268,6 +288,16 @@ impl Drop for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_of_the_callers_shell_change_no_result() {
+        for name in ["HANDOFF_SOCKET", "HANDOFF_CONFIG", "HANDOFF_RESULTS", "HANDOFF_TEST_ENGINE"] {
+            assert!(changes_results(&name.into()), "{name}");
+        }
+        for name in ["HANDOFF_CACHE_DIR", "HANDOFF_KILLS", "PATH", "HOME"] {
+            assert!(!changes_results(&name.into()), "{name}");
+        }
+    }
 
     #[test]
     fn logs_of_killed_runs_go_and_those_of_others_stay() {
