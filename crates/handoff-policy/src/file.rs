@@ -87,8 +87,10 @@ impl Profile {
 impl Policy {
     /// Reads a policy.
     pub fn parse(text: &str) -> Result<Self, Problems> {
-        let file: File = toml::from_str(text).map_err(|error| Problems(vec![syntax(text, &error)]))?;
-        let mut reader = Reader { text, problems: Vec::new() };
+        let (file, problems) = lenient(text);
+        let mut reader = Reader { text, problems };
+        let Some(file) = file else { return Err(Problems(reader.problems)) };
+        let is_whole = reader.problems.is_empty();
         // Before the broken ones are left out: a rule is not to be blamed for its profile.
         let names: Vec<String> = file.profile.keys().cloned().collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -103,8 +105,11 @@ impl Policy {
             .enumerate()
             .filter_map(|(index, rule)| reader.rule(index, rule, &names))
             .collect();
-        reader.conflicts(&rules);
-        reader.real_time(&rules, &profiles);
+        // A rule whose condition could not be read would seem to take what a later one takes.
+        if is_whole {
+            reader.conflicts(&rules);
+            reader.real_time(&rules, &profiles);
+        }
         if rules.is_empty() && reader.problems.is_empty() {
             reader.problems.push(Problem {
                 line: 1,
@@ -112,6 +117,7 @@ impl Policy {
                 help: Some("add [[rule]] with `match` and `profile`".to_owned()),
             });
         }
+        reader.problems.sort_by_key(|problem| problem.line);
         if reader.problems.is_empty() { Ok(Self { profiles, rules }) } else { Err(Problems(reader.problems)) }
     }
 
@@ -148,6 +154,38 @@ impl Policy {
     /// The scope that a rule places: threads by name, or whole processes.
     pub fn scope_of(rule: &Rule) -> Scope {
         if rule.matches.thread.is_some() { Scope::Thread } else { Scope::Process }
+    }
+}
+
+/// The file without what cannot be read in it, and what that is. The TOML reader stops at the first error: the line of
+/// each is blanked, or the whole table if the error is in its header, and the rest is read again.
+fn lenient(text: &str) -> (Option<File>, Vec<Problem>) {
+    let (mut left, mut problems, mut blanked) = (text.to_owned(), Vec::new(), Vec::new());
+    loop {
+        let error = match toml::from_str(&left) {
+            Ok(file) => return (Some(file), problems),
+            Err(error) => error,
+        };
+        let at = error.span().map_or(0, |span| span.start);
+        let start = left[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let is_header = left[start..].trim_start().starts_with('[');
+        let ends = if is_header { left[start..].find("\n[") } else { left[start..].find('\n') };
+        let end = ends.map_or(left.len(), |end| start + end);
+        // Where the text is no TOML, what follows cannot be told from what is wrong; once a line is blanked, its table
+        // may lack what stood there.
+        let is_toml = left.parse::<toml::Table>().is_ok();
+        let follows = blanked.iter().any(|at| (start..end).contains(at));
+        if (is_toml && !follows) || blanked.is_empty() {
+            problems.push(syntax(&left, &error));
+        }
+        if !is_toml || blanked.contains(&start) {
+            return (None, problems);
+        }
+        blanked.push(start);
+        let blank =
+            left[start..end].chars().map(|c| if c == '\n' { "\n".into() } else { " ".repeat(c.len_utf8()) });
+        let blank: String = blank.collect();
+        left.replace_range(start..end, &blank);
     }
 }
 

@@ -103,6 +103,22 @@ fn several_problems_are_told_at_once() {
     let problems = Policy::parse(&text).unwrap_err();
     // The rule that names the broken profile is not blamed for it.
     assert_eq!(problems.0.len(), 2, "{problems}");
+    let text = GOOD
+        .replace("cpus = \"all\"", "cpu = \"all\"")
+        .replace("policy = \"batch\"", "policy = \"bacth\"")
+        .replace("weight = 20", "weight = 0")
+        .replace("foreground = true", "forground = true")
+        .replace("profile = \"bg\"", "profile = \"bgg\"")
+        .replace("hold = \"500 ms\"", "hodl = \"500 ms\"");
+    let problems = Policy::parse(&text).unwrap_err();
+    let lines: Vec<usize> = problems.0.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [3, 6, 7, 14, 20, 21], "{problems}");
+    // What is in a table whose name is wrong is not said of the one above, and what stands behind an error in the
+    // TOML itself is not said at all.
+    let lost = Policy::parse(&GOOD.replace("[profile.bg]", "[profil.bg]")).unwrap_err().to_string();
+    assert!(lost.contains("line 6: unknown field `profil`") && !lost.contains("duplicate"), "{lost}");
+    let broken = Policy::parse(&GOOD.replacen("nice = -5", "nice = = -5", 1)).unwrap_err();
+    assert_eq!(broken.0.len(), 1, "{broken}");
 }
 
 #[test]
