@@ -15,6 +15,7 @@ use clap::{ArgMatches, Command, arg, value_parser};
 use handoff_targets::agent::Agent;
 use handoff_targets::{Address, Stream};
 
+use crate::candidates;
 use crate::config;
 use crate::output::Output;
 
@@ -31,6 +32,7 @@ pub(crate) fn with_targets(command: Command) -> Command {
             .arg(
                 arg!(--target <ADDRESS> "Run it there: local, guest, ssh://[user@]host[:port], adb://SERIAL")
                     .value_parser(value_parser!(Address))
+                    .add(candidates::machines())
                     .global(true)
                     .help_heading("Remote target"),
             )

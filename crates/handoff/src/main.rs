@@ -5,6 +5,7 @@
 //! [`elsewhere`] runs a command on another machine, [`interrupt`] hears Ctrl-C, and [`legacy`] accepts the spellings of the tools that Handoff follows.
 
 mod activation;
+mod candidates;
 mod cli;
 mod commands;
 mod config;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     #[cfg(feature = "peers")]
     handoff_peers::play_if_peer();
     output::HAS_OPTION.get_or_init(|| cli::has_option);
+    commands::complete();
     let args = legacy::rewrite(std::env::args_os());
     let (configured, command) = cli::configured();
     let matches = command.try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(&error));

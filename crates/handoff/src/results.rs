@@ -14,7 +14,10 @@ use crate::output::Advice as _;
 /// Names another folder for results.
 pub(crate) const VARIABLE: &str = config::RESULTS_VARIABLE;
 
-/// The option of every command that keeps results.
+/// The file of the store in the folder for results.
+pub(crate) const STORE: &str = "lab.sqlite";
+
+// The option of every command that keeps results.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Results {
     /// The folder for results; it is made if it is not there [default: HANDOFF_RESULTS, or handoff/results in the XDG

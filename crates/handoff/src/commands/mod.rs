@@ -1,9 +1,11 @@
 //! One file a command, each thin: it holds the options, calls the library, and prints.
 //!
-//! To add one, in alphabetical order: `mod NAME;`, a variant of [`Command`] whose documentation is the
-//! line in `handoff --help`, and an arm in [`Command::run`]. A command is a `clap::Args` struct called
-//! `Options` with `fn run(&self, output: &Output) -> anyhow::Result<Verdict>`, and its help ends with
-//! an `Examples:` section (`#[command(after_help = ...)]`), which a test below asks for.
+//! To add one, in alphabetical order: `mod NAME;`, a variant of [`Command`], and an arm in
+//! [`Command::run`]. A command is a `clap::Args` struct called `Options` with
+//! `fn run(&self, output: &Output) -> anyhow::Result<Verdict>`. The first paragraph of its documentation
+//! is its line in `handoff --help`; all of it is the head of its own help. A comment on the variant, or on a
+//! struct that is flattened into it, would replace that, which a test below refuses. Its help ends with an
+//! `Examples:` section (`#[command(after_help = ...)]`), which another test asks for.
 
 mod add_ints;
 mod affinity_study;
@@ -40,6 +42,8 @@ mod transports;
 mod version;
 mod workload;
 
+pub(crate) use self::completions::complete;
+
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use handoff_workloads::rpc::{Context, Engine};
@@ -60,53 +64,30 @@ fn context() -> impl TypedValueParser<Value = Context> {
 /// What `handoff` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Answer requests of a lab elsewhere
     #[command(hide = true)]
     Agent(agent::Options),
-    /// Compile interfaces (.aidl, .hal) to Rust, Python or C++; check, format, convert and freeze them
     Aidl(aidl::Options),
-    /// Look at the kernel's Binder driver: features, freezing processes, devices in binderfs
     Binder(binder::Options),
-    /// Carry experiments out on many devices, and combine what they say
     Campaign(campaign::Options),
-    /// Print the completions for a shell
     Completions(completions::Options),
-    /// Show the defaults for options, and where each comes from
     Config(config::Options),
-    /// Show the CPUs: classes, clusters, caches, siblings, and which may be used
     Cores(cores::Options),
-    /// Say what could spoil a figure on this machine, and how to change it
     Doctor(doctor::Options),
-    /// Run a command on chosen CPUs, at a priority, in a control group: taskset, chrt, nice and cgexec in one
     Exec(exec::Options),
-    /// Run programs on another kernel, in QEMU: the Binder driver, CPU capacities, PREEMPT_RT
     Guest(guest::Options),
-    /// Understand kernel patches, bring them to another tree, build it and boot it
     Kernel(kernel::Options),
-    /// Compare two arms in randomised rounds, and give an honest verdict
     Lab(lab::Options),
-    /// Write a manual page for each command
     Man(man::Options),
-    /// Measure calls, bare primitives and loads, each by itself
     Measure(measure::Options),
-    /// Write a small project to start from: an interface, a service, a client, a test
     New(new::Options),
-    /// Put running threads or processes on chosen CPUs and priorities
     Pin(pin::Options),
-    /// Place processes by rules: check, apply, run, explain, foreground, restore
     Policy(policy::Options),
-    /// Measure what handing over costs on this machine, and write a report
     Run(run::Options),
-    /// Record the scheduler, explain what was slow, export recordings (Perfetto, HTML)
     Sched(sched::Options),
-    /// Look at the services that are registered, and call them by hand
     Service(service::Options),
-    /// Keep the names under which services find each other, until stopped
     #[command(name = "servicemanager")]
     ServiceManager(servicemanager::Options),
-    /// Look at the machines that commands run on with --target: list, check, doctor
     Target(target::Options),
-    /// Print the version and what this build has
     Version(version::Options),
 }
 
@@ -142,6 +123,9 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use clap::Command;
 
     use crate::cli;
@@ -157,6 +141,45 @@ mod tests {
             let path = format!("{path} {}", inner.get_name());
             visible(inner, &path, found);
             found.push((path, inner.clone()));
+        }
+    }
+
+    fn all(command: &Command, found: &mut Vec<String>) {
+        let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+        found.extend(about.map(|about| words(&about)));
+        command.get_subcommands().for_each(|inner| all(inner, found));
+    }
+
+    fn words(text: &str) -> String {
+        text.trim_end_matches('.').split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The documentation of each struct of options in a file of this crate.
+    fn documented(file: &Path, found: &mut Vec<String>) {
+        if file.is_dir() {
+            let inner = fs::read_dir(file).expect("a folder").map(|entry| entry.expect("an entry").path());
+            return inner.for_each(|inner| documented(&inner, found));
+        }
+        let mut text = Vec::new();
+        for line in fs::read_to_string(file).expect("text").lines() {
+            match line.strip_prefix("///") {
+                Some(line) => text.push(line.to_owned()),
+                None if line.starts_with("#[derive") && line.contains("clap::Args") && !text.is_empty() => {
+                    found.push(words(&std::mem::take(&mut text).join("\n")));
+                }
+                None => text.clear(),
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_source_says_of_a_command_is_the_head_of_its_help() {
+        let (mut described, mut helps) = (Vec::new(), Vec::new());
+        documented(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands"), &mut described);
+        all(&cli::command(), &mut helps);
+        assert!(described.iter().any(|text| text.contains("as in the published comparison")), "not found");
+        for text in described {
+            assert!(helps.contains(&text), "no command's help begins with: {text}");
         }
     }
 

@@ -19,6 +19,7 @@ use serde::Serialize;
 use self::list::{List, Row};
 use self::typed::Callee;
 use self::words::{Kind, Words};
+use crate::candidates;
 use crate::output::{Advice as _, Format, Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -69,12 +70,14 @@ enum Action {
     #[command(after_help = "Examples:\n  handoff service check camera/0 && echo there")]
     Check {
         /// The name.
+        #[arg(add = candidates::services())]
         name: String,
     },
     /// Wait until a name is registered
     #[command(after_help = "Examples:\n  handoff service wait camera/0 --timeout 30")]
     Wait {
         /// The name.
+        #[arg(add = candidates::services())]
         name: String,
     },
     /// Make one call: a method of an interface's file, or a number with typed values
@@ -91,6 +94,7 @@ enum Action {
     )]
     Call {
         /// The name of the service.
+        #[arg(add = candidates::services())]
         name: String,
         /// The method's name, with --aidl; else the number of the transaction, which AIDL counts from 1.
         method: String,
@@ -112,6 +116,7 @@ enum Action {
     )]
     Stats {
         /// The name of the service; the manager itself if none is given.
+        #[arg(add = candidates::services())]
         name: Option<String>,
     },
     /// Have a service print its state
@@ -120,6 +125,7 @@ enum Action {
     )]
     Dump {
         /// The name of the service.
+        #[arg(add = candidates::services())]
         name: String,
         /// Arguments for the service.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -6,6 +6,7 @@ mod bisect;
 mod browser;
 mod campaign;
 mod cli;
+mod completions;
 mod config;
 mod deadlines;
 #[path = "../../../../examples/tests/it/everything/mod.rs"]

@@ -10,7 +10,7 @@ use handoff_ipc::{Binder, Error, Runtime, Service, Transaction};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Adds, and remembers what it was told oneway.
-struct Adder;
+pub(crate) struct Adder;
 
 impl Service for Adder {
     fn descriptor(&self) -> &str {

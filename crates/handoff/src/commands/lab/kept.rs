@@ -10,13 +10,10 @@ use handoff_lab::store::Store;
 
 use super::experiment::print;
 use crate::output::{Advice as _, Format, Output, Verdict};
-use crate::results::Results;
-use crate::state;
+use crate::results::{Results, STORE};
+use crate::{candidates, state};
 
-/// The file of the store in the folder for results.
-const STORE: &str = "lab.sqlite";
-
-/// The store.
+// The store.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Where {
     #[command(flatten)]
@@ -35,7 +32,10 @@ impl Where {
         }
         let folder = self.results.folder()?;
         let path = folder.join(STORE);
-        anyhow::ensure!(path.is_file(), "there is no store in {}: nothing was run there", folder.display());
+        if !path.is_file() {
+            let problem = anyhow::anyhow!("there is no store in {}: nothing was run there", folder.display());
+            return Err(problem).advise("`handoff lab ab A B` runs something; --output names another folder");
+        }
         Ok(Store::open(&path)?)
     }
 
@@ -64,6 +64,7 @@ Examples:
   handoff lab show 3 --as html > report.html")]
 pub(super) struct Show {
     /// Its number, from `handoff lab history`; the latest if none is named.
+    #[arg(add = candidates::runs())]
     run: Option<i64>,
     /// The form to print it in.
     #[arg(long = "as", value_enum, default_value = "text")]
@@ -120,7 +121,9 @@ impl Show {
     }
 }
 
-/// Remove runs from the store. Their reports, which are files, stay.
+/// Remove runs from the store.
+///
+/// Their reports, which are files, stay.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -128,7 +131,7 @@ Examples:
   handoff lab rm 5 --force    one that has no result: it was killed, or still runs")]
 pub(super) struct Remove {
     /// Their numbers.
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(required = true, value_name = "RUN", add = candidates::runs())]
     runs: Vec<i64>,
     /// Also a run without a result, which could be resumed, or may still run.
     #[arg(long)]
