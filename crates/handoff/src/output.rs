@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::{interrupt, progress};
+use crate::{interrupt, progress, width};
 
 /// The styles of everything that is printed, so that the same thing looks the same everywhere.
 pub(crate) mod style {
@@ -122,6 +122,7 @@ impl Output {
 
     /// Prints a line of text on standard output, whatever the format.
     pub(crate) fn line(&self, text: fmt::Arguments<'_>) -> anyhow::Result<()> {
+        let text = width::fitted(text.to_string(), &io::stdout());
         let mut stdout = anstream::stdout().lock();
         writeln!(stdout, "{text}").and_then(|()| stdout.flush()).context(CANNOT_PRINT)
     }
@@ -142,19 +143,19 @@ impl Output {
     /// Says on standard error what the command is doing. It must not be needed to read the result.
     pub(crate) fn note(&self, text: impl Display) {
         if !self.quiet {
-            drop(writeln!(anstream::stderr(), "{text}"));
+            say(&text.to_string());
         }
     }
 
     /// Warns on standard error of something that could spoil the result.
     pub(crate) fn warn(&self, text: impl Display) {
         let label = style::paint(style::WARNING, "warning:");
-        drop(writeln!(anstream::stderr(), "{label} {text}"));
+        say(&format!("{label} {text}"));
     }
 
     /// Says on standard error what went wrong, why, and what to do.
     pub(crate) fn complain(&self, error: &anyhow::Error) {
-        drop(write!(anstream::stderr(), "{}", explain(error)));
+        say(explain(error).trim_end());
     }
 
     /// Says what went wrong, if anything did, and gives the exit status.
@@ -171,6 +172,11 @@ impl Output {
         }
         if interrupt::was_interrupted() { ExitCode::from(interrupt::EXIT_STATUS) } else { ExitCode::from(2) }
     }
+}
+
+/// A line on standard error; nothing depends on its being read.
+fn say(text: &str) {
+    drop(writeln!(anstream::stderr(), "{}", width::fitted(text.to_owned(), &io::stderr())));
 }
 
 const CANNOT_PRINT: &str = "cannot write to standard output";
