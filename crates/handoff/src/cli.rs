@@ -101,8 +101,8 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 
 /// What the parsers of the standard library say, and what a person needs to know.
 const PARSERS: [(&str, &str); 5] = [
-    ("invalid digit found in string", "a whole number is needed"),
-    ("invalid float literal", "a number is needed"),
+    ("invalid digit found in string", "a whole number is needed, without a unit"),
+    ("invalid float literal", "a number is needed, without a unit"),
     ("cannot parse integer from empty string", "a whole number is needed"),
     ("cannot parse float from empty string", "a number is needed"),
     ("number too large to fit in target type", "the number is too large"),

@@ -9,7 +9,7 @@ use handoff_placement::{
 use crate::output::{Advice as _, Output};
 use crate::state;
 
-/// CPUs, policy, nice, deadline, util clamp, I/O priority, control group.
+// CPUs, policy, nice, deadline, util clamp, I/O priority, control group.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Placement")]
 pub(crate) struct Placing {
@@ -96,7 +96,7 @@ impl Placing {
     }
 }
 
-/// Limits that need a control group.
+// Limits that need a control group.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Control group")]
 pub(crate) struct Grouping {
@@ -132,7 +132,7 @@ impl Grouping {
         if let Some(quota) = self.quota {
             anyhow::ensure!(
                 quota > 0.0 && quota <= 65536.0,
-                "--quota {quota} is not a number of CPUs above 0"
+                "--quota {quota} is not a number of CPUs above 0, such as 0.5, and at most 65536"
             );
         }
         let cpus: Option<CpuSet> = self.cgroup_cpus.as_ref().map(|cpus| cpus.resolve(machine)).transpose()?;

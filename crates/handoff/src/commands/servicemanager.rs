@@ -1,9 +1,9 @@
 //! `handoff servicemanager`: the process that keeps the names.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use handoff_ipc::runtime::{SOCKET_VARIABLE, own_socket};
 use handoff_ipc::servicemanager::{Manager, Policy, Serving, SocketAccess};
 use sd_notify::NotifyState;
@@ -65,6 +65,16 @@ impl Options {
             Some(listener) => self.serve_at(policy, listener)?,
             None => {
                 let socket = self.socket.clone().map_or_else(own_socket, Ok)?;
+                // Its own folder is made; one that is mistyped further up would be, too.
+                if let Some(above) = socket.parent().and_then(Path::parent).filter(|above| !is_folder(above))
+                {
+                    return Err(anyhow!(
+                        "there is no folder {}, for a socket {}",
+                        above.display(),
+                        socket.display()
+                    ))
+                    .advise("make it, or choose another place with --socket");
+                }
                 Manager::new(policy).serve(&socket, self.access()).advise(format_args!(
                     "choose another place with --socket or ${SOCKET_VARIABLE}, or stop the manager that serves there"
                 ))?
@@ -114,6 +124,10 @@ impl Options {
             None => SocketAccess::Owner,
         }
     }
+}
+
+fn is_folder(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.is_dir()
 }
 
 fn described(policy: &Policy) -> String {

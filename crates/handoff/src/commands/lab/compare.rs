@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::import::read;
 use super::kept::Where;
-use crate::output::{Output, Verdict, style};
+use crate::output::{Advice as _, Output, Verdict, style};
 
 /// Compare two results that were measured apart from each other: runs, imports or files.
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,11 @@ impl Compare {
             return Ok((format!("import {import}, {title}"), series));
         }
         let file = Path::new(what);
-        anyhow::ensure!(file.exists(), "{what} is no run, no import and no file");
+        if !file.exists() {
+            return Err(anyhow::anyhow!("{what} is no run, no import and no file")).advise(
+                "name a file, or a number that `handoff lab history` lists: 3 for a run, i3 for an import",
+            );
+        }
         let imported = read(file)?;
         Ok((what.to_owned(), imported.series))
     }
