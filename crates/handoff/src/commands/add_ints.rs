@@ -13,7 +13,7 @@ Examples:
   handoff measure add-ints -s 1 -c 0          server on CPU 1, client on CPU 0
   handoff measure add-ints --engine local     a virtual call, to compare with";
 
-/// Measure the time of one small call, with a pause before each.
+/// Measure the time of one small call, with a pause before each, as binderAddInts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -23,7 +23,7 @@ Examples:
   handoff binder thaw 1234
   handoff binder mount /dev/binderfs mine        make a binderfs, with a driver of its own";
 
-/// Look at the kernel's Binder driver, freeze and thaw processes, make devices.
+/// Look at the kernel's Binder driver: features, freezing processes, devices in binderfs.
 ///
 /// A frozen process is called in vain: synchronous calls fail at once, oneway calls wait until it is thawed.
 #[derive(Debug, clap::Args)]
@@ -35,15 +35,11 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Whether the driver does what its header and libbinder promise, case by case
     Conformance(conformance::Conformance),
-    /// What the driver of this kernel can do, asked of the kernel itself
     Features(Features),
-    /// Refuse synchronous calls to a process and hold oneway calls back
     Freeze(Freeze),
     /// What reached a process since it was frozen
     Frozen(Process),
-    /// Mount a binderfs and make devices in it
     Mount(Mount),
     /// Let calls reach a process again
     Thaw(Process),
@@ -63,7 +59,7 @@ impl Options {
     }
 }
 
-/// Which driver.
+// Which driver.
 #[derive(Debug, clap::Args)]
 struct Driver {
     /// The driver's context: binder, hwbinder or vndbinder
@@ -83,7 +79,9 @@ impl Driver {
     }
 }
 
-/// Say what the driver of this kernel can do. Nothing is guessed from the kernel's version.
+/// Say what the driver of this kernel can do.
+///
+/// The kernel itself is asked: nothing is guessed from its version.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  handoff binder features\n  handoff binder features --format json")]
 struct Features {
@@ -155,7 +153,7 @@ impl Freeze {
     }
 }
 
-/// One process that uses the driver.
+// One process that uses the driver.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  handoff binder frozen 1234\n  handoff binder thaw 1234")]
 struct Process {
@@ -219,10 +217,10 @@ impl Process {
     }
 }
 
-/// Mount a binderfs, or use the one that is there, and make devices in it. It stays mounted.
+/// Mount a binderfs, and make devices in it.
 ///
-/// Each device is a driver of its own, with its own service manager. HANDOFF_BINDERFS=FOLDER has every command
-/// look there first.
+/// A binderfs that is there already is used. It stays mounted. Each device is a driver of its own, with its
+/// own service manager. HANDOFF_BINDERFS=FOLDER has every command look there first.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  handoff binder mount /dev/binderfs binder hwbinder vndbinder\n  handoff binder mount /tmp/mine test"

@@ -40,21 +40,13 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum Which {
-    /// Put the results that are there into the store
     Collect(collect::Collect),
-    /// Write it for LAVA or tradefed
     Export(export::Export),
-    /// Print the tasks, and how long they take at most
     Plan(plan::Plan),
-    /// Combine the devices, and show those that disagree
     Report(report::Report),
-    /// Tell from recorded noise what a campaign on more devices would take and find
     Simulate(simulate::Simulate),
-    /// Say how far a campaign is
     Status(collect::Status),
-    /// Carry a campaign out, or go on with it
     Submit(submit::Submit),
-    /// Work on one task: what Slurm starts
     #[command(hide = true)]
     Task(work::Task),
 }
@@ -74,7 +66,7 @@ impl Options {
     }
 }
 
-/// Which campaign, and where it is kept.
+// Which campaign, and where it is kept.
 #[derive(Debug, Clone, clap::Args)]
 struct Named {
     /// The campaign file.

@@ -28,13 +28,9 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Guest {
-    /// Fetch what guests are made of, so that later boots need no network
     Fetch(fetch::Options),
-    /// Say which kernels of the distribution can be booted
     Kernels(kernels::Options),
-    /// Boot a guest, run a command in it, and bring back its output, files and exit status
     Run(run::Options),
-    /// Boot a guest with a shell on this terminal
     Shell(shell::Options),
 }
 

@@ -35,23 +35,14 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Kernel {
-    /// Write the feature document of patches: interfaces, code, flow, key functions, modules
     Analyse(analyse::Options),
-    /// Boot a kernel in a guest, and say how it went
     Boot(boot::Options),
-    /// Build a kernel in a folder of its own, and check that it has what was asked for
     Build(build::Options),
-    /// Boot an image on an Android device, and write it there only after it has come up
     Flash(flash::Options),
-    /// Look into an Android boot image, take it apart, or put another kernel in
     Image(image::Options),
-    /// Bring patches to another tree: every hunk says where it went, or what it needs
     Port(port::Options),
-    /// Boot a kernel, run a load, and prove that a feature is executed and has an effect
     Prove(prove::Options),
-    /// Fetch the distribution's kernel source and unpack it
     Source(source::Options),
-    /// Study a feature: analyse, port, build without and with it, prove, measure, write the document
     Study(study::Options),
 }
 

@@ -39,29 +39,17 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum Which {
-    /// Compare a command with itself: this machine's noise
     Aa(pair::Aa),
-    /// Compare two commands
     Ab(pair::Ab),
-    /// Say what a published table of runs supports
     Analyse(analyse::Options),
-    /// Find the commit that began a regression, each step a verdict
     Bisect(bisect::Bisect),
-    /// Check an experiment file and print its plan
     Check(experiment::Check),
-    /// Compare two results that were measured apart from each other
     Compare(compare::Compare),
-    /// List the runs in the store, or draw a metric over them and say what changed it
     History(history::History),
-    /// Keep results of other programs in the store
     Import(import::Import),
-    /// Put back what a killed run left changed
     Restore(kept::Restore),
-    /// Remove runs from the store
     Rm(kept::Remove),
-    /// Run an experiment file
     Run(experiment::Run),
-    /// Show a run again, or export it
     Show(kept::Show),
 }
 

@@ -27,10 +27,10 @@ Examples:
 Exit status 0 if every transaction was served at its caller's priority, 1 if not, or if a recorded
 deadline was missed.";
 
-/// Test calls of normal and of urgent callers: deadlines met, CPU kept, priority inherited.
+/// Test calls: deadlines met, CPU kept, priority inherited, as libhwbinder_latency.
 ///
-/// Each iteration is two transactions: one from a new SCHED_FIFO thread, one from a normal one.
-/// Needs root, or `ulimit -r 99`.
+/// Each iteration is two transactions: one from a new SCHED_FIFO thread, one from a normal one. Needs root,
+/// or `ulimit -r 99`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

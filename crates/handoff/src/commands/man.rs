@@ -1,7 +1,6 @@
 //! `handoff man DIR`: the manual pages, from the same text as `--help`.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -72,10 +71,16 @@ fn write_all(command: &clap::Command, above: Option<&str>, folder: &Path) -> io:
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         write_all(inner, Some(&name), folder)?;
     }
-    let file = File::create(folder.join(format!("{name}.1")))?;
-    let mut page = BufWriter::new(file);
+    let mut page = Vec::new();
     render(command, above, &mut page)?;
-    page.flush()
+    std::fs::write(folder.join(format!("{name}.1")), begun_once(&String::from_utf8_lossy(&page)))
+}
+
+/// Each section comes from the library with this in front of it, which a page needs once.
+const BEGIN: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+
+fn begun_once(page: &str) -> String {
+    format!("{BEGIN}{}", page.replace(BEGIN, ""))
 }
 
 fn page_name(command: &clap::Command) -> String {
@@ -146,7 +151,7 @@ mod tests {
         }
         let mut text = Vec::new();
         render(chosen, Some("handoff"), &mut text).expect("written");
-        String::from_utf8(text).expect("text")
+        begun_once(&String::from_utf8(text).expect("text"))
     }
 
     #[test]
@@ -161,6 +166,7 @@ mod tests {
             );
         }
         assert!(text.contains("\\fBhandoff\\-lab\\-run\\fR(1)"), "{text}");
+        assert_eq!((text.find(".ie"), text.matches(".ie").count()), (Some(0), 1), "{text}");
         assert!(page(&["sched", "export"]).contains("handoff sched export [OPTIONS] <FILE>"));
     }
 

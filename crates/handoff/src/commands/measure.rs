@@ -15,7 +15,9 @@ Examples:
 
 The commands also work without the word `measure`: `handoff latency -i 1000`.";
 
-/// Measure calls, bare primitives and loads: one of them, once. `handoff lab` compares.
+/// Measure calls, bare primitives and loads, each by itself.
+///
+/// One of them is measured, once. `handoff lab` compares two.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
@@ -25,19 +27,12 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Compare the ways to another process: calls, oneway, queues, shared memory, and other people's
     Transports(transports::Options),
-    /// Test calls: deadlines met, CPU kept, priority inherited, as libhwbinder_latency
     Latency(latency::Options),
-    /// Measure calls with payloads from 4 B to 1 MiB, as libhwbinder_benchmark
     Throughput(throughput::Options),
-    /// Measure the time of one small call, as binderAddInts
     AddInts(add_ints::Options),
-    /// Show the points that a transaction passes, one by one, and the time between them
     Phases(phases::Options),
-    /// Measure the bare primitives that a call is compared with
     Floors(floors::Options),
-    /// Time CPU-bound tasks as the kernel places them, on one slow core, and on a fast core each
     AffinityStudy(affinity_study::Options),
     #[command(flatten)]
     Load(Load),

@@ -14,10 +14,10 @@ Examples:
   handoff new clock --git https://example.org/handoff.git
   cd clock && cargo test";
 
-/// Write a small project: an interface, a service, a client and a test.
+/// Write a small project to start from: an interface, a service, a client, a test.
 ///
-/// Handoff's crates are not in a registry yet, so the project names their sources: a checkout, which is looked for
-/// around this program and around the current folder, or a Git repository.
+/// Handoff's crates are not in a registry yet, so the project names their sources: a checkout, which is
+/// looked for around this program and around the current folder, or a Git repository.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -18,9 +18,10 @@ Examples:
   handoff measure phases --placement two-cpus         each side on a CPU of its own
   handoff guest run --get phases.html -- measure phases --html phases.html";
 
-/// Show the points that each transaction passes, the time between them, and what looking costs.
+/// Show the points that each transaction passes, and the time between them.
 ///
-/// On the binder engine they come from the kernel's tracepoints, which takes root.
+/// It also says what looking costs. On the binder engine the points come from the kernel's tracepoints, which
+/// takes root.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -8,7 +8,7 @@ use handoff_workloads::deadline;
 use crate::output::Advice as _;
 use crate::results;
 
-/// How misses are kept.
+// How misses are kept.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Recording of misses")]
 pub(super) struct Recording {
@@ -35,7 +35,7 @@ impl Recording {
     }
 }
 
-/// A deadline for a workload that has none by itself.
+// A deadline for a workload that has none by itself.
 #[derive(Debug, clap::Args)]
 pub(super) struct Watch {
     /// Record the whole system, and explain the first hand-off that takes longer. Needs root.

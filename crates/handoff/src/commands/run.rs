@@ -32,7 +32,9 @@ Examples:
 /// Rounds of `--quick`: the fewest that give a 95% interval with an end to spare.
 const QUICK_ROUNDS: usize = 8;
 
-/// Measure what handing over costs on this machine: floors and calls in turns, with a report.
+/// Measure what handing over costs on this machine, and write a report.
+///
+/// Floors and calls are measured in turns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

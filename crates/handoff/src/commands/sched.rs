@@ -19,7 +19,7 @@ Examples:
   handoff sched export trace.dat --html page.html     a time line to zoom and search, offline
   handoff sched restore                               after a recording was killed";
 
-/// Record who ran, who waited and who woke whom; explain it, draw it, export it.
+/// Record the scheduler, explain what was slow, export recordings (Perfetto, HTML).
 ///
 /// `record` writes a file that trace-cmd reads, too. `explain`, `graph` and `phases` read such a file
 /// (`-i FILE`) or record by themselves. `export` writes it for Perfetto or a browser.
@@ -32,19 +32,12 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Say why the slowest wake-ups, or one transaction, took so long
     Explain(explain::Options),
-    /// Turn a recording into a Perfetto file or a time line for the browser
     Export(export::Export),
-    /// Show who wakes whom: counts, CPUs, latencies, hubs and flips
     Graph(graph::Options),
-    /// Split requests into running, waiting and sleeping, for caller and callee
     Phases(phases::Options),
-    /// Record scheduling events into a file
     Record(record::Options),
-    /// Remove the trace buffers that killed recordings left behind
     Restore(export::Restore),
-    /// Show live who runs, waits and wakes
     Top(top::Options),
 }
 

@@ -16,7 +16,7 @@ Examples:
   handoff target doctor ssh://lab-7       what could spoil a figure there
   handoff measure latency --target ssh://lab-7    a measuring command there";
 
-/// Look at the machines that commands run on with --target.
+/// Look at the machines that commands run on with --target: list, check, doctor.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -26,11 +26,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Whether machines can be reached and measured on
     Check(Check),
-    /// What could spoil a figure on a machine
     Doctor(Doctor),
-    /// The machines that ssh's configuration and the adb server know
     List(List),
 }
 
@@ -44,7 +41,9 @@ impl Options {
     }
 }
 
-/// List the machines that ssh's configuration and the adb server know. None of them is asked.
+/// List the machines that ssh's configuration and the adb server know.
+///
+/// None of them is asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  handoff target list\n  handoff target list --format json")]
 struct List {}

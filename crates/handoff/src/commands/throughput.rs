@@ -20,7 +20,9 @@ Examples:
   handoff measure throughput --benchmark_format=json --benchmark_repetitions=5 > result.json
   handoff measure throughput --benchmark_out=result.json            the table here, JSON in a file";
 
-/// Measure calls with payloads from 4 bytes to 1 MiB: time, CPU time of both sides, throughput.
+/// Measure calls with payloads from 4 B to 1 MiB, as libhwbinder_benchmark.
+///
+/// For each size there is the time, the CPU time of both sides and the throughput.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -48,7 +50,7 @@ pub(crate) struct Options {
     google: Google,
 }
 
-/// The options of Google Benchmark.
+// The options of Google Benchmark.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "As in Google Benchmark, also spelled with underscores")]
 struct Google {

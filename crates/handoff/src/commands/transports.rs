@@ -26,11 +26,11 @@ Examples:
 /// Payloads of `--sweep`.
 const SWEEP: [usize; 6] = [8, 64, 1000, 4096, 65_536, 1 << 20];
 
-/// Compare the ways for a payload to get to another process: calls, oneway, queues, shared memory.
+/// Compare the ways to another process: calls, oneway, queues, shared memory, and other people's.
 ///
-/// The receiver adds up the bytes of each message, as in the published comparison of direct,
-/// synchronous and oneway calls that this repeats. For each way there is the time until the sender goes
-/// on, the time until the receiver is done, messages per second and CPU time a message; then advice.
+/// The receiver adds up the bytes of each message, as in the published comparison of direct, synchronous and
+/// oneway calls that this repeats. For each way there is the time until the sender goes on, the time until
+/// the receiver is done, messages per second and CPU time a message; then advice.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -14,19 +14,12 @@ use crate::output::{Output, Verdict};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Which {
-    /// Groups of tasks that all send to all, to load the scheduler
     Hackbench(load::Hackbench),
-    /// Two processes that hand a token back and forth through pipes
     SchedPipe(load::SchedPipe),
-    /// Run a workload that is described in JSON
     Spec(Spec),
-    /// Tasks that only compute
     Spin(load::Spin),
-    /// A request and a response over TCP, again and again
     TcpRr(tcp::Rr),
-    /// Small writes over TCP, as fast as it takes them
     TcpStream(tcp::Stream),
-    /// One waker and many wakees: how long from being woken to running
     WakeFanout(load::WakeFanout),
 }
 
@@ -52,7 +45,9 @@ Examples:
   handoff measure spec run.json
   echo '{\"workload\": \"spin\", \"parameters\": {\"tasks\": 2}}' | handoff measure spec - --format json";
 
-/// Run a workload that is described in JSON: {\"workload\": NAME, \"parameters\": {...}}.
+/// Run a workload that is described in JSON.
+///
+/// The description is {"workload": NAME, "parameters": {...}}.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SPEC_EXAMPLES)]
 pub(in crate::commands) struct Spec {

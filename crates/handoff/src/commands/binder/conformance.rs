@@ -14,14 +14,15 @@ use serde::Serialize;
 
 use crate::output::{Advice as _, Output, Verdict, style};
 
-/// Ask a Binder driver for everything that it promises, command by command.
+/// Ask a Binder driver for everything that it promises, case by case.
 ///
-/// Each case speaks to the driver itself, with no engine in between, and names what its expectation comes from: the
-/// UAPI header, a function of the C driver, or what libbinder relies on. Where the driver does something else, a case
-/// of the header or of libbinder has failed; a case of the C driver's own ways differs, which is a fact and no fault.
+/// Each case speaks to the driver itself, with no engine in between, and names what its expectation comes
+/// from: the UAPI header, a function of the C driver, or what libbinder relies on. Where the driver does
+/// something else, a case of the header or of libbinder has failed; a case of the C driver's own ways
+/// differs, which is a fact and no fault.
 ///
-/// It needs a device that has no context manager. No privileges are needed where the device may be opened; some
-/// cases of priorities are not run without them.
+/// It needs a device that has no context manager. No privileges are needed where the device may be opened;
+/// some cases of priorities are not run without them.
 ///
 /// Exit status: 0 if nothing has failed, 1 if something has, 2 if there is no driver to ask.
 #[derive(Debug, clap::Args)]

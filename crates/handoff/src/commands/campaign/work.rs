@@ -15,7 +15,7 @@ use crate::output::{Output, Verdict};
 /// How long the worker before may take to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Work on one task of a campaign that was submitted.
+/// Work on one task of a campaign that was submitted: what Slurm starts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -16,7 +16,9 @@ Examples:
   handoff guest kernels --suite trixie-backports --arch arm64
   handoff guest run --suite trixie-backports --kernel-package linux-image-rt-amd64 -- doctor";
 
-/// Say which kernels of the distribution can be booted. Nothing of this system is changed.
+/// Say which kernels of the distribution can be booted.
+///
+/// Nothing of this system is changed.
 ///
 /// The names are those that `--kernel-package` takes. A name without a version is the newest of its flavour.
 #[derive(Debug, clap::Args)]

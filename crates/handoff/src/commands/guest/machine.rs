@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use handoff_guest::{Acceleration, Arch, Builder, GuestError, GuestSpec, Kernel, Smp};
 
-/// Which kernel on which machine.
+// Which kernel on which machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Machine {
     #[command(flatten)]
@@ -14,7 +14,7 @@ pub(crate) struct Machine {
     hardware: Hardware,
 }
 
-/// Which kernel.
+// Which kernel.
 #[derive(Debug, clap::Args)]
 struct Choice {
     /// The architecture: x86_64 or arm64 [default: this machine's]
@@ -42,7 +42,7 @@ struct Choice {
     suite: Option<String>,
 }
 
-/// The machine that a kernel is booted on.
+// The machine that a kernel is booted on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Hardware {
     /// CPUs, grouped if need be: 4, or 4,sockets=2,cores=2 [default: 2]

@@ -33,7 +33,7 @@ Examples:
   handoff lab check x.toml --pilot              run the baseline a few times, and plan with its noise
   handoff lab check x.toml --format json";
 
-/// Where results go, and what a verdict is worth: the same for every comparison.
+// Where results go, and what a verdict is worth: the same for every comparison.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Keep {
     #[command(flatten)]

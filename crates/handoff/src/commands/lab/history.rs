@@ -11,7 +11,7 @@ use super::pair::share;
 use crate::output::{Format, Output, Verdict};
 use crate::results;
 
-/// List the runs in the store, or draw a metric over them.
+/// List the runs in the store, or draw a metric over them and say what changed it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

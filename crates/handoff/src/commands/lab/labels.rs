@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-/// What a run is of.
+// What a run is of.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Labels {
     /// What this is of, for `handoff lab history`: commit=..., device=..., or any name. A run is of the commit of

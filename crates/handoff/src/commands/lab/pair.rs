@@ -26,7 +26,7 @@ Examples:
   handoff lab aa 'sleep 0.1'
   handoff lab aa ./bench --metric cpu --rounds 30";
 
-/// How two commands are compared.
+// How two commands are compared.
 #[derive(Debug, clap::Args)]
 pub(super) struct How {
     /// What to compare: wall, user, sys, cpu, max-rss, minor-faults, major-faults, voluntary-switches,

@@ -17,7 +17,7 @@ use crate::commands::guest::run::until_interrupted;
 use crate::interrupt;
 use crate::output::Output;
 
-/// Which machine runs the arms.
+// Which machine runs the arms.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Place {
     /// Run the arms there: `local`, `guest`, `ssh://[user@]host[:port]`, `adb://SERIAL`.

@@ -18,8 +18,7 @@ Examples:
   handoff sched explain -i device.pftrace            what Perfetto recorded on an Android device
   handoff sched explain -i trace.dat --caller 1240 --callee 1250 --from 88123456789 --to 88126456789";
 
-/// Say in words why the slowest wake-ups of the recorded tasks took so long, or where the time of one
-/// transaction went.
+/// Say why the slowest wake-ups, or one transaction, took so long.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

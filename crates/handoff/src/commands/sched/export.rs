@@ -19,8 +19,10 @@ Examples:
   handoff sched export systrace.html --html timeline.html   of Android, as text or as a Perfetto file
   handoff sched export trace.dat --html t.html --task 1240 --task 1250 --from 8812345678 --to 8813345678";
 
-/// Turn a recording into other formats: one of `handoff sched record`, `trace-cmd record` (version 6),
-/// Perfetto or Android, or a trace as text (`atrace`, systrace, `trace-cmd report`).
+/// Turn a recording into a Perfetto file or a time line for the browser.
+///
+/// The recording is one of `handoff sched record`, `trace-cmd record` (version 6), Perfetto or Android, or a
+/// trace as text (`atrace`, systrace, `trace-cmd report`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub(super) struct Export {
@@ -107,8 +109,9 @@ Examples:
   handoff sched restore             after a recording was killed
   handoff sched restore --dry-run   only list what would be removed";
 
-/// Remove the trace buffers that killed processes left behind. Those in use are left alone. (Each
-/// new recording does this, too.)
+/// Remove the trace buffers that killed recordings left behind.
+///
+/// Those in use are left alone. Each new recording does this, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RESTORE_EXAMPLES)]
 pub(super) struct Restore {

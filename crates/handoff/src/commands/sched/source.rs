@@ -13,7 +13,7 @@ use handoff_trace::{Config, Keep, RawTrace, Tid, Trace, file, record};
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 
-/// What is recorded.
+// What is recorded.
 #[derive(Debug, clap::Args)]
 pub(super) struct Recording {
     /// Of these processes: their threads and what they start.
@@ -81,7 +81,7 @@ impl Recording {
     }
 }
 
-/// A recording, made now or read from a file.
+// A recording, made now or read from a file.
 #[derive(Debug, clap::Args)]
 pub(super) struct Source {
     /// Read this recording instead: of `handoff sched record`, `trace-cmd record` (version 6), Perfetto or

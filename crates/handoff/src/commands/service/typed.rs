@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json};
 
 use super::values::{Data, Types};
 
-/// The files of an interface.
+// The files of an interface.
 #[derive(Debug, clap::Args)]
 pub(super) struct Files {
     /// Call a method by its name, with the types that this file (.aidl, .hal) or folder states. May be given several

@@ -7,7 +7,7 @@ use handoff_workloads::{Link, Path, Queue, Workload, tcp_rr, tcp_stream};
 
 use crate::commands::recording::Watch;
 
-/// What lies between the two ends.
+// What lies between the two ends.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Link")]
 struct LinkOptions {
