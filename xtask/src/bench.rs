@@ -5,10 +5,11 @@
 //! together with the machine they are from; the one table in the book, and the figure above it,
 //! are written from those files.
 //!
-//! The port corpus counts hunks instead: see [`corpus`].
+//! The port corpus counts hunks instead: see [`corpus`]; and [`instructions`] counts those of a call.
 
 mod corpus;
 mod figure;
+mod instructions;
 mod page;
 mod table;
 
@@ -29,6 +30,7 @@ Examples:
   cargo xtask bench                    everything; leave the machine alone meanwhile
   cargo xtask bench --list
   cargo xtask bench call               one bench
+  cargo xtask bench instructions       what a call executes in user space; what else runs does not matter
   cargo xtask bench peers              our call beside other people's: builds them, then about 5 minutes
   cargo xtask bench port               how often each tool places a hunk rightly
   cargo xtask bench --table            only write the table again from the kept results")]
@@ -147,18 +149,26 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         if options.list {
             benches.iter().for_each(|bench| println!("{:<24} {}", bench.name, bench.package));
             println!("{:<24} {}", corpus::NAME, corpus::PACKAGE);
+            println!("{:<24} {}", instructions::NAME, instructions::PACKAGE);
             return Ok(true);
         }
         let mut known: Vec<_> = benches.iter().map(|bench| bench.name.as_str()).collect();
-        known.push(corpus::NAME);
+        known.extend([corpus::NAME, instructions::NAME]);
         if let Some(unknown) = options.names.iter().find(|name| !known.contains(&name.as_str())) {
             bail!("there is no bench `{unknown}`; there are {}", known.join(", "));
         }
-        for bench in benches.iter().filter(|b| options.names.is_empty() || options.names.contains(&b.name)) {
+        let is_wanted =
+            |name: &str| options.names.is_empty() || options.names.iter().any(|wanted| wanted == name);
+        for bench in benches.iter().filter(|bench| is_wanted(&bench.name)) {
             measure(bench)?;
         }
-        if options.names.is_empty() || options.names.iter().any(|name| name == corpus::NAME) {
+        if is_wanted(corpus::NAME) {
             corpus::measure()?;
+        }
+        if is_wanted(instructions::NAME) {
+            let counted = instructions::measure()?;
+            tell_changes(&counted)?;
+            keep(instructions::NAME, Vec::new(), vec![counted])?;
         }
     }
     corpus::write_table()?;
@@ -171,6 +181,23 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     kept.iter().flat_map(|results| &results.tables).try_for_each(Table::write)?;
     print!("\n{}", table::of(&kept));
     Ok(true)
+}
+
+/// Counts the instructions of calls, and tells where they are far from the kept ones.
+pub(crate) fn check_instructions() -> Result<bool> {
+    let unchanged = tell_changes(&instructions::measure()?)?;
+    if !unchanged {
+        println!("if that is meant, `cargo xtask bench instructions` keeps the new counts");
+    }
+    Ok(unchanged)
+}
+
+fn tell_changes(counted: &Table) -> Result<bool> {
+    let kept = kept()?.into_iter().find(|results| results.bench == instructions::NAME);
+    let table = kept.as_ref().and_then(|results| results.tables.first());
+    let changes = table.map_or_else(Vec::new, |table| instructions::changes(table, counted));
+    changes.iter().for_each(|change| println!("{change}"));
+    Ok(changes.is_empty())
 }
 
 struct Bench {
@@ -220,10 +247,14 @@ fn measure(bench: &Bench) -> Result<()> {
     if let Some(before) = kept()?.into_iter().find(|results| results.bench == bench.name) {
         keep_notes(&mut rows, &before.rows);
     }
-    let results = Results { bench: bench.name.clone(), machine: Machine::this(), rows, tables };
+    keep(&bench.name, rows, tables)
+}
+
+fn keep(bench: &str, rows: Vec<Row>, tables: Vec<Table>) -> Result<()> {
+    let results = Results { bench: bench.to_owned(), machine: Machine::this(), rows, tables };
     let mut json = serde_json::to_string_pretty(&results)?;
     json.push('\n');
-    let kept = results_folder().join(format!("{}.json", bench.name));
+    let kept = results_folder().join(format!("{bench}.json"));
     std::fs::create_dir_all(results_folder())?;
     std::fs::write(&kept, json).with_context(|| format!("cannot write {}", kept.display()))
 }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::process::{Last, cargo, find, root, watch};
-use crate::{android, disk, msrv, test, workflows};
+use crate::{android, bench, disk, msrv, test, workflows};
 
 /// Do what has to pass before a change is merged: format, lints, documentation, tests.
 #[derive(Debug, Args)]
@@ -85,6 +85,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         tally = Some(found);
         Ok(passed)
     });
+    // The tests have what counts installed.
+    let counts = find("valgrind").is_some();
+    if counts {
+        check("instructions", &mut |_| bench::check_instructions());
+    }
 
     if let Some(tally) = &tally {
         println!("\nThe slowest tests:\n{}", tally.slowest(20));
@@ -101,6 +106,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!(
             "workflows      not linted: actionlint is not installed (go install github.com/rhysd/actionlint/cmd/actionlint@latest)"
         );
+    }
+    if !counts {
+        println!("instructions   not counted: valgrind is not installed");
     }
     if let Err(error) = kit {
         println!("Android        not checked: {error:#}");

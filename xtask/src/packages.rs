@@ -54,6 +54,7 @@ const NEEDS: &[Need] = &[
     Need { program: "ip", package: "iproute2", for_what: "network namespaces" },
     Need { program: "tc", package: "iproute2", for_what: "queues that limit a rate" },
     Need { program: "perf", package: "linux-perf", for_what: "comparing traces with perf's reading of them" },
+    Need { program: "valgrind", package: "valgrind", for_what: "counting the instructions of a call" },
     Need { program: "flock", package: "util-linux", for_what: "targets that are held by another run" },
     Need { program: "ssh", package: "openssh-client", for_what: "targets behind ssh" },
     Need { program: "sshd", package: "openssh-server", for_what: "targets behind ssh" },

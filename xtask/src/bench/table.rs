@@ -39,7 +39,7 @@ pub(super) fn of(kept: &[Results]) -> String {
     }
     let mut tables = String::new();
     let mut machines: Vec<&Machine> = Vec::new();
-    for results in kept {
+    for results in kept.iter().filter(|results| !results.rows.is_empty()) {
         if !machines.contains(&&results.machine) {
             machines.push(&results.machine);
         }
