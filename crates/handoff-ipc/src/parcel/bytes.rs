@@ -64,20 +64,20 @@ impl<'a> SharedBytes<'a> {
         // SAFETY: `n` bytes are readable here (type invariant) and writable there; private and
         // received memory do not overlap. A peer's concurrent write can tear the copy, which is
         // why the contents carry no trust.
-        unsafe { std::ptr::copy_nonoverlapping(self.start, to.as_mut_ptr(), n) };
+        unsafe { copy(self.start, to.as_mut_ptr(), n) };
         n
     }
 
     /// A private copy.
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut copy = Vec::with_capacity(self.len);
+        let mut private = Vec::with_capacity(self.len);
         // SAFETY: as in `copy_to`; the capacity was just reserved, and all of it is written
         // before the length says so.
         unsafe {
-            std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), self.len);
-            copy.set_len(self.len);
+            self.copy_to_raw(private.as_mut_ptr());
+            private.set_len(self.len);
         }
-        copy
+        private
     }
 
     /// One byte, or `None` past the end.
