@@ -5,6 +5,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use rustix::mm::{Advice, madvise};
+
 use crate::call::{Call, OutCall};
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
@@ -17,24 +19,44 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Larger buffers are freed rather than kept.
-const KEEP: usize = 1 << 20;
+/// Of larger buffers the kernel may have the memory meanwhile.
+const KEEP: usize = 4 << 20;
 
-struct Buffer(Vec<u8>);
+/// Memory for a parcel that goes no further than this process; kept by the thread for the next one.
+pub(crate) struct Buffer(pub(crate) Vec<u8>);
 
 impl Buffer {
-    fn take() -> Self {
+    pub(crate) fn take() -> Self {
         Buffer(SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.0.capacity() <= KEEP {
-            let buffer = std::mem::take(&mut self.0);
-            SPARE.with_borrow_mut(|spare| spare.push(buffer));
+        let mut buffer = std::mem::take(&mut self.0);
+        if buffer.capacity() > KEEP {
+            offer(&mut buffer);
         }
+        SPARE.with_borrow_mut(|spare| spare.push(buffer));
     }
+}
+
+/// `madvise(MADV_FREE)`: empties a buffer, whose pages the kernel may take when it needs some. Until then they are here
+/// for the next call: one that had to fetch new pages would wait until the kernel has cleared them, which takes longer
+/// than the copy.
+#[cold]
+#[allow(unsafe_code)]
+fn offer(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    let (page, spare) = (rustix::param::page_size(), buffer.spare_capacity_mut());
+    let before = spare.as_ptr().align_offset(page).min(spare.len());
+    let pages = &mut spare[before..];
+    let len = pages.len() / page * page;
+    // SAFETY: whole pages of this vector's own memory, which holds nothing: whether they keep what was in them is all
+    // the same.
+    let offered = unsafe { madvise(pages.as_mut_ptr().cast(), len, Advice::LinuxFree) };
+    // Fails where the kernel does not know it, and then the pages just stay.
+    let _ = offered;
 }
 
 #[inline]
@@ -66,12 +88,19 @@ pub(crate) fn transact(node: &LocalNode, call: &OutCall, write: WriteFn<'_>, rea
     let mut objects = received(writer.finish());
     let mut transaction = Transaction {
         call: call_of(call),
-        data: Reader::with_objects(SharedBytes::from_slice(&request.0), &mut objects),
+        data: reader(&request.0, &mut objects),
         reply: Writer::growing(&mut answer.0),
     };
     dispatch::serve(&**node.service(), &mut transaction)?;
     let mut objects = received(transaction.reply.finish());
-    read(&mut Reader::with_objects(SharedBytes::from_slice(&answer.0), &mut objects))
+    read(&mut reader(&answer.0, &mut objects))
+}
+
+/// Without objects, nothing is asked whether one stands at the place that is read.
+#[inline]
+fn reader<'a>(bytes: &'a [u8], objects: &'a mut Vec<(u32, Option<Object>)>) -> Reader<'a> {
+    let bytes = SharedBytes::from_slice(bytes);
+    if objects.is_empty() { Reader::new(bytes) } else { Reader::with_objects(bytes, objects) }
 }
 
 /// A oneway call: served on the shared pool, in order.
@@ -83,11 +112,11 @@ pub(crate) fn oneway(node: &Arc<LocalNode>, call: &OutCall, write: WriteFn<'_>) 
     let objects = received(writer.finish());
     let (call, target) = (*call, Arc::clone(node));
     let job = Box::new(move || {
-        let (mut objects, mut nowhere) = (objects, Vec::new());
+        let (mut objects, mut nowhere) = (objects, Buffer::take());
         let mut transaction = Transaction {
             call: call_of(&call),
-            data: Reader::with_objects(SharedBytes::from_slice(&request), &mut objects),
-            reply: Writer::growing(&mut nowhere),
+            data: reader(&request, &mut objects),
+            reply: Writer::growing(&mut nowhere.0),
         };
         // Nobody waits for the outcome of a oneway call.
         drop(dispatch::serve(&**target.service(), &mut transaction));
@@ -97,4 +126,27 @@ pub(crate) fn oneway(node: &Arc<LocalNode>, call: &OutCall, write: WriteFn<'_>) 
         pool::run(Box::new(move || node.run_oneway()));
     }
     Ok(())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_buffer_is_there_again_and_holds_what_is_written() {
+        let size = KEEP + 5000;
+        let pages_of = |fill: u8| {
+            let mut buffer = Buffer::take();
+            let mut writer = Writer::growing(&mut buffer.0);
+            writer.write_bytes(&vec![fill; size]).unwrap();
+            drop(writer.finish());
+            assert!(buffer.0[4..][..size].iter().all(|byte| *byte == fill));
+            buffer.0.as_ptr().addr()
+        };
+        let first = pages_of(1);
+        // The kernel may have taken its pages meanwhile.
+        assert_eq!(pages_of(2), first);
+        assert_eq!(SPARE.with_borrow(Vec::len), 1);
+        assert!(SPARE.with_borrow(|spare| spare[0].is_empty() && spare[0].capacity() > size));
+    }
 }
