@@ -1,5 +1,6 @@
 //! The server's side of a synchronous call.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use crate::locked::lock;
 use crate::object::{Binder, LocalNode, Reference, Transaction};
 use crate::parcel::{Object, Reader, SharedBytes};
 use crate::pool::{self, Recall, Worker};
-use crate::shm::link::Link;
+use crate::shm::link::{Called, Link};
 use crate::shm::objects::{self, Arrived};
 use crate::shm::phases::{Point, pass};
 use crate::shm::place::{self, Place};
@@ -30,8 +31,9 @@ use crate::{Context, Error, Result, dispatch};
 
 /// Requests up to this size are copied out, so that the reply can use the same cache lines.
 const COPY: usize = 1024;
-/// How long a thread waits at a slot before it goes back to the pool.
-const LINGER: Duration = Duration::from_secs(2);
+/// How long a thread sleeps at a slot, twice at the most, before it goes back to the pool: the first sleep, which is
+/// that of most calls, needs no clock.
+const LINGER: Duration = Duration::from_secs(1);
 /// Claims of one priority after which the caller is looked at again.
 const TRUST: u32 = 64;
 
@@ -75,7 +77,7 @@ fn verified(link: &Link, header: &Header) -> Option<Priority> {
 /// What a thread remembers between two requests in one slot.
 struct Known {
     place: Place,
-    node: Option<(u64, u32, Arc<LocalNode>)>,
+    called: Option<Called>,
     claim: u32,
     wanted: u32,
     trusted: u32,
@@ -99,7 +101,7 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
     }
     let mut known = Known {
         place: Place::new(),
-        node: None,
+        called: None,
         claim: 0,
         wanted: 0,
         trusted: 0,
@@ -132,8 +134,11 @@ impl ServerSlot {
         pass(Point::Seen);
         let header = self.slot.read_request();
         // Taken out for the call: a reference to it would hold all of `known`.
-        if let Some(called) = known.node_of(link, header.node) {
-            let node = &called.2;
+        let mut called = known.called.take();
+        if !link.find_exported(&mut called, header.node) {
+            known.trusted = 0;
+        }
+        if let Some((.., node)) = &called {
             #[cfg(feature = "tokio")]
             if node.asynchronous().is_some() {
                 self.recalled.store(false, Ordering::Relaxed);
@@ -148,10 +153,10 @@ impl ServerSlot {
                 known.place.apart(header.meta.cpu());
             }
             self.answer(link, &header, Ok(node));
-            known.node = Some(called);
         } else {
             self.answer(link, &header, Err(Error::UnknownObject(header.node)));
         }
+        known.called = called;
         if self.recalled.load(Ordering::Relaxed) || pool::has_pending() {
             self.finish(link, false, false);
             return self.left();
@@ -204,9 +209,13 @@ impl ServerSlot {
         // Exchanged, not stored: whoever hands work to the pool either sees this thread wait, or
         // this thread sees the work.
         self.waiting.swap(true, Ordering::SeqCst);
-        let end = Instant::now() + LINGER;
+        let (slept, end) = (Cell::new(false), OnceCell::new());
         let left = || {
-            let left = end.saturating_duration_since(Instant::now());
+            if !slept.replace(true) {
+                return Some(LINGER);
+            }
+            let now = Instant::now();
+            let left = end.get_or_init(|| now + LINGER).saturating_duration_since(now);
             (!left.is_zero()).then_some(left)
         };
         let wanted = || self.recalled.load(Ordering::SeqCst) || pool::has_pending() || self.is_dead();
@@ -464,19 +473,6 @@ pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) -> bool {
 }
 
 impl Known {
-    /// The object that is called: without a lock while the peer's references stay the same.
-    #[inline]
-    fn node_of(&mut self, link: &Link, id: u64) -> Option<(u64, u32, Arc<LocalNode>)> {
-        let version = link.exports_version();
-        match self.node.take() {
-            Some(known) if (known.0, known.1) == (id, version) => Some(known),
-            _ => {
-                self.trusted = 0;
-                link.exported(id).map(|node| (id, version, node))
-            }
-        }
-    }
-
     /// Runs at what this call is to be served at. Nothing to do while one caller calls one object.
     #[inline]
     fn take_priority(&mut self, link: &Arc<Link>, worker: &Worker, header: &Header, node: &LocalNode) {

@@ -14,6 +14,9 @@ use crate::shm::remote::RemoteNode;
 use crate::shm::wire::Message;
 use crate::{Result, pool};
 
+/// An object of this process that the peer called: its number, that of the table's state, and itself.
+pub(crate) type Called = (u64, u32, Arc<LocalNode>);
+
 impl Link {
     /// Gives the peer one more reference to an object of this process.
     pub(crate) fn export(&self, node: &Arc<LocalNode>) -> Result<u64> {
@@ -33,10 +36,16 @@ impl Link {
         lock(&self.exports).get(&id).map(|export| Arc::clone(&export.node))
     }
 
-    /// Number of the table's state; see [`Link::exported`].
+    /// Makes `called` the object of this process that the peer calls `id`. True if it was that already, and the table has
+    /// not changed: then nothing is locked.
     #[inline]
-    pub(crate) fn exports_version(&self) -> u32 {
-        self.exports_version.load(Ordering::Acquire)
+    pub(crate) fn find_exported(&self, called: &mut Option<Called>, id: u64) -> bool {
+        let version = self.exports_version.load(Ordering::Acquire);
+        if called.as_ref().is_some_and(|known| (known.0, known.1) == (id, version)) {
+            return true;
+        }
+        *called = self.exported(id).map(|node| (id, version, node));
+        false
     }
 
     /// One reference more to an object that the peer has; false if it has none.

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 
+pub(crate) use self::exports::Called;
 pub(crate) use self::outgoing::Flushed;
 use self::outgoing::Outbox;
 use self::tables::{Answers, Export, Parcels};

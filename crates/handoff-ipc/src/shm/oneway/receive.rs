@@ -16,6 +16,7 @@ use super::stay::{self, Attendance};
 use crate::call::Call;
 use crate::disposal::PeerFd;
 use crate::engine_kind::EngineKind;
+use crate::local::Buffer;
 use crate::locked::lock;
 use crate::object::{LocalNode, Transaction};
 use crate::parcel::{Reader, SharedBytes, Writer};
@@ -285,7 +286,7 @@ impl Receiver {
         link: &Arc<Link>,
         drained: &mut Drained,
     ) -> (Vec<(u64, Arc<LocalNode>)>, Result<()>) {
-        let mut to_run = Vec::new();
+        let (mut to_run, mut called) = (Vec::new(), None);
         // Not what comes meanwhile: it may not end.
         let end = match drained.end(&self.ring) {
             Ok(end) if end == drained.at => return (to_run, Ok(())),
@@ -321,10 +322,11 @@ impl Receiver {
             let queued = Queued { link, receiver, admitted, held, taken };
             // An object that was given back meanwhile: its calls have nobody to go to.
             let id = queued.taken.record.node;
-            let Some(node) = queued.link.exported(id) else { continue };
-            let target = Arc::clone(&node);
+            queued.link.find_exported(&mut called, id);
+            let Some((.., node)) = &called else { continue };
+            let target = Arc::clone(node);
             if node.queue_admitted(Box::new(move || queued.serve(&target))) {
-                to_run.push((id, node));
+                to_run.push((id, Arc::clone(node)));
             }
         }
         self.settle(link, drained.at);
@@ -366,12 +368,14 @@ impl Queued {
             deadline: None,
             driver_details: None,
         };
-        let (mut nowhere, mut arrived) = (Vec::new(), Arrived::new(link, entries, fds));
-        let mut transaction = Transaction {
-            call,
-            data: Reader::with_objects(SharedBytes::from_slice(&self.taken.payload), &mut arrived),
-            reply: Writer::growing(&mut nowhere),
+        let (mut nowhere, mut arrived) = (Buffer::take(), None);
+        let payload = SharedBytes::from_slice(&self.taken.payload);
+        let data = if entries.is_empty() {
+            Reader::new(payload)
+        } else {
+            Reader::with_objects(payload, arrived.insert(Arrived::new(link, entries, fds)))
         };
+        let mut transaction = Transaction { call, data, reply: Writer::growing(&mut nowhere.0) };
         // Nobody waits for the outcome of a oneway call.
         drop(dispatch::serve(&**node.service(), &mut transaction));
     }
