@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::gate::{Closed, Gate};
 use super::slot::{MAX_SLOTS, Slot};
-use super::wait_strategy::WaitStrategy;
+use super::wait_strategy::WaitStrategies;
 use super::word;
 use crate::ledger::Charge;
 use crate::locked::lock;
@@ -33,7 +33,7 @@ pub(crate) struct CallerSlot {
     slot: UnsafeCell<Option<Slot>>,
     memory: Mutex<()>,
     // Invariant: touched only by the thread that is in the slot.
-    strategy: UnsafeCell<WaitStrategy>,
+    strategies: UnsafeCell<WaitStrategies>,
     refusal: OnceLock<Refusal>,
     calls: Tally,
     slept: Tally,
@@ -41,7 +41,7 @@ pub(crate) struct CallerSlot {
     _charge: Charge,
 }
 
-// SAFETY: `slot` and `follow` are guarded by `gate` as written above; the rest is Sync by itself.
+// SAFETY: `slot` and `strategies` are guarded by `gate` as written above; the rest is Sync by itself.
 unsafe impl Sync for CallerSlot {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for CallerSlot {}
@@ -56,7 +56,7 @@ impl CallerSlot {
             abandoned: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
             memory: Mutex::new(()),
-            strategy: UnsafeCell::new(WaitStrategy::new()),
+            strategies: UnsafeCell::new(WaitStrategies::new()),
             refusal: OnceLock::new(),
             calls: Tally::default(),
             slept: Tally::default(),
@@ -273,10 +273,10 @@ pub(crate) struct Claimed<'a> {
 impl Claimed<'_> {
     /// The slot, and what its callers learned.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (&Slot, &mut WaitStrategy) {
-        // SAFETY: this thread is in the slot, so its memory stays and `follow` is its own.
-        match unsafe { (&*self.owner.slot.get(), &mut *self.owner.strategy.get()) } {
-            (Some(slot), strategy) => (slot, strategy),
+    pub(crate) fn parts(&mut self) -> (&Slot, &mut WaitStrategies) {
+        // SAFETY: this thread is in the slot, so its memory stays and `strategies` is its own.
+        match unsafe { (&*self.owner.slot.get(), &mut *self.owner.strategies.get()) } {
+            (Some(slot), strategies) => (slot, strategies),
             (None, _) => unreachable!("the memory goes only after the last thread left"),
         }
     }

@@ -194,12 +194,14 @@ pub(crate) fn transact(
     // `take` gave one, and only `drop` takes it out.
     let Some(shared) = &held.slot else { return Err(Error::Dead) };
     let mut claimed = shared.claim().map_err(|error| shared.why_dead(error))?;
-    let (slot, strategy) = claimed.parts();
+    let (slot, strategies) = claimed.parts();
 
     let request =
         Request { code: call.code, node: remote.node, caller: (priority, tid), deadline: call.deadline };
-    let (mut mode, mut began) = (Mode::Block, None);
-    let waits = || {
+    let (mut mode, mut began, mut class) = (Mode::Block, None, 0);
+    let waits = |len| {
+        class = strategies.size_class(call.code, len);
+        let strategy = strategies.of(class);
         if outer.is_none() {
             if strategy.at_trial() {
                 look_around(slot, strategy);
@@ -217,6 +219,7 @@ pub(crate) fn transact(
     };
     // SAFETY: the slot is claimed and no call is under way in it.
     unsafe { request.put(link, shared, slot, write, waits)? };
+    let strategy = strategies.of(class);
     let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
     let posted = word::post_request(slot.word(), mode == Mode::Block);
     pass(Point::Posted);
@@ -239,6 +242,7 @@ pub(crate) fn transact(
     }
     if outer.is_none() {
         strategy.note(began.map(|began| began.elapsed().as_nanos() as u64));
+        strategies.note_reply(call.code, slot.read_reply().1);
     }
     shared.count(slept, mode == Mode::Beside);
     take_reply(link, shared, slot, slot.read_reply(), call.code, deadline, read)

@@ -166,7 +166,7 @@ impl Outgoing {
         let slot = claimed.parts().0;
         let left = deadline.map(|(end, _)| end.saturating_duration_since(Instant::now()));
         let request = Request { code, node, caller: client::me(), deadline: left };
-        request.put_around(&self.link, &shared, slot, arguments, || 0)?;
+        request.put_around(&self.link, &shared, slot, arguments, |_| 0)?;
         self.posted = true;
         match word::post_away(slot.word()) {
             WakeAction::Nothing => {}

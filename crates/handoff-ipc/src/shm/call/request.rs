@@ -26,8 +26,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Puts the request into a slot; what then exchanges the word hands it over. `waits` is asked last for the
-    /// flags that say how its reply is awaited.
+    /// Puts the request into a slot; what then exchanges the word hands it over. `waits` is asked last, with
+    /// the request's length, for the flags that say how its reply is awaited.
     ///
     /// # Safety
     /// The slot is the calling thread's alone and no request is under way in it, so that it is this side's turn,
@@ -39,7 +39,7 @@ impl Request {
         shared: &CallerSlot,
         slot: &Slot,
         write: WriteFn<'_>,
-        waits: impl FnOnce() -> u32,
+        waits: impl FnOnce(u32) -> u32,
     ) -> Result<()> {
         // SAFETY: by the caller.
         let arguments = unsafe { write_arguments(slot, write)? };
@@ -54,7 +54,7 @@ impl Request {
         shared: &CallerSlot,
         slot: &Slot,
         arguments: Written,
-        waits: impl FnOnce() -> u32,
+        waits: impl FnOnce(u32) -> u32,
     ) -> Result<()> {
         let mut flags = arguments.payload_offset;
         if !arguments.objects.is_empty() {
@@ -65,7 +65,7 @@ impl Request {
             slot.set_deadline(place::monotonic_ns().saturating_add(left.as_nanos() as u64));
             flags |= Meta::DEADLINE;
         }
-        flags |= waits();
+        flags |= waits(arguments.len);
         let meta = Meta::new(flags, current_cpu());
         let (priority, tid) = self.caller;
         let (code, node) = (self.code, self.node);

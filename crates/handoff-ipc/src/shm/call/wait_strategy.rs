@@ -4,7 +4,8 @@
 //! while two CPUs are free. *Beside*: the server waits bound to the caller's CPU and the caller
 //! yields to it, best where waking another CPU is dear. *Block*: sleep, and let the scheduler place
 //! everything, best when CPUs are contended. None is right everywhere, so each caller tries them on
-//! a few calls, keeps the fastest, and looks again now and then, and at once when it got slower.
+//! a few calls, keeps the fastest, and looks again now and then, and at once when it got slower. What is best for a few
+//! bytes is not for many, which are copied from one cache to another or stay in one: calls of each size learn by themselves.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -74,7 +75,54 @@ pub(crate) fn enable(on: bool) {
     ENABLED.store(on, Ordering::Relaxed);
 }
 
-/// What one caller knows.
+/// Payloads from so many bytes on are of the next size class. In the first, the hand-off is all that costs.
+const SIZES: [u32; 3] = [4 << 10, 32 << 10, 256 << 10];
+/// Codes whose replies are remembered apart; more share a place.
+const CODES: usize = 16;
+
+/// What one caller knows: for each size class of calls.
+#[derive(Debug)]
+pub(crate) struct WaitStrategies {
+    by_size: [WaitStrategy; SIZES.len() + 1],
+    // The size class of the last reply to each code.
+    replies: [u8; CODES],
+}
+
+impl WaitStrategies {
+    pub(crate) fn new() -> Self {
+        WaitStrategies { by_size: std::array::from_fn(|_| WaitStrategy::new()), replies: [0; CODES] }
+    }
+
+    /// The size class of a call whose request is so long: that of the request or of the last reply, whichever is larger.
+    #[inline]
+    pub(crate) fn size_class(&self, code: u32, request: u32) -> usize {
+        class_of(request).max(self.replies[code as usize % CODES].into())
+    }
+
+    /// What is known of calls of this size class.
+    #[inline]
+    pub(crate) fn of(&mut self, class: usize) -> &mut WaitStrategy {
+        &mut self.by_size[class.min(SIZES.len())]
+    }
+
+    /// A reply to the code was so long.
+    #[inline]
+    pub(crate) fn note_reply(&mut self, code: u32, len: u32) {
+        self.replies[code as usize % CODES] = class_of(len) as u8;
+    }
+}
+
+#[inline]
+fn class_of(len: u32) -> usize {
+    if len < SIZES[0] { 0 } else { class_of_large(len) }
+}
+
+#[cold]
+fn class_of_large(len: u32) -> usize {
+    SIZES.iter().filter(|size| len >= **size).count()
+}
+
+/// What one caller knows of calls of one size class.
 #[derive(Debug)]
 pub(crate) struct WaitStrategy {
     mode: Mode,
@@ -299,6 +347,39 @@ mod tests {
         // Both sides may run apart again: found out at the next trial.
         let used = run(&mut strategy, 100_000, |mode| if mode == Mode::Spin { 100 } else { 1_000 });
         assert!(used[0] > 50_000, "{used:?}");
+    }
+
+    #[test]
+    fn calls_of_each_size_are_awaited_as_is_best_for_them() {
+        let (small, large) = (8, 64 << 10);
+        let cost = |len, mode| match (len == small, mode) {
+            (true, Mode::Spin) => 300,
+            (false, Mode::Beside) => 4_000,
+            (true, _) => 3_000,
+            (false, _) => 6_000,
+        };
+        let mut strategies = WaitStrategies::new();
+        let mut best = [0_u32; 2];
+        for call in 0..20_000 {
+            let len = if call % 2 == 0 { small } else { large };
+            let class = strategies.size_class(1, len);
+            let strategy = strategies.of(class);
+            let used = run(strategy, 1, |mode| cost(len, mode));
+            best[call % 2] += used[if len == small { Mode::Spin } else { Mode::Beside } as usize];
+        }
+        assert!(best.iter().all(|calls| *calls > 9_500), "{best:?} of 10000 each");
+    }
+
+    #[test]
+    fn a_call_with_a_large_reply_is_a_large_one_from_the_second_time_on() {
+        let mut strategies = WaitStrategies::new();
+        assert_eq!(strategies.size_class(7, 8), 0);
+        strategies.note_reply(7, 1 << 20);
+        assert_eq!(strategies.size_class(7, 8), SIZES.len());
+        assert_eq!(strategies.size_class(8, 8), 0, "another call");
+        strategies.note_reply(7, 8);
+        assert_eq!(strategies.size_class(7, 16 << 10), 1);
+        strategies.of(strategies.size_class(u32::MAX, u32::MAX));
     }
 
     #[test]
