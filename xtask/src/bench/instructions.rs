@@ -53,7 +53,10 @@ type Counts = BTreeMap<(String, u64), i64>;
 /// Counts every kind of call.
 pub(super) fn measure() -> Result<Table> {
     ensure!(find("valgrind").is_some(), "valgrind is not installed: it counts (Debian's `valgrind`)");
-    run(cargo().args(["build", "--profile", "bench", "--package", PACKAGE, "--example", PROGRAM]))?;
+    let mut build = cargo();
+    build.args(["build", "--profile", "bench", "--package", PACKAGE, "--example", PROGRAM]);
+    // Built in many parts, other functions are inlined.
+    run(build.env("CARGO_INCREMENTAL", "0"))?;
     let program = target_dir().join("release/examples").join(PROGRAM);
     let mut rows = Vec::new();
     for line in output(&mut Command::new(&program))?.lines() {
