@@ -232,55 +232,36 @@ fn wait(milliseconds: jlong) -> Option<Duration> {
     u64::try_from(milliseconds).ok().filter(|wait| *wait > 0).map(Duration::from_millis)
 }
 
-/// Connects to a manager's socket; an empty name is the usual one.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_connect<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    socket: JString<'local>,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// Connects to a manager's socket; an empty name is the usual one.
+    fn Java_dev_handoff_Connection_connect(env, socket: JString<'local>) -> JByteArray<'local> {
         let socket = socket.to_string();
         handoff_ipc::log::to_stderr();
         let builder = Runtime::builder();
         let builder = if socket.is_empty() { builder } else { builder.socket(socket) };
         give(env, builder.connect().map(|runtime| put(Held::Runtime(runtime))))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// Finds a service, waiting so many milliseconds.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_find<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    connection: jlong,
-    name: JString<'local>,
-    milliseconds: jlong,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// Finds a service, waiting so many milliseconds.
+    fn Java_dev_handoff_Connection_find(
+        env, connection: jlong, name: JString<'local>, milliseconds: jlong
+    ) -> JByteArray<'local> {
         let name = name.to_string();
         let found = runtime(connection).and_then(|runtime| match wait(milliseconds) {
             None => runtime.services().get(&name),
             Some(wait) => runtime.services().wait_for(&name, wait),
         });
         give(env, found.map(|binder| put(Held::Object(binder))))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// An object whose calls go to the handler's `dispatch`.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_offer<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    descriptor: JString<'local>,
-    dispatcher: JObject<'local>,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// An object whose calls go to the handler's `dispatch`.
+    fn Java_dev_handoff_Connection_offer(
+        env, descriptor: JString<'local>, dispatcher: JObject<'local>
+    ) -> JByteArray<'local> {
         let descriptor = descriptor.to_string();
         let (machine, dispatcher) = (env.get_java_vm()?, env.new_global_ref(&dispatcher)?);
         let service = ParcelService::new(descriptor, move |call, request| {
@@ -291,29 +272,20 @@ pub extern "system" fn Java_dev_handoff_Connection_offer<'local>(
             unpacked(&answer.map_err(|_| Error::Runtime(Box::new(Error::Dead)))?)
         });
         give(env, Ok(put(Held::Object(Binder::new(service)))))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// Registers an object under a name.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_register<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    connection: jlong,
-    name: JString<'local>,
-    registered: jlong,
-    replace: jboolean,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// Registers an object under a name.
+    fn Java_dev_handoff_Connection_register(
+        env, connection: jlong, name: JString<'local>, registered: jlong, replace: jboolean
+    ) -> JByteArray<'local> {
         let name = name.to_string();
         let options = ServiceOptions { replace, ..ServiceOptions::default() };
         let added = runtime(connection)
             .and_then(|runtime| runtime.services().add(&name, object(registered)?, options));
         give(env, added.map(|()| Vec::new()))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
 /// Has Java serve one call, on this thread of the runtime: attached for as long as that takes, so that it never
@@ -348,19 +320,11 @@ fn dispatch(
     answered
 }
 
-/// Calls a transaction; a oneway one is queued.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_call<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    called: jlong,
-    code: jint,
-    request: JByteArray<'local>,
-    milliseconds: jlong,
-    is_oneway: jboolean,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// Calls a transaction; a oneway one is queued.
+    fn Java_dev_handoff_Connection_call(
+        env, called: jlong, code: jint, request: JByteArray<'local>, milliseconds: jlong, is_oneway: jboolean
+    ) -> JByteArray<'local> {
         let request = env.convert_byte_array(&request)?;
         let code = code.cast_unsigned();
         let outcome = object(called).and_then(|object| {
@@ -375,59 +339,35 @@ pub extern "system" fn Java_dev_handoff_Connection_call<'local>(
             Ok([&kept(&reply).to_le_bytes(), reply.as_bytes()].concat())
         });
         give(env, outcome)
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// The name of an object's interface.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_descriptor<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    called: jlong,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// The name of an object's interface.
+    fn Java_dev_handoff_Connection_descriptor(env, called: jlong) -> JByteArray<'local> {
         let descriptor = object(called).and_then(|object| object.descriptor());
         give(env, descriptor.map(String::into_bytes))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// Takes a reference out of a parcel that was kept, from byte `at`: its number, 0 for none, and where the next value
-/// stands.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_takeObject<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    parcel: jlong,
-    at: jint,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// Takes a reference out of a parcel that was kept, from byte `at`: its number, 0 for none, and where the next value
+    /// stands.
+    fn Java_dev_handoff_Connection_takeObject(env, parcel: jlong, at: jint) -> JByteArray<'local> {
         let found = taken(parcel, at, |from| from.read_binder());
         let found =
             found.map(|(object, next)| (object.map_or(0, |object| number(Held::Object(object))), next));
         give(env, found.map(|(number, next)| [&number.to_le_bytes()[..], &next.to_le_bytes()].concat()))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// The same for a file descriptor, which is Java's to close.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_takeFile<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    parcel: jlong,
-    at: jint,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// The same for a file descriptor, which is Java's to close.
+    fn Java_dev_handoff_Connection_takeFile(env, parcel: jlong, at: jint) -> JByteArray<'local> {
         let found = taken(parcel, at, |from| from.read::<OwnedFd>());
         let found = found.map(|(file, next)| (jlong::from(file.into_raw_fd()), next));
         give(env, found.map(|(number, next)| [&number.to_le_bytes()[..], &next.to_le_bytes()].concat()))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
 /// What stands at a place of a parcel that was kept, and the place behind it.
@@ -448,84 +388,50 @@ fn taken<T>(
     Ok((found, (size - copy.remaining()) as i32))
 }
 
-/// A reference of its own for a parcel that is put together.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_holdObject<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    held: jlong,
-) -> JByteArray<'local> {
-    env.with_env(|env| give(env, object(held).map(|object| put(Held::Object(object)))))
-        .resolve::<ThrowRuntimeExAndDefault>()
+native! {
+    /// A reference of its own for a parcel that is put together.
+    fn Java_dev_handoff_Connection_holdObject(env, held: jlong) -> JByteArray<'local> {
+        give(env, object(held).map(|object| put(Held::Object(object))))
+    }
 }
 
-/// The same for a file descriptor.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_holdFile<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    fd: jint,
-) -> JByteArray<'local> {
-    env.with_env(|env| give(env, duplicate(fd).map(|file| put(Held::File(Arc::new(file))))))
-        .resolve::<ThrowRuntimeExAndDefault>()
+native! {
+    /// The same for a file descriptor.
+    fn Java_dev_handoff_Connection_holdFile(env, fd: jint) -> JByteArray<'local> {
+        give(env, duplicate(fd).map(|file| put(Held::File(Arc::new(file)))))
+    }
 }
 
-/// Whether two references are to one object.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_same<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    one: jlong,
-    other: jlong,
-) -> jboolean {
-    env.with_env(|_| -> Result<_, Failure> {
+native! {
+    /// Whether two references are to one object.
+    fn Java_dev_handoff_Connection_same(_, one: jlong, other: jlong) -> jboolean {
         Ok(matches!((object(one), object(other)), (Ok(one), Ok(other)) if one == other))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// Fails unless the object has this interface.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_checkInterface<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    called: jlong,
-    descriptor: JString<'local>,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// Fails unless the object has this interface.
+    fn Java_dev_handoff_Connection_checkInterface(
+        env, called: jlong, descriptor: JString<'local>
+    ) -> JByteArray<'local> {
         let meant = InterfaceId::interned(&descriptor.to_string());
         let checked = object(called).and_then(|object| object.check_interface(meant));
         give(env, checked.map(|()| Vec::new()))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// False once the object's process is known to be gone.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_alive<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    called: jlong,
-) -> jboolean {
-    env.with_env(|_| -> Result<_, Failure> { Ok(object(called).is_ok_and(|object| object.is_alive())) })
-        .resolve::<ThrowRuntimeExAndDefault>()
+native! {
+    /// False once the object's process is known to be gone.
+    fn Java_dev_handoff_Connection_alive(
+        _, called: jlong
+    ) -> jboolean {
+        Ok(object(called).is_ok_and(|object| object.is_alive()))
+    }
 }
 
-/// Has `died.run()` called when the object's process ends.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_watch<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    watched: jlong,
-    died: JObject<'local>,
-) -> JByteArray<'local> {
-    env.with_env(|env| {
+native! {
+    /// Has `died.run()` called when the object's process ends.
+    fn Java_dev_handoff_Connection_watch(env, watched: jlong, died: JObject<'local>) -> JByteArray<'local> {
         let (machine, died) = (env.get_java_vm()?, env.new_global_ref(&died)?);
         let told = move || {
             let run = |env: &mut Env<'_>| -> jni::errors::Result<()> {
@@ -536,21 +442,13 @@ pub extern "system" fn Java_dev_handoff_Connection_watch<'local>(
         };
         let watch = object(watched).and_then(|object| object.link_to_death(told));
         give(env, watch.map(|watch| put(Held::Death(Arc::new(Mutex::new(watch))))))
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// What the number stands for goes.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_Connection_release<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    number: jlong,
-) {
-    env.with_env(|_| -> Result<_, Failure> {
+native! {
+    /// What the number stands for goes.
+    fn Java_dev_handoff_Connection_release(_, number: jlong) {
         release(number);
         Ok(())
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }

@@ -5,6 +5,22 @@
 //! nothing unwinds into the virtual machine. What the methods do is written in `ThreadAffinity.java`.
 #![allow(unsafe_code)]
 
+/// The native half of a method: what it fails with, and a panic, becomes an exception of Java's.
+macro_rules! native {
+    ($(#[$doc:meta])* fn $name:ident($env:pat $(, $argument:ident: $type:ty)*) $(-> $result:ty)? $body:block) => {
+        $(#[$doc])*
+        // SAFETY: the name is this class's and method's; no other library has it.
+        #[unsafe(no_mangle)]
+        pub extern "system" fn $name<'local>(
+            mut env: EnvUnowned<'local>,
+            _class: JClass<'local>,
+            $($argument: $type),*
+        ) $(-> $result)? {
+            env.with_env(|$env| -> Result<_, Failure> { $body }).resolve::<ThrowRuntimeExAndDefault>()
+        }
+    };
+}
+
 pub mod calls;
 
 use handoff_placement::notice;
@@ -46,109 +62,64 @@ fn give<'local>(env: &mut Env<'local>, set: &CpuSet) -> Result<JString<'local>, 
     Ok(env.new_string(set.to_string())?)
 }
 
-/// The mask of a thread as a list; 0 is the calling one.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_ThreadAffinity_mask<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    thread: jint,
-) -> JString<'local> {
-    env.with_env(|env| give(env, &Allowed::of(tid(thread)?)?.mask)).resolve::<ThrowRuntimeExAndDefault>()
+native! {
+    /// The mask of a thread as a list; 0 is the calling one.
+    fn Java_dev_handoff_ThreadAffinity_mask(env, thread: jint) -> JString<'local> {
+        give(env, &Allowed::of(tid(thread)?)?.mask)
+    }
 }
 
-/// The CPUs that a name means here, as a list.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_ThreadAffinity_resolve<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    cpus: JString<'local>,
-) -> JString<'local> {
-    env.with_env(|env| give(env, &resolve(&cpus)?)).resolve::<ThrowRuntimeExAndDefault>()
+native! {
+    /// The CPUs that a name means here, as a list.
+    fn Java_dev_handoff_ThreadAffinity_resolve(env, cpus: JString<'local>) -> JString<'local> {
+        give(env, &resolve(&cpus)?)
+    }
 }
 
-/// Every online CPU, as a list.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_ThreadAffinity_online<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-) -> JString<'local> {
-    env.with_env(|env| give(env, &Topology::read().map_err(Failure::from)?.online))
-        .resolve::<ThrowRuntimeExAndDefault>()
+native! {
+    /// Every online CPU, as a list.
+    fn Java_dev_handoff_ThreadAffinity_online(env) -> JString<'local> {
+        give(env, &Topology::read().map_err(Failure::from)?.online)
+    }
 }
 
-/// Pins one thread (0 is the calling one); gives the granted list.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_ThreadAffinity_pinThread<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    thread: jint,
-    cpus: JString<'local>,
-) -> JString<'local> {
-    env.with_env(|env| give(env, &set_affinity(tid(thread)?, &resolve(&cpus)?)?))
-        .resolve::<ThrowRuntimeExAndDefault>()
+native! {
+    /// Pins one thread (0 is the calling one); gives the granted list.
+    fn Java_dev_handoff_ThreadAffinity_pinThread(
+        env, thread: jint, cpus: JString<'local>
+    ) -> JString<'local> {
+        give(env, &set_affinity(tid(thread)?, &resolve(&cpus)?)?)
+    }
 }
 
-/// Pins every thread of a process; gives the granted list.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_ThreadAffinity_pinProcess<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    pid: jint,
-    cpus: JString<'local>,
-) -> JString<'local> {
-    env.with_env(|env| {
+native! {
+    /// Pins every thread of a process; gives the granted list.
+    fn Java_dev_handoff_ThreadAffinity_pinProcess(env, pid: jint, cpus: JString<'local>) -> JString<'local> {
         let pid = Tid::new(pid).ok_or(Failure::NoTid(pid))?;
         give(env, Pin::apply(Scope::Process, pid, &resolve(&cpus)?)?.granted())
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// Policy and priority of a thread, such as `other:5`; 0 is the calling one.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_ThreadAffinity_priorityOf<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    thread: jint,
-) -> JString<'local> {
-    env.with_env(|env| -> Result<_, Failure> { Ok(env.new_string(Priority::of(tid(thread)?)?.to_string())?) })
-        .resolve::<ThrowRuntimeExAndDefault>()
+native! {
+    /// Policy and priority of a thread, such as `other:5`; 0 is the calling one.
+    fn Java_dev_handoff_ThreadAffinity_priorityOf(env, thread: jint) -> JString<'local> {
+        Ok(env.new_string(Priority::of(tid(thread)?)?.to_string())?)
+    }
 }
 
-/// Gives a thread a policy and priority; 0 is the calling one.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_ThreadAffinity_setPriorityOf<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    thread: jint,
-    priority: JString<'local>,
-) {
-    env.with_env(|_| -> Result<_, Failure> {
+native! {
+    /// Gives a thread a policy and priority; 0 is the calling one.
+    fn Java_dev_handoff_ThreadAffinity_setPriorityOf(_, thread: jint, priority: JString<'local>) {
         let priority: Priority = priority.to_string().parse()?;
         Ok(priority.apply(tid(thread)?)?)
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
 
-/// Tells the running policy that a process came to the foreground, or left it.
-// SAFETY: the name is this class's and method's; no other library has it.
-#[unsafe(no_mangle)]
-pub extern "system" fn Java_dev_handoff_ThreadAffinity_foreground<'local>(
-    mut env: EnvUnowned<'local>,
-    _class: JClass<'local>,
-    pid: jint,
-    is_foreground: jboolean,
-) {
-    env.with_env(|_| -> Result<_, Failure> {
+native! {
+    /// Tells the running policy that a process came to the foreground, or left it.
+    fn Java_dev_handoff_ThreadAffinity_foreground(_, pid: jint, is_foreground: jboolean) {
         let pid = Tid::new(pid).ok_or(Failure::NoTid(pid))?;
         notice::foreground(&notice::default_folder(), pid, is_foreground)?;
         Ok(())
-    })
-    .resolve::<ThrowRuntimeExAndDefault>()
+    }
 }
