@@ -60,7 +60,7 @@ enum Chore {
 fn main() -> ExitCode {
     let chore = Chore::parse();
     interrupt::listen();
-    let outcome = root::find().map_err(anyhow::Error::msg).and_then(|_| carry_out(&chore));
+    let outcome = root::find().map_err(anyhow::Error::msg).and_then(|_| run(&chore));
 
     match outcome {
         Ok(passed) if passed => ExitCode::SUCCESS,
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn carry_out(chore: &Chore) -> anyhow::Result<bool> {
+fn run(chore: &Chore) -> anyhow::Result<bool> {
     match chore {
         Chore::Test(options) => test::run(options),
         Chore::Ci(options) => ci::run(options),

@@ -111,7 +111,7 @@ impl Engine {
                 }
                 // Nobody listens any more when the process ends.
                 let tell = |event| drop(tell.send(Told { task, event }));
-                match worker.carry_out(task, &mut claim, &tell)? {
+                match worker.run(task, &mut claim, &tell)? {
                     Outcome::Absent(_) | Outcome::Stopped => return Ok(()),
                     Outcome::Done(_) | Outcome::Failed(_) => {}
                 }

@@ -110,7 +110,7 @@ pub fn report(plan: &Plan, folder: &Folder) -> Result<Report> {
             let reason = judged
                 .caveats
                 .iter()
-                .find(|caveat| caveat.force == handoff_lab::stats::judge::Force::Withholds);
+                .find(|caveat| caveat.severity == handoff_lab::stats::judge::Severity::Withholds);
             devices.push((
                 Block::of(&judged.change),
                 DeviceReport {

@@ -83,7 +83,7 @@ enum Try {
 
 impl Worker<'_> {
     /// Works on a task until it ends.
-    pub fn carry_out(&self, task: Task, claim: &mut Claim, tell: &dyn Fn(Event)) -> Result<Outcome> {
+    pub fn run(&self, task: Task, claim: &mut Claim, tell: &dyn Fn(Event)) -> Result<Outcome> {
         let deadline = Duration::from_secs_f64(self.plan.deadline_seconds);
         let start = Instant::now();
         let mut retry = Retry::new(self.plan.attempts, FIRST_WAIT, LONGEST_WAIT);

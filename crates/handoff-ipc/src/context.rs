@@ -14,14 +14,18 @@ use crate::{Error, ExceptionCode, Status};
 /// | arguments | copied into the parcel | large ones are borrowed where they are (scatter-gather) |
 /// | callers lend | their nice value | their policy, priority and nice value |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Context {
     /// Applications and the framework (`/dev/binder`).
     #[default]
+    #[cfg_attr(feature = "serde", serde(rename = "binder"))]
     Framework = 0,
     /// Hardware abstraction (`/dev/hwbinder`).
+    #[cfg_attr(feature = "serde", serde(rename = "hwbinder"))]
     Hardware = 1,
     /// Between a vendor's own processes (`/dev/vndbinder`).
+    #[cfg_attr(feature = "serde", serde(rename = "vndbinder"))]
     Vendor = 2,
 }
 

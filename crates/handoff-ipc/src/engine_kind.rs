@@ -6,17 +6,22 @@ use std::str::FromStr;
 use crate::Result;
 
 /// Which engine carries a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum EngineKind {
     /// A direct virtual call in one process.
     Local,
     /// Shared memory and futexes in user space.
+    #[default]
     Shm,
     /// The kernel's Binder driver.
     Binder,
 }
 
 impl EngineKind {
+    /// All of them, the cheapest first.
+    pub const ALL: [EngineKind; 3] = [EngineKind::Local, EngineKind::Shm, EngineKind::Binder];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -29,7 +34,7 @@ impl EngineKind {
 
 impl fmt::Display for EngineKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 
@@ -42,7 +47,7 @@ impl FromStr for EngineKind {
     type Err = UnknownEngine;
 
     fn from_str(text: &str) -> Result<Self, UnknownEngine> {
-        [EngineKind::Local, EngineKind::Shm, EngineKind::Binder]
+        EngineKind::ALL
             .into_iter()
             .find(|kind| kind.name() == text)
             .ok_or_else(|| UnknownEngine(text.to_owned()))

@@ -44,7 +44,7 @@ impl What {
             of_arm.map(|(_, _, value)| *value).collect()
         };
         let values = match self {
-            Self::Baseline => by(&[Arm::A, Arm::Again]),
+            Self::Baseline => by(&[Arm::A, Arm::Control]),
             Self::Change => by(&[Arm::B]),
             Self::Ratio => {
                 let mut rounds: BTreeMap<usize, [Option<f64>; 2]> = BTreeMap::new();
@@ -52,7 +52,7 @@ impl What {
                     match arm {
                         Arm::A => rounds.entry(*round).or_default()[0] = Some(*value),
                         Arm::B => rounds.entry(*round).or_default()[1] = Some(*value),
-                        Arm::Again => {}
+                        Arm::Control => {}
                     }
                 }
                 rounds.into_values().filter_map(|[a, b]| Some(b? / a?)).collect()
@@ -65,7 +65,7 @@ impl What {
 
 /// What is asked of a history.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct Query {
     /// The title of the runs; that of the latest one if nothing is said.
     pub title: Option<String>,
     pub metric: String,
@@ -185,7 +185,7 @@ pub struct History {
 /// # Errors
 ///
 /// If the store cannot be read, or has nothing of what is asked.
-pub fn draw(store: &Store, asked: &Asked) -> Result<History, HistoryError> {
+pub fn draw(store: &Store, asked: &Query) -> Result<History, HistoryError> {
     let titles = store.titles()?;
     let title = match &asked.title {
         Some(title) if titles.contains(title) => title.clone(),
@@ -223,7 +223,7 @@ pub fn draw(store: &Store, asked: &Asked) -> Result<History, HistoryError> {
     })
 }
 
-fn line(device: String, points: Vec<Point>, asked: &Asked, better: Option<Direction>) -> Line {
+fn line(device: String, points: Vec<Point>, asked: &Query, better: Option<Direction>) -> Line {
     let values: Vec<f64> = points.iter().map(|point| point.value).collect();
     let label = |at: usize| points[at.min(points.len() - 1)].label.clone();
     let change = |point: ChangePoint| Change {
@@ -296,8 +296,8 @@ mod tests {
         store
     }
 
-    fn asked(what: What) -> Asked {
-        Asked {
+    fn asked(what: What) -> Query {
+        Query {
             title: None,
             metric: "time".into(),
             what,
@@ -360,9 +360,9 @@ mod tests {
         let empty = Store::open(&folder.path().join("empty.sqlite")).expect("made");
         assert!(matches!(draw(&empty, &asked(What::Ratio)), Err(HistoryError::Empty)));
         let store = store(folder.path(), &[("a", "one", 1.0)]);
-        let wrong = Asked { metric: "tme".into(), ..asked(What::Ratio) };
+        let wrong = Query { metric: "tme".into(), ..asked(What::Ratio) };
         assert!(draw(&store, &wrong).expect_err("no such metric").to_string().contains("other, time"));
-        let wrong = Asked { title: Some("u".into()), ..asked(What::Ratio) };
+        let wrong = Query { title: Some("u".into()), ..asked(What::Ratio) };
         assert!(draw(&store, &wrong).expect_err("no such runs").to_string().contains("there are: t"));
         let few = draw(&store, &asked(What::Ratio)).expect("drawn");
         assert!(crate::report::history::text(&few).contains("1 run is too few"));

@@ -27,7 +27,7 @@
 //! # Ok::<(), handoff_lab::interleave::InterleaveError>(())
 //! ```
 
-use crate::doctor::Pulse;
+use crate::doctor::SystemSample;
 use crate::stats::describe::{Summary, median};
 use crate::stats::judge::Estimate;
 use crate::stats::random::Random;
@@ -171,7 +171,7 @@ impl Interleave<'_> {
             // Rounds that count are numbered from 1.
             let number = (round + 1).saturating_sub(self.warm_up);
             random.shuffle(&mut order);
-            let before = Pulse::read(&root);
+            let before = SystemSample::read(&root);
             let mut this = vec![0.0; subjects.len()];
             for index in &order {
                 if stopped() {
@@ -196,7 +196,7 @@ impl Interleave<'_> {
             }
             if number > 0 {
                 values.iter_mut().zip(this).for_each(|(values, value)| values.push(value));
-                flags.push(Pulse::read(&root).since(&before).flags());
+                flags.push(SystemSample::read(&root).since(&before).flags());
             }
         }
         let subjects = subjects

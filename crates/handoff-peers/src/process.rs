@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use handoff_workloads::peer::{Channel, Peer, play};
-use handoff_workloads::transports::{Lane, Turn};
+use handoff_workloads::transports::{Batch, OpenTransport};
 use handoff_workloads::{Error, Placement, Result};
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -35,8 +35,8 @@ struct Role {
 /// What a client is asked.
 #[derive(Debug, Serialize, Deserialize)]
 enum Ask {
-    /// Requests alone, then in a row: a [`Turn`].
-    Turn { payload: usize, samples: u32, stream: u32 },
+    /// Requests alone, then in a row: a [`Batch`].
+    Batch { payload: usize, samples: u32, stream: u32 },
     /// As many requests as fit into so many milliseconds: their number.
     Run { payload: usize, millis: u64 },
 }
@@ -74,7 +74,7 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
     parent.say(Ok(()))?;
     loop {
         match parent.asked::<Ask>()? {
-            Ask::Turn { payload, samples, stream } => {
+            Ask::Batch { payload, samples, stream } => {
                 let turn = turn(&mut ask, payload, samples, stream, role.server);
                 parent.say(turn.map_err(failed))?;
             }
@@ -106,9 +106,9 @@ fn turn(
     samples: u32,
     stream: u32,
     server: u32,
-) -> std::io::Result<Turn> {
+) -> std::io::Result<Batch> {
     let (message, expected) = message(payload);
-    let mut turn = Turn { messages: stream, ..Turn::default() };
+    let mut turn = Batch { messages: stream, ..Batch::default() };
     for index in 0..WARM_UP + samples {
         let began = Instant::now();
         let sum = ask(&message)?;
@@ -231,7 +231,7 @@ impl Clients {
 
 /// A peer as a lane of `handoff measure transports`.
 #[derive(Debug)]
-pub struct PeerLane {
+pub struct PeerTransport {
     kind: Kind,
     pair: Clients,
 }
@@ -241,11 +241,11 @@ pub struct PeerLane {
 /// # Errors
 ///
 /// As [`Clients::start`].
-pub fn open(kind: Kind, placement: Placement) -> Result<Box<dyn Lane>> {
-    Ok(Box::new(PeerLane { kind, pair: Clients::start(kind, placement, 1)? }))
+pub fn open(kind: Kind, placement: Placement) -> Result<Box<dyn OpenTransport>> {
+    Ok(Box::new(PeerTransport { kind, pair: Clients::start(kind, placement, 1)? }))
 }
 
-impl Lane for PeerLane {
+impl OpenTransport for PeerTransport {
     fn name(&self) -> String {
         self.kind.name().to_owned()
     }
@@ -258,8 +258,8 @@ impl Lane for PeerLane {
         self.kind.largest()
     }
 
-    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Turn> {
-        self.pair.clients[0].ask(&Ask::Turn { payload, samples, stream }, LIMIT)
+    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Batch> {
+        self.pair.clients[0].ask(&Ask::Batch { payload, samples, stream }, LIMIT)
     }
 }
 

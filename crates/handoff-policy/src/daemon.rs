@@ -1,7 +1,7 @@
 //! Decides for every process, places it, and puts everything back at the end.
 
 use super::decide::{Decider, Subject};
-use super::events::Happening;
+use super::events::SystemEvent;
 use super::file::{Policy, Problems};
 use super::listen::Sources;
 use super::log::{Event, Log, Stopped, printable};
@@ -9,7 +9,7 @@ use super::request::Request;
 use super::rule::Rule;
 use super::socket::Server;
 use super::text::matches;
-use super::world::{Observer, Process, World};
+use super::world::{Observer, Process, SystemState};
 use crate::error::{Error, Result};
 use handoff_placement::Applied;
 use handoff_placement::Error as PlacementError;
@@ -81,7 +81,7 @@ pub struct Daemon<'a> {
     journal: Journal,
     decider: Decider,
     observer: Observer,
-    world: World,
+    world: SystemState,
     before: BTreeMap<ProcessKey, Snapshot>,
     placed: BTreeMap<ProcessKey, Placed>,
     refused: BTreeMap<ProcessKey, Rules>,
@@ -117,7 +117,7 @@ impl<'a> Daemon<'a> {
             journal,
             decider: Decider::default(),
             observer: Observer::default(),
-            world: World::default(),
+            world: SystemState::default(),
             before: BTreeMap::new(),
             placed: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -413,24 +413,24 @@ impl<'a> Daemon<'a> {
         [verify, look, timer, self.log.due()].into_iter().flatten().min()
     }
 
-    fn react(&mut self, happened: &[Happening]) {
+    fn react(&mut self, happened: &[SystemEvent]) {
         let now = Instant::now();
         let minds_threads = self.policy.rules.iter().any(|rule| rule.matches.thread.is_some());
-        let concerned = |what: &Happening| match *what {
-            Happening::Changed { process, is_thread } => (minds_threads || !is_thread).then_some(process),
+        let concerned = |what: &SystemEvent| match *what {
+            SystemEvent::Changed { process, is_thread } => (minds_threads || !is_thread).then_some(process),
             _ => None,
         };
         let changed: BTreeSet<Tid> = happened.iter().filter_map(concerned).collect();
         for pid in changed {
             self.look_at(pid, now);
         }
-        if happened.contains(&Happening::Cpus) && self.machine.refresh(&Root::host()).unwrap_or(false) {
+        if happened.contains(&SystemEvent::Cpus) && self.machine.refresh(&Root::host()).unwrap_or(false) {
             self.replace_all();
         }
-        if happened.contains(&Happening::Power) {
+        if happened.contains(&SystemEvent::Power) {
             self.sense();
         }
-        if happened.contains(&Happening::Missed) {
+        if happened.contains(&SystemEvent::Missed) {
             self.look_at_all();
         }
     }

@@ -4,7 +4,7 @@
 use super::file::Policy;
 use super::rule::Rule;
 use super::text::matches;
-use super::world::{Process, World};
+use super::world::{Process, SystemState};
 use handoff_placement::Tid;
 use handoff_placement::process::ProcessKey;
 use std::collections::BTreeMap;
@@ -56,7 +56,13 @@ pub struct Decider {
 
 impl Decider {
     /// Decides for a process or a thread.
-    pub fn decide(&mut self, policy: &Policy, subject: Subject<'_>, world: &World, now: Instant) -> Decision {
+    pub fn decide(
+        &mut self,
+        policy: &Policy,
+        subject: Subject<'_>,
+        world: &SystemState,
+        now: Instant,
+    ) -> Decision {
         let (former, since) = match self.current.get(&subject.key()) {
             Some(&(rule, since)) => (rule, Some(since)),
             None => (None, None),
@@ -87,7 +93,7 @@ impl Decider {
 fn choose(
     policy: &Policy,
     subject: Subject<'_>,
-    world: &World,
+    world: &SystemState,
     former: Option<usize>,
     now: Instant,
 ) -> (Option<usize>, String, Option<Instant>) {
@@ -135,7 +141,7 @@ pub struct Explanation {
 
 impl Explanation {
     /// Asks every rule about a process.
-    pub fn of(policy: &Policy, process: &Process, world: &World) -> Self {
+    pub fn of(policy: &Policy, process: &Process, world: &SystemState) -> Self {
         let verdict = |rule: &super::Rule| {
             rule.matches.check(process).and_then(|()| rule.when.check(process, world, false)).err()
         };
@@ -193,7 +199,7 @@ mod tests {
     fn the_first_rule_that_holds_decides_and_holds_on() {
         let policy = Policy::parse(POLICY).unwrap();
         let (mut decider, mut world, app, start) =
-            (Decider::default(), World::default(), process("app-1"), Instant::now());
+            (Decider::default(), SystemState::default(), process("app-1"), Instant::now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         assert_eq!(rule(&decider.decide(&policy, Subject::whole(&app), &world, at(0)), &policy), None);
         world.foreground.insert(app.key);
@@ -223,7 +229,7 @@ mod tests {
     fn idle_rules_ask_to_be_asked_again() {
         let policy = Policy::parse(POLICY).unwrap();
         let (mut decider, world, mut app, now) =
-            (Decider::default(), World::default(), process("app-1"), Instant::now());
+            (Decider::default(), SystemState::default(), process("app-1"), Instant::now());
         app.idle = Duration::from_secs(10);
         let early = decider.decide(&policy, Subject::whole(&app), &world, now);
         assert_eq!((early.rule, early.again), (None, Some(now + Duration::from_secs(20))));
@@ -239,7 +245,7 @@ mod tests {
         let decision = Decider::default().decide(
             &policy,
             Subject::whole(&process("other")),
-            &World::default(),
+            &SystemState::default(),
             Instant::now(),
         );
         assert_eq!((decision.rule, decision.changed, decision.again), (None, false, None));
@@ -248,7 +254,7 @@ mod tests {
     #[test]
     fn an_explanation_has_a_verdict_for_each_rule() {
         let policy = Policy::parse(POLICY).unwrap();
-        let told = Explanation::of(&policy, &process("app-1"), &World::default());
+        let told = Explanation::of(&policy, &process("app-1"), &SystemState::default());
         assert_eq!(told.rule, None);
         let words: Vec<String> = told.verdicts.into_iter().flatten().collect();
         assert!(words[0].contains("tells no temperature"), "{words:?}");
@@ -256,7 +262,7 @@ mod tests {
             words[1].contains("not in the foreground") && words[2].contains("less than 30.0 s"),
             "{words:?}"
         );
-        let other = Explanation::of(&policy, &process("other"), &World::default());
+        let other = Explanation::of(&policy, &process("other"), &SystemState::default());
         assert!(other.verdicts[0].as_ref().unwrap().contains("comm is `other`, not `app*`"));
     }
 }

@@ -14,7 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Happening {
+pub(super) enum SystemEvent {
     /// A process or thread was born, renamed, or runs another program or as another user.
     Changed {
         process: Tid,
@@ -88,7 +88,7 @@ pub(super) fn pressure() -> io::Result<File> {
 }
 
 /// Reads what a netlink source has, until it has no more.
-pub(super) fn drain(source: &OwnedFd, parse: fn(&[u8]) -> Option<Happening>) -> Vec<Happening> {
+pub(super) fn drain(source: &OwnedFd, parse: fn(&[u8]) -> Option<SystemEvent>) -> Vec<SystemEvent> {
     let mut found = Vec::new();
     let mut buffer = [0u8; 8192];
     loop {
@@ -102,14 +102,14 @@ pub(super) fn drain(source: &OwnedFd, parse: fn(&[u8]) -> Option<Happening>) -> 
                 found.extend(whole.and_then(parse));
             }
             Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::NOBUFS) => found.push(Happening::Missed),
+            Err(rustix::io::Errno::NOBUFS) => found.push(SystemEvent::Missed),
             Err(_) => return found,
         }
     }
 }
 
 /// A message of the process connector: `nlmsghdr` (16 bytes), `cn_msg` (20), `proc_event`.
-pub(super) fn parse_process(message: &[u8]) -> Option<Happening> {
+pub(super) fn parse_process(message: &[u8]) -> Option<SystemEvent> {
     let event = message.get(36..)?;
     let word = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
     let process = |at: usize| Tid::new(i32::try_from(word(at)?).ok()?);
@@ -120,15 +120,15 @@ pub(super) fn parse_process(message: &[u8]) -> Option<Happening> {
         _ => return None,
     };
     let process = process(at + 4)?;
-    Some(Happening::Changed { process, is_thread: word(at)? != word(at + 4)? })
+    Some(SystemEvent::Changed { process, is_thread: word(at)? != word(at + 4)? })
 }
 
 /// A device event: `change@/devices/...`, then `KEY=value`, each ended by a zero byte.
-pub(super) fn parse_device(message: &[u8]) -> Option<Happening> {
+pub(super) fn parse_device(message: &[u8]) -> Option<SystemEvent> {
     let subsystem = message.split(|&byte| byte == 0).find_map(|field| field.strip_prefix(b"SUBSYSTEM="))?;
     match subsystem {
-        b"cpu" => Some(Happening::Cpus),
-        b"power_supply" | b"thermal" => Some(Happening::Power),
+        b"cpu" => Some(SystemEvent::Cpus),
+        b"power_supply" | b"thermal" => Some(SystemEvent::Power),
         _ => None,
     }
 }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn connector_messages_are_read() {
         let changed =
-            |pid, is_thread| Some(Happening::Changed { process: Tid::new(pid).unwrap(), is_thread });
+            |pid, is_thread| Some(SystemEvent::Changed { process: Tid::new(pid).unwrap(), is_thread });
         assert_eq!(
             parse_process(&message(&[1, 0, 0, 0, 5, 5, 9, 7])),
             changed(7, true),
@@ -168,8 +168,8 @@ mod tests {
     fn device_events_are_read() {
         let event =
             |subsystem: &str| format!("change@/devices/x\0ACTION=change\0SUBSYSTEM={subsystem}\0SEQNUM=1\0");
-        assert_eq!(parse_device(event("cpu").as_bytes()), Some(Happening::Cpus));
-        assert_eq!(parse_device(event("power_supply").as_bytes()), Some(Happening::Power));
+        assert_eq!(parse_device(event("cpu").as_bytes()), Some(SystemEvent::Cpus));
+        assert_eq!(parse_device(event("power_supply").as_bytes()), Some(SystemEvent::Power));
         assert_eq!(parse_device(event("block").as_bytes()), None);
     }
 

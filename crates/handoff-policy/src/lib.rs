@@ -65,7 +65,7 @@ pub use file::{Policy, Problem, Problems, Profile};
 pub use log::{Event, Stopped};
 pub use rule::{Match, Rule, Threshold, When};
 pub use task_profiles::{Import, import_task_profiles};
-pub use world::{Process, World};
+pub use world::{Process, SystemState};
 
 /// The examples of the crate's README, compiled and run as tests.
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
 //! Waits for whatever comes first: an event of the kernel, a request, the time, the end.
 
-use super::events::{self, Happening};
+use super::events::{self, SystemEvent};
 use super::log::Event;
 use super::socket::Server;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -90,7 +90,7 @@ impl Sources {
     }
 
     /// What has happened at those that can be read.
-    pub(super) fn read(&self, ready: &Ready) -> Vec<Happening> {
+    pub(super) fn read(&self, ready: &Ready) -> Vec<SystemEvent> {
         let mut happened = Vec::new();
         if let Some(source) = self.processes.as_ref().filter(|_| ready.processes) {
             self.quiet_until.set(Some(Instant::now() + TOGETHER));
@@ -100,7 +100,7 @@ impl Sources {
             happened.extend(events::drain(source, events::parse_device));
         }
         if ready.pressure {
-            happened.push(Happening::Power);
+            happened.push(SystemEvent::Power);
         }
         happened
     }

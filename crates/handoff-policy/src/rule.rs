@@ -1,7 +1,7 @@
 //! Whom a rule matches, and when it holds.
 
 use super::text::matches;
-use super::world::{Process, World};
+use super::world::{Process, SystemState};
 use std::fmt;
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl When {
 
     /// Does it hold? Otherwise, what does not. `latched` says whether it held the last time: a
     /// threshold that was passed stays so until the figure is back beyond `until`.
-    pub fn check(&self, process: &Process, world: &World, latched: bool) -> Result<(), String> {
+    pub fn check(&self, process: &Process, world: &SystemState, latched: bool) -> Result<(), String> {
         if let Some(wanted) = self.foreground {
             let found = world.foreground.contains(&process.key);
             if found != wanted {
@@ -186,13 +186,13 @@ mod tests {
             services: Vec::new(),
             idle: Duration::from_secs(4),
         };
-        let world = World {
+        let world = SystemState {
             cpu_pressure: Some(30.0),
             temperature: Some(81.5),
             battery: Some(15.0),
             charging: Some(false),
             foreground: [key].into(),
-            ..World::default()
+            ..SystemState::default()
         };
         let above = |above| Some(Threshold::Above { above, until: above - 5.0 });
         let below = |below| Some(Threshold::Below { below, until: below + 5.0 });
@@ -232,7 +232,7 @@ mod tests {
             assert_eq!(holds.check(&process, &world, false), Ok(()), "{holds:?}");
             assert_eq!(does_not.check(&process, &world, false), Err(says.to_owned()));
             // A machine without the sensor never meets a condition on it.
-            let unknown = World { foreground: world.foreground.clone(), ..World::default() };
+            let unknown = SystemState { foreground: world.foreground.clone(), ..SystemState::default() };
             assert_eq!(holds.check(&process, &unknown, false).is_err(), holds.needs_sensors(), "{holds:?}");
         }
     }

@@ -27,14 +27,14 @@ pub struct Process {
 
 impl Process {
     /// A process as it is now, not known to have been idle.
-    pub fn look(pid: Tid, world: &World) -> Result<Self> {
+    pub fn look(pid: Tid, world: &SystemState) -> Result<Self> {
         Observer::default().look(pid, world, Instant::now()).ok_or(Error::NoSuchThread(pid))
     }
 }
 
 /// Everything that is not about one process, and what was told about processes.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct World {
+pub struct SystemState {
     /// The processes in the foreground.
     pub foreground: BTreeSet<ProcessKey>,
     /// The services that processes offer.
@@ -47,7 +47,7 @@ pub struct World {
     pub charging: Option<bool>,
 }
 
-impl World {
+impl SystemState {
     /// Reads the sensors that the machine has.
     pub fn read_sensors(&mut self, root: &Root) {
         self.cpu_pressure = root.text("/proc/pressure/cpu").ok().and_then(|text| pressure(&text));
@@ -103,7 +103,7 @@ pub(super) struct Observer {
 
 impl Observer {
     /// A process as it is now; `None` if it is gone or a thread of the kernel.
-    pub(super) fn look(&mut self, pid: Tid, world: &World, now: Instant) -> Option<Process> {
+    pub(super) fn look(&mut self, pid: Tid, world: &SystemState, now: Instant) -> Option<Process> {
         let status = Status::of(pid).ok()?;
         let exe = fs::read_link(format!("/proc/{pid}/exe")).ok();
         // Only kernel threads have neither a program nor a command line.
@@ -147,9 +147,9 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        let mut world = World::default();
+        let mut world = SystemState::default();
         world.read_sensors(&root);
-        assert_eq!(world, World::default(), "a machine without any");
+        assert_eq!(world, SystemState::default(), "a machine without any");
         put("/proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=0.00\n");
         put("/sys/class/thermal/thermal_zone0/temp", "45000\n");
         put("/sys/class/thermal/thermal_zone1/temp", "81500\n");
@@ -175,18 +175,18 @@ mod tests {
         // What is left of its start takes as long as the machine lets it.
         let mut looks = (1..=600).map(|n| {
             std::thread::sleep(Duration::from_millis(if n > 2 { 100 } else { 0 }));
-            observer.look(pid, &World::default(), start + Duration::from_secs(9 * n)).unwrap()
+            observer.look(pid, &SystemState::default(), start + Duration::from_secs(9 * n)).unwrap()
         });
         let later = looks.find(|seen| seen.idle.as_secs() == 9).expect("idle within a minute");
         assert_eq!(later.comm, "sleep");
         drop(looks);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(observer.look(pid, &World::default(), start).is_none());
+        assert!(observer.look(pid, &SystemState::default(), start).is_none());
         if let Some(kthreadd) =
             Tid::new(2).filter(|&tid| Status::of(tid).is_ok_and(|status| status.comm == "kthreadd"))
         {
-            assert!(observer.look(kthreadd, &World::default(), start).is_none());
+            assert!(observer.look(kthreadd, &SystemState::default(), start).is_none());
         }
     }
 }

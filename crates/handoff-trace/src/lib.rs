@@ -58,7 +58,7 @@ pub use error::{Result, TraceError};
 pub use event::{Context, Cpu, Event, LeftAs, Tid, Wakee, What};
 pub use model::graph::Graph;
 pub use model::timeline::Timeline;
-pub use trace::{BufferStats, Coverage, RawTrace, Slice, Surroundings, Throttled, Trace};
+pub use trace::{BufferStats, Coverage, RawTrace, Slice, Throttled, Trace, TraceContext};
 pub use tracefs::TraceFs;
 
 /// The examples of the crate's README, compiled and run as tests.

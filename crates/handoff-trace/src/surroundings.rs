@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::event::Tid;
-use crate::trace::{Surroundings, Throttled};
+use crate::trace::{Throttled, TraceContext};
 
 /// The numbers at the start of a recording.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Watch {
 pub(crate) struct Seen {
     pub(crate) names: HashMap<Tid, String>,
     pub(crate) processes: HashMap<Tid, Tid>,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) surroundings: TraceContext,
 }
 
 impl Watch {
@@ -47,7 +47,7 @@ impl Watch {
             }
         }
         let before = self.steal.iter().copied().chain(std::iter::repeat(0));
-        seen.surroundings = Surroundings {
+        seen.surroundings = TraceContext {
             steal_ns: steal().iter().zip(before).map(|(now, then)| now.saturating_sub(then)).collect(),
             throttled: self
                 .quotas

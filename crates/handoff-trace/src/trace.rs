@@ -37,7 +37,7 @@ pub struct RawTrace {
     /// The process (thread group) of tasks.
     pub processes: HashMap<Tid, Tid>,
     /// What changed beside the events while it was recorded.
-    pub surroundings: Surroundings,
+    pub surroundings: TraceContext,
 }
 
 /// The counters of `per_cpu/cpu*/stats`.
@@ -55,7 +55,7 @@ pub struct BufferStats {
 
 /// What is known of the time of the recording from elsewhere than its events.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Surroundings {
+pub struct TraceContext {
     /// Nanoseconds that each CPU was taken away by the hypervisor (`steal` of `/proc/stat`).
     pub steal_ns: Vec<u64>,
     /// Control groups whose CPU quota ran out meanwhile.
@@ -109,7 +109,7 @@ pub struct Trace {
     clock: String,
     processes: HashMap<Tid, Tid>,
     slices: Vec<Slice>,
-    surroundings: Surroundings,
+    surroundings: TraceContext,
 }
 
 /// What a reader of another format found, in any order.
@@ -374,12 +374,12 @@ impl Trace {
     }
 
     /// What is known from elsewhere than the events.
-    pub fn surroundings(&self) -> &Surroundings {
+    pub fn surroundings(&self) -> &TraceContext {
         &self.surroundings
     }
 
     /// Says what is known from elsewhere than the events.
-    pub fn set_surroundings(&mut self, surroundings: Surroundings) {
+    pub fn set_surroundings(&mut self, surroundings: TraceContext) {
         self.surroundings = surroundings;
     }
 }

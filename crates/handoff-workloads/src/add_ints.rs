@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 use crate::place::Placement;
 use crate::rpc::play::AskWorkload;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
-use crate::rpc::{self, Context, Engine, Processes, Serving};
+use crate::rpc::{self, Context, EngineKind, Processes, Serving};
 use crate::sys::clock::now;
 
 /// Most calls of one run.
@@ -27,8 +27,8 @@ pub const MAX_ITERATIONS: u32 = 4 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    pub engine: Engine,
-    /// The world of the service; [`Context::usual`] if absent.
+    pub engine: EngineKind,
+    /// That of the service; [`rpc::usual_context`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     pub iterations: u32,
@@ -46,7 +46,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Parameters {
-            engine: Engine::default(),
+            engine: EngineKind::default(),
             context: None,
             iterations: 1000,
             delay: 1e-3,
@@ -76,7 +76,7 @@ impl Parameters {
     fn to_map(&self) -> BTreeMap<String, crate::measurement::Parameter> {
         BTreeMap::from([
             ("engine".to_owned(), self.engine.name().into()),
-            ("context".to_owned(), self.context.unwrap_or(Context::usual(self.engine)).name().into()),
+            ("context".to_owned(), self.context.unwrap_or(rpc::usual_context(self.engine)).device().into()),
             ("iterations".to_owned(), self.iterations.into()),
             ("delay".to_owned(), self.delay.into()),
             ("server_cpu".to_owned(), cpu_name(self.server_cpu).into()),

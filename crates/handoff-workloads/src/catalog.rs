@@ -91,7 +91,7 @@ workloads! {
     "add-ints" AddInts(add_ints::Parameters), VARYING,
         |parameters| add_ints::run(parameters).map(|report| report.outcome().clone());
     /// Whole calls of one payload: [`rpc`].
-    "call" Call(rpc::Plan), VARYING, rpc::Plan::run;
+    "call" Call(rpc::Parameters), VARYING, rpc::Parameters::run;
     /// A bare primitive: [`floor`].
     "floor" Floor(floor::Plan), VARYING, floor::Plan::run;
     /// Groups of tasks that all send to all: [`hackbench`].

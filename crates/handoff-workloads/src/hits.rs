@@ -12,18 +12,18 @@ use crate::sys::perf;
 /// Why nothing can be counted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot count {what}: {reason}")]
-pub struct HitsError {
+pub struct ActivationError {
     pub what: String,
     pub reason: String,
 }
 
 #[derive(Debug)]
-pub struct Hits(Vec<perf::Hits>);
+pub struct ActivationCount(Vec<perf::EventCount>);
 
-impl Hits {
+impl ActivationCount {
     /// Counts a tracepoint, such as `sched:sched_migrate_task`.
-    pub fn of_tracepoint(name: &str) -> Result<Self, HitsError> {
-        let cannot = |reason: String| HitsError { what: format!("the tracepoint {name}"), reason };
+    pub fn of_tracepoint(name: &str) -> Result<Self, ActivationError> {
+        let cannot = |reason: String| ActivationError { what: format!("the tracepoint {name}"), reason };
         let (system, event) = name
             .split_once(':')
             .filter(|(system, event)| is_name(system) && is_name(event))
@@ -37,8 +37,8 @@ impl Hits {
     }
 
     /// Counts calls of a kernel function, such as `select_task_rq_fair`.
-    pub fn of_function(name: &str) -> Result<Self, HitsError> {
-        let cannot = |reason: String| HitsError { what: format!("calls of {name}"), reason };
+    pub fn of_function(name: &str) -> Result<Self, ActivationError> {
+        let cannot = |reason: String| ActivationError { what: format!("calls of {name}"), reason };
         let text = std::fs::read_to_string("/sys/bus/event_source/devices/kprobe/type").map_err(|_| {
             cannot("this kernel has no kprobe events (CONFIG_KPROBE_EVENTS); those of a guest do".to_owned())
         })?;
@@ -50,7 +50,7 @@ impl Hits {
         Self::everywhere(|cpu| perf::function(kind, &function, cpu)).map_err(cannot)
     }
 
-    fn everywhere(open: impl Fn(i32) -> std::io::Result<perf::Hits>) -> Result<Self, String> {
+    fn everywhere(open: impl Fn(i32) -> std::io::Result<perf::EventCount>) -> Result<Self, String> {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online")
             .ok()
             .and_then(|text| text.trim().parse::<handoff_placement::CpuSet>().ok())
@@ -61,7 +61,7 @@ impl Hits {
 
     /// Hits so far, on all CPUs.
     pub fn read(&self) -> std::io::Result<u64> {
-        self.0.iter().map(perf::Hits::read).sum()
+        self.0.iter().map(perf::EventCount::read).sum()
     }
 }
 
@@ -80,11 +80,11 @@ mod tests {
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
         for name in ["", "sched", "../..:x", "a:..", "sched:", "sched:a/b", "sched:no_such_event"] {
-            let error = Hits::of_tracepoint(name).expect_err(name);
+            let error = ActivationCount::of_tracepoint(name).expect_err(name);
             assert!(error.to_string().contains("cannot count the tracepoint"), "{error}");
         }
         for name in ["", "a b", "a/b", "x\0y", "no_such_function_of_any_kernel"] {
-            assert!(Hits::of_function(name).is_err(), "{name:?}");
+            assert!(ActivationCount::of_function(name).is_err(), "{name:?}");
         }
     }
 
@@ -92,7 +92,7 @@ mod tests {
     fn a_tracepoint_counts_what_happened_meanwhile() {
         require!(require_root());
         require!(TraceFs::find());
-        let hits = Hits::of_tracepoint("sched:sched_process_fork").expect("counts");
+        let hits = ActivationCount::of_tracepoint("sched:sched_process_fork").expect("counts");
         let before = hits.read().expect("tells");
         for _ in 0..3 {
             std::process::Command::new("true").status().expect("starts");

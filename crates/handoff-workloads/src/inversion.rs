@@ -20,7 +20,7 @@ use crate::place::{self, Placement};
 use crate::rpc::play::AskWorkload;
 use crate::rpc::role::AskClient;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
-use crate::rpc::{self, Context, Engine, Processes, Serving};
+use crate::rpc::{self, Context, EngineKind, Processes, Serving};
 use crate::spin;
 use crate::sys::team::Team;
 
@@ -28,8 +28,8 @@ use crate::sys::team::Team;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    pub engine: Engine,
-    /// The world of the service; [`Context::usual`] if absent.
+    pub engine: EngineKind,
+    /// That of the service; [`rpc::usual_context`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// On the `binder` engine, the runtime has priorities inherited, whatever the driver does.
@@ -55,7 +55,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Parameters {
-            engine: Engine::default(),
+            engine: EngineKind::default(),
             context: None,
             inherit_user: false,
             iterations: 300,
@@ -73,7 +73,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        if self.engine == Engine::Local {
+        if self.engine == EngineKind::Local {
             return Err(Error::parameter("engine", "local: a call within one process cannot be inverted"));
         }
         if self.iterations == 0 || self.iterations > 1 << 20 {
@@ -311,7 +311,7 @@ mod tests {
     fn impossible_parameters_are_refused() {
         let refused = |parameters: Parameters| run(&parameters).expect_err("refused").to_string();
         let good = Parameters::default();
-        assert!(refused(Parameters { engine: Engine::Local, ..good.clone() }).contains("one process"));
+        assert!(refused(Parameters { engine: EngineKind::Local, ..good.clone() }).contains("one process"));
         assert!(refused(Parameters { period_us: 0, ..good.clone() }).contains("period_us"));
         assert!(refused(Parameters { cpu: Some(4000), ..good }).contains("CPU 4000"));
     }

@@ -8,14 +8,14 @@
 //! inheritance compares policy and nice as well as priority, and says what differed.
 
 mod client;
-mod plant;
+mod fault;
 mod report;
 mod why;
 
 pub use client::Mismatch;
 pub(crate) use client::{Pairwise, Plan, Transaction, become_urgent, call};
-pub(crate) use plant::Lateness;
-pub use plant::{Cause, Plant};
+pub(crate) use fault::Lateness;
+pub use fault::{Cause, Fault};
 pub use report::{PairReport, Report, Transactions};
 pub use why::{Spent, Worst};
 
@@ -32,8 +32,8 @@ use crate::measurement::Parameter;
 use crate::place::allowed_cpus;
 use crate::rpc::play::AskWorkload;
 use crate::rpc::service::CALL_LIMIT;
-use crate::rpc::{self, Context, Engine, Processes, Serving};
-use plant::Hogs;
+use crate::rpc::{self, Context, EngineKind, Processes, Serving};
+use fault::Hogs;
 
 /// Most iterations of one run.
 pub const MAX_ITERATIONS: u32 = 1 << 20;
@@ -45,8 +45,8 @@ const BATCH: u32 = 500;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    pub engine: Engine,
-    /// The world of the service; [`Context::usual`] if absent.
+    pub engine: EngineKind,
+    /// That of the service; [`rpc::usual_context`] if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     pub pairs: usize,
@@ -64,14 +64,14 @@ pub struct Parameters {
     pub verbose: bool,
     /// What is done about a missed deadline.
     pub on_miss: OnMiss,
-    /// A cause of lateness that is planted on purpose.
-    pub plant: Option<Plant>,
+    /// A cause of lateness that is injected on purpose.
+    pub fault: Option<Fault>,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
         Parameters {
-            engine: Engine::default(),
+            engine: EngineKind::default(),
             context: None,
             pairs: 1,
             iterations: 100,
@@ -81,7 +81,7 @@ impl Default for Parameters {
             follow: true,
             verbose: false,
             on_miss: OnMiss::Count,
-            plant: None,
+            fault: None,
         }
     }
 }
@@ -103,7 +103,7 @@ impl Parameters {
 
     /// The world of the service.
     pub fn context(&self) -> Context {
-        self.context.unwrap_or(Context::usual(self.engine))
+        self.context.unwrap_or(rpc::usual_context(self.engine))
     }
 
     /// What to tell before the run if it loads more CPUs than there are: its figures then say nothing of
@@ -123,7 +123,7 @@ impl Parameters {
     fn to_map(&self) -> BTreeMap<String, Parameter> {
         BTreeMap::from([
             ("engine".to_owned(), self.engine.name().into()),
-            ("context".to_owned(), self.context().name().into()),
+            ("context".to_owned(), self.context().device().into()),
             ("pairs".to_owned(), self.pairs.into()),
             ("iterations".to_owned(), self.iterations.into()),
             ("deadline_us".to_owned(), self.deadline_us.into()),
@@ -143,15 +143,15 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
 /// of 500 iterations, so that the look costs the calls nothing.
 pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
     parameters.check()?;
-    let Parameters { engine, context, inherit, inherit_user, follow, plant, .. } = *parameters;
+    let Parameters { engine, context, inherit, inherit_user, follow, fault, .. } = *parameters;
     let mut reaction = Reaction::prepare(parameters)?;
     let mut parameters = parameters.clone();
     let calls =
         rpc::Parameters { engine, context, inherit, inherit_user, follow, ..rpc::Parameters::default() };
-    let serving = Serving { plant, ..Serving::default() };
+    let serving = Serving { fault, ..Serving::default() };
     let mut pairs =
         (0..parameters.pairs).map(|_| Processes::start(&calls, serving, 1)).collect::<Result<Vec<_>>>()?;
-    let _hogs = Hogs::start(plant)?;
+    let _hogs = Hogs::start(fault)?;
     let mut results: Vec<Pairwise> = pairs.iter().map(|_| Pairwise::default()).collect();
     // In batches, each of which a miss may interrupt.
     loop {
@@ -163,7 +163,7 @@ pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
                 verbose: parameters.verbose,
                 wire: reaction.wire(),
                 urgent_only: matches!(reaction, Reaction::Halt(..)),
-                plant,
+                fault,
             }))?;
         }
         for (pair, result) in pairs.iter_mut().zip(&mut results).filter(|(_, result)| left(result) > 0) {
@@ -343,7 +343,7 @@ mod tests {
         require!(require_realtime());
         crate::rpc::play_here();
         let parameters =
-            Parameters { engine: Engine::Local, iterations: 30, verbose: true, ..Parameters::default() };
+            Parameters { engine: EngineKind::Local, iterations: 30, verbose: true, ..Parameters::default() };
         let report = run(&parameters).expect("it runs");
         assert!(report.passed());
         let said = report.verbose().join("\n");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::rpc::{self, Context, Engine, Session};
+use crate::rpc::{self, Context, EngineKind, Session};
 use filter::Filter;
 
 /// Most calls of one repetition, as in Google Benchmark.
@@ -23,12 +23,12 @@ const MAX_ITERATIONS: u32 = 1_000_000_000;
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
     /// What carries the calls; one family of benchmarks each.
-    pub engines: Vec<Engine>,
+    pub engines: Vec<EngineKind>,
     /// Payloads, in bytes.
     pub sizes: Vec<usize>,
     /// Only benchmarks whose name matches this regular expression; with a `-` in front, all others.
     pub filter: String,
-    /// The world of the services; [`Context::usual`] of each engine if absent.
+    /// That of the services; [`rpc::usual_context`] of each engine if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
     /// Least time that the calls of one repetition take together, in seconds.
@@ -43,7 +43,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Parameters {
-            engines: vec![Engine::default()],
+            engines: vec![EngineKind::default()],
             sizes: sizes(4, rpc::MAX_PAYLOAD),
             filter: String::new(),
             context: None,
@@ -64,7 +64,7 @@ pub fn sizes(from: usize, to: usize) -> Vec<usize> {
 /// One repetition of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    pub engine: Engine,
+    pub engine: EngineKind,
     /// The world of the service, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
@@ -91,13 +91,13 @@ impl Run {
     }
 }
 
-fn name(engine: Engine, context: Option<Context>, size: usize) -> String {
+fn name(engine: EngineKind, context: Option<Context>, size: usize) -> String {
     let family = match (engine, context) {
-        (Engine::Local, _) => "passthrough",
-        (Engine::Shm, _) => "shm",
-        (Engine::Binder, Some(Context::Hwbinder)) => "binderize",
-        (Engine::Binder, Some(Context::Vndbinder)) => "vndbinder",
-        (Engine::Binder, Some(Context::Binder) | None) => "binder",
+        (EngineKind::Local, _) => "passthrough",
+        (EngineKind::Shm, _) => "shm",
+        (EngineKind::Binder, Some(Context::Hardware)) => "binderize",
+        (EngineKind::Binder, Some(Context::Vendor)) => "vndbinder",
+        (EngineKind::Binder, Some(Context::Framework) | None) => "binder",
     };
     format!("BM_sendVec_{family}/{size}")
 }
@@ -152,7 +152,7 @@ impl Parameters {
         Ok(self.selected()?.into_iter().map(|(engine, size)| name(engine, self.context, size)).collect())
     }
 
-    fn selected(&self) -> Result<Vec<(Engine, usize)>> {
+    fn selected(&self) -> Result<Vec<(EngineKind, usize)>> {
         let filter = Filter::new(&self.filter)?;
         let all = self.engines.iter().flat_map(|&engine| self.sizes.iter().map(move |&size| (engine, size)));
         Ok(all.filter(|&(engine, size)| filter.selects(&name(engine, self.context, size))).collect())
@@ -163,7 +163,7 @@ impl Parameters {
 pub fn run(parameters: &Parameters, mut progress: impl FnMut(&Run)) -> Result<Report> {
     parameters.check()?;
     let mut runs = Vec::new();
-    let mut current: Option<(Engine, Session)> = None;
+    let mut current: Option<(EngineKind, Session)> = None;
     for (engine, size) in parameters.selected()? {
         let session = match &mut current {
             Some((same, session)) if *same == engine => session,
@@ -238,7 +238,7 @@ mod tests {
     fn each_benchmark_fills_its_time() {
         crate::rpc::play_here();
         let parameters = Parameters {
-            engines: vec![Engine::Local, Engine::Shm],
+            engines: vec![EngineKind::Local, EngineKind::Shm],
             sizes: vec![4, 4096],
             min_time: 0.01,
             repetitions: 2,

@@ -5,7 +5,7 @@
 //! the sender goes on, the time until the receiver is done (what a oneway call really takes), messages
 //! per second in a stream, and the CPU time that both processes spend on a message of it.
 //!
-//! A [`Lane`] is one transport that is ready to be measured; [`survey`] takes turns between lanes, so that
+//! A [`OpenTransport`] is one transport that is ready to be measured; [`survey`] takes turns between lanes, so that
 //! what disturbs the machine for a while disturbs all alike. Lanes of other people's transports come from
 //! `handoff-peers`.
 
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Summary, Unit};
-use crate::rpc::Engine;
+use crate::rpc::EngineKind;
 
 /// Largest payload, in bytes.
 pub const MAX_PAYLOAD: usize = 1 << 20;
@@ -51,13 +51,13 @@ pub enum Transport {
     /// A buffer that both have, and an event flag.
     SharedMemory,
     /// A call that waits for its reply.
-    Call(Engine),
+    Call(EngineKind),
     /// A call that nobody waits for.
-    Oneway(Engine),
+    Oneway(EngineKind),
     /// A call of the interface that the interface compiler made, with a parcelable.
-    GeneratedCall(Engine),
+    GeneratedCall(EngineKind),
     /// A oneway call of that interface.
-    GeneratedOneway(Engine),
+    GeneratedOneway(EngineKind),
 }
 
 impl Transport {
@@ -66,7 +66,7 @@ impl Transport {
         [Transport::Direct, Transport::FmqSpinning, Transport::FmqBlocking, Transport::SharedMemory];
 
     /// The calls of an engine.
-    pub fn of_engine(engine: Engine) -> [Transport; 4] {
+    pub fn of_engine(engine: EngineKind) -> [Transport; 4] {
         [
             Transport::Call(engine),
             Transport::GeneratedCall(engine),
@@ -76,7 +76,7 @@ impl Transport {
     }
 
     /// The engine, if it is a call of one.
-    pub fn engine(self) -> Option<Engine> {
+    pub fn engine(self) -> Option<EngineKind> {
         match self {
             Transport::Call(engine)
             | Transport::Oneway(engine)
@@ -90,10 +90,12 @@ impl Transport {
     pub fn largest(self) -> usize {
         match self {
             // Half of a ring of 2 MiB, less room for objects.
-            Transport::Oneway(Engine::Shm) | Transport::GeneratedOneway(Engine::Shm) => 960 << 10,
+            Transport::Oneway(EngineKind::Shm) | Transport::GeneratedOneway(EngineKind::Shm) => 960 << 10,
             // The driver keeps half of a process's buffer of about 1 MiB for calls that wait.
-            Transport::Oneway(Engine::Binder) | Transport::GeneratedOneway(Engine::Binder) => 480 << 10,
-            Transport::Call(Engine::Binder) | Transport::GeneratedCall(Engine::Binder) => 960 << 10,
+            Transport::Oneway(EngineKind::Binder) | Transport::GeneratedOneway(EngineKind::Binder) => {
+                480 << 10
+            }
+            Transport::Call(EngineKind::Binder) | Transport::GeneratedCall(EngineKind::Binder) => 960 << 10,
             _ => MAX_PAYLOAD,
         }
     }
@@ -121,7 +123,7 @@ impl fmt::Display for Transport {
 
 /// One turn of a lane.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct Batch {
     /// Nanoseconds until the sender went on, for each message sent alone.
     pub caller: Vec<u64>,
     /// Nanoseconds until the receiver had summed the message up; empty if only the answer is seen.
@@ -134,7 +136,7 @@ pub struct Turn {
 }
 
 /// A transport that is ready to be measured.
-pub trait Lane {
+pub trait OpenTransport {
     fn name(&self) -> String;
 
     /// The version of what it is made of, where that is not this program.
@@ -158,7 +160,7 @@ pub trait Lane {
     }
 
     /// Sends `samples` messages alone and then a stream of `stream` messages.
-    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Turn>;
+    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Batch>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,7 +232,7 @@ impl Row {
 /// Measures lanes in turns. `progress` is called before each turn with its lane's name; it says false to
 /// stop early.
 pub fn survey(
-    lanes: &mut [Box<dyn Lane>],
+    lanes: &mut [Box<dyn OpenTransport>],
     plan: &Plan,
     mut progress: impl FnMut(&str) -> bool,
 ) -> Result<Vec<Row>> {
@@ -266,16 +268,16 @@ pub fn survey(
     Ok(rows)
 }
 
-fn row(lane: &dyn Lane, payload: usize, turns: &[Turn]) -> Result<Row> {
+fn row(lane: &dyn OpenTransport, payload: usize, turns: &[Batch]) -> Result<Row> {
     let map = BTreeMap::from([
         ("transport".to_owned(), Parameter::from(lane.name())),
         ("payload".to_owned(), payload.into()),
     ]);
-    let times = |name: &str, pick: fn(&Turn) -> &[u64]| {
+    let times = |name: &str, pick: fn(&Batch) -> &[u64]| {
         let values = turns.iter().flat_map(pick).map(|&ns| ns as f64).collect();
         measurement(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values, &map)
     };
-    let each = |value: fn(&Turn) -> f64| turns.iter().map(value).collect::<Vec<f64>>();
+    let each = |value: fn(&Batch) -> f64| turns.iter().map(value).collect::<Vec<f64>>();
     let caller = times("caller", |turn| &turn.caller)?;
     let completion = match turns.iter().all(|turn| turn.completion.is_empty()) {
         true => times("completion", |turn| &turn.caller)?,
@@ -320,7 +322,7 @@ mod tests {
     #[test]
     fn every_transport_delivers_every_payload() {
         crate::rpc::play_here();
-        let mut opened = open(Placement::Unpinned, &[Engine::Shm]).expect("started");
+        let mut opened = open(Placement::Unpinned, &[EngineKind::Shm]).expect("started");
         assert_eq!(opened.lanes.len(), 8);
         assert!(opened.missing.is_empty());
         let mut turns = 0;
@@ -344,7 +346,7 @@ mod tests {
     #[test]
     fn a_survey_can_be_stopped_between_turns() {
         crate::rpc::play_here();
-        let mut opened = open(Placement::same_cpu().expect("a CPU"), &[Engine::Shm]).expect("started");
+        let mut opened = open(Placement::same_cpu().expect("a CPU"), &[EngineKind::Shm]).expect("started");
         let mut left = 9;
         let rows = survey(&mut opened.lanes, &plan(&[8]), |_| {
             left -= 1;

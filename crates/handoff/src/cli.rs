@@ -156,7 +156,7 @@ fn help_template(command: &clap::Command) -> String {
 #[cfg(test)]
 mod tests {
     use handoff_targets::Address;
-    use handoff_workloads::rpc::Engine;
+    use handoff_workloads::rpc::EngineKind;
 
     use super::*;
     use crate::config::Setting;
@@ -211,14 +211,14 @@ mod tests {
             measure.subcommand().expect("what to measure").1.clone()
         };
         let matches = leaf("handoff measure latency");
-        assert_eq!(matches.get_one::<Engine>("engine"), Some(&Engine::Local));
+        assert_eq!(matches.get_one::<EngineKind>("engine"), Some(&EngineKind::Local));
         assert_eq!(
             matches.get_one::<Address>("target").map(ToString::to_string).as_deref(),
             Some("ssh://lab-7")
         );
         assert_eq!(matches.get_one::<Format>("format"), Some(&Format::Json));
         let matches = leaf("handoff measure latency --engine shm --target local --format text");
-        assert_eq!(matches.get_one::<Engine>("engine"), Some(&Engine::Shm));
+        assert_eq!(matches.get_one::<EngineKind>("engine"), Some(&EngineKind::Shm));
         assert_eq!(matches.get_one::<Address>("target").map(ToString::to_string).as_deref(), Some("local"));
         assert_eq!(matches.get_one::<Format>("format"), Some(&Format::Text));
         // A mode of libhwbinder_latency is another way to name the engine, and no conflict with a default.

@@ -13,7 +13,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use handoff_lab::experiment::file::FileError;
 use handoff_targets::Address;
-use handoff_workloads::rpc::{Context, Engine};
+use handoff_workloads::rpc::{Context, EngineKind};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -180,8 +180,8 @@ fn parse(file: &Path, text: &str, home: Option<&Path>) -> Result<Vec<Setting>, F
     set("target", written.target, &|text| {
         text.parse::<Address>().map(|address| address.to_string()).map_err(|error| error.to_string())
     })?;
-    set("engine", written.engine, &|text| one_of(text, &Engine::ALL.map(|engine| engine.name())))?;
-    set("context", written.context, &|text| one_of(text, &Context::ALL.map(|context| context.name())))?;
+    set("engine", written.engine, &|text| one_of(text, &EngineKind::ALL.map(|engine| engine.name())))?;
+    set("context", written.context, &|text| one_of(text, &Context::ALL.map(Context::device)))?;
     set("socket", written.socket, &path)?;
     Ok(settings)
 }

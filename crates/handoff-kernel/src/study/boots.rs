@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use handoff_guest::Stopper;
-use handoff_lab::doctor::{Pulse, Root, cpus};
+use handoff_lab::doctor::{Root, SystemSample, cpus};
 use handoff_lab::experiment::ArmId;
 use handoff_lab::experiment::agent::{RUN, RunAnswer, with_causes};
 use handoff_lab::experiment::executor::{
@@ -277,7 +277,7 @@ pub(super) fn counter_name(probe: &Probe) -> String {
 /// What others use of the host's CPUs while we boot.
 struct Watch {
     root: Root,
-    before: Pulse,
+    before: SystemSample,
     own: f64,
     started: Instant,
 }
@@ -285,12 +285,12 @@ struct Watch {
 impl Watch {
     fn start() -> Result<Self, String> {
         let root = Root::host();
-        Ok(Self { before: Pulse::read(&root), own: own_seconds()?, started: Instant::now(), root })
+        Ok(Self { before: SystemSample::read(&root), own: own_seconds()?, started: Instant::now(), root })
     }
 
     /// The share of all CPU time that was neither idle nor ours; ended children are ours.
     fn others(&self) -> Result<f64, String> {
-        let busy = Pulse::read(&self.root).since(&self.before).busy;
+        let busy = SystemSample::read(&self.root).since(&self.before).busy;
         let all = self.started.elapsed().as_secs_f64() * cpus(&self.root).len().max(1) as f64;
         Ok((busy - (own_seconds()? - self.own) / all).max(0.0))
     }

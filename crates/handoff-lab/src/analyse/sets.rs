@@ -160,7 +160,7 @@ fn row(first: &Series, second: &Series) -> Row {
 pub fn series_of(result: &ExperimentResult) -> Vec<Series> {
     let mut all = Vec::new();
     for metric in std::iter::once(&result.primary).chain(&result.secondary) {
-        for (arm, ids) in [("A", &[ArmId::A, ArmId::Again][..]), ("B", &[ArmId::B][..])] {
+        for (arm, ids) in [("A", &[ArmId::A, ArmId::Control][..]), ("B", &[ArmId::B][..])] {
             let samples =
                 result.rounds.iter().flat_map(|round| ids.iter().filter_map(|id| round.samples.get(id)));
             all.push(Series {

@@ -54,7 +54,7 @@ impl fmt::Display for Commit {
 
 /// What is looked for.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct Request {
     /// A folder of the repository.
     pub repository: PathBuf,
     /// A commit that is good, by any name.
@@ -181,7 +181,7 @@ pub type Listener<'a> = dyn FnMut(Event<'_>) + 'a;
 
 /// Looks for the commit that began a regression.
 pub fn bisect(
-    asked: &Asked,
+    asked: &Request,
     target: &mut dyn Executor,
     stop: &AtomicBool,
     listener: &mut Listener<'_>,
@@ -219,7 +219,7 @@ pub fn clean_up(repository: &Path, folder: &Path) {
 }
 
 struct Search<'a, 'l> {
-    asked: &'a Asked,
+    asked: &'a Request,
     /// That of the good commit, and that of the one in question.
     trees: [Worktree; 2],
     known: BTreeMap<String, Step>,

@@ -49,7 +49,7 @@ fn governor(root: &Root) -> Finding {
     governors.sort();
     governors.dedup();
     if governors.is_empty() {
-        // Guests have no cpufreq: the host decides, and the pulse of each round cannot see it.
+        // Guests have no cpufreq: the host decides, and the samples of each round cannot see it.
         return Finding::unknown(
             id,
             topic,

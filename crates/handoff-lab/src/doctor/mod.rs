@@ -20,12 +20,12 @@ mod load;
 mod memory;
 mod pins;
 mod privilege;
-mod pulse;
 mod realtime;
+mod system_sample;
 mod text;
 mod virtual_machine;
 
-pub use pulse::{Pulse, PulseChange};
+pub use system_sample::{SystemChange, SystemSample};
 
 pub use handoff_placement::Root;
 use serde::{Deserialize, Serialize};

@@ -50,7 +50,7 @@ fn hypervisor(root: &Root) -> Option<String> {
 fn steal(root: &Root) -> Finding {
     let (id, topic) = ("virtual.steal", "steal time");
     let text = root.text("proc/stat").unwrap_or_default();
-    let Some(ticks) = super::pulse::CpuTicks::parse(&text) else {
+    let Some(ticks) = super::system_sample::CpuTicks::parse(&text) else {
         return Finding::unknown(id, topic, "/proc/stat cannot be read");
     };
     let share = ticks.steal_share();

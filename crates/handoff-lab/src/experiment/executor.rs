@@ -16,7 +16,7 @@ use super::journal::{GROUP, Journal, JournalError};
 use super::proof::{Count, Proof, ProofError};
 use super::setting::Setting;
 use super::task::{Run, Task, TaskError};
-use crate::doctor::{Diagnosis, Machine, Pulse};
+use crate::doctor::{Diagnosis, Machine, SystemSample};
 use crate::stats::judge::Caveat;
 
 /// The highest weight of a control group, against 100 of everybody else.
@@ -169,10 +169,10 @@ impl Executor for Local<'_> {
             self.journal.set(setting)?;
         }
         let counts: Result<Vec<Count<'_>>, ProofError> = request.proofs.iter().map(Proof::start).collect();
-        let before = Pulse::read(&self.root);
+        let before = SystemSample::read(&self.root);
         // A counter that cannot be started ends it, but not before everything is put back.
         let outcome = counts.as_ref().ok().map(|_| task.run());
-        let after = Pulse::read(&self.root);
+        let after = SystemSample::read(&self.root);
         let ended: Vec<_> = counts.iter().flatten().map(Count::end).collect();
         // Before the outcome is looked at: a run that failed is put back as well.
         self.journal.put_back()?;
@@ -225,10 +225,10 @@ pub fn wait_for_quiet(
     gate: QuietGate,
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<(), Option<f64>> {
-    let (start, mut before, mut known) = (Instant::now(), Pulse::read(root), None);
+    let (start, mut before, mut known) = (Instant::now(), SystemSample::read(root), None);
     loop {
         std::thread::sleep(gate.glance);
-        let now = Pulse::read(root);
+        let now = SystemSample::read(root);
         // Where no time was counted, nothing is known: that is not quiet.
         if now.is_another_time_than(&before) {
             let busy = now.since(&before).busy;

@@ -36,19 +36,20 @@ pub mod task;
 pub enum ArmId {
     A,
     /// The baseline once more: what no difference looks like.
-    Again,
+    #[serde(rename = "again")]
+    Control,
     B,
 }
 
 impl ArmId {
     /// All three, as a round has them.
-    pub const ALL: [ArmId; 3] = [ArmId::A, ArmId::Again, ArmId::B];
+    pub const ALL: [ArmId; 3] = [ArmId::A, ArmId::Control, ArmId::B];
 
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             ArmId::A => "A",
-            ArmId::Again => "A'",
+            ArmId::Control => "A'",
             ArmId::B => "B",
         }
     }

@@ -119,7 +119,7 @@ pub fn pilot(experiment: &Experiment, target: &mut dyn Executor, pairs: usize) -
                 seen: value.map_or_else(|| "not measured".to_owned(), |value| value.to_string()),
             })
         };
-        logs.push(value(ArmId::Again)?.ln() - value(ArmId::A)?.ln());
+        logs.push(value(ArmId::Control)?.ln() - value(ArmId::A)?.ln());
     }
     Ok(from(experiment, &logs, begun.elapsed() / u32::try_from(2 * pairs).unwrap_or(u32::MAX).max(1)))
 }

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use handoff_workloads::hits::{Hits, HitsError};
+use handoff_workloads::hits::{ActivationCount, ActivationError};
 use serde::{Deserialize, Serialize};
 
 use super::task::Run;
@@ -36,7 +36,7 @@ pub enum ProofError {
     NoCounter { counter: String, hint: &'static str },
     /// It is not counted by itself, and counting it cannot be started.
     #[error(transparent)]
-    Hits(#[from] HitsError),
+    Count(#[from] ActivationError),
 }
 
 /// What a counter must do during a run.
@@ -127,8 +127,8 @@ impl Proof {
     pub fn start(&self) -> Result<Count<'_>, ProofError> {
         let started = match &self.source {
             Source::Workload => Started::ByTheWorkload,
-            Source::Tracepoint => Started::Hits(Hits::of_tracepoint(&self.counter)?),
-            Source::Function => Started::Hits(Hits::of_function(&self.counter)?),
+            Source::Tracepoint => Started::Count(ActivationCount::of_tracepoint(&self.counter)?),
+            Source::Function => Started::Count(ActivationCount::of_function(&self.counter)?),
             Source::Netstat | Source::Schedstat | Source::File(_) => {
                 let hint = match self.source {
                     Source::Schedstat => {
@@ -155,7 +155,7 @@ pub struct Count<'a> {
 enum Started {
     ByTheWorkload,
     At(f64),
-    Hits(Hits),
+    Count(ActivationCount),
 }
 
 impl Count<'_> {
@@ -165,7 +165,7 @@ impl Count<'_> {
         match &self.started {
             Started::ByTheWorkload => None,
             Started::At(before) => Some(self.proof.read()? - before),
-            Started::Hits(hits) => hits.read().ok().map(|hits| hits as f64),
+            Started::Count(hits) => hits.read().ok().map(|hits| hits as f64),
         }
     }
 

@@ -18,7 +18,7 @@ use super::agent::{DIAGNOSE, RESTORE, RUN, RunAnswer};
 use super::executor::{ArmError, Executor, QuietGate, Replicate, RunRequest};
 use super::guest::{Boot, Guests};
 use super::journal::Restored;
-use crate::doctor::{Diagnosis, Machine, Pulse};
+use crate::doctor::{Diagnosis, Machine, SystemSample};
 use crate::stats::judge::Caveat;
 
 /// How much longer than the run itself a request may take there.
@@ -172,13 +172,13 @@ impl<'a> Remote<'a> {
         }
         let host = Root::host();
         let agent = self.agent(arm)?;
-        let before = Pulse::read(&host);
+        let before = SystemSample::read(&host);
         let answer = agent.ask(&Question::new(RUN, limit), request);
         let incidents = agent.incidents();
         self.left = answer.is_err();
         let mut heard = Vec::new();
         if let Kind::Guests(guests, _) = &self.machine {
-            let flags = Pulse::read(&host).since(&before).flags();
+            let flags = SystemSample::read(&host).since(&before).flags();
             heard.extend(flags.into_iter().map(|flag| format!("host: {flag}")));
             heard
                 .extend(incidents.iter().map(|incident| format!("the guest's kernel reported a {incident}")));

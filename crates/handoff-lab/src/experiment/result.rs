@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::ArmId;
-use super::task::Meaning;
+use super::task::MetricSemantics;
 use crate::doctor::{Diagnosis, Level};
 use crate::stats::holm;
-use crate::stats::judge::{Caveat, Direction, Force, Judgement, Question, Round, Verdict, judge};
+use crate::stats::judge::{Caveat, Direction, Judgement, Question, Round, Severity, Verdict, judge};
 use crate::stats::sequential::Stopping;
 
 /// One run of one arm.
@@ -188,7 +188,7 @@ fn triples(rounds: &[RoundRecord], metric: &str) -> Result<Vec<Round>, String> {
         .map(|round| {
             Ok(Round {
                 a: value(round, ArmId::A)?,
-                again: value(round, ArmId::Again)?,
+                again: value(round, ArmId::Control)?,
                 b: value(round, ArmId::B)?,
             })
         })
@@ -197,7 +197,7 @@ fn triples(rounds: &[RoundRecord], metric: &str) -> Result<Vec<Round>, String> {
 
 /// A metric that was asked for.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct RequestedMetric {
     pub name: String,
     /// Which way is better, if the file says.
     pub better: Option<Direction>,
@@ -207,10 +207,10 @@ pub struct Asked {
 
 /// What [`conclude`] needs beside the rounds.
 #[derive(Debug, Clone)]
-pub struct Ground<'a> {
+pub struct Evidence<'a> {
     pub stopping: &'a Stopping,
     /// What the figures mean.
-    pub meanings: &'a BTreeMap<String, Meaning>,
+    pub semantics: &'a BTreeMap<String, MetricSemantics>,
     pub arms: &'a [String; 2],
     /// Proofs of the baseline and the change.
     pub proofs: [&'a [super::proof::Proof]; 2],
@@ -232,22 +232,22 @@ pub struct Conclusion {
 
 pub fn conclude(
     rounds: &[RoundRecord],
-    primary: &Asked,
-    secondary: &[Asked],
-    ground: &Ground<'_>,
+    primary: &RequestedMetric,
+    secondary: &[RequestedMetric],
+    evidence: &Evidence<'_>,
 ) -> Result<Conclusion, String> {
-    let proofs = proofs(rounds, ground);
+    let proofs = proofs(rounds, evidence);
     let mut caveats: Vec<Caveat> = proofs.iter().filter_map(proof_caveat).collect();
-    caveats.extend(machine_caveats(rounds, ground.machine));
-    caveats.extend(ground.target.iter().cloned());
-    let metric = |asked: &Asked| -> Result<MetricResult, String> {
+    caveats.extend(machine_caveats(rounds, evidence.machine));
+    caveats.extend(evidence.target.iter().cloned());
+    let metric = |asked: &RequestedMetric| -> Result<MetricResult, String> {
         let values = triples(rounds, &asked.name)?;
-        let meaning = ground.meanings.get(&asked.name);
+        let meaning = evidence.semantics.get(&asked.name);
         let direction = asked.better.or_else(|| meaning.and_then(|meaning| meaning.better));
         let question = Question {
             direction: direction.unwrap_or(Direction::Lower),
             margin: asked.margin,
-            stopping: ground.stopping.clone(),
+            stopping: evidence.stopping.clone(),
         };
         let judgement = judge(&question, &values, caveats.clone());
         let median = |pick: fn(&Round) -> f64| {
@@ -286,10 +286,10 @@ pub fn conclude(
     Ok(Conclusion { primary, secondary: found, unusable, proofs })
 }
 
-fn proofs(rounds: &[RoundRecord], ground: &Ground<'_>) -> Vec<ProofResult> {
+fn proofs(rounds: &[RoundRecord], evidence: &Evidence<'_>) -> Vec<ProofResult> {
     let mut results = Vec::new();
-    for (arm, proofs) in ground.proofs.iter().enumerate() {
-        let ids: &[ArmId] = if arm == 0 { &[ArmId::A, ArmId::Again] } else { &[ArmId::B] };
+    for (arm, proofs) in evidence.proofs.iter().enumerate() {
+        let ids: &[ArmId] = if arm == 0 { &[ArmId::A, ArmId::Control] } else { &[ArmId::B] };
         for proof in *proofs {
             let what = proof.describe();
             let growths: Vec<Option<f64>> = rounds
@@ -303,7 +303,7 @@ fn proofs(rounds: &[RoundRecord], ground: &Ground<'_>) -> Vec<ProofResult> {
             });
             let holds = |growth: &&Option<f64>| growth.is_some_and(|growth| proof.expect.holds(growth));
             results.push(ProofResult {
-                arm: ground.arms[arm].clone(),
+                arm: evidence.arms[arm].clone(),
                 range,
                 failures: growths.len() - growths.iter().filter(holds).count(),
                 runs: growths.len(),
@@ -359,7 +359,7 @@ fn machine_caveats(rounds: &[RoundRecord], (before, after): (&Diagnosis, &Diagno
     let serious: Vec<&str> = before.at_least(Level::Serious).map(|finding| finding.topic.as_str()).collect();
     if !serious.is_empty() {
         let text = format!("the machine is not fit for figures that are published: {}", serious.join(", "));
-        caveats.push(Caveat { force: Force::Weakens, kind: "machine".to_owned(), text });
+        caveats.push(Caveat { severity: Severity::Weakens, kind: "machine".to_owned(), text });
     }
     caveats
 }
@@ -391,29 +391,29 @@ pub(crate) mod tests {
             .collect()
     }
 
-    fn asked(name: &str) -> Asked {
-        Asked { name: name.into(), better: None, margin: 0.02 }
+    fn asked(name: &str) -> RequestedMetric {
+        RequestedMetric { name: name.into(), better: None, margin: 0.02 }
     }
 
     fn concluded(proof: f64) -> Conclusion {
         let machine = Diagnosis { machine: Vec::new(), findings: Vec::new() };
-        let meaning = Meaning { unit: "s".into(), better: Some(Direction::Lower) };
+        let semantics = MetricSemantics { unit: "s".into(), better: Some(Direction::Lower) };
         let proofs = [Proof {
             counter: "hits".into(),
             source: Source::Workload,
             expect: Expect::Increases,
             per_second: false,
         }];
-        let ground = Ground {
+        let evidence = Evidence {
             stopping: &Stopping::Fixed { rounds: 20 },
-            meanings: &BTreeMap::from([("time".to_owned(), meaning)]),
+            semantics: &BTreeMap::from([("time".to_owned(), semantics)]),
             arms: &["off".to_owned(), "on".to_owned()],
             proofs: [&[], &proofs],
             machine: (&machine, &machine),
             target: Vec::new(),
         };
         let secondary = [asked("other"), asked("zero"), asked("missing")];
-        conclude(&rounds(20, 0.9, proof), &asked("time"), &secondary, &ground).expect("a conclusion")
+        conclude(&rounds(20, 0.9, proof), &asked("time"), &secondary, &evidence).expect("a conclusion")
     }
 
     /// A whole result of ten rounds.

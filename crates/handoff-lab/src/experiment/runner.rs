@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use super::ArmId;
 use super::executor::{ArmError, Executor, RunRequest};
 use super::file::{Experiment, Metric};
-use super::result::{Asked, Ending, ExperimentResult, Ground, Header, RoundRecord, Sample, conclude};
+use super::result::{
+    Ending, Evidence, ExperimentResult, Header, RequestedMetric, RoundRecord, Sample, conclude,
+};
 use super::sys;
-use super::task::{Meaning, Run};
+use super::task::{MetricSemantics, Run};
 use crate::clock::timestamp;
 use crate::doctor::Diagnosis;
 use crate::stats::judge::{Round, log_ratios};
@@ -101,17 +103,17 @@ pub fn run(
         return Err(RunError::Nothing);
     }
     let after = session.target.diagnose().map_err(RunError::Target)?;
-    let ground = Ground {
+    let evidence = Evidence {
         stopping: &experiment.rounds.stopping,
-        meanings: &session.meanings,
+        semantics: &session.semantics,
         arms: &header.arms,
         proofs: [&experiment.arms[0].proofs, &experiment.arms[1].proofs],
         machine: (&header.before, &after),
         target: session.target.caveats(),
     };
-    let secondary: Vec<Asked> = experiment.secondary.iter().map(asked).collect();
+    let secondary: Vec<RequestedMetric> = experiment.secondary.iter().map(asked).collect();
     let conclusion =
-        conclude(&rounds, &asked(&experiment.metric), &secondary, &ground).map_err(RunError::Metric)?;
+        conclude(&rounds, &asked(&experiment.metric), &secondary, &evidence).map_err(RunError::Metric)?;
     let own = (sys::own_cpu_time() - own_before).as_secs_f64();
     Ok(ExperimentResult {
         ending,
@@ -127,8 +129,8 @@ pub fn run(
     })
 }
 
-fn asked(metric: &Metric) -> Asked {
-    Asked { name: metric.name.clone(), better: metric.better, margin: metric.margin }
+fn asked(metric: &Metric) -> RequestedMetric {
+    RequestedMetric { name: metric.name.clone(), better: metric.better, margin: metric.margin }
 }
 
 fn header(experiment: &Experiment, options: &Options<'_>, before: Diagnosis, place: String) -> Header {
@@ -155,7 +157,7 @@ struct Session<'a> {
     target: &'a mut dyn Executor,
     /// What one run of the baseline and of the change needs.
     requests: [RunRequest; 2],
-    meanings: BTreeMap<String, Meaning>,
+    semantics: BTreeMap<String, MetricSemantics>,
     work_cpu: f64,
     stop: Option<&'a AtomicBool>,
 }
@@ -163,7 +165,7 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn new(experiment: &'a Experiment, target: &'a mut dyn Executor, stop: Option<&'a AtomicBool>) -> Self {
         let requests = [0, 1].map(|arm: usize| experiment.request(arm, target.program()));
-        Self { experiment, target, requests, meanings: BTreeMap::new(), work_cpu: 0.0, stop }
+        Self { experiment, target, requests, semantics: BTreeMap::new(), work_cpu: 0.0, stop }
     }
 
     fn stopped(&self) -> bool {
@@ -184,7 +186,7 @@ impl<'a> Session<'a> {
                     Err(_) if self.stopped() => return Err(RunError::Nothing),
                     outcome => outcome?.0,
                 };
-                self.meanings.extend(run.meanings.clone());
+                self.semantics.extend(run.semantics.clone());
                 self.check_metrics(&run)?;
             }
         }
@@ -200,7 +202,7 @@ impl<'a> Session<'a> {
                     known: run.values.keys().cloned().collect(),
                 });
             }
-            let told = run.meanings.get(&metric.name).and_then(|meaning| meaning.better);
+            let told = run.semantics.get(&metric.name).and_then(|meaning| meaning.better);
             if metric.better.or(told).is_none() {
                 return Err(RunError::NoDirection(metric.name.clone()));
             }
@@ -266,7 +268,7 @@ impl<'a> Session<'a> {
             .iter()
             .filter_map(|record| {
                 let value = |arm: ArmId| record.samples.get(&arm)?.values.get(name).copied();
-                Some(Round { a: value(ArmId::A)?, again: value(ArmId::Again)?, b: value(ArmId::B)? })
+                Some(Round { a: value(ArmId::A)?, again: value(ArmId::Control)?, b: value(ArmId::B)? })
             })
             .collect();
         log_ratios(&rounds).0

@@ -62,7 +62,7 @@ pub struct Task {
 
 /// A unit and a direction, where they are known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meaning {
+pub struct MetricSemantics {
     pub unit: String,
     /// Which way is better; `None` if nobody said.
     pub better: Option<Direction>,
@@ -77,7 +77,8 @@ pub struct Run {
     /// Counters of the workload by name: growth during the run.
     pub counters: BTreeMap<String, f64>,
     /// What the figures mean.
-    pub meanings: BTreeMap<String, Meaning>,
+    #[serde(rename = "meanings")]
+    pub semantics: BTreeMap<String, MetricSemantics>,
 }
 
 /// Why a run gave nothing.
@@ -262,7 +263,8 @@ impl Task {
                 }
             };
             run.values.insert(figure.name.clone(), value);
-            run.meanings.insert(figure.name.clone(), Meaning { unit: figure.unit.clone(), better: None });
+            run.semantics
+                .insert(figure.name.clone(), MetricSemantics { unit: figure.unit.clone(), better: None });
         }
         Ok(())
     }
@@ -306,8 +308,8 @@ impl Run {
         ];
         for ((name, unit), value) in USAGE.into_iter().zip(values) {
             self.values.insert(name.to_owned(), value);
-            let meaning = Meaning { unit: unit.to_owned(), better: Some(Direction::Lower) };
-            self.meanings.insert(name.to_owned(), meaning);
+            let semantics = MetricSemantics { unit: unit.to_owned(), better: Some(Direction::Lower) };
+            self.semantics.insert(name.to_owned(), semantics);
         }
     }
 
@@ -321,10 +323,10 @@ impl Run {
                 Better::Higher => Some(Direction::Higher),
                 Better::Neither => None,
             };
-            let meaning = Meaning { unit: measurement.unit().symbol().to_owned(), better };
+            let semantics = MetricSemantics { unit: measurement.unit().symbol().to_owned(), better };
             let mut add = |name: String, value: f64| {
                 self.values.insert(name.clone(), value);
-                self.meanings.insert(name, meaning.clone());
+                self.semantics.insert(name, semantics.clone());
             };
             let name = measurement.name();
             add(name.to_owned(), summary.p50);
@@ -338,8 +340,8 @@ impl Run {
             if let Some(value) = counter.value {
                 self.counters.insert(counter.name.clone(), value as f64);
                 self.values.insert(counter.name.clone(), value as f64);
-                let meaning = Meaning { unit: "count".to_owned(), better: None };
-                self.meanings.insert(counter.name.clone(), meaning);
+                let semantics = MetricSemantics { unit: "count".to_owned(), better: None };
+                self.semantics.insert(counter.name.clone(), semantics);
             }
         }
     }

@@ -60,7 +60,7 @@ pub fn of_experiment(result: &ExperimentResult) -> File {
     let is_of_run = !is_time || ["wall", "user", "sys", "cpu"].contains(&metric.name.as_str());
     let mut benchmarks = Vec::new();
     for (family, (arm, ids)) in
-        [(&result.header.arms[0], &[ArmId::A, ArmId::Again][..]), (&result.header.arms[1], &[ArmId::B][..])]
+        [(&result.header.arms[0], &[ArmId::A, ArmId::Control][..]), (&result.header.arms[1], &[ArmId::B][..])]
             .into_iter()
             .enumerate()
     {

@@ -9,7 +9,7 @@ use super::chart::{IntervalRow, Intervals, Lines, Mark, Series, change, distribu
 use super::scale::{Kind as Axis, compact, number};
 use super::{ReportError, page};
 use crate::experiment::result::{Ending, ExperimentResult, MetricResult};
-use crate::stats::judge::{Caveat, Force, Verdict};
+use crate::stats::judge::{Caveat, Severity, Verdict};
 
 #[derive(Serialize)]
 struct Context<'a> {
@@ -161,7 +161,7 @@ fn whole(value: f64) -> String {
 /// those on secondary ones beyond that.
 fn caveats(result: &ExperimentResult) -> Vec<(Option<&str>, &Caveat)> {
     let primary = &result.primary.judgement.caveats;
-    let weakens = |caveat: &&Caveat| caveat.force == Force::Weakens;
+    let weakens = |caveat: &&Caveat| caveat.severity == Severity::Weakens;
     let mut all: Vec<(Option<&str>, &Caveat)> =
         primary.iter().filter(weakens).map(|caveat| (None, caveat)).collect();
     for metric in &result.secondary {

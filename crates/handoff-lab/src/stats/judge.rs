@@ -5,7 +5,7 @@ use super::paired::hodges_lehmann;
 use super::permute::sign_flip;
 use super::power::{power_of_rounds, round_sd, rounds_needed, smallest_effect};
 use super::sequential::Stopping;
-use super::shape::{Autocorrelation, Drift, TwoHumps, outliers};
+use super::shape::{Autocorrelation, Bimodality, Drift, outliers};
 use serde::{Deserialize, Serialize};
 
 /// Which way is better.
@@ -54,7 +54,7 @@ impl Verdict {
 /// What a guard does to a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Force {
+pub enum Severity {
     /// Said beside the verdict.
     Weakens,
     /// There is no verdict.
@@ -64,7 +64,8 @@ pub enum Force {
 /// A reason to trust a verdict less, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caveat {
-    pub force: Force,
+    #[serde(rename = "force")]
+    pub severity: Severity,
     /// A stable name, such as `drift`.
     pub kind: String,
     /// A sentence for people.
@@ -75,13 +76,13 @@ impl Caveat {
     /// A caveat beside the verdict.
     #[must_use]
     pub fn weakens(kind: &str, text: impl Into<String>) -> Self {
-        Self { force: Force::Weakens, kind: kind.to_owned(), text: text.into() }
+        Self { severity: Severity::Weakens, kind: kind.to_owned(), text: text.into() }
     }
 
     /// A caveat instead of the verdict.
     #[must_use]
     pub fn withholds(kind: &str, text: impl Into<String>) -> Self {
-        Self { force: Force::Withholds, kind: kind.to_owned(), text: text.into() }
+        Self { severity: Severity::Withholds, kind: kind.to_owned(), text: text.into() }
     }
 }
 
@@ -205,10 +206,10 @@ pub fn judge(question: &Question, rounds: &[Round], outside: Vec<Caveat>) -> Jud
 }
 
 fn verdict(question: &Question, change: &Estimate, caveats: &[Caveat]) -> Verdict {
-    if caveats.iter().any(|caveat| caveat.kind == "proof" && caveat.force == Force::Withholds) {
+    if caveats.iter().any(|caveat| caveat.kind == "proof" && caveat.severity == Severity::Withholds) {
         return Verdict::NotActive;
     }
-    if caveats.iter().any(|caveat| caveat.force == Force::Withholds) {
+    if caveats.iter().any(|caveat| caveat.severity == Severity::Withholds) {
         return Verdict::Withheld;
     }
     let interval = change.interval;
@@ -271,7 +272,7 @@ fn shape_caveats(rounds: &[Round], change: &[f64]) -> Vec<Caveat> {
         ("B", rounds.iter().map(|r| r.b).collect()),
     ] {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        if let Some(humps) = TwoHumps::of(&logs) {
+        if let Some(humps) = Bimodality::of(&logs) {
             caveats.push(Caveat::weakens(
                 "bimodal",
                 format!(
@@ -346,7 +347,7 @@ impl Judgement {
                 let why: Vec<&str> = self
                     .caveats
                     .iter()
-                    .filter(|caveat| caveat.force == Force::Withholds)
+                    .filter(|caveat| caveat.severity == Severity::Withholds)
                     .map(|caveat| caveat.text.as_str())
                     .collect();
                 format!("{metric}: {}: {}.", self.verdict.word(), why.join("; "))

@@ -69,7 +69,7 @@ impl Autocorrelation {
 
 /// Two groups of values with an empty valley between.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct TwoHumps {
+pub struct Bimodality {
     /// The middle of the lower group.
     pub low: f64,
     /// The middle of the upper group.
@@ -85,7 +85,7 @@ pub struct TwoHumps {
 /// has 2.6, a uniform one 3.5.
 const CLEAR_SEPARATION: f64 = 5.5;
 
-impl TwoHumps {
+impl Bimodality {
     /// Finds the split with the least variance inside of both groups; `None` unless both hold a sixth
     /// of the values and are clearly apart. One or two outliers are no second hump.
     #[must_use]
@@ -167,19 +167,19 @@ mod tests {
     #[test]
     fn two_humps_are_seen_and_smooth_shapes_are_not() {
         let two = series(3, 30, |i, r| if i % 3 == 0 { 60.0 } else { 4.0 } + r.normal());
-        let found = TwoHumps::of(&two).expect("two humps");
+        let found = Bimodality::of(&two).expect("two humps");
         assert!((found.upper_share - 1.0 / 3.0).abs() < 1e-9);
         assert!((found.low - 4.0).abs() < 1.0 && (found.high - 60.0).abs() < 1.0);
         let smooth: [fn(&mut Random) -> f64; 3] =
             [|r| r.normal(), |r| r.unit(), |r| (0.5 * r.normal()).exp()];
         for shape in smooth {
             let alarms =
-                (0..300).filter(|seed| TwoHumps::of(&series(*seed, 25, |_, r| shape(r))).is_some()).count();
+                (0..300).filter(|seed| Bimodality::of(&series(*seed, 25, |_, r| shape(r))).is_some()).count();
             assert!(alarms <= 9, "{alarms} of 300");
         }
-        assert_eq!(TwoHumps::of(&[1.0, 2.0, 3.0]), None);
-        assert_eq!(TwoHumps::of(&[1.0; 20]), None);
-        assert_eq!(TwoHumps::of(&[]), None);
+        assert_eq!(Bimodality::of(&[1.0, 2.0, 3.0]), None);
+        assert_eq!(Bimodality::of(&[1.0; 20]), None);
+        assert_eq!(Bimodality::of(&[]), None);
     }
 
     #[test]

@@ -241,7 +241,7 @@ mod tests {
         let measured = store.measured("t", "time", 2).expect("read");
         assert_eq!(measured.iter().map(|m| m.owner).collect::<Vec<_>>(), [Owner::Run(2), Owner::Run(3)]);
         assert_eq!((measured[0].values.len(), measured[0].labels["commit"].as_str()), (6, "b2"));
-        assert!(measured[1].values.iter().any(|(round, arm, _)| (*round, *arm) == (2, Arm::Again)));
+        assert!(measured[1].values.iter().any(|(round, arm, _)| (*round, *arm) == (2, Arm::Control)));
         assert_eq!(store.titles().expect("read"), ["t"]);
         assert_eq!(store.metrics("t").expect("read"), ["other", "time", "zero"]);
         let known = Known { unit: "s".into(), better: Some(Direction::Lower) };

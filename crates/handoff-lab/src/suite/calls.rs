@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use handoff_workloads::Placement;
-use handoff_workloads::rpc::{Context, Engine, Parameters, Session};
+use handoff_workloads::rpc::{Context, EngineKind, Parameters, Session};
 
 use super::floors::{LARGE, LARGE_BYTES, ONE_CPU, SMALL_BYTES, TWO_CPUS, UNPINNED};
 use super::{Batch, Entry, Kind, Start, Suite, batch_size};
@@ -11,7 +11,7 @@ use super::{Batch, Entry, Kind, Start, Suite, batch_size};
 /// Which calls are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Calls {
-    pub engines: Vec<Engine>,
+    pub engines: Vec<EngineKind>,
     /// The world of the services; the usual one of each engine if absent.
     pub context: Option<Context>,
 }
@@ -25,14 +25,14 @@ pub fn add(suite: &mut Suite, calls: &Calls, batch: Duration) {
                 group: group.to_owned(),
                 name: format!("call, {engine} engine"),
                 // A direct call hands nothing over: it shows what proxy and stub take by themselves.
-                kind: if engine == Engine::Local { Kind::Primitive } else { Kind::Call },
+                kind: if engine == EngineKind::Local { Kind::Primitive } else { Kind::Call },
                 start: session(engine, calls.context, payload, place, batch),
             });
         };
         add(ONE_CPU, Place::One, SMALL_BYTES);
         add(LARGE, Place::One, LARGE_BYTES);
         // A direct call has one side only.
-        if engine != Engine::Local {
+        if engine != EngineKind::Local {
             add(TWO_CPUS, Place::Two, SMALL_BYTES);
             add(UNPINNED, Place::Free, SMALL_BYTES);
         }
@@ -46,7 +46,13 @@ enum Place {
     Free,
 }
 
-fn session(engine: Engine, context: Option<Context>, payload: usize, place: Place, batch: Duration) -> Start {
+fn session(
+    engine: EngineKind,
+    context: Option<Context>,
+    payload: usize,
+    place: Place,
+    batch: Duration,
+) -> Start {
     Box::new(move || {
         let placement = match place {
             Place::One => Placement::same_cpu()?,

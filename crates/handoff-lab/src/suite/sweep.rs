@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use handoff_workloads::rpc::{Engine, Parameters, Session};
+use handoff_workloads::rpc::{EngineKind, Parameters, Session};
 use serde::{Deserialize, Serialize};
 
 use super::{Calls, Skipped, batch_size};
@@ -90,7 +90,7 @@ pub fn run(
     Ok((sweeps, skipped))
 }
 
-fn name(engine: Engine, payload: usize) -> String {
+fn name(engine: EngineKind, payload: usize) -> String {
     format!("{engine} engine, {payload} B")
 }
 

@@ -1,6 +1,6 @@
 //! The two tests that everything else is judged by, once on each engine: latency and add-ints.
 
-use handoff_workloads::rpc::Engine;
+use handoff_workloads::rpc::EngineKind;
 use handoff_workloads::{add_ints, latency};
 use serde::{Deserialize, Serialize};
 
@@ -73,9 +73,9 @@ pub fn run(
     let (mut latencies, mut sums, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     let context = calls.context;
     // A direct call has no second thread to inherit a priority.
-    for &engine in calls.engines.iter().filter(|engine| **engine != Engine::Local) {
+    for &engine in calls.engines.iter().filter(|engine| **engine != EngineKind::Local) {
         for inherit_user in [false, true] {
-            if stopped() || (inherit_user && engine != Engine::Binder) {
+            if stopped() || (inherit_user && engine != EngineKind::Binder) {
                 continue;
             }
             let parameters = latency::Parameters {

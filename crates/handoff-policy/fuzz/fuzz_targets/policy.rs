@@ -1,7 +1,7 @@
 //! Reads any text as a policy: every problem has a line of the file, and whatever is read can be asked.
 #![no_main]
 
-use handoff_policy::{Explanation, Policy, Process, World};
+use handoff_policy::{Explanation, Policy, Process, SystemState};
 use handoff_placement::process::ProcessKey;
 use handoff_placement::Tid;
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
                 services: vec!["a.b".to_owned()],
                 idle: Duration::from_secs(9),
             };
-            let told = Explanation::of(&policy, &process, &World::default());
+            let told = Explanation::of(&policy, &process, &SystemState::default());
             assert_eq!(told.verdicts.len(), policy.rules.len());
         }
         Err(problems) => {

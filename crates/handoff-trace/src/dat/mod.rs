@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Tid;
-use crate::trace::{BufferStats, Surroundings};
+use crate::trace::{BufferStats, TraceContext};
 
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 const VERSION: &[u8] = b"6\0";
@@ -33,5 +33,5 @@ struct Extra {
     flight: bool,
     stats: Vec<BufferStats>,
     processes: HashMap<Tid, Tid>,
-    surroundings: Surroundings,
+    surroundings: TraceContext,
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::What;
 use crate::event::{Context, Event};
 use crate::testing::{blocks, event, preempts, trace, wakeup, waking, with_prios};
-use crate::trace::{Surroundings, Throttled};
+use crate::trace::{Throttled, TraceContext};
 
 const CALLER: Tid = 1;
 const CALLEE: Tid = 2;
@@ -162,9 +162,9 @@ fn a_sleep_ended_by_an_interrupt_has_no_culprit() {
 fn ready_beside_an_idle_cpu_is_a_quota() {
     let between = vec![blocks(120, 1, 0, CALLEE), preempts(150, 1, CALLEE, 0), blocks(850, 1, 0, CALLEE)];
     let mut trace = trace(call(between));
-    trace.set_surroundings(Surroundings {
+    trace.set_surroundings(TraceContext {
         throttled: vec![Throttled { group: "/group".into(), times: 1, tasks: vec![CALLEE] }],
-        ..Surroundings::default()
+        ..TraceContext::default()
     });
     let diagnosis = diagnose_trace(&trace);
     assert_eq!(main_cause(&diagnosis), (Kind::Throttled, CALLEE, None));
@@ -179,9 +179,9 @@ fn a_real_time_task_behind_a_fair_one_is_throttled() {
         with_prios(blocks(850, 1, OTHER, CALLEE), NICE, RT),
     ];
     let mut trace = trace(call(between));
-    trace.set_surroundings(Surroundings {
+    trace.set_surroundings(TraceContext {
         rt_limit_us: Some((950_000, 1_000_000)),
-        ..Surroundings::default()
+        ..TraceContext::default()
     });
     let diagnosis = diagnose_trace(&trace);
     assert_eq!(main_cause(&diagnosis), (Kind::Throttled, CALLEE, None));

@@ -8,12 +8,12 @@ use handoff_placement::{Policy, Priority, Tid};
 use handoff_trace::diagnose::Window;
 use serde::{Deserialize, Serialize};
 
-use super::Plant;
+use super::Fault;
 use super::why::{Counters, Ledger, Spent, Worst};
 use crate::deadline::{Missed, Slices, Tripwire, Wire};
 use crate::error::call_failed;
 use crate::error::{Error, Result};
-use crate::rpc::service::{ProbeProxy, Spot, cpu_here};
+use crate::rpc::service::{ProbeProxy, ThreadLocation, cpu_here};
 use crate::sys::clock::now;
 
 /// What a client is asked to do.
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     /// Only urgent callers have that deadline, as in the original.
     pub(crate) urgent_only: bool,
     /// What makes some urgent calls late.
-    pub(crate) plant: Option<Plant>,
+    pub(crate) fault: Option<Fault>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
     let mut tally = Tally::default();
     let tripwire = plan.wire.as_ref().map(Wire::open).transpose()?;
     let tripwire = tripwire.as_ref();
-    let main = Spot::here().map_err(|error| call_failed(&error))?;
+    let main = ThreadLocation::here().map_err(|error| call_failed(&error))?;
     if plan.verbose {
         // The first call finds out which process serves.
         let service = probe.where_served().map_err(|error| call_failed(&error))?;
@@ -97,7 +97,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
     }
     let own = Counters::own();
     for iteration in 0..plan.iterations {
-        let late = plan.plant.is_some_and(|plant| plant.makes_late(iteration));
+        let late = plan.fault.is_some_and(|fault| fault.makes_late(iteration));
         tally.ledger.settle();
         let (fifo, missed) = thread::scope(|scope| {
             let urgent = || -> Result<(Watched, bool)> {
@@ -133,8 +133,8 @@ pub(crate) fn become_urgent() -> Result<()> {
 
 /// One transaction, seen from both sides.
 pub(crate) struct Transaction {
-    pub(crate) caller: Spot,
-    pub(crate) server: Spot,
+    pub(crate) caller: ThreadLocation,
+    pub(crate) server: ThreadLocation,
     /// When it began and when its reply was there, in nanoseconds of `CLOCK_MONOTONIC`.
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -146,9 +146,9 @@ impl Transaction {
         Self::make_by(|| probe.where_served())
     }
 
-    fn make_by(call: impl FnOnce() -> handoff_ipc::Result<Spot>) -> Result<Self> {
+    fn make_by(call: impl FnOnce() -> handoff_ipc::Result<ThreadLocation>) -> Result<Self> {
         let failed = |error| call_failed(&error);
-        let mut caller = Spot::here().map_err(failed)?;
+        let mut caller = ThreadLocation::here().map_err(failed)?;
         caller.cpu = cpu_here();
         let start = now();
         let server = call().map_err(failed)?;
@@ -234,8 +234,8 @@ impl Tally {
         }
     }
 
-    fn say(&mut self, role: &str, spot: &Spot) {
-        self.result.verbose.push(describe(role, spot));
+    fn say(&mut self, role: &str, location: &ThreadLocation) {
+        self.result.verbose.push(describe(role, location));
     }
 
     fn finish(mut self) -> Pairwise {
@@ -254,22 +254,22 @@ impl Tally {
 }
 
 /// As `libhwbinder_latency -v` says it.
-fn describe(role: &str, spot: &Spot) -> String {
-    let priority = spot.priority();
+fn describe(role: &str, location: &ThreadLocation) -> String {
+    let priority = location.priority();
     let number =
         if priority.policy.is_realtime() { i32::from(priority.rt) } else { i32::from(priority.nice) };
     format!(
         "--------------------------------------------------\n{role:<12} pid: {} tid: {} cpu: {} {} {number}",
-        spot.pid,
-        spot.tid,
-        spot.cpu,
+        location.pid,
+        location.tid,
+        location.cpu,
         policy_name(priority.policy)
     )
 }
 
 /// [`describe`] for the calling thread.
 pub(super) fn describe_this(role: &str) -> Result<String> {
-    Ok(describe(role, &Spot::here().map_err(|error| call_failed(&error))?))
+    Ok(describe(role, &ThreadLocation::here().map_err(|error| call_failed(&error))?))
 }
 
 /// The kernel's name of a policy.

@@ -12,7 +12,7 @@ use crate::deadline::Miss;
 use crate::error::Result;
 use crate::measurement::{Better, Clock, Measurement, Summary, Unit};
 use crate::outcome::Outcome;
-use crate::rpc::{Context, Engine};
+use crate::rpc::{Context, EngineKind};
 
 /// The result of one run. It prints as `libhwbinder_latency` does, and serialises with the same keys.
 #[derive(Debug, Clone)]
@@ -210,11 +210,11 @@ impl Report {
             return None;
         }
         match engine {
-            Engine::Binder if !inherit_user => Some(
+            EngineKind::Binder if !inherit_user => Some(
                 "the Binder driver of mainline kernels lends a caller's nice value, not its policy and real-time \
                  priority (Android's kernels do): `--inherit user` lays the runtime's own inheritance over it",
             ),
-            Engine::Shm if self.parameters.context() != Context::Hwbinder => Some(
+            EngineKind::Shm if self.parameters.context() != Context::Hardware => Some(
                 "the service lives in a context whose callers lend their nice value only, by choice: in the \
                  hwbinder context they lend all",
             ),
@@ -367,7 +367,7 @@ impl Serialize for Report {
         let Parameters { pairs: pair, iterations, deadline_us, engine, inherit, follow, .. } =
             self.parameters;
         let (engine, context, inherit_user) =
-            (engine.name(), self.parameters.context().name(), self.parameters.inherit_user);
+            (engine.name(), self.parameters.context().device(), self.parameters.inherit_user);
         map.serialize_entry(
             "cfg",
             &Configuration { pair, iterations, deadline_us, engine, context, inherit, inherit_user, follow },

@@ -52,14 +52,14 @@ pub(super) enum Seen {
 
 /// When and on which thread something was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sighting {
+pub(super) struct Observation {
     pub(super) time: u64,
     pub(super) tid: Tid,
     pub(super) what: Seen,
 }
 
 /// What a trace holds of all this, in the order of time.
-pub(super) fn sightings(trace: &Trace) -> Vec<Sighting> {
+pub(super) fn observations(trace: &Trace) -> Vec<Observation> {
     let mut known = HashMap::new();
     let mut all = Vec::new();
     for event in trace.events() {
@@ -75,7 +75,7 @@ pub(super) fn sightings(trace: &Trace) -> Vec<Sighting> {
             _ => None,
         };
         if let Some(what) = what {
-            all.push(Sighting { time: event.time, tid: event.tid, what });
+            all.push(Observation { time: event.time, tid: event.tid, what });
         }
     }
     all
@@ -114,10 +114,10 @@ impl Kind {
 }
 
 /// The points of each call.
-pub(super) fn join(calls: &[Stamps], client: Tid, sightings: &[Sighting]) -> Joined {
+pub(super) fn join(calls: &[Stamps], client: Tid, observations: &[Observation]) -> Joined {
     let mut joined = Joined::default();
     for call in calls {
-        match points(call, client, sightings) {
+        match points(call, client, observations) {
             Ok(points) => joined.rows.push(points),
             Err(lacking) => joined.fail(lacking),
         }
@@ -126,12 +126,12 @@ pub(super) fn join(calls: &[Stamps], client: Tid, sightings: &[Sighting]) -> Joi
 }
 
 #[derive(Clone, Copy)]
-struct Within<'a>(&'a [Sighting]);
+struct Within<'a>(&'a [Observation]);
 
 impl<'a> Within<'a> {
-    fn new(all: &'a [Sighting], from: u64, to: u64) -> Self {
-        let start = all.partition_point(|sighting| sighting.time < from);
-        let end = all.partition_point(|sighting| sighting.time <= to);
+    fn new(all: &'a [Observation], from: u64, to: u64) -> Self {
+        let start = all.partition_point(|observation| observation.time < from);
+        let end = all.partition_point(|observation| observation.time <= to);
         Within(&all[start..end.max(start)])
     }
 
@@ -146,7 +146,7 @@ fn is(wanted: Seen) -> impl Fn(Seen) -> Option<()> {
     move |seen| (seen == wanted).then_some(())
 }
 
-fn points(call: &Stamps, client: Tid, all: &[Sighting]) -> Result<Vec<u64>, &'static str> {
+fn points(call: &Stamps, client: Tid, all: &[Observation]) -> Result<Vec<u64>, &'static str> {
     let within = Within::new(all, call.send, call.exit);
     let server = call.server;
     let there = one_way(within, client, server, call.send, TRANSACTION)?;
@@ -213,8 +213,8 @@ mod tests {
         Stamps { send: 100, served_from: 210, served_to: 220, received: 340, exit: 350, server: SERVER }
     }
 
-    fn transaction() -> Vec<Sighting> {
-        let on = |time, tid, what| Sighting { time, tid, what };
+    fn transaction() -> Vec<Observation> {
+        let on = |time, tid, what| Observation { time, tid, what };
         vec![
             on(90, CLIENT, Seen::Ioctl),
             on(110, CLIENT, Seen::Ioctl),
@@ -269,12 +269,12 @@ mod tests {
     fn the_end_of_another_ioctl_is_not_taken() {
         let mut trace = transaction();
         trace.retain(|seen| (seen.tid, seen.what) != (SERVER, Seen::IoctlDone));
-        trace.push(Sighting { time: 305, tid: SERVER, what: Seen::IoctlDone });
+        trace.push(Observation { time: 305, tid: SERVER, what: Seen::IoctlDone });
         trace.sort_by_key(|seen| seen.time);
         assert_eq!(join(&[stamps()], CLIENT, &trace).lacking, Some("binder_ioctl_done"));
     }
 
-    fn any_sighting() -> impl Strategy<Value = Sighting> {
+    fn any_observation() -> impl Strategy<Value = Observation> {
         let what = prop_oneof![
             Just(Seen::Ioctl),
             Just(Seen::IoctlDone),
@@ -285,17 +285,14 @@ mod tests {
             prop_oneof![Just(CLIENT), Just(SERVER)].prop_map(Seen::Waking),
             prop_oneof![Just(CLIENT), Just(SERVER)].prop_map(Seen::SwitchTo),
         ];
-        (100..350u64, prop_oneof![Just(CLIENT), Just(SERVER)], what).prop_map(|(time, tid, what)| Sighting {
-            time,
-            tid,
-            what,
-        })
+        (100..350u64, prop_oneof![Just(CLIENT), Just(SERVER)], what)
+            .prop_map(|(time, tid, what)| Observation { time, tid, what })
     }
 
     proptest! {
         #[test]
         fn whatever_a_trace_holds_points_come_in_order(
-            mut trace in proptest::collection::vec(any_sighting(), 0..120),
+            mut trace in proptest::collection::vec(any_observation(), 0..120),
         ) {
             trace.extend(transaction());
             trace.sort_by_key(|seen| seen.time);

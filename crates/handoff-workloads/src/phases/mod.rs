@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::place::Placement;
 use crate::rpc::role::{AskClient, AskServer, Batch, EnginePoint, Stamped};
 use crate::rpc::service::{CALL_LIMIT, Stamps};
-use crate::rpc::{self, Context, Engine, MAX_PAYLOAD, Processes, Serving};
+use crate::rpc::{self, Context, EngineKind, MAX_PAYLOAD, Processes, Serving};
 
 /// Most transactions of one run.
 pub const MAX_CALLS: u32 = 100_000;
@@ -30,8 +30,8 @@ const BLOCK: u32 = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
-    pub engine: Engine,
-    /// The world of the service; [`Context::usual`] if absent.
+    pub engine: EngineKind,
+    /// That of the service; [`rpc::usual_context`] if absent.
     pub context: Option<Context>,
     /// Transactions to show. At least 100 are recorded for the summary.
     pub calls: u32,
@@ -109,7 +109,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
 /// A client and a server that are looked at.
 struct LookedAt {
     processes: Processes,
-    engine: Engine,
+    engine: EngineKind,
     payload: usize,
 }
 
@@ -136,15 +136,15 @@ impl LookedAt {
 
     fn look(&mut self) -> Result<Look> {
         match self.engine {
-            Engine::Binder => {
+            EngineKind::Binder => {
                 let capture = Capture::start(&TraceFs::find()?, &kernel::config())?;
                 Ok(Look::Kernel(Box::new(capture)))
             }
-            Engine::Shm => {
+            EngineKind::Shm => {
                 self.ask_both::<()>(&AskClient::StartPhases, &AskServer::StartPhases)?;
                 Ok(Look::Engine)
             }
-            Engine::Local => Ok(Look::Programs),
+            EngineKind::Local => Ok(Look::Programs),
         }
     }
 
@@ -178,7 +178,7 @@ impl Found {
     fn join(&self, stamped: &Stamped) -> (Joined, u64) {
         match self {
             Found::Kernel(trace) => {
-                (kernel::join(&stamped.calls, stamped.client, &kernel::sightings(trace)), trace.lost())
+                (kernel::join(&stamped.calls, stamped.client, &kernel::observations(trace)), trace.lost())
             }
             Found::Engine { client, server } => (shm::join(&stamped.calls, client, server), 0),
             Found::Programs => {
@@ -195,14 +195,14 @@ impl Found {
 mod tests {
     use super::*;
 
-    fn parameters(engine: Engine) -> Parameters {
+    fn parameters(engine: EngineKind) -> Parameters {
         Parameters { engine, context: None, calls: 3, payload: 16, placement: Placement::Unpinned }
     }
 
     #[test]
     fn the_engines_own_points_come_in_order() {
         crate::rpc::play_here();
-        for (engine, count) in [(Engine::Local, 5), (Engine::Shm, 11)] {
+        for (engine, count) in [(EngineKind::Local, 5), (EngineKind::Shm, 11)] {
             let report = run(&parameters(engine)).expect("it runs");
             assert_eq!(report.points().len(), count);
             assert!(report.transactions().len() >= 90, "{} of 100", report.transactions().len());
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn impossible_parameters_are_refused() {
         let refused = |parameters: Parameters| run(&parameters).expect_err("refused").to_string();
-        let good = parameters(Engine::Shm);
+        let good = parameters(EngineKind::Shm);
         assert!(refused(Parameters { calls: 0, ..good }).contains("n: 0"));
         assert!(refused(Parameters { payload: 2 << 20, ..good }).contains("1048576"));
         assert!(refused(Parameters { placement: Placement::SameCpu(4000), ..good }).contains("CPU 4000"));

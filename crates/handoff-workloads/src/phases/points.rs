@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::rpc::Engine;
+use crate::rpc::EngineKind;
 
 /// A point that every transaction passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -114,10 +114,10 @@ pub const LOCAL: [Point; 5] = [
     point("C_EXIT", Side::Client, Quality::User, "the client's clock after the call"),
 ];
 
-pub fn of(engine: Engine) -> &'static [Point] {
+pub fn of(engine: EngineKind) -> &'static [Point] {
     match engine {
-        Engine::Local => &LOCAL,
-        Engine::Shm => &SHM,
-        Engine::Binder => &KERNEL,
+        EngineKind::Local => &LOCAL,
+        EngineKind::Shm => &SHM,
+        EngineKind::Binder => &KERNEL,
     }
 }

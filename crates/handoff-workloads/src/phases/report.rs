@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::points::{self, Point};
 use super::{Joined, Parameters};
-use crate::rpc::Context;
+use crate::rpc;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
@@ -96,7 +96,7 @@ impl Report {
         let segments = (0..last).map(|at| Segment::of(&points[at], &points[at + 1], times(at, at + 1)));
         Report {
             engine: parameters.engine.name(),
-            context: parameters.context.unwrap_or(Context::usual(parameters.engine)).name(),
+            context: parameters.context.unwrap_or(rpc::usual_context(parameters.engine)).device(),
             payload: parameters.payload,
             placement: parameters.placement.to_string(),
             points,
@@ -215,11 +215,11 @@ impl fmt::Display for Report {
 mod tests {
     use super::*;
     use crate::place::Placement;
-    use crate::rpc::Engine;
+    use crate::rpc::EngineKind;
 
     fn report() -> Report {
         let parameters = Parameters {
-            engine: Engine::Binder,
+            engine: EngineKind::Binder,
             context: None,
             calls: 2,
             payload: 8,

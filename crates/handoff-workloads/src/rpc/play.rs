@@ -9,12 +9,12 @@ use rustix::process::getpid;
 use rustix::thread::sched_setaffinity;
 use serde::{Deserialize, Serialize};
 
-use super::host::{self, Address, Way};
+use super::host::{self, Address};
 use super::role::{
     AskClient, AskServer, Batch, EnginePoint, ROLE, Role, Stamped, TransportReceiver, TransportSender,
 };
 use super::service::ProbeProxy;
-use super::{Context, Engine};
+use super::{Context, EngineKind, Parameters};
 use crate::add_ints;
 use crate::error::{Error, Result, call_failed};
 use crate::inversion;
@@ -47,7 +47,7 @@ pub(crate) enum AskWorkload {
 /// What a client reads: no two questions have one name.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Asked {
+enum Question {
     Always(AskClient),
     OfWorkload(AskWorkload),
 }
@@ -59,7 +59,7 @@ const WARM_UP: u32 = 20;
 fn play(role: Role, mut parent: Channel) -> Result<()> {
     match role {
         Role::Server(server) => {
-            let started = pin(server.cpu).and_then(|()| host::serve(server.way, server.threads));
+            let started = pin(server.cpu).and_then(|()| host::serve(&server.calls, server.serving));
             let (_runtime, ready) = split(started);
             say(&mut parent, ready)?;
             loop {
@@ -76,12 +76,12 @@ fn play(role: Role, mut parent: Channel) -> Result<()> {
         Role::TransportReceiver(role) => receive(role, parent),
         Role::TransportSender(role) => send(role, parent),
         Role::Client(client) => {
-            let connect = |()| Ok((host::connect(client.way, client.address.as_ref(), client.follow)?, ()));
+            let connect = |()| Ok((host::connect(&client)?, ()));
             let (connected, ready) = split(pin(client.cpu).and_then(connect));
             say(&mut parent, ready)?;
             let Some((_runtime, probe)) = connected else { return Ok(()) };
             loop {
-                let asked = parent.asked::<Asked>()?;
+                let asked = parent.asked::<Question>()?;
                 answer(&probe, asked, &mut parent)?;
             }
         }
@@ -89,8 +89,8 @@ fn play(role: Role, mut parent: Channel) -> Result<()> {
 }
 
 /// How the transports' services are offered.
-fn way(engine: Engine) -> Way {
-    Way { engine, context: Context::Binder, inherit: true, inherit_user: false, plant: None }
+fn transports(engine: EngineKind) -> Parameters {
+    Parameters { engine, context: Some(Context::Framework), ..Parameters::default() }
 }
 
 /// Receives by every transport; its answer to the parent says on which engines.
@@ -100,7 +100,7 @@ fn receive(role: TransportReceiver, mut parent: Channel) -> Result<()> {
     let (mut runtimes, mut offered) = (Vec::new(), Vec::new());
     for engine in role.engines {
         let name = ReceiverProxy::DESCRIPTOR;
-        let address = match host::offer(way(engine), Binder::new(receiver.clone()), name) {
+        let address = match host::offer(&transports(engine), Binder::new(receiver.clone()), name) {
             Ok((runtime, address)) => {
                 runtimes.push(runtime);
                 Ok(address)
@@ -115,8 +115,8 @@ fn receive(role: TransportReceiver, mut parent: Channel) -> Result<()> {
 }
 
 fn send(role: TransportSender, mut parent: Channel) -> Result<()> {
-    let connect = |(engine, address): (Engine, Address)| {
-        let (runtime, receiver) = host::reach::<ReceiverProxy>(way(engine), &address)?;
+    let connect = |(engine, address): (EngineKind, Address)| {
+        let (runtime, receiver) = host::reach::<ReceiverProxy>(&transports(engine), &address)?;
         Ok((engine, runtime, receiver))
     };
     let connected = pin(role.cpu).and_then(|()| role.addresses.into_iter().map(connect).collect());
@@ -129,21 +129,23 @@ fn send(role: TransportSender, mut parent: Channel) -> Result<()> {
     }
 }
 
-fn answer(probe: &ProbeProxy, asked: Asked, parent: &mut Channel) -> Result<()> {
+fn answer(probe: &ProbeProxy, asked: Question, parent: &mut Channel) -> Result<()> {
     match asked {
-        Asked::OfWorkload(AskWorkload::Latency(plan)) => say(parent, latency::call(probe, &plan)),
-        Asked::OfWorkload(AskWorkload::AddInts(plan)) => say(parent, add_ints::call(probe, &plan)),
-        Asked::OfWorkload(AskWorkload::Urgent(plan)) => say(parent, inversion::call(probe, &plan)),
-        Asked::Always(AskClient::Echo { payload, samples, trips }) => {
+        Question::OfWorkload(AskWorkload::Latency(plan)) => say(parent, latency::call(probe, &plan)),
+        Question::OfWorkload(AskWorkload::AddInts(plan)) => say(parent, add_ints::call(probe, &plan)),
+        Question::OfWorkload(AskWorkload::Urgent(plan)) => say(parent, inversion::call(probe, &plan)),
+        Question::Always(AskClient::Echo { payload, samples, trips }) => {
             say(parent, echo(probe, payload, samples, trips))
         }
-        Asked::Always(AskClient::Stamped { payload, calls }) => say(parent, stamped(probe, payload, calls)),
-        Asked::Always(AskClient::StartPhases) => {
+        Question::Always(AskClient::Stamped { payload, calls }) => {
+            say(parent, stamped(probe, payload, calls))
+        }
+        Question::Always(AskClient::StartPhases) => {
             engine_phases::start();
             say(parent, Ok(()))
         }
-        Asked::Always(AskClient::StopPhases) => say(parent, Ok(engine_points())),
-        Asked::Always(AskClient::Busy { steps }) => loop {
+        Question::Always(AskClient::StopPhases) => say(parent, Ok(engine_points())),
+        Question::Always(AskClient::Busy { steps }) => loop {
             probe.work(steps).map_err(|error| call_failed(&error))?;
         },
     }

@@ -3,9 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Engine;
-use super::host::{Address, Way};
+use super::host::Address;
 use super::service::Stamps;
+use super::{EngineKind, Parameters, Serving};
 use crate::error::Result;
 use crate::peer::Peer;
 
@@ -40,32 +40,33 @@ impl Role {
 /// A process that serves calls until its parent ends it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Server {
-    pub(crate) way: Way,
+    pub(crate) calls: Parameters,
+    pub(crate) serving: Serving,
     pub(crate) cpu: Option<usize>,
-    pub(crate) threads: Option<usize>,
 }
 
 /// A process that makes calls when it is told to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Client {
-    pub(crate) way: Way,
+    pub(crate) calls: Parameters,
     /// The server; the client serves itself if absent.
     pub(crate) address: Option<Address>,
+    /// How it serves itself.
+    pub(crate) serving: Serving,
     pub(crate) cpu: Option<usize>,
-    pub(crate) follow: bool,
 }
 
 /// A process that receives by every transport until its parent ends it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TransportReceiver {
-    pub(crate) engines: Vec<Engine>,
+    pub(crate) engines: Vec<EngineKind>,
     pub(crate) cpu: Option<usize>,
 }
 
 /// A process that sends by every transport when it is told to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TransportSender {
-    pub(crate) addresses: Vec<(Engine, Address)>,
+    pub(crate) addresses: Vec<(EngineKind, Address)>,
     pub(crate) cpu: Option<usize>,
 }
 

@@ -58,11 +58,11 @@ impl Service for Probe {
                 if let (LATE, Some(lateness)) = (code, &self.lateness) {
                     lateness.happen();
                 }
-                let spot = Spot::here()?;
-                reply.write(&spot.cpu)?;
-                reply.write(&spot.pid)?;
-                reply.write(&spot.tid)?;
-                reply.write(&spot.priority.cast_signed())
+                let location = ThreadLocation::here()?;
+                reply.write(&location.cpu)?;
+                reply.write(&location.pid)?;
+                reply.write(&location.tid)?;
+                reply.write(&location.priority.cast_signed())
             }
             ADD => {
                 let (a, b): (i32, i32) = (data.read()?, data.read()?);
@@ -103,7 +103,7 @@ pub(crate) struct Stamps {
 
 /// Where and how urgently a thread runs at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Spot {
+pub(crate) struct ThreadLocation {
     pub(crate) cpu: i32,
     pub(crate) pid: i32,
     pub(crate) tid: i32,
@@ -111,11 +111,11 @@ pub(crate) struct Spot {
     priority: u32,
 }
 
-impl Spot {
+impl ThreadLocation {
     pub(crate) fn here() -> Result<Self> {
         let priority = Priority::current()
             .map_err(|error| Error::io("cannot read the priority", std::io::Error::other(error)))?;
-        Ok(Spot {
+        Ok(ThreadLocation {
             cpu: cpu_here(),
             pid: std::process::id().cast_signed(),
             tid: Tid::current().as_raw(),
@@ -166,21 +166,21 @@ impl ProbeProxy {
 
     /// Where the call was served.
     #[inline]
-    pub(crate) fn where_served(&self) -> Result<Spot> {
-        self.spot(WHERE)
+    pub(crate) fn where_served(&self) -> Result<ThreadLocation> {
+        self.location(WHERE)
     }
 
     /// The same, after what was planted to make it late.
-    pub(crate) fn where_served_late(&self) -> Result<Spot> {
-        self.spot(LATE)
+    pub(crate) fn where_served_late(&self) -> Result<ThreadLocation> {
+        self.location(LATE)
     }
 
     #[inline]
-    fn spot(&self, code: Code) -> Result<Spot> {
+    fn location(&self, code: Code) -> Result<ThreadLocation> {
         self.0.transaction(code).call(
             |_| Ok(()),
             |reply| {
-                Ok(Spot {
+                Ok(ThreadLocation {
                     cpu: reply.read()?,
                     pid: reply.read()?,
                     tid: reply.read()?,

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use super::host::{Address, Way};
+use serde::{Deserialize, Serialize};
+
+use super::host::Address;
 use super::role::{AskClient, AskServer, Batch, Client, Role, Server};
 use super::service::CALL_LIMIT;
-use super::{Engine, Parameters};
+use super::{EngineKind, Parameters};
 use crate::error::{Error, Result};
-use crate::latency::Plant;
+use crate::latency::Fault;
 use crate::peer::Peer;
 use crate::place::Placement;
 
@@ -21,17 +23,17 @@ pub(crate) struct Processes {
     pub(crate) server: Option<Peer>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Serving {
     /// The threads of its pool; as many as it wants if absent.
     pub(crate) threads: Option<usize>,
     /// What makes some calls late.
-    pub(crate) plant: Option<Plant>,
+    pub(crate) fault: Option<Fault>,
 }
 
 impl Processes {
     /// Starts a server and `clients` of it.
-    /// [`Engine::Local`] has no server: each client serves itself.
+    /// [`EngineKind::Local`] has no server: each client serves itself.
     pub(crate) fn start(parameters: &Parameters, serving: Serving, clients: usize) -> Result<Self> {
         let cpus = match parameters.placement {
             Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
@@ -50,20 +52,18 @@ impl Processes {
         clients: usize,
     ) -> Result<Self> {
         parameters.check()?;
-        let Parameters { engine, inherit, inherit_user, follow, .. } = *parameters;
-        let Serving { threads, plant } = serving;
-        let way = Way { engine, context: parameters.context(), inherit, inherit_user, plant };
-        let (server, address) = match engine {
-            Engine::Local => (None, None),
+        let calls = *parameters;
+        let (server, address) = match calls.engine {
+            EngineKind::Local => (None, None),
             _ => {
-                let server = Server { way, cpu: server_cpu, threads };
+                let server = Server { calls, serving, cpu: server_cpu };
                 let (peer, address) = Role::Server(server).start::<Address>()?;
                 (Some(peer), Some(address))
             }
         };
         let client = || {
             let address = address.clone();
-            let client = Client { way, address, cpu: client_cpu, follow };
+            let client = Client { calls, address, serving, cpu: client_cpu };
             Ok(Role::Client(client).start::<()>()?.0)
         };
         let clients = (0..clients).map(|_| client()).collect::<Result<_>>();
@@ -165,7 +165,7 @@ pub(crate) mod tests {
     #[test]
     fn calls_are_timed_on_each_engine_and_size() {
         play_here();
-        for engine in [Engine::Local, Engine::Shm] {
+        for engine in [EngineKind::Local, EngineKind::Shm] {
             let mut session =
                 Session::start(&Parameters { engine, ..Parameters::default() }).expect("started");
             for payload in [0, 1, 8, 4096, 65_536, super::super::MAX_PAYLOAD] {
@@ -213,7 +213,7 @@ pub(crate) mod tests {
         let nowhere = Parameters { placement: Placement::SameCpu(4000), ..Parameters::default() };
         assert!(refused(nowhere).contains("CPU 4000"));
         let mut session =
-            Session::start(&Parameters { engine: Engine::Local, ..Parameters::default() }).expect("ok");
+            Session::start(&Parameters { engine: EngineKind::Local, ..Parameters::default() }).expect("ok");
         assert!(session.batch(0, 1).is_err() && session.batch(1, 0).is_err());
     }
 }

@@ -133,24 +133,24 @@ const ANY_CPU: i32 = -1;
 const ANY_TASK: i32 = -1;
 
 /// Counts the tracepoint with this `id` (of tracefs) on a CPU, from now on.
-pub(crate) fn tracepoint(id: u64, cpu: i32) -> io::Result<Hits> {
+pub(crate) fn tracepoint(id: u64, cpu: i32) -> io::Result<EventCount> {
     let attributes = Attributes { kind: TRACEPOINT, config: id, ..Attributes::default() };
-    open_event((ANY_TASK, cpu), attributes).map(|fd| Hits(fd.into()))
+    open_event((ANY_TASK, cpu), attributes).map(|fd| EventCount(fd.into()))
 }
 
 /// Counts calls of a kernel function on a CPU, from now on; `kind` is the number that the kernel gave to
 /// its `kprobe` events.
-pub(crate) fn function(kind: u32, name: &CStr, cpu: i32) -> io::Result<Hits> {
+pub(crate) fn function(kind: u32, name: &CStr, cpu: i32) -> io::Result<EventCount> {
     // The field's other name is `kprobe_func`: a pointer to the name, which the kernel copies.
     let attributes = Attributes { kind, bp_addr: name.as_ptr() as u64, ..Attributes::default() };
-    open_event((ANY_TASK, cpu), attributes).map(|fd| Hits(fd.into()))
+    open_event((ANY_TASK, cpu), attributes).map(|fd| EventCount(fd.into()))
 }
 
 /// A count on one CPU, which ends with it.
 #[derive(Debug)]
-pub(crate) struct Hits(File);
+pub(crate) struct EventCount(File);
 
-impl Hits {
+impl EventCount {
     /// What was counted so far.
     pub(crate) fn read(&self) -> io::Result<u64> {
         Ok(read_words(&self.0)?.0)

@@ -220,12 +220,12 @@ fn binary(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::Engine;
+    use crate::rpc::EngineKind;
     use crate::throughput::Parameters;
 
     fn report(repetitions: u32) -> Report {
         let run = |size, repetition, real_time| Run {
-            engine: Engine::Shm,
+            engine: EngineKind::Shm,
             context: None,
             size,
             iterations: 1000,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Row, Transport};
-use crate::rpc::Engine;
+use crate::rpc::EngineKind;
 
 /// What the figures say about one payload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -118,7 +118,7 @@ fn generated(rows: &[&Row]) -> Vec<String> {
 /// one wake-up, more.
 fn order(rows: &[&Row]) -> Vec<String> {
     let find = |transport| rows.iter().find(|row| row.transport == Some(transport));
-    let chain = [Transport::Direct, Transport::FmqSpinning, Transport::Call(Engine::Shm)];
+    let chain = [Transport::Direct, Transport::FmqSpinning, Transport::Call(EngineKind::Shm)];
     let mut said = Vec::new();
     let mut expect = |first: &Row, second: &Row| {
         let (a, b) = (first.done().p50, second.done().p50);
@@ -200,8 +200,8 @@ mod tests {
             row(Transport::Direct, 50.0, 50.0, 2e7),
             row(Transport::FmqSpinning, 100.0, 300.0, 3e6),
             row(Transport::FmqBlocking, 1500.0, 60_000.0, 8e5),
-            row(Transport::Call(Engine::Shm), 2000.0, 1500.0, 4e5),
-            row(Transport::Oneway(Engine::Shm), 800.0, 50_000.0, 6e5),
+            row(Transport::Call(EngineKind::Shm), 2000.0, 1500.0, 4e5),
+            row(Transport::Oneway(EngineKind::Shm), 800.0, 50_000.0, 6e5),
         ]
     }
 
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn what_generated_code_costs_is_said_and_its_order_is_no_surprise() {
         let mut rows = usual();
-        rows.push(row(Transport::GeneratedCall(Engine::Shm), 1900.0, 1500.0, 4e5));
-        rows.push(row(Transport::GeneratedOneway(Engine::Shm), 900.0, 1600.0, 6e5));
+        rows.push(row(Transport::GeneratedCall(EngineKind::Shm), 1900.0, 1500.0, 4e5));
+        rows.push(row(Transport::GeneratedOneway(EngineKind::Shm), 900.0, 1600.0, 6e5));
         let advice = advise(&rows, 1000, 1000.0);
         assert_eq!(advice.order, Vec::<String>::new());
         let said =

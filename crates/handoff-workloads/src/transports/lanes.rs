@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::sender::AskSender;
-use super::{Lane, Transport, Turn};
+use super::{Batch, OpenTransport, Transport};
 use crate::error::Result;
 use crate::peer::Peer;
 use crate::place::Placement;
-use crate::rpc::Engine;
+use crate::rpc::EngineKind;
 use crate::rpc::host::Address;
 use crate::rpc::role::{Role, TransportReceiver, TransportSender};
 use crate::rpc::service::CALL_LIMIT;
@@ -16,9 +16,9 @@ use crate::rpc::service::CALL_LIMIT;
 /// The lanes that there are here, and what there is not.
 pub struct Chosen {
     /// Ready to be measured, in the order of the table.
-    pub lanes: Vec<Box<dyn Lane>>,
+    pub lanes: Vec<Box<dyn OpenTransport>>,
     /// Engines that were asked for, and why they are not here.
-    pub missing: Vec<(Engine, String)>,
+    pub missing: Vec<(EngineKind, String)>,
 }
 
 impl std::fmt::Debug for Chosen {
@@ -39,7 +39,7 @@ struct Ours {
     apart: bool,
 }
 
-impl Lane for Ours {
+impl OpenTransport for Ours {
     fn name(&self) -> String {
         self.transport.to_string()
     }
@@ -56,7 +56,7 @@ impl Lane for Ours {
         self.transport.answers()
     }
 
-    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Turn> {
+    fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Batch> {
         let (transport, apart) = (self.transport, self.apart);
         let asked = AskSender { transport, payload, samples, stream, apart };
         self.pair.borrow_mut().sender.ask(&asked, CALL_LIMIT)
@@ -64,7 +64,7 @@ impl Lane for Ours {
 }
 
 /// Starts the two processes and gives a lane for each transport on those of the engines that are here.
-pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
+pub fn open(placement: Placement, engines: &[EngineKind]) -> Result<Chosen> {
     placement.check()?;
     let (sender_cpu, receiver_cpu) = match placement {
         Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
@@ -73,7 +73,7 @@ pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
     };
     let role = TransportReceiver { engines: engines.to_vec(), cpu: receiver_cpu };
     let (receiver, offered) =
-        Role::TransportReceiver(role).start::<Vec<(Engine, std::result::Result<Address, String>)>>()?;
+        Role::TransportReceiver(role).start::<Vec<(EngineKind, std::result::Result<Address, String>)>>()?;
     let (mut here, mut missing) = (Vec::new(), Vec::new());
     for (engine, address) in offered {
         match address {
@@ -81,7 +81,7 @@ pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
             Err(why) => missing.push((engine, why)),
         }
     }
-    let present: Vec<Engine> = here.iter().map(|(engine, _)| *engine).collect();
+    let present: Vec<EngineKind> = here.iter().map(|(engine, _)| *engine).collect();
     let sockets: Vec<_> = here.iter().filter_map(|(_, address)| address.socket.clone()).collect();
     let started = Role::TransportSender(TransportSender { addresses: here, cpu: sender_cpu }).start::<()>();
     for socket in sockets {
@@ -98,6 +98,7 @@ pub fn open(placement: Placement, engines: &[Engine]) -> Result<Chosen> {
         Placement::TwoCpus(..) => true,
         Placement::Unpinned => std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1),
     };
-    let lane = |transport| Box::new(Ours { pair: Rc::clone(&pair), transport, apart }) as Box<dyn Lane>;
+    let lane =
+        |transport| Box::new(Ours { pair: Rc::clone(&pair), transport, apart }) as Box<dyn OpenTransport>;
     Ok(Chosen { lanes: transports.into_iter().map(lane).collect(), missing })
 }

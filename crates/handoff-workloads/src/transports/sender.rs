@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::generated::{self, BenchmarkProxy, IBenchmark as _, SampleMessage};
 use super::receiver::{Begin, Completion, EMPTIED, FILLED, ReceiverProxy, now, sum};
-use super::{MAX_PAYLOAD, Transport, Turn};
+use super::{Batch, MAX_PAYLOAD, Transport};
 use crate::error::{Error, Result, call_failed};
-use crate::rpc::Engine;
+use crate::rpc::EngineKind;
 use crate::sys::clock::process_cpu_time;
 
 /// Messages before those that count.
@@ -41,7 +41,7 @@ struct Far {
 
 /// The sender's ends of everything.
 pub(crate) struct Sender {
-    receivers: Vec<(Engine, Far)>,
+    receivers: Vec<(EngineKind, Far)>,
     // Holds the connections.
     _runtimes: Vec<Runtime>,
     done: Reader<Completion, Synchronized>,
@@ -58,7 +58,7 @@ fn failed(error: impl Into<IpcError>) -> Error {
 
 impl Sender {
     /// Shares queues and memory with the receiver, through the first of its engines.
-    pub(crate) fn new(connected: Vec<(Engine, Runtime, ReceiverProxy)>) -> Result<Self> {
+    pub(crate) fn new(connected: Vec<(EngineKind, Runtime, ReceiverProxy)>) -> Result<Self> {
         let done = MessageQueue::<Completion, Synchronized>::with_event_flag(1 << 15).map_err(failed)?;
         // Several messages of any size, so that a stream is one.
         let queue = MessageQueue::<u8, Synchronized>::with_event_flag(4 * MAX_PAYLOAD).map_err(failed)?;
@@ -96,7 +96,7 @@ impl Sender {
     }
 
     /// Messages alone, then a stream.
-    pub(crate) fn turn(&mut self, asked: &AskSender) -> Result<Turn> {
+    pub(crate) fn turn(&mut self, asked: &AskSender) -> Result<Batch> {
         let AskSender { transport, payload, samples, stream, apart } = *asked;
         let message = generated::message((0..payload).map(|i| (i % 251) as u8).collect());
         let expected = sum(SharedBytes::from_slice(&message.data));
@@ -105,7 +105,7 @@ impl Sender {
         }
         let far = self.far(transport)?;
         let receiver = &far.receiver;
-        let mut turn = Turn { messages: stream, ..Turn::default() };
+        let mut turn = Batch { messages: stream, ..Batch::default() };
 
         let alone = WARM_UP + samples;
         receiver.begin(&Begin::new(transport, alone.into(), payload, true)).map_err(failed)?;
@@ -201,12 +201,12 @@ fn queued(send: impl Fn() -> handoff_ipc::Result<()>) -> Result<()> {
     }
 }
 
-fn direct(message: &[u8], samples: u32, stream: u32) -> Turn {
+fn direct(message: &[u8], samples: u32, stream: u32) -> Batch {
     let call = || std::hint::black_box(sum(SharedBytes::from_slice(std::hint::black_box(message))));
     for _ in 0..WARM_UP {
         call();
     }
-    let mut turn = Turn { messages: stream, ..Turn::default() };
+    let mut turn = Batch { messages: stream, ..Batch::default() };
     for _ in 0..samples {
         let began = now();
         call();

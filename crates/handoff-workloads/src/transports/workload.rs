@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::measurement::{Measurement, Parameter};
 use crate::outcome::Outcome;
 use crate::place::Placement;
-use crate::rpc::Engine;
+use crate::rpc::EngineKind;
 
 /// What is sent, how, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Parameters {
-            transport: Transport::Call(Engine::Shm),
+            transport: Transport::Call(EngineKind::Shm),
             payload: USUAL_PAYLOAD,
             placement: Placement::Unpinned,
             turns: 10,
@@ -45,14 +45,14 @@ impl Parameters {
         Plan { payloads: vec![payload], rounds: turns, samples, stream }
     }
 
-    fn engine(&self) -> Engine {
+    fn engine(&self) -> EngineKind {
         // Any sets the others up.
-        self.transport.engine().unwrap_or(Engine::Shm)
+        self.transport.engine().unwrap_or(EngineKind::Shm)
     }
 
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        if self.engine() == Engine::Local {
+        if self.engine() == EngineKind::Local {
             let problem = "the local engine has one process; `direct` is the call within one";
             return Err(Error::parameter("transport", problem));
         }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn all_calls_measure_the_same_quantities() {
         crate::rpc::play_here();
-        for transport in Transport::of_engine(Engine::Shm) {
+        for transport in Transport::of_engine(EngineKind::Shm) {
             let outcome = run(&of(transport)).expect("it runs");
             for (name, values) in [("caller", 20), ("completion", 20), ("rate", 2), ("cpu", 2)] {
                 let measured = outcome.measurement(&format!("transports/{name}")).expect(name);
@@ -119,9 +119,9 @@ mod tests {
     fn a_transport_is_named_as_in_a_file() {
         let read = |text: &str| serde_json::from_str::<Parameters>(text);
         let oneway = read(r#"{"transport": {"oneway": "shm"}}"#).expect("a transport");
-        assert_eq!(oneway.transport, Transport::Oneway(Engine::Shm));
+        assert_eq!(oneway.transport, Transport::Oneway(EngineKind::Shm));
         let generated = read(r#"{"transport": {"generated-call": "binder"}}"#).expect("a transport");
-        assert_eq!(generated.transport, Transport::GeneratedCall(Engine::Binder));
+        assert_eq!(generated.transport, Transport::GeneratedCall(EngineKind::Binder));
         assert_eq!(read(r#"{"transport": "direct"}"#).expect("one").transport, Transport::Direct);
         assert!(read(r#"{"transport": {"twoway": "shm"}}"#).is_err());
     }
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn impossible_parameters_are_refused() {
         let refused = |parameters: Parameters| parameters.check().expect_err("refused").to_string();
-        assert!(refused(of(Transport::Call(Engine::Local))).contains("one process"));
-        let large = Parameters { payload: 1 << 20, ..of(Transport::Oneway(Engine::Shm)) };
+        assert!(refused(of(Transport::Call(EngineKind::Local))).contains("one process"));
+        let large = Parameters { payload: 1 << 20, ..of(Transport::Oneway(EngineKind::Shm)) };
         assert!(refused(large).contains("carries up to"));
         assert!(refused(Parameters { turns: 0, ..of(Transport::Direct) }).contains("rounds"));
     }

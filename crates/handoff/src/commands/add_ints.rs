@@ -1,7 +1,7 @@
 //! `handoff measure add-ints`: the time of one small call, as `binderAddInts` tells it.
 
 use handoff_workloads::add_ints::{self, Parameters};
-use handoff_workloads::rpc::{Context, Engine};
+use handoff_workloads::rpc::{Context, EngineKind};
 
 use super::recording::Watch;
 use crate::output::{Output, Verdict};
@@ -30,8 +30,8 @@ pub(crate) struct Options {
     #[arg(short = 'd', default_value_t = 1e-3, value_name = "SECONDS")]
     delay: f64,
     /// What carries the calls: local, shm or binder.
-    #[arg(long, default_value_t = Engine::Shm, value_parser = super::engine(), hide_possible_values = true)]
-    engine: Engine,
+    #[arg(long, default_value_t = EngineKind::Shm, value_parser = super::engine(), hide_possible_values = true)]
+    engine: EngineKind,
     /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use handoff_workloads::deadline::OnMiss;
 use handoff_workloads::inversion;
-use handoff_workloads::latency::{self, Parameters, Plant};
-use handoff_workloads::rpc::{Context, Engine};
+use handoff_workloads::latency::{self, Fault, Parameters};
+use handoff_workloads::rpc::{Context, EngineKind};
 
 use super::recording::Recording;
 use super::throughput::Mode;
@@ -18,7 +18,7 @@ Examples:
   handoff measure latency -i 1 -v                       where each side runs, and how urgently
   handoff measure latency -deadline_us 1000 -raw_data   every transaction, against another deadline
   handoff measure latency -trace -deadline_us 1000      what led to the first miss, and why
-  handoff measure latency -trace --plant hog            the same, with a cause that is known
+  handoff measure latency -trace --fault hog            the same, with a cause that is known
   handoff measure latency --inversion                   a real priority inversion, with inheritance off and on
   handoff measure latency --engine binder               the kernel's driver: on mainline, inheritance FAIL
   handoff measure latency --engine binder --inherit user    and the runtime's own inheritance over it
@@ -65,9 +65,9 @@ pub(crate) struct Options {
     /// the original's -trace does. It is the system's, or that of this folder of tracefs.
     #[arg(long, value_name = "INSTANCE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["trace", "inversion"])]
     halt_trace: Option<Option<PathBuf>>,
-    /// Plant a cause of lateness, to see what is made of it: hog, callee or lock, with its milliseconds.
-    #[arg(long, value_name = "CAUSE[:MS]", conflicts_with = "inversion")]
-    plant: Option<Plant>,
+    /// Inject a cause of lateness, to see what is made of it: hog, callee or lock, with its milliseconds.
+    #[arg(long, alias = "plant", value_name = "CAUSE[:MS]", conflicts_with = "inversion")]
+    fault: Option<Fault>,
     /// Print every transaction (-raw_data).
     #[arg(long)]
     raw_data: bool,
@@ -75,8 +75,8 @@ pub(crate) struct Options {
     #[arg(short = 'm', value_name = "MODE", conflicts_with = "engine", ignore_case = true)]
     mode: Option<Mode>,
     /// What carries the calls: local, shm or binder.
-    #[arg(long, default_value_t = Engine::Shm, value_parser = super::engine(), hide_possible_values = true)]
-    engine: Engine,
+    #[arg(long, default_value_t = EngineKind::Shm, value_parser = super::engine(), hide_possible_values = true)]
+    engine: EngineKind,
     /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
@@ -111,7 +111,7 @@ fn iterations() -> impl clap::builder::TypedValueParser<Value = u32> {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let engine = self.mode.map_or(self.engine, Engine::from);
+        let engine = self.mode.map_or(self.engine, EngineKind::from);
         if self.inversion {
             return self.run_inversion(engine, output);
         }
@@ -126,7 +126,7 @@ impl Options {
             follow: !self.no_follow,
             verbose: self.verbose,
             on_miss: self.on_miss()?,
-            plant: self.plant,
+            fault: self.fault,
         };
         if let Some(overload) = parameters.overload() {
             output.warn(overload);
@@ -179,7 +179,7 @@ impl Options {
         })
     }
 
-    fn run_inversion(&self, engine: Engine, output: &Output) -> anyhow::Result<Verdict> {
+    fn run_inversion(&self, engine: EngineKind, output: &Output) -> anyhow::Result<Verdict> {
         let parameters = inversion::Parameters {
             engine,
             context: self.context,

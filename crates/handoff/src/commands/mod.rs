@@ -46,19 +46,19 @@ pub(crate) use self::completions::complete;
 
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use handoff_workloads::rpc::{Context, Engine};
+use handoff_workloads::rpc::{Context, EngineKind};
 
 use crate::output::{Output, Verdict};
 
 /// The engines by their names, which a shell completes.
-fn engine() -> impl TypedValueParser<Value = Engine> {
-    PossibleValuesParser::new(Engine::ALL.map(|engine| engine.name())).try_map(|name| name.parse::<Engine>())
+fn engine() -> impl TypedValueParser<Value = EngineKind> {
+    PossibleValuesParser::new(EngineKind::ALL.map(|engine| engine.name()))
+        .try_map(|name| name.parse::<EngineKind>())
 }
 
 /// The worlds of a service by their names, which a shell completes.
 fn context() -> impl TypedValueParser<Value = Context> {
-    PossibleValuesParser::new(Context::ALL.map(|context| context.name()))
-        .try_map(|name| name.parse::<Context>())
+    PossibleValuesParser::new(Context::ALL.map(Context::device)).try_map(|name| name.parse::<Context>())
 }
 
 /// What `handoff` can do.

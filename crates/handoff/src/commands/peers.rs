@@ -1,11 +1,15 @@
 //! Other people's transports, where this program was built with them.
 
 use handoff_workloads::Placement;
-use handoff_workloads::transports::Lane;
+use handoff_workloads::transports::OpenTransport;
 
 /// Adds a lane for each of them; what cannot run here goes to `missing`.
 #[cfg(not(feature = "peers"))]
-pub(super) fn add(_: &mut Vec<Box<dyn Lane>>, _: Placement, _: &mut Vec<String>) -> anyhow::Result<()> {
+pub(super) fn add(
+    _: &mut Vec<Box<dyn OpenTransport>>,
+    _: Placement,
+    _: &mut Vec<String>,
+) -> anyhow::Result<()> {
     anyhow::bail!(
         "this program was built without other people's transports: build it with \
          `cargo build --release -p handoff --features peers`, or run `cargo xtask bench peers`"
@@ -15,7 +19,7 @@ pub(super) fn add(_: &mut Vec<Box<dyn Lane>>, _: Placement, _: &mut Vec<String>)
 /// Adds a lane for each of them; what cannot run here goes to `missing`.
 #[cfg(feature = "peers")]
 pub(super) fn add(
-    lanes: &mut Vec<Box<dyn Lane>>,
+    lanes: &mut Vec<Box<dyn OpenTransport>>,
     placement: Placement,
     missing: &mut Vec<String>,
 ) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use handoff_ipc::binder::BinderEngine;
 use handoff_workloads::Placement;
 use handoff_workloads::phases::{self, Parameters};
-use handoff_workloads::rpc::{Context, Engine};
+use handoff_workloads::rpc::{Context, EngineKind};
 
 use crate::output::{Advice as _, Output, Verdict};
 use crate::results;
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     calls: u32,
     /// What carries the calls: local, shm or binder [default: binder where this machine has its driver]
     #[arg(long, value_parser = super::engine(), hide_possible_values = true)]
-    engine: Option<Engine>,
+    engine: Option<EngineKind>,
     /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
@@ -47,7 +47,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let usual = if BinderEngine::is_available() { Engine::Binder } else { Engine::Shm };
+        let usual = if BinderEngine::is_available() { EngineKind::Binder } else { EngineKind::Shm };
         let Self { context, calls, payload, placement, .. } = *self;
         let engine = self.engine.unwrap_or(usual);
         let found = phases::run(&Parameters { engine, context, calls, payload, placement })?;

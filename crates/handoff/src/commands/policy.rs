@@ -10,7 +10,9 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use handoff_ipc::Runtime;
 use handoff_placement::{Journal, Recovered, Root, Tid, Topology, notice};
-use handoff_policy::{Daemon, Error, Explanation, Policy, Problem, Process, World, import_task_profiles};
+use handoff_policy::{
+    Daemon, Error, Explanation, Policy, Problem, Process, SystemState, import_task_profiles,
+};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -345,7 +347,7 @@ fn explain(
     folder: &Path,
 ) -> anyhow::Result<Verdict> {
     let policy = load(file)?;
-    let mut world = World::default();
+    let mut world = SystemState::default();
     world.read_sensors(&Root::host());
     let tid = Tid::new(pid).context("a process has a number above 0")?;
     let process = Process::look(tid, &world)?;

@@ -11,7 +11,8 @@ use handoff_lab::doctor::Level;
 use handoff_lab::report::scale::nanoseconds;
 use handoff_lab::report::{chart::times, suite as report};
 use handoff_lab::suite::{Calls, Options as RunOptions, SuiteResult, calls, floors};
-use handoff_workloads::rpc::{Context, Engine};
+use handoff_targets::Address;
+use handoff_workloads::rpc::{Context, EngineKind};
 
 use super::doctor::summary;
 use crate::output::{Format, Output, Verdict, style};
@@ -62,7 +63,7 @@ pub(crate) struct Options {
         value_parser = super::engine(),
         hide_possible_values = true
     )]
-    engines: Vec<Engine>,
+    engines: Vec<EngineKind>,
     /// The services' world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
@@ -88,7 +89,7 @@ impl Options {
         };
         let bar = progress::bar(None, "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
         let mut suite = floors::suite(batch);
-        let engines = if self.engines.is_empty() { Engine::ALL.to_vec() } else { self.engines.clone() };
+        let engines = if self.engines.is_empty() { EngineKind::ALL.to_vec() } else { self.engines.clone() };
         calls::add(&mut suite, &Calls { engines, context: self.context }, batch);
         let result = suite.run(&options, &mut |progress| {
             bar.set_length(progress.of as u64);

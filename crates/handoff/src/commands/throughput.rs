@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use handoff_workloads::figures::human;
 use handoff_workloads::measurement::Unit;
-use handoff_workloads::rpc::{self, Engine, MAX_PAYLOAD};
+use handoff_workloads::rpc::{self, EngineKind, MAX_PAYLOAD};
 use handoff_workloads::throughput::google::{Context, Document, Heading, Line, Row};
 use handoff_workloads::throughput::{self, Parameters, Report, sizes};
 
@@ -33,7 +33,7 @@ pub(crate) struct Options {
         value_parser = super::engine(),
         hide_possible_values = true
     )]
-    engines: Vec<Engine>,
+    engines: Vec<EngineKind>,
     /// The services' world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<rpc::Context>,
@@ -90,11 +90,11 @@ pub(super) enum Mode {
     Passthrough,
 }
 
-impl From<Mode> for Engine {
+impl From<Mode> for EngineKind {
     fn from(mode: Mode) -> Self {
         match mode {
-            Mode::Binderize => Engine::Shm,
-            Mode::Passthrough => Engine::Local,
+            Mode::Binderize => EngineKind::Shm,
+            Mode::Passthrough => EngineKind::Local,
         }
     }
 }
@@ -140,7 +140,7 @@ impl Options {
     fn parameters(&self) -> Parameters {
         let engines = match self.mode {
             Some(mode) => vec![mode.into()],
-            None if self.engines.is_empty() => vec![Engine::Shm],
+            None if self.engines.is_empty() => vec![EngineKind::Shm],
             None => self.engines.clone(),
         };
         Parameters {

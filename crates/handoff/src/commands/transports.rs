@@ -9,7 +9,7 @@ use handoff_lab::report::scale::bytes;
 use handoff_lab::report::transports::{self as report, Transports};
 use handoff_workloads::Placement;
 use handoff_workloads::figures::{grouped, time};
-use handoff_workloads::rpc::Engine;
+use handoff_workloads::rpc::EngineKind;
 use handoff_workloads::transports::{self, Plan, USUAL_PAYLOAD};
 
 use crate::output::{Format, Output, Verdict, style};
@@ -48,7 +48,7 @@ pub(crate) struct Options {
         value_parser = super::engine(),
         hide_possible_values = true
     )]
-    engines: Vec<Engine>,
+    engines: Vec<EngineKind>,
     /// Where sender and receiver run: `same-cpu[:N]`, `two-cpus[:N,M]` or `unpinned`.
     #[arg(long, default_value = "unpinned", value_name = "WHERE")]
     placement: Placement,
@@ -86,11 +86,11 @@ impl Options {
             stream: self.stream,
         };
         plan.check()?;
-        if self.engines.contains(&Engine::Local) {
+        if self.engines.contains(&EngineKind::Local) {
             anyhow::bail!("engine: local: that is the direct call, which is always measured");
         }
         let explicit = !self.engines.is_empty();
-        let engines = if explicit { self.engines.clone() } else { vec![Engine::Shm, Engine::Binder] };
+        let engines = if explicit { self.engines.clone() } else { vec![EngineKind::Shm, EngineKind::Binder] };
         let mut chosen = transports::open(self.placement, &engines)?;
         let mut missing = Vec::new();
         for (engine, why) in &chosen.missing {

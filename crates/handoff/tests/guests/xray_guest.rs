@@ -10,7 +10,7 @@ use serde_json::Value;
 const SCRIPT: &str = r#"
 old=$(cat /proc/sys/kernel/sched_rt_runtime_us)
 echo 100000 > /proc/sys/kernel/sched_rt_runtime_us
-handoff --format json measure latency -trace --plant callee:300 -deadline_us 150000 -i 40 --trace-dir /tmp >/tmp/throttle.json
+handoff --format json measure latency -trace --fault callee:300 -deadline_us 150000 -i 40 --trace-dir /tmp >/tmp/throttle.json
 echo "$old" > /proc/sys/kernel/sched_rt_runtime_us
 handoff sched record -o /tmp/calls.dat -- handoff measure latency --engine binder -i 40
 handoff --format json sched phases -i /tmp/calls.dat >/tmp/phases.json

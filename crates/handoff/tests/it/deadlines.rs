@@ -1,4 +1,4 @@
-//! `handoff measure latency -trace`: what led to a missed deadline is kept, and a planted cause is named.
+//! `handoff measure latency -trace`: what led to a missed deadline is kept, and an injected cause is named.
 
 use std::fs;
 use std::path::Path;
@@ -19,13 +19,13 @@ fn latency(folder: &Path, args: &[&str]) -> Output {
 }
 
 /// The causes of the misses, the weightiest of each: its kind, and its words.
-fn main_causes(plant: &str) -> Vec<(String, String)> {
+fn main_causes(fault: &str) -> Vec<(String, String)> {
     let folder = tempfile::tempdir().expect("a folder");
     // What else the machine does may make other calls late, too: more than one miss is looked at. The hogs come
     // by the clock, every 75 ms; the others with every fifth call.
-    let calls = if plant == "hog" { "40000" } else { "3000" };
+    let calls = if fault == "hog" { "40000" } else { "3000" };
     let args =
-        ["-deadline_us", "10000", "--keep-going", "12", "-i", calls, "--plant", plant, "--format", "json"];
+        ["-deadline_us", "10000", "--keep-going", "12", "-i", calls, "--fault", fault, "--format", "json"];
     let output = latency(folder.path(), &args);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -41,8 +41,8 @@ fn main_causes(plant: &str) -> Vec<(String, String)> {
     misses.iter().map(first).map(|cause| (text(&cause["kind"]), text(&cause["text"]))).collect()
 }
 
-fn assert_named(plant: &str, kinds: &[&str], words: &str) {
-    let causes = main_causes(plant);
+fn assert_named(fault: &str, kinds: &[&str], words: &str) {
+    let causes = main_causes(fault);
     let named = causes.iter().any(|(kind, text)| kinds.contains(&kind.as_str()) && text.contains(words));
     assert!(named, "{causes:#?}");
 }
@@ -73,7 +73,7 @@ fn the_first_miss_ends_the_test_in_the_words_of_the_original() {
     require!(require_root());
     require!(require_realtime());
     let folder = tempfile::tempdir().expect("a folder");
-    let output = latency(folder.path(), &["-deadline_us", "10000", "-i", "3000", "--plant", "callee"]);
+    let output = latency(folder.path(), &["-deadline_us", "10000", "-i", "3000", "--fault", "callee"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).expect("text");
     let trace = folder.path().join("miss-1.dat");

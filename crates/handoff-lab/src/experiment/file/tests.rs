@@ -98,7 +98,7 @@ fn a_good_file_says_what_it_means() {
     let task = experiment.arms[0].task(Path::new("/bin/handoff"), Duration::from_secs(1));
     assert_eq!(task.argv[..3], ["/bin/handoff", "workload", "spec"]);
     assert!(task.input.is_some_and(|spec| spec.contains("\"workload\":\"spin\"")));
-    assert_eq!(experiment.arm(ArmId::Again).name, "short");
+    assert_eq!(experiment.arm(ArmId::Control).name, "short");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Task {
         };
         let program = own_program().context("cannot tell which program this is")?;
         let worker = Worker { plan: &plan, folder: &self.base, program: &program, stop: interrupt::flag() };
-        let outcome = worker.carry_out(task, &mut claim, &|event| match event {
+        let outcome = worker.run(task, &mut claim, &|event| match event {
             Event::Started { known } => output.note(format_args!("started, {known} rounds are there")),
             Event::Round { number } => output.note(format_args!("round {number}")),
             Event::Waits { why } => output.note(format_args!("waits: {why}")),

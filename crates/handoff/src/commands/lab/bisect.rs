@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use handoff_lab::bisect::{Answer, Asked, Event, Found, Judged, Step, bisect, clean_up, folder};
+use handoff_lab::bisect::{Answer, Event, Found, Judged, Request, Step, bisect, clean_up, folder};
 use handoff_lab::experiment::executor::Local;
 use handoff_lab::experiment::file::Arm;
 use serde_json::json;
@@ -97,13 +97,13 @@ impl Bisect {
         Ok(Verdict::of(matches!(found.answer, Answer::First { .. } | Answer::Among { .. })))
     }
 
-    fn asked(&self, folder: PathBuf, known: Vec<Step>) -> anyhow::Result<Asked> {
+    fn asked(&self, folder: PathBuf, known: Vec<Step>) -> anyhow::Result<Request> {
         let arms =
             [&self.good, &self.bad].map(|name| Arm::of_command(name, self.command.clone(), Vec::new()));
         let title = format!("{} against {}", self.bad, self.good);
         let mut template = self.how.experiment(title, "Is this commit worse than the good one?", arms);
         template.secondary.clear();
-        Ok(Asked {
+        Ok(Request {
             repository: self.repo.clone(),
             good: self.good.clone(),
             bad: self.bad.clone(),

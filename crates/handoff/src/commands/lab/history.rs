@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use handoff_lab::history::{Asked, What, draw};
+use handoff_lab::history::{Query, What, draw};
 use handoff_lab::report::history as report;
 use handoff_lab::stats::change::Search;
 
@@ -67,7 +67,7 @@ impl History {
     }
 
     fn draw(&self, metric: &str, output: &Output) -> anyhow::Result<Verdict> {
-        let asked = Asked {
+        let asked = Query {
             title: self.of.clone(),
             metric: metric.to_owned(),
             what: match self.arm {

@@ -1,4 +1,4 @@
-//! The machine's pulse: the few figures that change while one measures, cheap enough for every round.
+//! A sample of the system: the few figures that change while one measures, cheap enough for every round.
 
 use super::{Root, cpus};
 use serde::{Deserialize, Serialize};
@@ -41,9 +41,9 @@ impl CpuTicks {
     }
 }
 
-/// One reading. Take one before and one after a round and compare them with [`Pulse::since`].
+/// One reading. Take one before and one after a round and compare them with [`SystemSample::since`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pulse {
+pub struct SystemSample {
     ticks: Option<CpuTicks>,
     /// Load average of the last minute, in tasks.
     pub load1: Option<f64>,
@@ -55,7 +55,7 @@ pub struct Pulse {
     pub throttled: Option<u64>,
 }
 
-impl Pulse {
+impl SystemSample {
     /// Reads it. What the machine does not tell is `None`.
     #[must_use]
     pub fn read(root: &Root) -> Self {
@@ -95,7 +95,7 @@ impl Pulse {
         }
     }
 
-    /// Whether the CPUs' time went on since `before`, so that [`Pulse::since`] knows how they spent it. True where
+    /// Whether the CPUs' time went on since `before`, so that [`SystemSample::since`] knows how they spent it. True where
     /// the machine does not tell.
     pub(crate) fn is_another_time_than(&self, before: &Self) -> bool {
         self.ticks.is_none() || self.ticks != before.ticks
@@ -103,9 +103,9 @@ impl Pulse {
 
     /// What happened between `before` and this reading.
     #[must_use]
-    pub fn since(&self, before: &Self) -> PulseChange {
+    pub fn since(&self, before: &Self) -> SystemChange {
         let ticks = self.ticks.zip(before.ticks).map(|(after, before)| after.since(before));
-        PulseChange {
+        SystemChange {
             busy: ticks.map_or(0.0, CpuTicks::busy_share),
             steal: ticks.map_or(0.0, CpuTicks::steal_share),
             mhz_ratio: self.mhz.zip(before.mhz).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b),
@@ -117,7 +117,7 @@ impl Pulse {
 
 /// What changed on the machine during a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PulseChange {
+pub struct SystemChange {
     /// Share of all CPU time that was used, by anybody, 0 to 1.
     pub busy: f64,
     /// Share of all CPU time that the hypervisor gave to others, 0 to 1.
@@ -130,7 +130,7 @@ pub struct PulseChange {
     pub throttled: u64,
 }
 
-impl PulseChange {
+impl SystemChange {
     /// What of it should be said beside the figure, in words; empty after a quiet round.
     #[must_use]
     pub fn flags(&self) -> Vec<String> {
@@ -176,7 +176,7 @@ mod tests {
     fn a_round_with_steal_heat_and_a_slower_clock_is_flagged() {
         let (_a, before) = tree("100 0 0 900 0 0 0 0 0 0", 2_000_000, 50_000);
         let (_b, after) = tree("190 0 0 900 0 0 0 10 0 0", 1_000_000, 61_000);
-        let (before, after) = (Pulse::read(&before), Pulse::read(&after));
+        let (before, after) = (SystemSample::read(&before), SystemSample::read(&after));
         assert_eq!(before.load1, Some(0.5));
         let change = after.since(&before);
         assert!((change.busy - 0.9).abs() < 1e-9 && (change.steal - 0.1).abs() < 1e-9);

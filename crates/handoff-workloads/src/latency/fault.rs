@@ -1,4 +1,4 @@
-//! Causes of lateness that are planted on purpose, so that one sees what a diagnosis makes of each.
+//! Fault injection: causes of lateness, so that one sees what a diagnosis makes of each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,10 +34,10 @@ impl Cause {
         [(Cause::Hog, "hog"), (Cause::Callee, "callee"), (Cause::Lock, "lock")];
 }
 
-/// A planted cause of lateness, written `hog`, `callee`, `lock` or `callee:30`, in milliseconds.
+/// A cause of lateness to inject, written `hog`, `callee`, `lock` or `callee:30`, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Plant {
+pub struct Fault {
     pub cause: Cause,
     /// For how long it keeps a call, in milliseconds of CPU time, 1 to 10,000.
     pub millis: u32,
@@ -46,30 +46,30 @@ pub struct Plant {
 /// Longer than any deadline that makes sense, and short enough not to disturb.
 const MILLIS: u32 = 15;
 
-impl FromStr for Plant {
+impl FromStr for Fault {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let (name, millis) = text.split_once(':').map_or((text, None), |(name, ms)| (name, Some(ms)));
         let Some(&(cause, _)) = Cause::ALL.iter().find(|(_, known)| *known == name) else {
-            return Err(Error::parameter("plant", format!("{name:?} is none of hog, callee, lock")));
+            return Err(Error::parameter("fault", format!("{name:?} is none of hog, callee, lock")));
         };
         let millis = millis.map_or(Some(MILLIS), |text| text.parse().ok());
         match millis.filter(|millis| (1..=10_000).contains(millis)) {
-            Some(millis) => Ok(Plant { cause, millis }),
-            None => Err(Error::parameter("plant", format!("{text:?}; 1 to 10000 milliseconds are possible"))),
+            Some(millis) => Ok(Fault { cause, millis }),
+            None => Err(Error::parameter("fault", format!("{text:?}; 1 to 10000 milliseconds are possible"))),
         }
     }
 }
 
-impl fmt::Display for Plant {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Cause::ALL.iter().find(|(cause, _)| *cause == self.cause).map_or("", |(_, name)| name);
         write!(f, "{name}:{}", self.millis)
     }
 }
 
-impl TryFrom<String> for Plant {
+impl TryFrom<String> for Fault {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self> {
@@ -77,13 +77,13 @@ impl TryFrom<String> for Plant {
     }
 }
 
-impl From<Plant> for String {
-    fn from(plant: Plant) -> String {
-        plant.to_string()
+impl From<Fault> for String {
+    fn from(fault: Fault) -> String {
+        fault.to_string()
     }
 }
 
-impl Plant {
+impl Fault {
     fn time(self) -> Duration {
         Duration::from_millis(self.millis.into())
     }
@@ -94,7 +94,7 @@ impl Plant {
     }
 }
 
-/// The server's part of a planted cause.
+/// The server's part of a fault.
 #[derive(Debug)]
 pub(crate) enum Lateness {
     Compute(Duration),
@@ -104,11 +104,11 @@ pub(crate) enum Lateness {
 
 impl Lateness {
     /// Gets it ready; none if the server has no part in it.
-    pub(crate) fn prepare(plant: Plant) -> Result<Option<Self>> {
-        Ok(match plant.cause {
+    pub(crate) fn prepare(fault: Fault) -> Result<Option<Self>> {
+        Ok(match fault.cause {
             Cause::Hog => None,
-            Cause::Callee => Some(Lateness::Compute(plant.time())),
-            Cause::Lock => Some(Lateness::Lock(Holder::start(plant.time())?)),
+            Cause::Callee => Some(Lateness::Compute(fault.time())),
+            Cause::Lock => Some(Lateness::Lock(Holder::start(fault.time())?)),
         })
     }
 
@@ -183,10 +183,10 @@ pub(super) struct Hogs {
 }
 
 impl Hogs {
-    /// Starts them if they are what is planted.
-    pub(super) fn start(plant: Option<Plant>) -> Result<Self> {
+    /// Starts them if they are the fault.
+    pub(super) fn start(fault: Option<Fault>) -> Result<Self> {
         let mut hogs = Hogs::default();
-        let Some(plant) = plant.filter(|plant| plant.cause == Cause::Hog) else { return Ok(hogs) };
+        let Some(fault) = fault.filter(|fault| fault.cause == Cause::Hog) else { return Ok(hogs) };
         for cpu in place::allowed_cpus()? {
             let stop = Arc::clone(&hogs.stop);
             let (say, ready) = sync_channel(1);
@@ -199,7 +199,7 @@ impl Hogs {
                 if say.send(placed).is_err() || failed {
                     return;
                 }
-                burn_together(plant.time(), &stop);
+                burn_together(fault.time(), &stop);
             };
             let thread = thread::Builder::new()
                 .name("hog".into())
@@ -208,7 +208,7 @@ impl Hogs {
             hogs.threads.push(thread);
             match ready.recv() {
                 Ok(Ok(())) => {}
-                Ok(Err(why)) => return Err(Error::NotSupported { workload: "a planted hog", reason: why }),
+                Ok(Err(why)) => return Err(Error::NotSupported { workload: "a hog", reason: why }),
                 Err(error) => return Err(Error::io("a CPU hog did not start", std::io::Error::other(error))),
             }
         }
@@ -246,26 +246,26 @@ mod tests {
     #[test]
     fn a_plant_is_read_as_it_is_written() {
         for text in ["hog:15", "callee:30", "lock:1"] {
-            let plant: Plant = text.parse().expect("a plant");
-            assert_eq!(plant.to_string(), text);
-            assert_eq!(serde_json::to_string(&plant).expect("JSON"), format!("\"{text}\""));
+            let fault: Fault = text.parse().expect("a fault");
+            assert_eq!(fault.to_string(), text);
+            assert_eq!(serde_json::to_string(&fault).expect("JSON"), format!("\"{text}\""));
         }
-        assert_eq!("hog".parse::<Plant>().expect("a plant").millis, 15);
+        assert_eq!("hog".parse::<Fault>().expect("a fault").millis, 15);
         for wrong in ["", "cow", "hog:", "hog:0", "hog:-1", "lock:10001", "callee:x"] {
-            let error = wrong.parse::<Plant>().expect_err(wrong).to_string();
-            assert!(error.starts_with("plant: "), "{error}");
+            let error = wrong.parse::<Fault>().expect_err(wrong).to_string();
+            assert!(error.starts_with("fault: "), "{error}");
         }
     }
 
     #[test]
     fn a_lock_is_waited_for() {
-        let plant: Plant = "lock:5".parse().expect("a plant");
-        let lateness = Lateness::prepare(plant).expect("started").expect("the server has a part");
+        let fault: Fault = "lock:5".parse().expect("a fault");
+        let lateness = Lateness::prepare(fault).expect("started").expect("the server has a part");
         for _ in 0..3 {
             let start = clock::now();
             lateness.happen();
             assert!(clock::now() - start >= 5_000_000, "the holder computes for 5 ms first");
         }
-        assert!(Lateness::prepare("hog".parse().expect("a plant")).expect("nothing to do").is_none());
+        assert!(Lateness::prepare("hog".parse().expect("a fault")).expect("nothing to do").is_none());
     }
 }
