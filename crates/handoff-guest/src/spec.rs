@@ -25,12 +25,14 @@ pub struct GuestSpec {
     /// `"distribution"`, `"rt"`, `{ package = NAME }` or `{ image = FILE, modules = FOLDER }`.
     pub kernel: Kernel,
     /// CPUs and how they are grouped, such as `4,sockets=2,cores=2`.
+    #[serde(alias = "cpus")]
     pub smp: Smp,
     /// Memory in MiB.
     pub memory_mib: u32,
     /// The capacity of each CPU, 1024 for the fastest (arm64 only); none where they are alike.
     pub cpu_capacity: Vec<u32>,
     /// `auto`, `kvm` or `tcg`.
+    #[serde(alias = "acceleration")]
     pub accel: Acceleration,
     /// Each instruction takes a fixed time of the guest's clock.
     pub icount: bool,

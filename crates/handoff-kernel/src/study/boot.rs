@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::StudyError;
-use super::file::{Machine, ProofPlan};
+use super::file::{ProofPlan, StudyGuest};
 use crate::prove::{Probe, Proof, prove};
 use handoff_guest::{Builder, Guest, GuestCommand, GuestSpec, Kernel, Stopper};
 use handoff_targets::GUEST_PROGRAM;
@@ -17,7 +17,7 @@ pub struct Boot {
     pub image: PathBuf,
     /// The folder that it was built in.
     pub build: PathBuf,
-    pub machine: Machine,
+    pub guest: StudyGuest,
     /// The handoff that is copied into the guest.
     pub handoff: PathBuf,
     /// The load under which the probes are looked at.
@@ -34,7 +34,7 @@ impl Boot {
     pub(super) fn new(
         image: &Path,
         build: &Path,
-        machine: &Machine,
+        guest: &StudyGuest,
         handoff: &Path,
         plan: &ProofPlan,
         probes: &[Probe],
@@ -42,7 +42,7 @@ impl Boot {
         Self {
             image: image.to_owned(),
             build: build.to_owned(),
-            machine: machine.clone(),
+            guest: guest.clone(),
             handoff: handoff.to_owned(),
             load: plan.load.clone(),
             raw: plan.raw,
@@ -55,12 +55,8 @@ impl Boot {
     #[must_use]
     pub fn builder(&self, stopper: &Stopper, console: impl FnMut(&str) + Send + 'static) -> Builder {
         let spec = GuestSpec {
-            kernel: Kernel::Image { image: self.image.clone(), modules: self.machine.modules.clone() },
-            smp: self.machine.smp.clone(),
-            memory_mib: self.machine.memory_mib,
-            accel: self.machine.accel,
-            append: self.machine.append.clone(),
-            ..GuestSpec::default()
+            kernel: Kernel::Image { image: self.image.clone(), modules: self.guest.module_folder.clone() },
+            ..self.guest.spec.clone()
         };
         let mut builder = spec
             .builder()
@@ -68,7 +64,7 @@ impl Boot {
             .verbose_console(true)
             .on_console(console)
             .stopper(stopper);
-        for program in &self.machine.programs {
+        for program in &self.guest.programs {
             let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
             builder = builder.program(program, format!("/bin/{name}"));
         }
@@ -82,7 +78,7 @@ impl Boot {
         console: impl FnMut(&str) + Send + 'static,
     ) -> Result<Guest, StudyError> {
         let mut guest = self.builder(stopper, console).boot()?;
-        if let Some(script) = &self.machine.setup {
+        if let Some(script) = &self.guest.setup {
             let output =
                 guest.run(&GuestCommand::shell(script).timeout(Duration::from_secs(self.limit_seconds)))?;
             if !output.success() {

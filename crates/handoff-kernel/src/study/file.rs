@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::StudyError;
 use crate::build::KernelArch;
 use crate::prove::Probe;
-use handoff_guest::{Acceleration, Smp};
+use handoff_guest::{GuestSpec, Kernel};
 
 /// A study: a feature's patches, a tree to bring them to, and how to see what they do.
 ///
@@ -26,7 +26,7 @@ pub struct Study {
     pub build: Build,
     /// The guest that they are booted in.
     #[serde(default)]
-    pub guest: Machine,
+    pub guest: StudyGuest,
     /// How it is proved that the feature is executed, and has an effect.
     pub proof: ProofPlan,
     /// When a boot counts.
@@ -91,39 +91,18 @@ impl Default for Build {
 }
 
 /// The guest that the kernels are booted in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Machine {
-    /// CPUs, such as `4,sockets=2,cores=2`.
-    #[serde(alias = "cpus")]
-    pub smp: Smp,
-    /// Memory in MiB.
-    pub memory_mib: u32,
-    /// `auto`, `kvm` or `tcg`.
-    #[serde(alias = "acceleration")]
-    pub accel: Acceleration,
-    /// Words for the kernel's command line.
-    pub append: Vec<String>,
+pub struct StudyGuest {
+    /// All but its kernel, which the study builds.
+    #[serde(flatten)]
+    pub spec: GuestSpec,
     /// The folder below which the kernels' modules are, if what a guest needs is not built in.
-    pub modules: Option<PathBuf>,
+    pub module_folder: Option<PathBuf>,
     /// Programs of the host that the load runs, copied with their libraries.
     pub programs: Vec<PathBuf>,
     /// A script that is run after the boot.
     pub setup: Option<String>,
-}
-
-impl Default for Machine {
-    fn default() -> Self {
-        Self {
-            smp: Smp::default(),
-            memory_mib: 1024,
-            accel: Acceleration::default(),
-            append: Vec::new(),
-            modules: None,
-            programs: Vec::new(),
-            setup: None,
-        }
-    }
 }
 
 /// How it is proved that the feature is executed.
@@ -185,7 +164,7 @@ impl Study {
         study.source.prepare.iter_mut().for_each(whole);
         whole(&mut study.feature.patches);
         study.feature.made_for.iter_mut().for_each(whole);
-        study.guest.modules.iter_mut().for_each(whole);
+        study.guest.module_folder.iter_mut().for_each(whole);
         for name in study.build.fragments.iter_mut().filter(|name| *name != "guest" && *name != "none") {
             *name = folder.join(&*name).display().to_string();
         }
@@ -197,6 +176,9 @@ impl Study {
     }
 
     fn check(&self) -> Result<(), String> {
+        if self.guest.spec.kernel != Kernel::default() {
+            return Err("[guest] names a kernel, but a study builds the two that it boots".to_owned());
+        }
         if self.source.package.is_some() == self.source.tree.is_some() {
             return Err("[source] has either `package` or `tree`".to_owned());
         }
@@ -245,7 +227,7 @@ with = ["function:wake_wide, >= 100"]
         let study = parse(GOOD).expect("good");
         assert_eq!(study.feature.patches, Path::new("/usr/on.patch"));
         assert_eq!(study.source.prepare, [Path::new("/usr/off.patch")]);
-        assert_eq!((study.build.fragments.len(), study.guest.memory_mib), (1, 1024));
+        assert_eq!((study.build.fragments.len(), study.guest.spec.memory_mib), (1, 1024));
         assert!(study.measure.is_none());
     }
 
@@ -260,6 +242,8 @@ with = ["function:wake_wide, >= 100"]
             ("load = [\"workload\", \"hackbench\"]", "load = []", "`load` is empty"),
             ("[proof]", "[guest]\nsmp = \"none\"\n[proof]", "does not describe CPUs"),
             ("[proof]", "[guest]\naccel = \"warp\"\n[proof]", "`warp`"),
+            ("[proof]", "[guest]\nmemory = 5\n[proof]", "`memory`"),
+            ("[proof]", "[guest]\nkernel = \"rt\"\n[proof]", "builds the two"),
             ("[proof]", "[build]\narch = \"vax\"\n[proof]", "[build] arch"),
             ("[proof]", "[quiet]\nshare = 2.0\n[proof]", "[quiet]"),
         ] {

@@ -18,7 +18,7 @@ mod steps;
 mod tree;
 
 pub use boot::Boot;
-pub use file::{Build, Feature, Machine, ProofPlan, Quiet, Source, Study};
+pub use file::{Build, Feature, ProofPlan, Quiet, Source, Study, StudyGuest};
 pub use measure::{check, measure};
 pub use state::{Done, Step};
 

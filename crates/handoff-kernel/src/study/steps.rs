@@ -371,7 +371,7 @@ impl<'a> Chain<'a> {
             Block::Heading(2, "Proof".to_owned()),
             Block::Text(format!(
                 "Each kernel was booted with the CPUs {} and ran {}.",
-                code(&self.study.guest.smp.to_string()),
+                code(&self.study.guest.spec.smp.to_string()),
                 code(&program.into_iter().chain(words).collect::<Vec<_>>().join(" "))
             )),
         ];
