@@ -178,8 +178,8 @@ fn drain(stream: &mut TcpStream, end: Option<Instant>, sink: &mut Sink<'_>) -> i
         let mut bytes = vec![0; length as usize];
         fill(stream, &mut bytes, end)?;
         match (kind, bytes.as_slice()) {
-            (STDOUT, bytes) => sink(Stream::Out, bytes),
-            (STDERR, bytes) => sink(Stream::Err, bytes),
+            (STDOUT, bytes) => sink(Stream::Stdout, bytes),
+            (STDERR, bytes) => sink(Stream::Stderr, bytes),
             (EXIT, [status, ..]) => return Ok((*status).into()),
             (EXIT, []) => return Err(garbage("an exit without a status")),
             _ => return Err(garbage("a frame of an unknown kind")),

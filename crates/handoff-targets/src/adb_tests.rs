@@ -92,8 +92,8 @@ fn shell(adb: &mut Adb, script: &str, input: Option<&mut File>) -> Result<(i32, 
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let status =
         adb.shell(script, input, Some(Duration::from_secs(60)), &mut |stream, bytes| match stream {
-            Stream::Out => out.extend_from_slice(bytes),
-            Stream::Err => err.extend_from_slice(bytes),
+            Stream::Stdout => out.extend_from_slice(bytes),
+            Stream::Stderr => err.extend_from_slice(bytes),
         })?;
     let text = |bytes| String::from_utf8(bytes).expect("text");
     Ok((status, text(out), text(err)))

@@ -5,11 +5,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use handoff_guest::{Guest, GuestCommand, GuestError, GuestSpec, Stream as From};
+use handoff_guest::{Guest, GuestCommand, GuestError, GuestSpec};
 
 use crate::address::Address;
 use crate::error::{Result, TargetError};
-use crate::target::{Sink, Stream, Target};
+use crate::target::{Sink, Target};
 
 /// Where the program is in a guest, with the libraries that it needs.
 pub const GUEST_PROGRAM: &str = "/bin/handoff";
@@ -70,10 +70,7 @@ impl Target for InGuest {
         }
         // The guest's own limit is one of minutes.
         command = command.timeout(limit.unwrap_or(Duration::from_secs(24 * 3600)));
-        let done = self.booted()?.run_streaming(&command, &mut |stream, bytes| match stream {
-            From::Stdout => sink(Stream::Out, bytes),
-            From::Stderr => sink(Stream::Err, bytes),
-        });
+        let done = self.booted()?.run_streaming(&command, sink);
         match (done, limit) {
             (Err(GuestError::CommandTimeout { .. }), Some(limit)) => {
                 Err(TargetError::Deadline { target: self.address().to_string(), limit })

@@ -132,7 +132,7 @@ fn script(named: Option<&str>, private: &str, silence: Duration) -> String {
 fn hold(target: &mut dyn Target, script: &str, input: &mut File, say: &Sender<Said>) {
     let mut said = Vec::new();
     let ended = target.shell(script, Some(input), None, &mut |stream, bytes| {
-        if stream == Stream::Out && bytes.starts_with(b"locked\n") {
+        if stream == Stream::Stdout && bytes.starts_with(b"locked\n") {
             // Nobody listens any more if it took too long.
             drop(say.send(Said::Locked));
         } else if said.len() < 1000 {

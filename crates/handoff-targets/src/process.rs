@@ -34,8 +34,8 @@ pub(crate) fn run(
     command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     let (sender, pieces) = sync_channel(64);
-    let out = child.stdout.take().map(|from| pump(Stream::Out, from, sender.clone()));
-    let err = child.stderr.take().map(|from| pump(Stream::Err, from, sender));
+    let out = child.stdout.take().map(|from| pump(Stream::Stdout, from, sender.clone()));
+    let err = child.stderr.take().map(|from| pump(Stream::Stderr, from, sender));
     let end = limit.map(|limit| Instant::now() + limit);
     let mut late = false;
     loop {

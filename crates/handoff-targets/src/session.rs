@@ -261,9 +261,9 @@ impl Session {
         let status =
             self.target.shell(&format!("cat {}", quoted(there)), None, None, &mut |stream, bytes| {
                 match stream {
-                    Stream::Out if written.is_ok() => written = file.write_all(bytes),
-                    Stream::Out => {}
-                    Stream::Err => keep(&mut said, bytes),
+                    Stream::Stdout if written.is_ok() => written = file.write_all(bytes),
+                    Stream::Stdout => {}
+                    Stream::Stderr => keep(&mut said, bytes),
                 }
             })?;
         if status != 0 {
@@ -325,7 +325,7 @@ fn look(target: &mut dyn Target) -> Result<Facts> {
     let mut answer = Vec::new();
     let script = choose(target.folder().as_deref(), "/tmp") + ASK;
     target.shell(&script, None, Some(STEP_LIMIT), &mut |stream, bytes| {
-        if stream == Stream::Out {
+        if stream == Stream::Stdout {
             keep(&mut answer, bytes);
         }
     })?;

@@ -110,7 +110,7 @@ impl Target for Ssh {
         command.arg("--").arg(&self.destination).arg(format!("exec sh -c {}", quoted(&script)));
         let mut last = Vec::new();
         let ended = run(command, input, limit, &mut |stream, bytes| {
-            if stream == Stream::Err {
+            if stream == Stream::Stderr {
                 last.extend_from_slice(bytes);
                 let extra = last.len().saturating_sub(KEPT);
                 last.drain(..extra);

@@ -5,16 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use handoff_guest::Guest;
+pub use handoff_guest::Stream;
 
 use crate::address::Address;
 use crate::error::Result;
-
-/// Where a piece of output was written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    Out,
-    Err,
-}
 
 /// Takes pieces of output as they come.
 pub type Sink<'a> = dyn FnMut(Stream, &[u8]) + 'a;

@@ -5,19 +5,20 @@
 //! here as it comes, and its exit status is ours.
 
 use std::ffi::OsString;
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, arg, value_parser};
+use handoff_guest::{Guest, Stopper};
 use handoff_targets::agent::Agent;
-use handoff_targets::{Address, Stream};
+use handoff_targets::{Address, GUEST_PROGRAM, Session};
 
 use crate::candidates;
 use crate::config;
-use crate::output::Output;
+use crate::interrupt::until_interrupted;
+use crate::output::{Output, style};
 
 /// The commands that can run elsewhere.
 const MEASURING: [&str; 4] = ["cores", "doctor", "measure", "run"];
@@ -89,35 +90,72 @@ impl Elsewhere {
 
     /// Runs it there, and gives its exit status.
     pub(crate) fn status(&self, output: &Output) -> anyhow::Result<i32> {
-        let own = std::env::current_exe().context("cannot tell which program this is")?;
-        let program = self.program.as_ref().unwrap_or(&own);
+        self.then(output, |_| Ok(()))
+    }
+
+    /// [`Self::status`]; `after` is done with the machine, while it is still there, when the command passed.
+    pub(crate) fn then(
+        &self,
+        output: &Output,
+        after: impl FnOnce(&mut Session) -> anyhow::Result<()>,
+    ) -> anyhow::Result<i32> {
         if self.is_configured {
             output.note(format_args!(
                 "on {}, as the configuration says; --target local runs it here",
                 self.address
             ));
         }
-        let mut agent = Agent::reach(&self.address, program)?;
+        let own = std::env::current_exe().context("cannot tell which program this is")?;
+        let program = self.program.as_ref().unwrap_or(&own);
+        if self.address != Address::Guest {
+            return self.on(Agent::reach(&self.address, program)?, output, after);
+        }
+        let stopper = Stopper::new();
+        until_interrupted(&stopper, || self.on(booted(program, &stopper, output)?, output, after))
+    }
+
+    fn on(
+        &self,
+        mut agent: Agent,
+        output: &Output,
+        after: impl FnOnce(&mut Session) -> anyhow::Result<()>,
+    ) -> anyhow::Result<i32> {
         let ahead = agent.session().facts().clock_ahead_s;
         if ahead.abs() > CLOCKS_DIFFER_S {
             output.warn(format_args!("the clock of {} is {ahead} s ahead of ours", self.address));
         }
-        let mut printed = Ok(());
-        let done = agent.run(&self.args, &mut |stream, bytes| match stream {
-            Stream::Out if printed.is_ok() => printed = output.bytes(bytes),
-            Stream::Out => {}
-            Stream::Err => drop(std::io::stderr().write_all(bytes)),
-        });
-        printed?;
-        let status = done?.status;
-        if status == 127 || status == 126 {
-            output.warn(
+        let done = output.forward(|sink| agent.run(&self.args, sink))??;
+        for incident in &done.incidents {
+            output.warn(format_args!("the guest's kernel reports a {incident}"));
+        }
+        match done.status {
+            0 => after(agent.session_mut())?,
+            126 | 127 => output.warn(
                 "the program did not start there; one that is linked statically (`cargo xtask dist`) starts anywhere: \
                  --target-program",
-            );
+            ),
+            _ => {}
         }
-        Ok(status)
+        Ok(done.status)
     }
+}
+
+/// The usual guest with `program` in it, which ends with `stopper`.
+fn booted(program: &Path, stopper: &Stopper, output: &Output) -> anyhow::Result<Agent> {
+    let (stopper, inside) = (stopper.clone(), program.to_owned());
+    let boot = move || {
+        let builder = Guest::builder().program(&inside, GUEST_PROGRAM).stopper(&stopper);
+        Ok(builder.on_progress(|what| eprintln!("{what}")).boot()?)
+    };
+    let mut session = Session::in_guest(program, boot)?;
+    if let Some(guest) = session.guest().transpose()? {
+        let facts = guest.facts();
+        output.note(style::paint(
+            style::DIM,
+            format_args!("{} on {} CPUs, {}", facts.release, facts.cpus, facts.acceleration),
+        ));
+    }
+    Ok(Agent::on(session, program)?)
 }
 
 /// Behind the last word that names a command: `handoff measure latency`.

@@ -7,12 +7,11 @@
 //! Nothing is caught until one of these is called for the first time: a command that changes nothing
 //! dies of a signal as any program does.
 
-// Commands differ in which part of this they need.
-#![allow(dead_code)]
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
+use std::time::Duration;
 
+use handoff_guest::Stopper;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -33,6 +32,32 @@ pub(crate) fn interrupted() -> bool {
 pub(crate) fn flag() -> &'static AtomicBool {
     watch();
     &INTERRUPTED
+}
+
+/// Does something with a guest, and stops the guest on Ctrl-C.
+pub(crate) fn until_interrupted<T>(
+    stopper: &Stopper,
+    action: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let over = AtomicBool::new(false);
+    let _hook = clean_up({
+        let stopper = stopper.clone();
+        move || stopper.stop()
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if interrupted() {
+                    stopper.stop();
+                    return;
+                }
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+        });
+        let result = action();
+        over.store(true, Ordering::Relaxed);
+        result
+    })
 }
 
 /// Whether a signal was seen, without starting to watch for one.

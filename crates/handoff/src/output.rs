@@ -3,15 +3,13 @@
 //! Colours come through [`anstream`], which drops them where the stream is not a terminal or `NO_COLOR`
 //! is set: a command writes styled text and need not ask. The styles are in [`style`].
 
-// Commands differ in which part of this they need.
-#![allow(dead_code)]
-
 use std::fmt::{self, Display};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
+use handoff_targets::{Sink, Stream};
 use serde::Serialize;
 
 use crate::{interrupt, progress, width};
@@ -138,6 +136,18 @@ impl Output {
     pub(crate) fn bytes(&self, bytes: &[u8]) -> anyhow::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes).and_then(|()| stdout.flush()).context(CANNOT_PRINT)
+    }
+
+    /// Prints what `run` is handed of a program elsewhere, as it comes: its standard output on ours, and so its
+    /// standard error.
+    pub(crate) fn forward<T>(&self, run: impl FnOnce(&mut Sink<'_>) -> T) -> anyhow::Result<T> {
+        let mut printed = Ok(());
+        let result = run(&mut |stream, bytes| match stream {
+            Stream::Stdout if printed.is_ok() => printed = self.bytes(bytes),
+            Stream::Stdout => {}
+            Stream::Stderr => drop(io::stderr().write_all(bytes)),
+        });
+        printed.map(|()| result)
     }
 
     /// Says on standard error what the command is doing. It must not be needed to read the result.

@@ -187,7 +187,7 @@ impl<'a, E: DeserializeOwned, D: DeserializeOwned> Answer<'a, E, D> {
     }
 
     fn take(&mut self, stream: Stream, bytes: &[u8]) {
-        if stream == Stream::Err {
+        if stream == Stream::Stderr {
             self.said.extend_from_slice(bytes);
             let extra = self.said.len().saturating_sub(KEPT);
             self.said.drain(..extra);

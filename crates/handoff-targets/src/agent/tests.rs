@@ -37,12 +37,12 @@ impl Target for Says {
         sink: &mut Sink<'_>,
     ) -> Result<i32> {
         if script.contains("'agent'") {
-            self.out.chunks(3).for_each(|piece| sink(Stream::Out, piece));
-            sink(Stream::Err, &self.err);
+            self.out.chunks(3).for_each(|piece| sink(Stream::Stdout, piece));
+            sink(Stream::Stderr, &self.err);
             return Ok(self.status);
         }
         // What it is asked when it is connected to.
-        sink(Stream::Out, b"arch x86_64\nkernel 6\ncpus 1\nuser 0\ntime 5\nfolder /f\n");
+        sink(Stream::Stdout, b"arch x86_64\nkernel 6\ncpus 1\nuser 0\ntime 5\nfolder /f\n");
         Ok(0)
     }
 

@@ -23,7 +23,7 @@ fn run(session: &mut Session, script: &str) -> (String, handoff_targets::Result<
     let mut out = Vec::new();
     let command = Command::new("sh").args(["-c", script]);
     let done = session.run(&command, &mut |stream, bytes| {
-        if stream == Stream::Out {
+        if stream == Stream::Stdout {
             out.extend_from_slice(bytes);
         }
     });

@@ -11,8 +11,8 @@ use handoff_testkit::{require, require_file, require_tool};
 fn output(session: &mut Session, command: &Command) -> (i32, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let done = session.run(command, &mut |stream, bytes| match stream {
-        Stream::Out => out.extend_from_slice(bytes),
-        Stream::Err => err.extend_from_slice(bytes),
+        Stream::Stdout => out.extend_from_slice(bytes),
+        Stream::Stderr => err.extend_from_slice(bytes),
     });
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (done.expect("it runs").status, text(out), text(err))

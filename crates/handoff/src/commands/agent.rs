@@ -7,8 +7,7 @@ use handoff_campaign::device::{EXPERIMENT, answer};
 use handoff_lab::experiment::machine::MachineOptions;
 use handoff_targets::agent::serve;
 
-use super::guest::run::until_interrupted;
-use crate::interrupt;
+use crate::interrupt::{self, until_interrupted};
 use crate::output::{Output, Verdict};
 use crate::state;
 

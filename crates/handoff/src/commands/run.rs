@@ -1,7 +1,5 @@
 //! `handoff run`: the standard suite on this machine, with a report.
 
-mod guest;
-
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +13,7 @@ use handoff_targets::Address;
 use handoff_workloads::rpc::{Context, EngineKind};
 
 use super::doctor::summary;
+use crate::elsewhere::Elsewhere;
 use crate::output::{Format, Output, Verdict, style};
 use crate::results::{self, Results};
 use crate::{interrupt, progress};
@@ -29,6 +28,9 @@ Examples:
   handoff run --engine shm,binder   calls on these engines only
   handoff run --guest               this and the kernel's Binder driver side by side, in a guest
   handoff run --format json         the result on standard output as well";
+
+/// Where a guest keeps its results.
+const GUEST_FOLDER: &str = "/tmp/handoff-results";
 
 /// Rounds of `--quick`: the fewest that give a 95% interval with an end to spare.
 const QUICK_ROUNDS: usize = 8;
@@ -76,7 +78,7 @@ impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let files = self.files()?;
         if self.guest {
-            return guest::run(self, &files, output);
+            return self.in_guest(&files, output);
         }
         let rounds = self.rounds();
         let batch = Duration::from_millis(if self.quick { 20 } else { 60 });
@@ -107,6 +109,25 @@ impl Options {
         if result.interrupted {
             output.warn(format_args!("stopped early: {} complete rounds are kept", result.rounds));
         }
+        files.tell(output);
+        Ok(Verdict::Pass)
+    }
+
+    /// Runs the suite in a guest with this program, and brings report and results to the files here.
+    fn in_guest(&self, files: &Files, output: &Output) -> anyhow::Result<Verdict> {
+        let words = self.words().join(" ") + " --output " + GUEST_FOLDER;
+        let format = if output.format() == Format::Json { "--format json " } else { "" };
+        let args = (format.to_owned() + &words).split(' ').map(str::to_owned).collect();
+        let status = Elsewhere::of(Address::Guest, args).then(output, |guest| {
+            for (name, here) in [("handoff-run.html", &files.html), ("handoff-run.json", &files.json)] {
+                guest.fetch(&format!("{GUEST_FOLDER}/{name}"), here)?;
+            }
+            Ok(())
+        })?;
+        if status != 0 {
+            std::process::exit(status);
+        }
+        output.note("brought here:");
         files.tell(output);
         Ok(Verdict::Pass)
     }

@@ -1,19 +1,18 @@
 //! `handoff guest run`: one command in a guest.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use handoff_guest::{Arch, Builder, Guest, GuestCommand, GuestOutput, Stopper, Stream};
+use handoff_guest::{Arch, Builder, Guest, GuestCommand, GuestOutput, Stopper};
 use serde_json::json;
 
 use super::machine::{Machine, explained};
 use super::program;
+use crate::interrupt::until_interrupted;
 use crate::output::{Advice as _, Format, Output, Verdict, style};
-use crate::{cli, interrupt, legacy};
+use crate::{cli, legacy};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,9 +101,10 @@ impl Options {
             guest.put(host, &target)?;
         }
         let result = match output.format() {
-            Format::Text => stream(&mut guest, command, output)?,
-            Format::Json => guest.run(command).map_err(explained)?,
+            Format::Text => output.forward(|sink| guest.run_streaming(command, sink))?,
+            Format::Json => guest.run(command),
         };
+        let result = result.map_err(explained)?;
         for incident in &result.incidents {
             output.warn(format_args!("the guest's kernel reports a {incident}"));
         }
@@ -181,48 +181,6 @@ impl Options {
             _ => program::this(),
         }
     }
-}
-
-/// Runs the command with its output on our own.
-pub(crate) fn stream(
-    guest: &mut Guest,
-    command: &GuestCommand,
-    output: &Output,
-) -> anyhow::Result<GuestOutput> {
-    let mut printed = Ok(());
-    let result = guest.run_streaming(command, &mut |stream, bytes| match stream {
-        Stream::Stdout if printed.is_ok() => printed = output.bytes(bytes),
-        Stream::Stdout => {}
-        Stream::Stderr => drop(std::io::stderr().write_all(bytes)),
-    });
-    printed?;
-    result.map_err(explained)
-}
-
-/// Does something with a guest, and stops the guest on Ctrl-C.
-pub(crate) fn until_interrupted<T>(
-    stopper: &Stopper,
-    action: impl FnOnce() -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
-    let over = AtomicBool::new(false);
-    let _hook = interrupt::clean_up({
-        let stopper = stopper.clone();
-        move || stopper.stop()
-    });
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                if interrupt::interrupted() {
-                    stopper.stop();
-                    return;
-                }
-                std::thread::park_timeout(Duration::from_millis(100));
-            }
-        });
-        let result = action();
-        over.store(true, Ordering::Relaxed);
-        result
-    })
 }
 
 /// Where a file of the host goes: `HOST:GUEST`, or `/root` and its own name.

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use handoff_guest::{Arch, Builder, Guest, GuestCommand, Incident, Kernel, Stopper};
 use handoff_kernel::build::KernelArch;
 use serde::Serialize;
 
 use crate::commands::guest::machine::{Hardware, explained};
-use crate::commands::guest::run::{stream, until_interrupted};
+use crate::interrupt::until_interrupted;
 use crate::output::{Advice as _, Output, Verdict};
+use crate::results;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,9 +28,24 @@ The exit status is 1 if the kernel came up but reported trouble, that of the com
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
+    #[command(flatten)]
+    kernel: BuiltKernel,
+
+    /// Kill the command after this many seconds; 0 for no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+
+    /// A command of the guest to run when it is up
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// A kernel that was built, and the guest to boot it in.
+#[derive(Debug, clap::Args)]
+pub(super) struct BuiltKernel {
     /// The build folder, or a boot image
     #[arg(value_name = "DIR|IMAGE")]
-    kernel: PathBuf,
+    pub(super) kernel: PathBuf,
 
     /// The architecture of an image [default: that of the build folder, or this machine's]
     #[arg(long, value_name = "ARCH")]
@@ -40,36 +55,35 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 
-    /// Kill the command after this many seconds; 0 for no limit
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    timeout: u64,
-
     #[command(flatten)]
     hardware: Hardware,
-
-    /// A command of the guest to run when it is up
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
 }
 
-/// All that a kernel says on its console, kept whatever becomes of it.
-#[derive(Clone, Default)]
-pub(super) struct SerialLog(Arc<Mutex<String>>);
-
-impl SerialLog {
-    /// The guest, with its console kept here.
-    pub(super) fn kept(&self, builder: Builder) -> Builder {
-        let said = Arc::clone(&self.0);
-        builder.verbose_console(true).on_console(move |line| {
-            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-            said.push_str(line);
-            said.push('\n');
-        })
-    }
-
-    pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
-        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::fs::write(file, said.as_bytes()).with_context(|| format!("cannot write {}", file.display()))
+impl BuiltKernel {
+    /// Boots it with what `prepare` adds, and does something in it; its console is kept whatever comes of that.
+    pub(super) fn booted<T>(
+        &self,
+        prepare: impl FnOnce(Builder) -> Builder,
+        action: impl FnOnce(&mut Guest) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let (kernel, arch) = find(&self.kernel, self.arch)?;
+        let said = Arc::new(Mutex::new(String::new()));
+        let (kept, stopper) = (Arc::clone(&said), Stopper::new());
+        let mut builder = self.hardware.builder().kernel(kernel).stopper(&stopper).verbose_console(true);
+        if let Some(arch) = arch {
+            builder = builder.arch(arch);
+        }
+        let builder = prepare(builder).on_progress(|what| eprintln!("{what}")).on_console(move |line| {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push_str(line);
+            kept.push('\n');
+        });
+        let done = until_interrupted(&stopper, || action(&mut builder.boot().map_err(explained)?));
+        if let Some(file) = &self.log {
+            let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            results::write(file, said.as_bytes())?;
+        }
+        done
     }
 }
 
@@ -101,32 +115,14 @@ impl fmt::Display for Report {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let (kernel, arch) = find(&self.kernel, self.arch)?;
-        let said = SerialLog::default();
-        let stopper = Stopper::new();
-        let builder = self.builder(kernel, arch, &said).stopper(&stopper);
-        let outcome = until_interrupted(&stopper, || self.in_guest(builder, output));
-        if let Some(file) = &self.log {
-            said.write(file)?;
-        }
-        match outcome? {
+        match self.kernel.booted(|builder| builder, |guest| self.in_guest(guest, output))? {
             (Some(status), _) if status != 0 => std::process::exit(status),
             (_, trouble) => Ok(Verdict::of(!trouble || !self.command.is_empty())),
         }
     }
 
-    fn builder(&self, kernel: Kernel, arch: Option<Arch>, said: &SerialLog) -> Builder {
-        let builder = said.kept(self.hardware.builder()).kernel(kernel);
-        let builder = builder.on_progress(|what| eprintln!("{what}"));
-        match arch {
-            Some(arch) => builder.arch(arch),
-            None => builder,
-        }
-    }
-
-    /// Boots, runs the command if there is one; gives its status and whether there was trouble.
-    fn in_guest(&self, builder: Builder, output: &Output) -> anyhow::Result<(Option<i32>, bool)> {
-        let mut guest = builder.boot().map_err(explained)?;
+    /// Runs the command if there is one; gives its status and whether there was trouble.
+    fn in_guest(&self, guest: &mut Guest, output: &Output) -> anyhow::Result<(Option<i32>, bool)> {
         let status = match self.command.split_first() {
             None => None,
             Some((program, arguments)) => {
@@ -135,10 +131,11 @@ impl Options {
                     0 => command,
                     seconds => command.timeout(Duration::from_secs(seconds)),
                 };
-                Some(stream(&mut guest, &command, output)?.status)
+                let done = output.forward(|sink| guest.run_streaming(&command, sink))?;
+                Some(done.map_err(explained)?.status)
             }
         };
-        let report = report(&guest);
+        let report = report(guest);
         let trouble = !report.incidents.is_empty();
         match status {
             None => output.result(&report)?,
@@ -165,7 +162,7 @@ fn report(guest: &Guest) -> Report {
 }
 
 /// The image in a build folder, or the image itself.
-pub(super) fn find(path: &Path, arch: Option<Arch>) -> anyhow::Result<(Kernel, Option<Arch>)> {
+fn find(path: &Path, arch: Option<Arch>) -> anyhow::Result<(Kernel, Option<Arch>)> {
     if !path.is_dir() {
         return Ok((Kernel::Image { image: path.to_owned(), modules: None }, arch));
     }

@@ -8,7 +8,7 @@ use handoff_guest::Stopper;
 use handoff_kernel::build::{Base, Built, KernelArch, KernelBuild, guest_fragment};
 use serde::Serialize;
 
-use crate::commands::guest::run::until_interrupted;
+use crate::interrupt::until_interrupted;
 use crate::output::{Advice as _, Output, Verdict, style};
 
 const EXAMPLES: &str = "\

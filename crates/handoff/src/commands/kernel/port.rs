@@ -17,7 +17,7 @@ use handoff_kernel::port::{
 use handoff_kernel::prerequisite::{self, Chosen, Explanation, choose, explain};
 use serde::Serialize;
 
-use crate::commands::guest::run::until_interrupted;
+use crate::interrupt::until_interrupted;
 use crate::output::{Output, Verdict, style};
 
 const EXAMPLES: &str = "\

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use handoff_guest::{Arch, GuestCommand, Stopper};
-use handoff_kernel::prove::{Probe, Proof, prove};
+use handoff_guest::GuestCommand;
+use handoff_kernel::prove::{Probe, prove};
+use handoff_targets::GUEST_PROGRAM;
 
-use super::boot::{SerialLog, find};
-use crate::commands::guest::machine::{Hardware, explained};
-use crate::commands::guest::run::until_interrupted;
-use crate::output::{Output, Verdict, style};
+use super::boot::BuiltKernel;
+use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,13 +36,8 @@ Exit status: 0 if every probe holds, 1 if one does not or the kernel reported tr
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The build folder, or a boot image
-    #[arg(value_name = "DIR|IMAGE")]
-    kernel: PathBuf,
-
-    /// The architecture of an image [default: that of the build folder, or this machine's]
-    #[arg(long, value_name = "ARCH")]
-    arch: Option<Arch>,
+    #[command(flatten)]
+    kernel: BuiltKernel,
 
     /// What to count, and what the count must be (repeatable)
     #[arg(long, value_name = "PROBE", required = true)]
@@ -57,16 +51,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "raw")]
     handoff: Option<PathBuf>,
 
-    /// Write all that the kernel says on its console to this file, even if it does not come up
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
-
     /// Kill the load after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
-
-    #[command(flatten)]
-    hardware: Hardware,
 
     /// The load
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -75,40 +62,25 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let stopper = Stopper::new();
-        let said = SerialLog::default();
-        let proof = until_interrupted(&stopper, || self.in_guest(&stopper, &said));
-        if let Some(file) = &self.log {
-            said.write(file)?;
-        }
-        let proof = proof?;
+        let program = match &self.handoff {
+            Some(file) => file.clone(),
+            None => std::env::current_exe().context("cannot find this program to copy it")?,
+        };
+        let load = if self.raw {
+            GuestCommand::new(&self.command[0]).args(&self.command[1..])
+        } else {
+            GuestCommand::new(GUEST_PROGRAM).args(&self.command)
+        };
+        let load = load.timeout(Duration::from_secs(self.timeout));
+        let build = Some(self.kernel.kernel.as_path()).filter(|path| path.is_dir());
+        let proof = self.kernel.booted(
+            |builder| if self.raw { builder } else { builder.program(program, GUEST_PROGRAM) },
+            |guest| Ok(prove(guest, &load, &self.probe, build)?),
+        )?;
         if proof.status != 0 {
             output.warn(format_args!("the load says:\n{}", proof.output.trim_end()));
         }
         output.result(&proof)?;
         Ok(Verdict::of(proof.holds()))
-    }
-
-    fn in_guest(&self, stopper: &Stopper, said: &SerialLog) -> anyhow::Result<Proof> {
-        let (kernel, arch) = find(&self.kernel, self.arch)?;
-        let mut builder = said.kept(self.hardware.builder()).kernel(kernel).stopper(stopper);
-        if let Some(arch) = arch {
-            builder = builder.arch(arch);
-        }
-        let load = if self.raw {
-            GuestCommand::new(&self.command[0]).args(&self.command[1..])
-        } else {
-            let program = match &self.handoff {
-                Some(file) => file.clone(),
-                None => std::env::current_exe().context("cannot find this program to copy it")?,
-            };
-            builder = builder.program(program, "/bin/handoff");
-            GuestCommand::new("/bin/handoff").args(&self.command)
-        };
-        let load = load.timeout(Duration::from_secs(self.timeout));
-        let builder = builder.on_progress(|what| anstream::eprintln!("{}", style::paint(style::DIM, what)));
-        let mut guest = builder.boot().map_err(explained)?;
-        let build = self.kernel.is_dir().then_some(self.kernel.as_path());
-        Ok(prove(&mut guest, &load, &self.probe, build)?)
     }
 }

@@ -8,7 +8,7 @@ use handoff_guest::Stopper;
 use handoff_kernel::study::{self, Outcome, Step, Study};
 use serde::Serialize;
 
-use crate::commands::guest::run::until_interrupted;
+use crate::interrupt::until_interrupted;
 use crate::output::{Output, Verdict, style};
 
 const EXAMPLES: &str = "\

@@ -13,8 +13,7 @@ use handoff_lab::experiment::machine::MachineOptions;
 use handoff_targets::Address;
 use indicatif::ProgressBar;
 
-use crate::commands::guest::run::until_interrupted;
-use crate::interrupt;
+use crate::interrupt::{self, until_interrupted};
 use crate::output::Output;
 
 // Which machine runs the arms.
