@@ -107,6 +107,11 @@ pub(crate) fn free(folder: &Path, stem: &str, extensions: &[&str]) -> String {
         .unwrap_or_else(|| stem.to_owned())
 }
 
+/// Reads a file that the user named.
+pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
 /// Writes a file that the user named, and makes its folder. What was there before is replaced.
 pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let made = match file.parent() {

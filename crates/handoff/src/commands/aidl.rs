@@ -14,6 +14,7 @@ use handoff_aidl::{
 use serde::Serialize;
 
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::results::{read, write};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -233,7 +234,7 @@ impl Options {
             }
         };
         match out {
-            Some(path) => write(path, &code)?,
+            Some(path) => write(path, code)?,
             None => output.bytes(code.as_bytes())?,
         }
         Ok(Verdict::Pass)
@@ -386,17 +387,6 @@ fn interface_files(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         bail!("there is no .aidl or .hal file");
     }
     Ok(found)
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// What is wrong with files.

@@ -30,39 +30,19 @@ Examples:
   handoff campaign export rack.toml --as lava --to jobs
   handoff campaign simulate rack.toml --devices 10000 --workers 200 --noise noise.jsonl";
 
-/// Carry experiments out on many devices, and combine what they say.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    which: Which,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Which {
-    Collect(collect::Collect),
-    Export(export::Export),
-    Plan(plan::Plan),
-    Report(report::Report),
-    Simulate(simulate::Simulate),
-    Status(collect::Status),
-    Submit(submit::Submit),
-    #[command(hide = true)]
-    Task(work::Task),
-}
-
-impl Options {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        match &self.which {
-            Which::Collect(options) => options.run(output),
-            Which::Export(options) => options.run(output),
-            Which::Plan(options) => options.run(output),
-            Which::Report(options) => options.run(output),
-            Which::Simulate(options) => options.run(output),
-            Which::Status(options) => options.run(output),
-            Which::Submit(options) => options.run(output),
-            Which::Task(options) => options.run(output),
-        }
+group! {
+    /// Carry experiments out on many devices, and combine what they say.
+    #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+    {
+        Collect(collect::Collect),
+        Export(export::Export),
+        Plan(plan::Plan),
+        Report(report::Report),
+        Simulate(simulate::Simulate),
+        Status(collect::Status),
+        Submit(submit::Submit),
+        #[command(hide = true)]
+        Task(work::Task),
     }
 }
 

@@ -10,8 +10,6 @@ mod prove;
 mod source;
 mod study;
 
-use clap::Subcommand;
-
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -25,39 +23,18 @@ Examples:
   handoff kernel prove build --probe 'function:tcp_push, >= 10' -- workload tcp-rr
   handoff kernel study experiments/wake-wide-study.toml";
 
-/// Understand kernel patches, bring them to another tree, build it and boot it
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    command: Kernel,
-}
-
-#[derive(Debug, Subcommand)]
-enum Kernel {
-    Analyse(analyse::Options),
-    Boot(boot::Options),
-    Build(build::Options),
-    Flash(flash::Options),
-    Image(image::Options),
-    Port(port::Options),
-    Prove(prove::Options),
-    Source(source::Options),
-    Study(study::Options),
-}
-
-impl Options {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        match &self.command {
-            Kernel::Analyse(options) => options.run(output),
-            Kernel::Boot(options) => options.run(output),
-            Kernel::Build(options) => options.run(output),
-            Kernel::Flash(options) => options.run(output),
-            Kernel::Image(options) => options.run(output),
-            Kernel::Port(options) => options.run(output),
-            Kernel::Prove(options) => options.run(output),
-            Kernel::Source(options) => options.run(output),
-            Kernel::Study(options) => options.run(output),
-        }
+group! {
+    /// Understand kernel patches, bring them to another tree, build it and boot it
+    #[command(after_help = EXAMPLES)]
+    {
+        Analyse(analyse::Options),
+        Boot(boot::Options),
+        Build(build::Options),
+        Flash(flash::Options),
+        Image(image::Options),
+        Port(port::Options),
+        Prove(prove::Options),
+        Source(source::Options),
+        Study(study::Options),
     }
 }

@@ -37,38 +37,26 @@ pub(crate) struct Options {
     state: Option<PathBuf>,
 }
 
-#[derive(Debug, clap::Subcommand)]
-enum Which {
-    Aa(pair::Aa),
-    Ab(pair::Ab),
-    Analyse(analyse::Options),
-    Bisect(bisect::Bisect),
-    Check(experiment::Check),
-    Compare(compare::Compare),
-    History(history::History),
-    Import(import::Import),
-    Restore(kept::Restore),
-    Rm(kept::Remove),
-    Run(experiment::Run),
-    Show(kept::Show),
+commands! {
+    enum Which {
+        Aa(pair::Aa),
+        Ab(pair::Ab),
+        Analyse(analyse::Options),
+        Bisect(bisect::Bisect),
+        Check(experiment::Check),
+        Compare(compare::Compare),
+        History(history::History),
+        Import(import::Import),
+        Restore(kept::Restore),
+        Rm(kept::Remove),
+        Run(experiment::Run),
+        Show(kept::Show),
+    }
 }
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         self.state.clone().into_iter().for_each(state::set);
-        match &self.which {
-            Which::Aa(options) => options.run(output),
-            Which::Ab(options) => options.run(output),
-            Which::Analyse(options) => options.run(output),
-            Which::Bisect(options) => options.run(output),
-            Which::Check(options) => options.run(output),
-            Which::Compare(options) => options.run(output),
-            Which::Import(options) => options.run(output),
-            Which::History(options) => options.run(output),
-            Which::Restore(options) => options.run(output),
-            Which::Rm(options) => options.run(output),
-            Which::Run(options) => options.run(output),
-            Which::Show(options) => options.run(output),
-        }
+        self.which.run(output)
     }
 }

@@ -15,40 +15,20 @@ Examples:
 
 The commands also work without the word `measure`: `handoff latency -i 1000`.";
 
-/// Measure calls, bare primitives and loads, each by itself.
-///
-/// One of them is measured, once. `handoff lab` compares two.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum What {
-    Transports(transports::Options),
-    Latency(latency::Options),
-    Throughput(throughput::Options),
-    AddInts(add_ints::Options),
-    Phases(phases::Options),
-    Floors(floors::Options),
-    AffinityStudy(affinity_study::Options),
-    #[command(flatten)]
-    Load(Load),
-}
-
-impl Options {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        match &self.what {
-            What::Transports(options) => options.run(output),
-            What::Latency(options) => options.run(output),
-            What::Throughput(options) => options.run(output),
-            What::AddInts(options) => options.run(output),
-            What::Phases(options) => options.run(output),
-            What::Floors(options) => options.run(output),
-            What::AffinityStudy(options) => options.run(output),
-            What::Load(load) => load.run(output),
-        }
+group! {
+    /// Measure calls, bare primitives and loads, each by itself.
+    ///
+    /// One of them is measured, once. `handoff lab` compares two.
+    #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+    {
+        Transports(transports::Options),
+        Latency(latency::Options),
+        Throughput(throughput::Options),
+        AddInts(add_ints::Options),
+        Phases(phases::Options),
+        Floors(floors::Options),
+        AffinityStudy(affinity_study::Options),
+        #[command(flatten)]
+        Load(Load),
     }
 }

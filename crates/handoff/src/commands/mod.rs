@@ -1,11 +1,50 @@
 //! One file a command, each thin: it holds the options, calls the library, and prints.
 //!
-//! To add one, in alphabetical order: `mod NAME;`, a variant of [`Command`], and an arm in
-//! [`Command::run`]. A command is a `clap::Args` struct called `Options` with
+//! To add one, in alphabetical order: `mod NAME;`, and a variant of [`Command`].
+//! A command is a `clap::Args` struct called `Options` with
 //! `fn run(&self, output: &Output) -> anyhow::Result<Verdict>`. The first paragraph of its documentation
 //! is its line in `handoff --help`; all of it is the head of its own help. A comment on the variant, or on a
 //! struct that is flattened into it, would replace that, which a test below refuses. Its help ends with an
 //! `Examples:` section (`#[command(after_help = ...)]`), which another test asks for.
+
+/// Commands of which one is typed: each has a type with a `run`.
+macro_rules! commands {
+    ($(#[$doc:meta])* $vis:vis enum $name:ident { $($(#[$attribute:meta])* $command:ident($options:ty),)+ }) => {
+        #[derive(Debug, clap::Subcommand)]
+        $(#[$doc])*
+        $vis enum $name {
+            $($(#[$attribute])* $command($options),)+
+        }
+
+        impl $name {
+            $vis fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+                match self {
+                    $(Self::$command(options) => options.run(output),)+
+                }
+            }
+        }
+    };
+}
+
+/// A command that only has others: what it says of itself, and which they are.
+macro_rules! group {
+    ($(#[$about:meta])* { $($commands:tt)+ }) => {
+        #[derive(Debug, clap::Args)]
+        $(#[$about])*
+        pub(crate) struct Options {
+            #[command(subcommand)]
+            what: What,
+        }
+
+        commands! { enum What { $($commands)+ } }
+
+        impl Options {
+            pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+                self.what.run(output)
+            }
+        }
+    };
+}
 
 mod add_ints;
 mod affinity_study;
@@ -44,7 +83,6 @@ mod workload;
 
 pub(crate) use self::completions::complete;
 
-use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use handoff_workloads::rpc::{Context, EngineKind};
 
@@ -61,63 +99,34 @@ fn context() -> impl TypedValueParser<Value = Context> {
     PossibleValuesParser::new(Context::ALL.map(Context::device)).try_map(|name| name.parse::<Context>())
 }
 
-/// What `handoff` can do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    #[command(hide = true)]
-    Agent(agent::Options),
-    Aidl(aidl::Options),
-    Binder(binder::Options),
-    Campaign(campaign::Options),
-    Completions(completions::Options),
-    Config(config::Options),
-    Cores(cores::Options),
-    Doctor(doctor::Options),
-    Exec(exec::Options),
-    Guest(guest::Options),
-    Kernel(kernel::Options),
-    Lab(lab::Options),
-    Man(man::Options),
-    Measure(measure::Options),
-    New(new::Options),
-    Pin(pin::Options),
-    Policy(policy::Options),
-    Run(run::Options),
-    Sched(sched::Options),
-    Service(service::Options),
-    #[command(name = "servicemanager")]
-    ServiceManager(servicemanager::Options),
-    Target(target::Options),
-    Version(version::Options),
-}
-
-impl Command {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        match self {
-            Self::Agent(options) => options.run(output),
-            Self::Aidl(options) => options.run(output),
-            Self::Binder(options) => options.run(output),
-            Self::Campaign(options) => options.run(output),
-            Self::Completions(options) => options.run(output),
-            Self::Config(options) => options.run(output),
-            Self::Cores(options) => options.run(output),
-            Self::Doctor(options) => options.run(output),
-            Self::Exec(options) => options.run(output),
-            Self::Guest(options) => options.run(output),
-            Self::Kernel(options) => options.run(output),
-            Self::Lab(options) => options.run(output),
-            Self::Man(options) => options.run(output),
-            Self::Measure(options) => options.run(output),
-            Self::New(options) => options.run(output),
-            Self::Pin(options) => options.run(output),
-            Self::Policy(options) => options.run(output),
-            Self::Run(options) => options.run(output),
-            Self::Sched(options) => options.run(output),
-            Self::Service(options) => options.run(output),
-            Self::ServiceManager(options) => options.run(output),
-            Self::Target(options) => options.run(output),
-            Self::Version(options) => options.run(output),
-        }
+commands! {
+    /// What `handoff` can do.
+    pub(crate) enum Command {
+        #[command(hide = true)]
+        Agent(agent::Options),
+        Aidl(aidl::Options),
+        Binder(binder::Options),
+        Campaign(campaign::Options),
+        Completions(completions::Options),
+        Config(config::Options),
+        Cores(cores::Options),
+        Doctor(doctor::Options),
+        Exec(exec::Options),
+        Guest(guest::Options),
+        Kernel(kernel::Options),
+        Lab(lab::Options),
+        Man(man::Options),
+        Measure(measure::Options),
+        New(new::Options),
+        Pin(pin::Options),
+        Policy(policy::Options),
+        Run(run::Options),
+        Sched(sched::Options),
+        Service(service::Options),
+        #[command(name = "servicemanager")]
+        ServiceManager(servicemanager::Options),
+        Target(target::Options),
+        Version(version::Options),
     }
 }
 

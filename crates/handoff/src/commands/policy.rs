@@ -17,6 +17,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::{Advice as _, Format, Output, Verdict, style};
+use crate::results::read;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -147,10 +148,6 @@ fn refused(folder: &Path) -> String {
     } else {
         format!("no policy is running: there is no socket {}", socket.display())
     }
-}
-
-fn read(file: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// The policy, if there is nothing wrong with it on any machine.

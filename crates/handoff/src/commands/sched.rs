@@ -19,38 +19,19 @@ Examples:
   handoff sched export trace.dat --html page.html     a time line to zoom and search, offline
   handoff sched restore                               after a recording was killed";
 
-/// Record the scheduler, explain what was slow, export recordings (Perfetto, HTML).
-///
-/// `record` writes a file that trace-cmd reads, too. `explain`, `graph` and `phases` read such a file
-/// (`-i FILE`) or record by themselves. `export` writes it for Perfetto or a browser.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum What {
-    Explain(explain::Options),
-    Export(export::Export),
-    Graph(graph::Options),
-    Phases(phases::Options),
-    Record(record::Options),
-    Restore(export::Restore),
-    Top(top::Options),
-}
-
-impl Options {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        match &self.what {
-            What::Explain(options) => options.run(output),
-            What::Export(options) => options.run(output),
-            What::Graph(options) => options.run(output),
-            What::Phases(options) => options.run(output),
-            What::Record(options) => options.run(output),
-            What::Restore(options) => options.run(output),
-            What::Top(options) => options.run(output),
-        }
+group! {
+    /// Record the scheduler, explain what was slow, export recordings (Perfetto, HTML).
+    ///
+    /// `record` writes a file that trace-cmd reads, too. `explain`, `graph` and `phases` read such a file
+    /// (`-i FILE`) or record by themselves. `export` writes it for Perfetto or a browser.
+    #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+    {
+        Explain(explain::Options),
+        Export(export::Export),
+        Graph(graph::Options),
+        Phases(phases::Options),
+        Record(record::Options),
+        Restore(export::Restore),
+        Top(top::Options),
     }
 }

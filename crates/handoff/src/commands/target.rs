@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use handoff_targets::{Address, Command, Facts, Session, known};
+use handoff_targets::agent::Agent;
+use handoff_targets::{Address, Facts, Session, known};
 use serde::Serialize;
 
 use crate::output::{Output, Verdict};
@@ -16,28 +17,13 @@ Examples:
   handoff target doctor ssh://lab-7       what could spoil a figure there
   handoff measure latency --target ssh://lab-7    a measuring command there";
 
-/// Look at the machines that commands run on with --target: list, check, doctor.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum What {
-    Check(Check),
-    Doctor(Doctor),
-    List(List),
-}
-
-impl Options {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        match &self.what {
-            What::Check(options) => options.run(output),
-            What::Doctor(options) => options.run(output),
-            What::List(options) => options.run(output),
-        }
+group! {
+    /// Look at the machines that commands run on with --target: list, check, doctor.
+    #[command(after_help = EXAMPLES)]
+    {
+        Check(Check),
+        Doctor(Doctor),
+        List(List),
     }
 }
 
@@ -117,12 +103,12 @@ impl Check {
             let mut checked =
                 Checked { address: address.to_string(), facts: None, version: None, problem: None };
             let mut look = || -> anyhow::Result<String> {
-                let mut session = Session::open(address)?;
+                let session = Session::open(address)?;
                 checked.facts = Some(session.facts().clone());
-                let there = session.push(&program)?;
                 let mut said = Vec::new();
-                let version = Command::new(there).args(["--version"]);
-                let done = session.run(&version, &mut |_, bytes| said.extend_from_slice(bytes))?;
+                let version = ["--version".to_owned()];
+                let done = Agent::on(session, &program)?
+                    .run(&version, &mut |_, bytes| said.extend_from_slice(bytes))?;
                 let said = String::from_utf8_lossy(&said).trim().to_owned();
                 anyhow::ensure!(
                     done.status == 0,

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::ValueEnum;
 use handoff_workloads::figures::human;
 use handoff_workloads::measurement::Unit;
@@ -11,6 +10,7 @@ use handoff_workloads::throughput::google::{Context, Document, Heading, Line, Ro
 use handoff_workloads::throughput::{self, Parameters, Report, sizes};
 
 use crate::output::{Format, Output, Verdict, style};
+use crate::results;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -177,5 +177,5 @@ fn write(document: &Document, format: BenchmarkFormat, file: &Path) -> anyhow::R
         BenchmarkFormat::Json => serde_json::to_string_pretty(document)? + "\n",
         BenchmarkFormat::Csv => document.to_csv(),
     };
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    results::write(file, text)
 }

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use handoff_workloads::Workload;
 
 use crate::output::{Output, Verdict};
+use crate::results;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Which {
@@ -61,8 +62,7 @@ impl Spec {
         if self.file.as_os_str() == "-" {
             std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
         } else {
-            text = std::fs::read_to_string(&self.file)
-                .with_context(|| format!("cannot read {}", self.file.display()))?;
+            text = results::read(&self.file)?;
         }
         serde_json::from_str(&text)
             .with_context(|| format!("{} does not describe a workload", self.file.display()))

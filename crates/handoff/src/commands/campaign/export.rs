@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use handoff_campaign::export::{lava, tradefed};
 use handoff_campaign::file::Campaign;
 use handoff_campaign::plan::Plan;
 use serde::Serialize;
 
 use crate::output::{Output, Verdict};
+use crate::results;
 
 /// Write a campaign for LAVA or tradefed.
 #[derive(Debug, clap::Args)]
@@ -51,10 +52,8 @@ impl Export {
         if export.files.is_empty() {
             bail!("no device of this campaign can be served");
         }
-        std::fs::create_dir_all(&self.to).with_context(|| format!("cannot make {}", self.to.display()))?;
         for (name, text) in &export.files {
-            let path = self.to.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            results::write(&self.to.join(name), text)?;
         }
         let files = export.files.iter().map(|(name, _)| name.as_str()).collect();
         output.result(&Page { folder: &self.to, files, left_out: &export.left_out })?;

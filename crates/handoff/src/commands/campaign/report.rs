@@ -1,10 +1,10 @@
 //! `handoff campaign report`: all devices together.
 
-use anyhow::Context as _;
 use handoff_campaign::report::report;
 
 use super::Named;
 use crate::output::{Format, Output, Verdict};
+use crate::results;
 
 /// Combine the devices, and show those that disagree.
 #[derive(Debug, clap::Args)]
@@ -42,8 +42,7 @@ impl Report {
             (_, Form::Html) => output.bytes(report.html()?.as_bytes())?,
             (_, Form::Text) => {
                 let page = folder.path().join("report.html");
-                std::fs::write(&page, report.html()?)
-                    .with_context(|| format!("cannot write {}", page.display()))?;
+                results::write(&page, report.html()?)?;
                 output.line(format_args!("{}", report.text()))?;
                 let page = std::path::absolute(&page).unwrap_or(page);
                 output.note(format_args!("report: {}", page.display()));

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Named, people};
 use crate::output::{Advice as _, Output, Verdict, style};
+use crate::results;
 
 /// Tell from recorded noise what a campaign on more devices would take and find.
 #[derive(Debug, clap::Args)]
@@ -69,9 +70,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 impl Simulate {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let plan = self.named.plan()?;
-        let text = std::fs::read_to_string(&self.noise)
-            .with_context(|| format!("cannot read {}", self.noise.display()))?;
-        let recording = Recording::parse(&text)?;
+        let recording = Recording::parse(&results::read(&self.noise)?)?;
         let first = recording.metrics().next().map(str::to_owned);
         let metric = self.metric.clone().or(first).context("the recording is empty")?;
         let real = match self.named.submitted() {

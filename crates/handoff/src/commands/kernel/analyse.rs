@@ -1,14 +1,13 @@
 //! `handoff kernel analyse`: the feature document of patches.
 
 use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context as _;
 use handoff_kernel::analyse::{Options as AnalyseOptions, analyse};
 use handoff_kernel::patch::{Input, Limits, load};
 
 use crate::output::{Format, Output, Verdict};
+use crate::results;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,14 +59,11 @@ impl Options {
             also: self.also.clone(),
         };
         let analysis = analyse(&series, &self.tree, &options)?;
-        let write = |path: &Path, content: String| {
-            fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
-        };
         if let Some(path) = &self.html {
-            write(path, analysis.html())?;
+            results::write(path, analysis.html())?;
         }
         if let Some(path) = &self.svg {
-            write(path, analysis.graph_svg())?;
+            results::write(path, analysis.graph_svg())?;
         }
         match output.format() {
             Format::Json => output.json(&analysis)?,

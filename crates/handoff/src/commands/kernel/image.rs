@@ -9,6 +9,7 @@ use handoff_kernel::device::{BootImage, Part};
 use serde::Serialize;
 
 use crate::output::{Output, Verdict};
+use crate::results;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,12 +70,11 @@ impl Options {
         let mut image = read(&self.image)?;
         let mut written = Vec::new();
         let mut write = |path: PathBuf, content: &[u8]| -> anyhow::Result<()> {
-            fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+            results::write(&path, content)?;
             written.push(path);
             Ok(())
         };
         if let Some(folder) = &self.unpack {
-            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             for (part, content) in image.parts().filter(|(_, content)| !content.is_empty()) {
                 write(folder.join(part.file_name()), content)?;
             }

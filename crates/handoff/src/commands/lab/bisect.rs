@@ -15,7 +15,7 @@ use super::pair::{How, share};
 use super::place::put_back_first;
 use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict};
-use crate::results::Results;
+use crate::results::{self, Results};
 use crate::state;
 
 /// Find the commit that began a regression: a git bisect whose every step is a verdict.
@@ -140,9 +140,8 @@ impl Notes {
             "threshold": options.threshold,
         });
         if options.resume {
-            let text = std::fs::read_to_string(&path)
-                .with_context(|| format!("cannot read {}", path.display()))
-                .advise("run it without --resume: there is no search to go on with")?;
+            let text =
+                results::read(&path).advise("run it without --resume: there is no search to go on with")?;
             let mut lines = text.lines();
             let asked: Option<serde_json::Value> =
                 lines.next().and_then(|line| serde_json::from_str(line).ok());
@@ -155,8 +154,7 @@ impl Notes {
             let steps = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
             return Ok(Self { path, steps });
         }
-        std::fs::write(&path, format!("{question}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        results::write(&path, format!("{question}\n"))?;
         Ok(Self { path, steps: Vec::new() })
     }
 

@@ -17,6 +17,7 @@ use super::kept::Where;
 use super::labels::Labels;
 use super::place::{Place, put_back_first};
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::results;
 use crate::{interrupt, progress, state};
 
 const RUN_EXAMPLES: &str = "\
@@ -212,8 +213,7 @@ fn measure(
     let id = id.context("the run has no number in the store")?;
     store.finish(id, &result)?;
     let page = keep.place.results.folder()?.join(format!("lab-{id}.html"));
-    std::fs::write(&page, report::html(&result)?)
-        .with_context(|| format!("cannot write {}", page.display()))?;
+    results::write(&page, report::html(&result)?)?;
     output.note(format_args!(
         "run {id} is kept; report: {}",
         std::path::absolute(&page).unwrap_or(page).display()

@@ -9,6 +9,7 @@ use handoff_lab::store::Owner;
 use super::kept::Where;
 use super::labels::Labels;
 use crate::output::{Format, Output, Verdict};
+use crate::results;
 
 /// Keep results of other programs in the store.
 #[derive(Debug, clap::Args)]
@@ -58,6 +59,5 @@ impl Import {
 }
 
 pub(super) fn read(file: &Path) -> anyhow::Result<Imported> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    parse(&text).with_context(|| format!("cannot use {}", file.display()))
+    parse(&results::read(file)?).with_context(|| format!("cannot use {}", file.display()))
 }

@@ -294,9 +294,8 @@ impl Types<'_> {
         at: &str,
         depth: usize,
     ) -> anyhow::Result<Data> {
-        let names = || fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ");
         if let Some(unknown) = given.keys().find(|name| fields.iter().all(|field| field.name != **name)) {
-            bail!("{at}: {} has no field `{unknown}`; its fields: {}", def.name, names());
+            bail!("{at}: {} has no field `{unknown}`; its fields: {}", def.name, names(fields));
         }
         let data = fields.iter().map(|field| {
             let at = format!("{at}.{}", field.name);
@@ -316,14 +315,13 @@ impl Types<'_> {
         at: &str,
         depth: usize,
     ) -> anyhow::Result<Data> {
-        let names = || fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ");
         let mut given = given.iter();
         let (Some((name, json)), None) = (given.next(), given.next()) else {
-            bail!("{at}: {} is a union: exactly one of its fields is set: {}", def.name, names());
+            bail!("{at}: {} is a union: exactly one of its fields is set: {}", def.name, names(fields));
         };
         let place = fields.iter().position(|field| field.name == *name);
         let Some((place, field)) = place.and_then(|place| Some((place, fields.get(place)?))) else {
-            bail!("{at}: {} has no field `{name}`; its fields: {}", def.name, names());
+            bail!("{at}: {} has no field `{name}`; its fields: {}", def.name, names(fields));
         };
         let data = self.check(&field.ty, json, &format!("{at}.{name}"), depth + 1)?;
         Ok(Data::Tagged(i32::try_from(place)?, Box::new(data)))
@@ -489,4 +487,8 @@ fn as_json(value: &Value) -> Json {
         Value::Text(text) => json!(text),
         Value::List(items) => Json::Array(items.iter().map(as_json).collect()),
     }
+}
+
+fn names(fields: &[Field]) -> String {
+    fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ")
 }
