@@ -4,8 +4,11 @@
 //! a caller that does not mind ignores that. [`Notice`] is for one that must not wait either.
 
 use crate::tid::Tid;
+use rustix::fd::AsFd;
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use rustix::process::geteuid;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +18,9 @@ pub const SYSTEM_FOLDER: &str = "/run/handoff";
 
 /// The longest line, in bytes, that a policy reads from its socket.
 pub const LONGEST_LINE: usize = 256;
+
+/// The longest answer, in bytes: every process of a machine fits.
+const LONGEST_ANSWER: u64 = 64 << 20;
 
 /// The variable that names another folder.
 pub const FOLDER_VARIABLE: &str = "HANDOFF_POLICY";
@@ -26,7 +32,7 @@ pub fn default_folder() -> PathBuf {
     if let Some(folder) = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
         return PathBuf::from(folder);
     }
-    if rustix::process::geteuid().is_root() {
+    if geteuid().is_root() {
         return PathBuf::from(SYSTEM_FOLDER);
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
@@ -98,6 +104,7 @@ impl Notice<'_> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&stream, &SocketAddrUnix::new(socket(folder))?)?;
+        is_believed(&stream, folder)?;
         UnixStream::from(stream).write_all(format!("{line}\n").as_bytes())
     }
 }
@@ -111,16 +118,32 @@ pub fn status(folder: &Path) -> io::Result<String> {
 fn request(folder: &Path, line: &str) -> io::Result<String> {
     check(line)?;
     let mut stream = UnixStream::connect(socket(folder))?;
+    is_believed(&stream, folder)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.write_all(format!("{line}\n").as_bytes())?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
+    BufReader::new(stream.take(LONGEST_ANSWER)).read_line(&mut answer)?;
     let answer = answer.trim_end();
     match answer.split_once(' ').unwrap_or((answer, "")) {
         ("ok", rest) => Ok(rest.to_owned()),
         ("error", reason) => Err(io::Error::other(reason.to_owned())),
         _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the policy ended before it answered")),
     }
+}
+
+/// A folder in `/tmp` may be anybody's. The kernel says who listens there.
+fn is_believed(stream: impl AsFd, folder: &Path) -> io::Result<()> {
+    let uid = socket_peercred(stream)?.uid;
+    if uid.is_root() || uid == geteuid() {
+        return Ok(());
+    }
+    let text = format!(
+        "the policy in {} is that of user {}: only root's and your own are listened to; name another folder in \
+         {FOLDER_VARIABLE}",
+        folder.display(),
+        uid.as_raw()
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 fn check(line: &str) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Users who do harm at the daemon's socket and stay connected, while an honest one of another user asks.
 
 use crate::policy_daemon::{name, policy, program, with_daemon};
+use handoff_placement::notice::Notice;
 use handoff_placement::{Tid, notice};
 use handoff_policy::{Event, Policy};
 use handoff_testkit::{require, require_root};
@@ -12,7 +13,7 @@ use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -229,4 +230,35 @@ fn a_flood_of_lines_leaves_room_in_the_log() {
     assert!(lines < 64 + 60 && left_out > 0, "{lines} lines, {left_out} left out, of {told}");
     // Each request is told, and each placed the process or gave back what it had.
     assert_eq!(lines + left_out, 2 * told, "all are counted");
+}
+
+#[test]
+fn a_policy_of_another_user_is_not_listened_to() {
+    require!(require_root());
+    let folder = open_to_all();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    std::thread::scope(|scope| {
+        let listens = scope.spawn(|| {
+            become_user(ATTACKER);
+            let listener = UnixListener::bind(notice::socket(folder.path())).unwrap();
+            fs::set_permissions(notice::socket(folder.path()), fs::Permissions::from_mode(0o777)).unwrap();
+            listener
+        });
+        let listener = listens.join().unwrap();
+        scope.spawn(move || {
+            for mut stream in listener.incoming().take(3).map(Result::unwrap) {
+                let _ = stream.write_all(b"ok \x1b[2Jnothing is placed\n");
+            }
+        });
+        let path = folder.path();
+        let honest = scope.spawn(move || {
+            become_user(HONEST);
+            (notice::status(path), Notice::Foreground(true).tell_at(path))
+        });
+        let (status, told) = honest.join().unwrap();
+        for refused in [status.map(drop), told, notice::status(path).map(drop)] {
+            let error = refused.expect_err("root's and one's own are").to_string();
+            assert!(error.contains(&format!("that of user {ATTACKER}")), "{error}");
+        }
+    });
 }
