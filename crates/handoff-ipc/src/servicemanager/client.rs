@@ -10,7 +10,9 @@ use super::code;
 use super::connection::{Connection, is_absence};
 use super::names::NameChange;
 use super::process::Process;
-use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
+use super::types::{
+    DumpPriority, MAX_INTERFACE, MAX_NAME, MAX_NAMES, ServiceInfo, ServiceOptions, check_name,
+};
 use super::watching::{Callback, Watch};
 use crate::calling::Proxy;
 use crate::code::Code;
@@ -176,7 +178,7 @@ impl ServiceManager {
     /// Every service that this user may find, in the order of names.
     ///
     /// # Errors
-    /// As [`CallBuilder::call`](crate::CallBuilder::call).
+    /// As [`CallBuilder::call`](crate::CallBuilder::call); [`Error::Protocol`] if the manager lists more than one can have.
     pub fn list(&self) -> Result<Vec<ServiceInfo>> {
         let (mut services, mut after) = (Vec::new(), String::new());
         loop {
@@ -193,11 +195,17 @@ impl ServiceManager {
                 Err(Error::UnknownTransaction { .. }) => return self.list_names(),
                 page => page?,
             };
+            let more = more.filter(|name| *name > after && !page.is_empty());
+            let is_kept =
+                |info: &ServiceInfo| info.name.len() <= MAX_NAME && info.interface.len() <= MAX_INTERFACE;
+            if !page.iter().all(is_kept) || services.len() + page.len() > MAX_NAMES {
+                return Err(Error::Protocol("the service manager lists more than one can have".into()));
+            }
             services.extend(page);
             match more {
-                // In order, so that no answer makes this go on for ever.
-                Some(name) if name > after => after = name,
-                _ => return Ok(services),
+                // In order and with something in each page, so that no answer makes this go on for ever.
+                Some(name) => after = name,
+                None => return Ok(services),
             }
         }
     }

@@ -11,14 +11,12 @@ use std::time::Duration;
 
 use super::code;
 use super::policy::{Action, Policy};
-use super::types::{DumpPriority, ServiceInfo, ServiceOptions, check_name};
+use super::types::{DumpPriority, MAX_INTERFACE, MAX_NAMES, ServiceInfo, ServiceOptions, check_name};
 use crate::death::DeathRegistration;
 use crate::identity::CallingIdentity;
 use crate::object::Binder;
 use crate::{Error, ExceptionCode, Result, Status};
 
-/// Names that may be registered in all, by whomever.
-const MAX_NAMES: usize = 1 << 16;
 /// Watches that all users together may have.
 const MAX_WATCHES: usize = 1 << 16;
 
@@ -29,8 +27,6 @@ fn share(all: usize, of_others: usize) -> usize {
 }
 /// How long the holder of a name that somebody else wants has to answer that it lives.
 const HOLDER_ANSWER: Duration = Duration::from_secs(1);
-/// Longest name of an interface that is kept.
-const MAX_INTERFACE: usize = 255;
 
 /// What becomes of a registration whose name a living process has already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,12 @@ use crate::{Error, ExceptionCode, Result, Status};
 /// Longest name, in bytes (as in Android's servicemanager).
 pub const MAX_NAME: usize = 127;
 
+/// Longest name of an interface that is kept.
+pub(super) const MAX_INTERFACE: usize = 255;
+
+/// Names that may be registered in all, by whomever.
+pub(super) const MAX_NAMES: usize = 1 << 16;
+
 /// Checks a service's name: 1 to [`MAX_NAME`] letters, digits and `_ - . / : @` (AIDL's instances
 /// have a slash, HIDL's an `@` and colons).
 ///

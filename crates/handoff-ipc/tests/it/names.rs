@@ -1,12 +1,17 @@
 //! Names of services: who has one that two processes want.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use crate::common::*;
-use handoff_ipc::servicemanager::{Manager, NameChange, Policy, ServiceOptions, SocketAccess};
-use handoff_ipc::{Binder, Error, Result, Runtime};
+use handoff_ipc::engine::Engine as _;
+use handoff_ipc::servicemanager::{
+    DumpPriority, Manager, NameChange, Policy, ServiceInfo, ServiceOptions, SocketAccess,
+};
+use handoff_ipc::shm::ShmEngine;
+use handoff_ipc::{Binder, Code, Context, Error, Result, Runtime, Service, Transaction};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -52,6 +57,52 @@ fn role_main() {
         other => panic!("no such role: {other}"),
     }
     ready_and_wait();
+}
+
+/// A manager whose list goes on and on.
+struct Endless {
+    interface: &'static str,
+    in_a_page: usize,
+    pages: AtomicU32,
+}
+
+impl Service for Endless {
+    fn descriptor(&self) -> &str {
+        "android.os.IServiceManager"
+    }
+
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        const LIST_PAGE: Code = 102;
+        if transaction.call.code() != LIST_PAGE {
+            return Ok(());
+        }
+        let page = self.pages.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{page:08}");
+        let listed = ServiceInfo {
+            name: name.clone(),
+            interface: self.interface.to_owned(),
+            pid: 1,
+            uid: None,
+            context: Context::Framework,
+            dump_priority: DumpPriority::DEFAULT,
+        };
+        transaction.reply.write(&vec![listed; self.in_a_page])?;
+        // Without an end the test could not fail.
+        transaction.reply.write(&(page < 40).then_some(name))
+    }
+}
+
+#[test]
+fn a_list_without_an_end_is_given_up() {
+    let long = Box::leak("x".repeat(1 << 19).into_boxed_str());
+    for (interface, in_a_page) in [("short", 2000), (&*long, 1)] {
+        let place = Place::new();
+        let engine = ShmEngine::new(place.socket()).unwrap();
+        let manager = Endless { interface, in_a_page, pages: AtomicU32::new(0) };
+        engine.become_context_manager(Binder::new(manager)).unwrap();
+        let error = connect(&place.socket()).services().list().unwrap_err();
+        assert!(error.to_string().contains("more than one can have"), "{error}");
+    }
 }
 
 #[test]
