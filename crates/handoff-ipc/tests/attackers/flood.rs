@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::case::{BUSY, Bounds, IDLE, SHARE};
 use crate::process;
@@ -170,17 +170,17 @@ fn peer_that_does_not_read(at: &Path) {
 
 /// Many links, on each of which as many answers wait as one may have, and none is read.
 fn links_that_do_not_read(at: &Path) {
-    let links: Vec<Connection> = (0..60).filter_map(|_| Connection::to(at)).collect();
-    let end = std::time::Instant::now() + Duration::from_secs(4);
-    let mut request = 0;
-    while std::time::Instant::now() < end {
-        for link in &links {
-            for _ in 0..200 {
-                request += 1;
-                let question = Message { first: [7; 16], ..message(kind::REDEEM, request, 0) };
-                if !send_bytes(&link.socket, &question.bytes(), &[]) {
-                    break;
-                }
+    // Fewer than one link may have waiting. Those of all links are four times what one process may.
+    const EACH: u32 = 16_000;
+    let mut links: Vec<(Connection, u32)> =
+        (0..25).filter_map(|_| Connection::to(at)).map(|link| (link, 0)).collect();
+    let end = Instant::now() + process::GENEROUS / 2;
+    while links.iter().any(|(_, sent)| *sent < EACH) && Instant::now() < end {
+        links.retain(|(link, _)| link.is_open());
+        for (link, sent) in &mut links {
+            let question = |request| Message { first: [7; 16], ..message(kind::REDEEM, request, 0) };
+            while *sent < EACH && send_bytes(&link.socket, &question(*sent).bytes(), &[]) {
+                *sent += 1;
             }
         }
     }

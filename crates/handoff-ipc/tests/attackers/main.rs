@@ -16,6 +16,7 @@ mod calls;
 mod common;
 mod flood;
 mod frames;
+mod fuse;
 mod honest;
 mod messages;
 mod names;
@@ -47,8 +48,14 @@ fn role_main() {
         "camera" => bank::camera(&socket),
         honest if honest.starts_with("honest") => honest::client(honest, &socket),
         attack => {
+            if attack == "file_that_never_answers" {
+                fuse::mount(&socket);
+            }
             process::become_user(process::Users::here().attacker());
-            let alone: &[case::Attack] = &[("slot_of_huge_pages", words::slot_of_huge_pages)];
+            let alone: &[case::Attack] = &[
+                ("slot_of_huge_pages", words::slot_of_huge_pages),
+                ("file_that_never_answers", fuse::file_that_never_answers),
+            ];
             let all =
                 [calls::ALL, flood::ALL, frames::ALL, messages::ALL, names::ALL, peers::ALL, rings::ALL];
             #[cfg(feature = "tokio")]
