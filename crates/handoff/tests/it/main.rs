@@ -15,6 +15,7 @@ mod kernel_device;
 mod lab;
 mod lab_kills;
 mod own_service;
+mod pictures;
 mod placement;
 mod process;
 mod readable;
