@@ -40,7 +40,7 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// A kernel that was built, and the guest to boot it in.
+// A kernel that was built, and the guest to boot it in.
 #[derive(Debug, clap::Args)]
 pub(super) struct BuiltKernel {
     /// The build folder, or a boot image
