@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use crate::process::{Last, cargo, find, root, watch};
-use crate::{android, bench, disk, msrv, test, workflows};
+use crate::process::{Last, cargo, find, kept, root};
+use crate::{android, bench, disk, fuzz, msrv, test, workflows};
 
 /// Do what has to pass before a change is merged: format, lints, documentation, tests.
 #[derive(Debug, Args)]
@@ -60,6 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     check("publishing", &mut |last| {
         kept(cargo().args(["publish", "--workspace", "--dry-run", "--no-verify", "--allow-dirty"]), last)
     });
+    check("fuzz targets", &mut |last| fuzz::compile(last));
     let deny = find("cargo-deny").is_some();
     if deny {
         check("licences", &mut |last| {
@@ -130,11 +131,6 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!("{why}");
     }
     Ok(passed)
-}
-
-/// Runs `command`, keeps the end of what it prints and tells whether it succeeded.
-fn kept(command: &mut Command, last: &mut Last) -> Result<bool> {
-    Ok(watch(command, None, |_, line| last.see(line))?.success())
 }
 
 /// Whether building has changed what git has of `Cargo.lock`.

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
-use crate::process::{cargo, root, succeeds, target_dir};
+use crate::process::{Last, cargo, kept, root, succeeds, target_dir};
 use crate::tools;
 
 /// How long each target runs with `--smoke`.
@@ -73,17 +73,33 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(failed.is_empty())
 }
 
+/// Whether all targets compile. They are no part of the workspace, and nothing else looks at them.
+pub(crate) fn compile(last: &mut Last) -> Result<bool> {
+    let mut all = true;
+    for folder in folders()? {
+        let mut check = cargo();
+        check.args(["check", "--quiet", "--manifest-path"]).arg(folder.join("Cargo.toml"));
+        check.arg("--target-dir").arg(target_dir().join("fuzz-check"));
+        // As cargo-fuzz does. Nothing is linked, so that the fuzzer itself need not be compiled.
+        check.env("RUSTFLAGS", "--cfg fuzzing").env("CUSTOM_LIBFUZZER_PATH", folder.join("Cargo.toml"));
+        all &= kept(&mut check, last)?;
+    }
+    Ok(all)
+}
+
+/// The `fuzz/` folders of the crates.
+fn folders() -> Result<Vec<PathBuf>> {
+    let crates = root().join("crates");
+    let entries = std::fs::read_dir(&crates).with_context(|| format!("cannot read {}", crates.display()))?;
+    let folders = entries.map(|entry| Ok(entry?.path().join("fuzz"))).collect::<Result<Vec<_>>>()?;
+    Ok(folders.into_iter().filter(|folder| folder.join("Cargo.toml").is_file()).collect())
+}
+
 /// Every target of every crate, by name.
 fn all_targets() -> Result<Vec<FuzzTarget>> {
-    let crates = root().join("crates");
     let mut targets = Vec::new();
-    for entry in std::fs::read_dir(&crates).with_context(|| format!("cannot read {}", crates.display()))? {
-        let folder = entry?.path().join("fuzz");
-        let manifest = folder.join("Cargo.toml");
-        if !manifest.is_file() {
-            continue;
-        }
-        for package in tools::packages_of(&manifest)? {
+    for folder in folders()? {
+        for package in tools::packages_of(&folder.join("Cargo.toml"))? {
             let programs =
                 package.targets.into_iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
             targets.extend(programs.map(|target| FuzzTarget { name: target.name, folder: folder.clone() }));

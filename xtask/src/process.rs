@@ -65,6 +65,11 @@ pub(crate) enum Stream {
     Error,
 }
 
+/// Runs `command`, keeps the end of what it prints and tells whether it succeeded.
+pub(crate) fn kept(command: &mut Command, last: &mut Last) -> Result<bool> {
+    Ok(watch(command, None, |_, line| last.see(line))?.success())
+}
+
 /// Runs `command`, prints what it prints as it comes and hands each line to `see`.
 ///
 /// Past `limit` the command and everything that it started is killed, and the call fails.
