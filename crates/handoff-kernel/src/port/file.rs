@@ -37,8 +37,8 @@ pub(super) fn port_file(
         }
     };
     match ported {
-        // Nothing is written through a link, and the other files do not depend on it.
-        Err(error @ PortError::Link { .. }) => {
+        // Nothing is written there, and the other files do not depend on it.
+        Err(error @ (PortError::Link { .. } | PortError::InTheWay { .. })) => {
             report.outcome = Outcome::Conflict;
             report.action = FileAction::Nothing;
             report.hunks = whole_file(file, Outcome::Conflict, Some(error.to_string()));

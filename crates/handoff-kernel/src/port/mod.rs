@@ -113,6 +113,16 @@ pub enum PortError {
         /// The link.
         link: PathBuf,
     },
+    /// Something else than a file in the way.
+    #[error("`{path}` cannot be a file here: `{at}` is {what}")]
+    InTheWay {
+        /// The path that the patch names.
+        path: PatchPath,
+        /// What stands in the way: the path itself, or a part of it.
+        at: String,
+        /// What that is.
+        what: &'static str,
+    },
     /// A file that cannot be read.
     #[error("cannot read `{path}`: {error}")]
     Read {
@@ -136,7 +146,8 @@ pub enum PortError {
 /// # Errors
 ///
 /// [`PortError`] if the tree cannot be read or written; nothing was written then. Hunks that cannot be placed
-/// are no error, nor are files behind a symbolic link, which are left alone: the report names them.
+/// are no error, nor are paths that lead through a symbolic link or to a folder, which are left alone: the report
+/// names them.
 pub fn port(series: &Series, onto: &Path, options: &Options) -> Result<PortReport, PortError> {
     let (report, tree) = place_series(series, onto, options)?;
     if !options.dry_run {

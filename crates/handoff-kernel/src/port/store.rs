@@ -31,11 +31,7 @@ impl Store {
         match self {
             Self::Folder(root) => match fs::read(locate(root, path)?) {
                 Ok(bytes) => Ok(Some(bytes)),
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
-                {
-                    Ok(None)
-                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(fail(error)),
             },
             Self::Commit(objects) => objects.read(path),
@@ -93,16 +89,29 @@ impl Store {
     }
 }
 
-/// The file on disk, if no symbolic link on the way leads elsewhere.
+/// The parts of a path that lead to it, and the path itself.
+pub(super) fn parts(path: &PatchPath) -> impl Iterator<Item = &str> {
+    let path = path.as_str();
+    path.match_indices('/').map(|(at, _)| &path[..at]).chain([path])
+}
+
+/// The file on disk, if no symbolic link on the way leads elsewhere and nothing else stands there: reading a pipe
+/// would wait for ever.
 pub(super) fn locate(root: &Path, path: &PatchPath) -> Result<PathBuf, PortError> {
-    let mut full = root.to_owned();
-    for component in path.as_str().split('/') {
-        full.push(component);
-        if fs::symlink_metadata(&full).is_ok_and(|meta| meta.file_type().is_symlink()) {
-            return Err(PortError::Link { path: path.clone(), link: full });
-        }
+    for part in parts(path) {
+        let Ok(meta) = fs::symlink_metadata(root.join(part)) else { break };
+        let what = match meta.file_type() {
+            kind if kind.is_symlink() => {
+                return Err(PortError::Link { path: path.clone(), link: root.join(part) });
+            }
+            kind if part == path.as_str() && kind.is_dir() => "a folder",
+            kind if part == path.as_str() && !kind.is_file() => "a pipe, a socket or a device",
+            kind if part != path.as_str() && !kind.is_dir() => "no folder",
+            _ => continue,
+        };
+        return Err(PortError::InTheWay { path: path.clone(), at: part.to_owned(), what });
     }
-    Ok(full)
+    Ok(root.join(path))
 }
 
 /// The files of a commit, which `git cat-file --batch` reads from the object database.
@@ -170,11 +179,19 @@ impl Objects {
     }
 
     fn read(&self, path: &PatchPath) -> Result<Option<Vec<u8>>, PortError> {
-        for (at, _) in path.as_str().match_indices('/').chain([(path.as_str().len(), "")]) {
-            let part = &path.as_str()[..at];
-            if self.files.get(part).is_some_and(|file| !file.is_ordinary()) {
-                return Err(PortError::Link { path: path.clone(), link: PathBuf::from(part) });
+        let in_the_way = |at: &str, what| PortError::InTheWay { path: path.clone(), at: at.to_owned(), what };
+        for part in parts(path) {
+            match self.files.get(part) {
+                Some(file) if !file.is_ordinary() => {
+                    return Err(PortError::Link { path: path.clone(), link: PathBuf::from(part) });
+                }
+                Some(_) if part != path.as_str() => return Err(in_the_way(part, "no folder")),
+                _ => {}
             }
+        }
+        let below = format!("{path}/");
+        if self.files.range(below.clone()..).next().is_some_and(|(file, _)| file.starts_with(&below)) {
+            return Err(in_the_way(path.as_str(), "a folder"));
         }
         let Some(file) = self.files.get(path.as_str()) else { return Ok(None) };
         self.blob(&file.id).map(Some).map_err(|error| PortError::Read { path: path.clone(), error })

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::PortError;
 use super::git::Sides;
 use super::scope::{Language, ScopeKind, Scopes};
-use super::store::{Objects, Store, locate};
+use super::store::{Objects, Store, locate, parts};
 use crate::patch::{PatchPath, text};
 
 /// A source tree with changes that are not written yet.
@@ -80,10 +80,29 @@ impl Tree {
         self.pending.get(path).or_else(|| self.sealed.get(path))
     }
 
+    /// What the series itself makes where a path leads through, or below it.
+    fn made_in_the_way(&self, path: &PatchPath) -> Option<(String, &'static str)> {
+        let is_made = |path: &PatchPath| self.changed_file(path).is_some_and(Option::is_some);
+        let part = parts(path).find(|part| PatchPath::new(part).is_ok_and(|part| is_made(&part)));
+        if let Some(part) = part {
+            return Some((part.to_owned(), "no folder"));
+        }
+        let inside = |other: &PatchPath| other.as_str()[path.as_str().len()..].starts_with('/');
+        let below = [&self.pending, &self.sealed].into_iter().any(|changed| {
+            let next = changed.range(path..).map(|(other, _)| other);
+            let mut next = next.take_while(|other| other.as_str().starts_with(path.as_str()));
+            next.any(|other| inside(other) && is_made(other))
+        });
+        below.then(|| (path.to_string(), "a folder"))
+    }
+
     /// The bytes of a file with the changes so far; `None` if there is no such file.
     pub(super) fn read(&self, path: &PatchPath) -> Result<Option<Vec<u8>>, PortError> {
         if let Some(pending) = self.changed_file(path) {
             return Ok(pending.as_ref().map(|pending| pending.bytes.clone()));
+        }
+        if let Some((at, what)) = self.made_in_the_way(path) {
+            return Err(PortError::InTheWay { path: path.clone(), at, what });
         }
         self.on_disk(path)
     }

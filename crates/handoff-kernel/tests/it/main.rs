@@ -9,6 +9,7 @@ mod patch_input;
 mod port;
 mod port_aside;
 mod port_commit;
+mod port_context;
 mod port_honest;
 mod port_real;
 mod port_recall;

@@ -6,7 +6,7 @@ use handoff_kernel::patch::{Limits, parse};
 use handoff_kernel::port::{FileAction, HunkReport, Options, Outcome, PortReport, port};
 use tempfile::TempDir;
 
-fn tree(files: &[(&str, &str)]) -> TempDir {
+pub(crate) fn tree(files: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().unwrap();
     for (name, content) in files {
         let path = folder.path().join(name);
@@ -16,26 +16,26 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-fn run(folder: &TempDir, patch: &str, options: &Options) -> PortReport {
+pub(crate) fn run(folder: &TempDir, patch: &str, options: &Options) -> PortReport {
     let series =
         parse(patch.as_bytes(), &Limits::default()).unwrap_or_else(|error| panic!("{error}\n{patch}"));
     port(&series, folder.path(), options).unwrap()
 }
 
-fn quiet() -> Options {
+pub(crate) fn quiet() -> Options {
     Options { markers: false, ..Options::default() }
 }
 
-fn read(folder: &TempDir, name: &str) -> String {
+pub(crate) fn read(folder: &TempDir, name: &str) -> String {
     fs::read_to_string(folder.path().join(name)).unwrap()
 }
 
-fn hunk(report: &PortReport, number: usize) -> &HunkReport {
+pub(crate) fn hunk(report: &PortReport, number: usize) -> &HunkReport {
     report.hunks().nth(number - 1).unwrap()
 }
 
 /// A patch of `x.c`; each hunk is its header's start, its heading and its lines.
-fn patch(hunks: &[(usize, &str, &str)]) -> String {
+pub(crate) fn patch(hunks: &[(usize, &str, &str)]) -> String {
     let mut out = "--- a/x.c\n+++ b/x.c\n".to_owned();
     let mut shift = 0isize;
     for (start, heading, lines) in hunks {
