@@ -21,6 +21,8 @@ const TRUST: f64 = 0.33;
 #[derive(Debug)]
 pub(super) struct Spot {
     pub edit: Edit,
+    /// The expected line that it stands at: lines that repeat may shift an insertion.
+    pub index: usize,
     pub confidence: f64,
     /// How much the lines that hold it say.
     pub support: f64,

@@ -10,7 +10,7 @@ use super::heading;
 use super::outcome::{Edit, Enclosing, How, Outcome, Placement, Region};
 use super::scope::{Language, ScopeKind};
 use super::source::Source;
-use super::structure::is_inside;
+use super::structure::{closes_below, is_inside};
 use super::wanted::Wanted;
 use super::words::Line;
 
@@ -426,9 +426,9 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
                         confidence = confidence.min(0.7);
                     }
                     None if wanted.groups[group].removed == 0
-                        && splits(wanted, group, &spot.edit, source) =>
+                        && splits(wanted, spot.index, &spot.edit, source) =>
                     {
-                        let Some(line) = start_of_comment(wanted, group, &spot.edit, source) else {
+                        let Some(line) = start_of_comment(wanted, spot.index, &spot.edit, source) else {
                             let needs =
                                 "the added lines would stand inside a declaration, a call or a comment here";
                             let mut placement = Placement::conflict(needs);
@@ -483,7 +483,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         Some("its changes would overlap here".to_owned())
     } else if fit < needed {
         Some(missing(wanted, source, fit))
-    } else if rival > if named { 0.93 } else { 0.8 } {
+    } else if !own && rival > if named || has_own_context(wanted, source, alignment) { 0.93 } else { 0.8 } {
         Some("another place fits as well: choose one".to_owned())
     } else if !named && !own && (alignment.score < 0.6 || anchors.exact_share() < 0.25) {
         Some(missing(wanted, source, fit))
@@ -558,6 +558,15 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     }
 }
 
+/// True if a line that the hunk keeps, and that says something, stands at the found place and nowhere else.
+fn has_own_context(wanted: &Wanted, source: &Source, alignment: &Alignment) -> bool {
+    kept_lines(wanted).any(|(index, _)| {
+        let line = &wanted.expected[index].line;
+        let found = alignment.map[index].is_some_and(|(_, alike)| alike >= 1.0);
+        found && line.weight() >= 0.7 && source.count(line) == 1
+    })
+}
+
 /// Where lines that are to be added stand already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
@@ -605,18 +614,18 @@ fn stands_beside(edit: &Edit, source: &Source, going: &[usize], kept: &[usize]) 
 }
 
 /// True if an insertion would stand in the middle of something here, but does not where it was made.
-fn splits(wanted: &Wanted, group: usize, edit: &Edit, source: &Source) -> bool {
+fn splits(wanted: &Wanted, at: usize, edit: &Edit, source: &Source) -> bool {
     let expected: Vec<&str> = wanted.expected.iter().map(|line| line.text.as_str()).collect();
     is_inside(&source.text, edit.line - 1, source.language)
-        && !is_inside(&expected, wanted.groups[group].at, source.language)
+        && !is_inside(&expected, at, source.language)
+        && !closes_below(&expected, at)
 }
 
 /// The first line (from 1) of the comment in whose middle an insertion would stand, if the hunk has the insertion in
 /// front of a comment.
-fn start_of_comment(wanted: &Wanted, group: usize, edit: &Edit, source: &Source) -> Option<usize> {
+fn start_of_comment(wanted: &Wanted, at: usize, edit: &Edit, source: &Source) -> Option<usize> {
     const REACH: usize = 12;
     let opens = |text: &str| text.trim_start().starts_with("/*") && !text.contains("*/");
-    let at = wanted.groups[group].at;
     wanted.expected.get(at).filter(|line| opens(&line.text))?;
     let row = edit.line - 1;
     let start = (row.saturating_sub(REACH)..row)

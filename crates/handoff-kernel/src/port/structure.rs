@@ -274,6 +274,30 @@ pub(super) fn is_inside<S: AsRef<str>>(lines: &[S], at: usize, language: Languag
     false
 }
 
+/// True if what stands from line `at` of a hunk on closes a parenthesis or a comment that opens above the hunk.
+pub(super) fn closes_below<S: AsRef<str>>(lines: &[S], at: usize) -> bool {
+    let mut depth = 0i64;
+    for line in &lines[at.min(lines.len())..] {
+        let line = line.as_ref();
+        if let Some(close) = line.find("*/") {
+            return line.find("/*").is_none_or(|open| close < open);
+        }
+        for c in code(line) {
+            depth += i64::from(c == '(') - i64::from(c == ')');
+            if depth < 0 {
+                return true;
+            }
+            if depth == 0 && matches!(c, ';' | '{' | '}') {
+                return false;
+            }
+        }
+        if line.contains("/*") {
+            return false;
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,5 +323,15 @@ mod tests {
             "int f(int a,\n      int b);\nint g(void);\n/* a\n * b */\nx = y(\n\tz);".lines().collect();
         let inside: Vec<bool> = (0..=lines.len()).map(|at| is_inside(&lines, at, Language::C)).collect();
         assert_eq!(inside, [false, true, false, false, true, false, true, false]);
+    }
+
+    #[test]
+    fn what_a_hunk_closes_opens_above_it() {
+        let closes = |text: &str, at| closes_below(&text.lines().collect::<Vec<_>>(), at);
+        assert!(closes("\ta,\n\tb);\n\tf();", 1));
+        assert!(closes(" * text\n */\n", 0));
+        assert!(!closes("\ta,\n\tb);\n\tf();", 2));
+        assert!(!closes("\tx = y;\n\tf(a,\n\t  b);", 0));
+        assert!(!closes("/* x */\n\tb);", 0));
     }
 }

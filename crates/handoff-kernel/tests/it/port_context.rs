@@ -1,9 +1,9 @@
 //! Hunks that say enough of their place although much around it is other: shapes that real fixes have.
 
-use handoff_kernel::port::Options;
+use handoff_kernel::port::{Options, Outcome};
 use handoff_testkit::{require, require_tool};
 
-use crate::port_honest::{read, run, tree};
+use crate::port_honest::{hunk, patch, quiet, read, run, tree};
 
 #[test]
 fn what_cannot_be_a_file_fails_alone_and_nothing_is_half_written() {
@@ -32,4 +32,97 @@ fn what_cannot_be_a_file_fails_alone_and_nothing_is_half_written() {
             assert_eq!(read(&folder, "b.txt"), "one\n", "{bad}");
         }
     }
+}
+
+#[test]
+fn an_argument_goes_into_its_call() {
+    let folder = tree(&[(
+        "x.c",
+        "static int start(struct login *login)\n{\n\tint ret;\n\n\tret = decode(login->req,\n\t\tSENDER,\n\t\tlogin->reply,\n\t\t&login->length,\n\t\tlogin->list);\n\tif (ret < 0)\n\t\treturn -1;\n\n\tif (!negotiated(login->list)) {\n\t\tif (login->group->needs_it)\n\t\t\treturn 0;\n\t}\n\treturn 1;\n}\n",
+    )]);
+    // The hunk starts behind the opening parenthesis, and its last line is other here.
+    let body = " \t\tSENDER,\n \t\tlogin->reply,\n \t\t&login->length,\n+\t\tPAIRS,\n \t\tlogin->list);\n-\tif (ret < 0)\n+\tif (ret < 0) {\n+\t\treport(login);\n \t\treturn -1;\n+\t}\n \n \tif (!negotiated(login->list)) {\n \t\tbool needed = is_needed(login);\n";
+    let report = run(&folder, &patch(&[(26, "static int start(struct login *login)", body)]), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    let now = read(&folder, "x.c");
+    assert!(now.contains("&login->length,\n\t\tPAIRS,\n\t\tlogin->list);\n\tif (ret < 0) {\n"), "{now}");
+}
+
+#[test]
+fn the_rows_of_a_macro_hold_a_hunk_that_has_none_of_its_ends() {
+    let rows =
+        |names: &str| names.split(' ').map(|name| format!("\tROW({name}, ERROR) \\\n")).collect::<String>();
+    let file = format!(
+        "enum level {{\n\tERROR,\n}};\n\n#define ROWS(ROW) \\\n{}\t/* warnings */ \\\n{}\n",
+        rows("FIRST OTHER URL PATH UPDATE"),
+        rows("EMPTY SHORT LONG") + "\t/* end */\n"
+    );
+    let folder = tree(&[("x.h", &file)]);
+    let hunk = "--- a/x.h\n+++ b/x.h\n@@ -16,6 +16,7 @@ enum level {\n \tROW(URL, ERROR) \\\n \tROW(PATH, ERROR) \\\n \tROW(UPDATE, ERROR) \\\n+\tROW(LARGE, ERROR) \\\n \t/* warnings */ \\\n \tROW(MODE, ERROR) \\\n \tROW(EMPTY, ERROR) \\\n";
+    let report = run(&folder, hunk, &quiet());
+    assert_eq!(report.counts.conflict, 0, "{report}");
+    let now = read(&folder, "x.h");
+    assert!(now.contains("ROW(UPDATE, ERROR) \\\n\tROW(LARGE, ERROR) \\\n\t/* warnings */"), "{now}");
+}
+
+#[test]
+fn what_was_added_before_the_last_line_of_a_file_stays_there() {
+    let case =
+        |name: &str| format!("check '{name}' '\n\trun {name} >out &&\n\tgrep \"{name}\" errors\n'\n\n");
+    let folder = tree(&[("x.sh", &format!("{}{}{}finish\n", case("one"), case("index"), case("more")))]);
+    let hunk = "--- a/x.sh\n+++ b/x.sh\n@@ -16,4 +16,8 @@ check 'index' '\n \tgrep \"index\" errors\n '\n \n+check 'size' '\n+\trun size\n+'\n+\n finish\n";
+    let report = run(&folder, hunk, &quiet());
+    assert_eq!(report.counts.conflict, 0, "{report}");
+    let now = read(&folder, "x.sh");
+    assert!(now.ends_with("\tgrep \"more\" errors\n'\n\ncheck 'size' '\n\trun size\n'\n\nfinish\n"), "{now}");
+}
+
+#[test]
+fn twins_are_told_apart_by_a_line_that_only_one_has() {
+    let function = |name: &str| {
+        format!(
+            "static int\n{name}_object(struct object *obj,\n\t\t   const struct args_{name} *args)\n{{\n\tvoid *vaddr = page(obj->pages->list) + args->offset;\n\tchar *user = pointer(args->data);\n\tint err;\n\n\terr = {name}(vaddr, user);\n\treturn err;\n}}\n\n"
+        )
+    };
+    let file = format!("{}{}", function("write"), function("read"));
+    let body = " int gem_object_read_phys(struct object *obj,\n \t\t   const struct args_read *args)\n {\n-\tvoid *vaddr = page(obj->pages->list) + args->offset;\n+\tvoid *vaddr = address(obj->pages->list) + args->offset;\n \tchar *user = pointer(args->data);\n \tint err;\n \n";
+    let folder = tree(&[("x.c", &file)]);
+    let report =
+        run(&folder, &patch(&[(40, "int gem_object_write_phys(struct object *obj,", body)]), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    let changed = file.find("args_read").unwrap();
+    assert!(read(&folder, "x.c")[changed..].contains("address("), "{report}");
+    // Without that line nothing says which is meant.
+    let folder = tree(&[("x.c", &file)]);
+    let body = body.replace("args_read", "args_other");
+    let report =
+        run(&folder, &patch(&[(40, "int gem_object_write_phys(struct object *obj,", &body)]), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+}
+
+#[test]
+fn a_comment_that_is_added_in_front_of_another_stays_whole() {
+    let second = "\t/*\n\t * The second comment says other things.\n\t */\n\tsecond(disk);\n";
+    let folder = tree(&[(
+        "x.c",
+        &format!(
+            "int add(struct disk *disk)\n{{\n\t/*\n\t * Elevators.\n\t */\n\tinit(disk->queue);\n\n{second}\treturn 0;\n}}\n"
+        ),
+    )]);
+    let body = " \tif (disk->submit)\n \t\tset_flag(disk->part);\n \n+\t/*\n+\t * The first.\n+\t */\n+\tfirst(disk);\n+\n \t/*\n \t * The second comment says other things.\n \t */\n";
+    let report = run(&folder, &patch(&[(20, "int add(struct disk *disk)", body)]), &quiet());
+    let now = read(&folder, "x.c");
+    let first = "\n\n\t/*\n\t * The first.\n\t */\n\tfirst(disk);\n\n";
+    assert!(now.contains(&format!("init(disk->queue);{first}{second}")), "{report}{now}");
+}
+
+#[test]
+fn a_removed_line_that_stands_once_needs_no_other() {
+    let include = |name: &str| format!("#include <crypto/{name}.h>\n");
+    let all = ["aes", "rng", "hash", "cipher", "random", "engine"].map(include).concat();
+    let folder = tree(&[("x.c", &format!("/* x */\n{all}\nint x;\n"))]);
+    let body = " \n #include <linux/engine.h>\n-#include <crypto/rng.h>\n #include <crypto/cipher.h>\n #include <linux/clock.h>\n #include <linux/delay.h>\n";
+    let report = run(&folder, &patch(&[(12, "", body)]), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(read(&folder, "x.c"), format!("/* x */\n{}\nint x;\n", all.replace(&include("rng"), "")));
 }

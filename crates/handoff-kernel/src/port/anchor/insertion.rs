@@ -32,21 +32,21 @@ impl Anchors<'_> {
     /// neighbours hold it best is taken.
     pub(super) fn insertion(&self, group: &Group) -> Result<Spot, String> {
         let side = self.wraps(group);
-        let variants: Vec<(Held, Vec<String>)> = self
+        let variants: Vec<(Held, usize, Vec<String>)> = self
             .variants(group)
             .into_iter()
-            .filter_map(|(at, added)| Some((self.held(at, side)?, added)))
-            .filter(|(held, added)| held.firm || is_whole(added))
+            .filter_map(|(at, added)| Some((self.held(at, side)?, at, added)))
+            .filter(|(held, _, added)| held.firm || is_whole(added))
             .collect();
         // A shifted variant may hide that other lines stand where lines are added.
-        let parted = variants.iter().any(|(held, _)| held.parted);
-        let mut best: Option<(Held, Vec<String>)> = None;
-        for (held, added) in variants.into_iter().filter(|(held, _)| held.parted || !parted) {
-            if best.as_ref().is_none_or(|(other, _)| held.confidence > other.confidence + 0.02) {
-                best = Some((held, added));
+        let parted = variants.iter().any(|(held, ..)| held.parted);
+        let mut best: Option<(Held, usize, Vec<String>)> = None;
+        for (held, index, added) in variants.into_iter().filter(|(held, ..)| held.parted || !parted) {
+            if best.as_ref().is_none_or(|(other, ..)| held.confidence > other.confidence + 0.02) {
+                best = Some((held, index, added));
             }
         }
-        let Some((held, added)) = best else {
+        let Some((held, index, added)) = best else {
             return Err(self.what_lacks(group));
         };
         let mut notes: Vec<String> = held.note.into_iter().collect();
@@ -54,7 +54,7 @@ impl Anchors<'_> {
         let mut confidence = held.confidence;
         let added = self.adapt(group, added, &mut notes, &mut confidence);
         let support = self.around(group.at);
-        Ok(Spot { edit: Edit { line: at + 1, removed: 0, added }, confidence, support, notes })
+        Ok(Spot { edit: Edit { line: at + 1, removed: 0, added }, index, confidence, support, notes })
     }
 
     /// What the trusted lines next to an insertion say, taken together.
@@ -154,7 +154,7 @@ impl Anchors<'_> {
                 let sentinel = (up + 1..down)
                     .filter(|&line| !self.source.lines[line].is_blank())
                     .all(|line| is_sentinel(&self.source.text[line]));
-                let last = ends && !sentinel;
+                let last = ends && !sentinel || self.ends_file(at, down);
                 let take_above = match side {
                     Some(side) => side == Side::Above,
                     None => sentinel || strength(above) >= strength(below) && !last,
@@ -183,6 +183,13 @@ impl Anchors<'_> {
             (None, Some(down)) => self.one_side(below?, at, before(down), false),
             (None, None) => self.bracketed(at).or_else(|| self.beside(at)),
         }
+    }
+
+    /// True if the hunk ends its file, and what it has from expected line `at` on ends the tree's file from `down` on.
+    fn ends_file(&self, at: usize, down: usize) -> bool {
+        let here = self.source.lines[down..].iter().filter(|line| !line.is_blank());
+        let there = self.wanted.expected[at..].iter().map(|line| &line.line).filter(|line| !line.is_blank());
+        self.wanted.to_end && here.map(|line| &line.key).eq(there.map(|line| &line.key))
     }
 
     /// Lines that say little, but are neighbours there as here, close to one that can be trusted.

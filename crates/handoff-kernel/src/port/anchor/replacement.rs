@@ -77,6 +77,7 @@ impl Anchors<'_> {
                 confidence = 0.55 + 0.3 * (alike - ALIKE) / (1.0 - ALIKE);
                 return Ok(Spot {
                     edit: Edit { line: first + 1, removed: last - first + 1, added },
+                    index: group.at,
                     confidence,
                     support: held,
                     notes,
@@ -87,7 +88,7 @@ impl Anchors<'_> {
         }
         let added = self.adapt(group, added, &mut notes, &mut confidence);
         let edit = Edit { line: first + 1, removed: last - first + 1, added };
-        Ok(Spot { edit, confidence, support: held, notes })
+        Ok(Spot { edit, index: group.at, confidence, support: held, notes })
     }
 
     /// Lines that are only removed, and of which none is here any more.
@@ -105,6 +106,7 @@ impl Anchors<'_> {
         let line = self.near()?;
         gone.then(|| Spot {
             edit: Edit { line, removed: 0, added: Vec::new() },
+            index: group.at,
             confidence: 0.6,
             support: 0.0,
             notes: vec!["the lines to be removed are not here, so nothing is left to do".to_owned()],
@@ -175,7 +177,7 @@ impl Anchors<'_> {
         let (mut notes, mut confidence) = (vec![note], 0.55);
         let added = self.adapt(group, group.added.clone(), &mut notes, &mut confidence);
         let edit = Edit { line: first + 1, removed: last - first + 1, added };
-        Some(Spot { edit, confidence, support: TRUST, notes })
+        Some(Spot { edit, index: group.at, confidence, support: TRUST, notes })
     }
 
     /// The definition that encloses a line of the tree.

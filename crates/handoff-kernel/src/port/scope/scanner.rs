@@ -62,6 +62,10 @@ impl Scanner {
             self.line(number, line.as_ref());
         }
         let last = lines.len().saturating_sub(1);
+        if let Some((start, name)) = self.define.take() {
+            // A hunk may end inside a macro.
+            self.scopes.push(Scope { kind: ScopeKind::Macro, name, start, end: last });
+        }
         if let Some(open) = self.open {
             self.scopes[open].end = last;
         } else if !self.header.trim().is_empty() && self.header_start < lines.len() && self.parens > 0 {

@@ -103,9 +103,10 @@ pub(crate) fn pairs(
             file.hunks.iter().flat_map(|hunk| groups(hunk, hunk.old_start.saturating_sub(1))).collect();
         for hunk in &file.hunks {
             let Some(edits) = found(hunk, &all, &there) else { continue };
-            // Where the older tree has the lines after the change, its diff moves them on.
+            // Where the older tree has the lines after the change, its diff moves them on; where none are left, the
+            // file goes.
             let wanted: Vec<&str> = hunk.after().map(|line| line.text.as_str()).collect();
-            if lines.windows(wanted.len()).any(|run| run == wanted) {
+            if wanted.is_empty() || lines.windows(wanted.len()).any(|run| run == wanted) {
                 continue;
             }
             let mut after: Vec<&str> = Vec::new();
