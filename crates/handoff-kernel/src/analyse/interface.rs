@@ -287,7 +287,9 @@ fn prototypes(text: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut pending = String::new();
     for line in text.lines() {
-        let starts = line.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+        let is_word = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let label = line.split_once(':').is_some_and(|(name, _)| is_word(name));
+        let starts = line.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && !label;
         if starts {
             pending = line.to_owned();
         } else if !pending.is_empty() && line.starts_with([' ', '\t']) {

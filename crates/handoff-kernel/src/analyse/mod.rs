@@ -288,20 +288,24 @@ fn changed_functions(path: &str, was: &Facts, is: &Facts) -> Vec<ChangedFunction
             lines: 0,
         });
     };
-    for function in &is.functions {
-        match was.function(&function.name) {
-            None => push(function, Mark::Added),
-            Some(old) if old.body != function.body || old.signature != function.signature => {
-                push(function, Mark::Changed)
-            }
-            Some(_) => {}
+    // A function may be defined several times, under different conditions: each is compared with all of its name.
+    let stays = |function: &Function, others: &Facts| {
+        let same = |other: &Function| other.body == function.body && other.signature == function.signature;
+        others.functions.iter().any(|other| other.name == function.name && same(other))
+    };
+    for function in is.functions.iter().filter(|function| !stays(function, was)) {
+        let known = was.function(&function.name).is_some();
+        push(function, if known { Mark::Changed } else { Mark::Added });
+    }
+    for function in was.functions.iter().filter(|function| !stays(function, is)) {
+        match is.function(&function.name) {
+            Some(left) => push(left, Mark::Changed),
+            None => push(function, Mark::Removed),
         }
     }
-    for function in was.functions.iter().filter(|function| is.function(&function.name).is_none()) {
-        push(function, Mark::Removed);
-    }
-    out.sort_by(|a, b| (a.line, &a.name).cmp(&(b.line, &b.name)));
+    out.sort_by(|a, b| (&a.name, a.line).cmp(&(&b.name, b.line)));
     out.dedup_by(|a, b| a.name == b.name);
+    out.sort_by(|a, b| (a.line, &a.name).cmp(&(b.line, &b.name)));
     out
 }
 

@@ -318,6 +318,32 @@ fn code_that_comes_under_an_else_is_not_removed() {
 }
 
 #[test]
+fn a_call_behind_a_label_is_no_function() {
+    require!(require_tool("git"));
+    let before = "int scan(struct q *q)\n{\n\tif (!q)\n\t\treturn 0;\n\tmemset(q->rows, 0, q->size);\n\treturn 1;\n}\n";
+    let after = before.replace("\tmemset", "out:\n\tmemset").replace("return 0", "goto out");
+    let analysis = of_file("kernel/q.c", before, &after);
+    assert!(analysis.interfaces.is_empty(), "{:#?}", analysis.interfaces);
+    assert_eq!(analysis.functions.len(), 1, "{:#?}", analysis.functions);
+}
+
+#[test]
+fn each_definition_of_a_function_is_compared_with_its_own() {
+    require!(require_tool("git"));
+    let file = |stub: &str, value: &str| {
+        format!(
+            "#ifdef CONFIG_TICK\nstatic void tick(int a)\n{{\n\tstop(a);\n}}\n#endif\n\nint other(int a)\n{{\n\ttick(a);\n\treturn {value};\n}}\n\n#ifndef CONFIG_TICK\nstatic inline void tick(int a)\n{{\n{stub}}}\n#endif\n"
+        )
+    };
+    let changed = |stub: &str, value: &str| -> Vec<(String, usize)> {
+        let analysis = of_file("kernel/tick.c", &file("", "a"), &file(stub, value));
+        analysis.functions.iter().map(|function| (function.name.clone(), function.lines)).collect()
+    };
+    assert_eq!(changed("", "a + 1"), [("other".to_owned(), 2)]);
+    assert_eq!(changed("\twarn(a);\n", "a"), [("tick".to_owned(), 1)]);
+}
+
+#[test]
 fn lines_are_counted_where_they_stand() {
     require!(require_tool("git"));
     // The heading of the second hunk is a label, that of the third names the function above.
