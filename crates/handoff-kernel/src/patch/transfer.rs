@@ -8,11 +8,11 @@ use super::mail::{self, unbase64};
 
 /// The mails of an input with their bodies decoded; what is no encoded mail stays as it is.
 ///
-/// Of a mail with several parts, the text parts are put one behind the other.
+/// Of a mail with several parts, the text parts and the attached patches are put one behind the other.
 pub(super) fn decode_mails(input: &[u8]) -> Cow<'_, [u8]> {
     let lower = input.to_ascii_lowercase();
     let has = |what: &[u8]| lower.windows(what.len()).any(|window| window == what);
-    if !has(b"content-transfer-encoding: quoted-printable") && !has(b"content-transfer-encoding: base64") {
+    if !has(b"content-transfer-encoding:") || !has(b"quoted-printable") && !has(b"base64") {
         return Cow::Borrowed(input);
     }
     let mut out = Vec::with_capacity(input.len());
@@ -142,7 +142,10 @@ impl Headers {
                 }
                 Some((name, value)) if name == "content-type" => {
                     let kind = value.trim().to_ascii_lowercase();
-                    headers.is_text = kind.starts_with("text/") || kind.starts_with("multipart/");
+                    headers.is_text = ["text/", "multipart/"].iter().any(|start| kind.starts_with(start))
+                        // Mail programs that do not know the ending attach a patch as some application's file.
+                        || kind.starts_with("application/")
+                            && ["patch", "diff", "mbox"].iter().any(|word| kind.contains(word));
                     headers.boundary = kind.starts_with("multipart/").then(|| boundary(value)).flatten();
                 }
                 _ => headers.kept.push(line),
@@ -242,6 +245,21 @@ mod tests {
             "{HEAD}Content-Type: multipart/mixed; boundary=\"b1\"\n\n--b1\nContent-Type: text/plain\nContent-Transfer-Encoding: quoted-printable\n\nhello=21\n--b1\nContent-Type: image/png\nContent-Transfer-Encoding: base64\n\nAAAA\n--b1\nContent-Type: text/x-patch\nContent-Transfer-Encoding: base64\n\nLWEKK2IK\n--b1--\n"
         );
         assert_eq!(decoded(&mail), format!("{HEAD}\nhello!\n-a\n+b\n"));
+    }
+
+    #[test]
+    fn attached_patches_are_taken() {
+        let mail = |kind: &str| {
+            format!(
+                "{HEAD}Content-Type: multipart/mixed; boundary=b1\n\n--b1\nContent-Type: text/plain\n\nsee below\n--b1\nContent-Type: {kind}\nContent-Transfer-Encoding:base64\n\nLWEKK2IK\n--b1--\n"
+            )
+        };
+        for kind in
+            ["application/x-patch", "application/octet-stream;\n name=\"0001-x.patch\"", "text/x-diff"]
+        {
+            assert_eq!(decoded(&mail(kind)), format!("{HEAD}\nsee below\n-a\n+b\n"), "{kind}");
+        }
+        assert_eq!(decoded(&mail("application/pdf")), format!("{HEAD}\nsee below\n"));
     }
 
     #[test]
