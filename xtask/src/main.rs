@@ -12,6 +12,7 @@ mod docs;
 mod fuzz;
 mod interrupt;
 mod junit;
+mod kernels;
 mod msrv;
 mod nextest;
 mod packages;
@@ -47,6 +48,8 @@ enum Chore {
     Soak(soak::Options),
     /// Run the studies of kernel features: build, prove, measure, document
     Study(study::Options),
+    /// Build a kernel with each of mainline's Binder drivers, for the tests' guests
+    Kernels(kernels::Options),
     /// Build the book and the documentation of the crates
     Docs(docs::Options),
     /// Build the static binaries that are copied to guests and devices
@@ -81,6 +84,7 @@ fn run(chore: &Chore) -> anyhow::Result<bool> {
         Chore::Recall(options) => recall::run(options),
         Chore::Soak(options) => soak::run(options),
         Chore::Study(options) => study::run(options),
+        Chore::Kernels(options) => kernels::run(options),
         Chore::Docs(options) => docs::run(options),
         Chore::Dist(options) => dist::run(options),
         Chore::Android(options) => android::run(options),

@@ -40,6 +40,21 @@ pub(crate) fn each_file(deb: &Path, visit: &mut Visitor<'_>) -> Result<(), Guest
     })
 }
 
+/// Unpacks all of a Debian package into a folder.
+pub(crate) fn unpack_all(deb: &Path, folder: &Path) -> Result<(), GuestError> {
+    let output = Command::new("dpkg-deb")
+        .arg("--extract")
+        .args([deb, folder])
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(GuestError::io("run", Path::new("dpkg-deb")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(GuestError::Unpack { file: deb.to_owned(), reason: apt::last_lines(&output.stderr) })
+}
+
 /// Goes through the regular files of a tar archive; the names of its members are only looked at,
 /// never used as paths.
 fn each_member(archive: impl Read, deb: &Path, visit: &mut Visitor<'_>) -> Result<(), GuestError> {

@@ -57,7 +57,7 @@ pub use topology::Smp;
 pub use transfer::Fetched;
 
 pub use apt::{last_lines, on_path};
-pub use package::{fetch_package, kernel_package_names};
+pub use package::{fetch_package, kernel_package_names, unpack_packages};
 
 use std::io::{Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::apt::{self, Apt, Candidate};
 use super::cache::{Cache, write_whole};
-use super::deb::{each_file, module_file, unpacked};
+use super::deb::{each_file, module_file, unpack_all, unpacked};
 use super::elf::module_name;
 use super::modules::PREFETCH;
 use super::suite;
@@ -190,7 +190,7 @@ impl KernelPackage {
     }
 }
 
-/// Gives the file of a package, from the cache or else from the package manager.
+/// Gives the file of a package (`NAME` or `NAME/SUITE`), from the cache or else from the package manager.
 pub fn fetch_package(
     cache: Option<&Path>,
     arch: Arch,
@@ -204,12 +204,62 @@ pub fn fetch_package(
     if let Some(known) = read_note(&note).filter(|known| file(known).exists()) {
         return Ok(file(&known));
     }
-    let mut apt = Apt::new(&cache, arch)?;
-    let candidate = apt.find(package)?;
+    let (name, suite) = suite::split(package);
+    let mut apt = Apt::new(&cache, arch)?.of_suite(suite)?;
+    let candidate = apt.find(name)?;
     let debs = fetch_all(&mut apt, &cache, arch, std::slice::from_ref(&candidate), progress)?;
     let resolved = Resolved { identity: apt::identity(&candidate, arch), debs };
     write_note(&note, &resolved)?;
     Ok(file(&resolved))
+}
+
+/// Gives a folder of the cache with all files of packages of a suite and of those that they depend on, as far as
+/// `follow` says; nothing is installed.
+///
+/// The first package names the folder: it stays until that one's note is removed from the cache.
+pub fn unpack_packages(
+    cache: Option<&Path>,
+    arch: Arch,
+    suite: &str,
+    packages: &[&str],
+    follow: &dyn Fn(&str) -> bool,
+    progress: &dyn Fn(&str),
+) -> Result<PathBuf, GuestError> {
+    let cache = Cache::open(cache)?;
+    let _lock = cache.lock()?;
+    let first = packages.first().copied().unwrap_or_default();
+    let note = note_path(&cache, arch, &format!("{first}+unpacked/{suite}"))?;
+    let folder = |known: &Resolved| cache.path("unpacked").join(&known.identity);
+    if let Some(known) = read_note(&note).filter(|known| folder(known).is_dir()) {
+        return Ok(folder(&known));
+    }
+    let mut apt = Apt::new(&cache, arch)?.of_suite(Some(suite))?;
+    let mut found: Vec<Candidate> = Vec::new();
+    let mut wanted: Vec<String> = packages.iter().rev().map(|name| (*name).to_owned()).collect();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    while let Some(name) = wanted.pop() {
+        if seen.insert(name.clone()) {
+            let candidate = apt.find(&name)?;
+            wanted.extend(candidate.depends.iter().filter(|name| follow(name)).cloned());
+            found.push(candidate);
+        }
+    }
+    let debs = fetch_all(&mut apt, &cache, arch, &found, progress)?;
+    let resolved = Resolved { identity: apt::identity(&found[0], arch), debs };
+    let parent = cache.folder("unpacked")?;
+    let area = tempfile::Builder::new()
+        .prefix(".unpack-")
+        .tempdir_in(&parent)
+        .map_err(GuestError::io("make a folder in", &parent))?;
+    for deb in resolved.debs.iter().map(|deb| cache.path("debs").join(deb)) {
+        progress(&format!("unpacking {}", deb.file_name().unwrap_or_default().display()));
+        unpack_all(&deb, area.path())?;
+    }
+    let target = folder(&resolved);
+    std::fs::rename(area.path(), &target)
+        .map_err(GuestError::io("move the unpacked packages to", &target))?;
+    write_note(&note, &resolved)?;
+    Ok(target)
 }
 
 /// The kernels of the distribution that can be booted, by the names of their packages: of the system's own suite, or

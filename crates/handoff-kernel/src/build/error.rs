@@ -22,6 +22,12 @@ pub enum BuildError {
     Fragment(#[from] BadLine),
     #[error("{} of the asked symbols did not survive:{}", unmet.len(), list(unmet))]
     Unmet { unmet: Vec<Unmet> },
+    /// The tree's own check refuses the Rust tool-chain.
+    #[error(
+        "this kernel cannot be built with Rust here: {reason}\n  \
+             add `--fetch-toolchain` (Debian's compiler and bindgen, in the cache), or use the driver in C: `--fragment binder-c`"
+    )]
+    Rust { reason: String },
     #[error("`make {target}` failed: {reason}")]
     Configure { target: String, reason: String },
     #[error("the kernel did not build: {first}{}{}\n  the log, with this first: {}",

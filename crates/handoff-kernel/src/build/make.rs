@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::{BuildError, KernelArch};
+use super::{BuildError, KernelArch, Toolchain};
 use handoff_guest::{Stopper, last_lines, process::Process};
 
 pub(crate) use handoff_guest::on_path;
@@ -31,6 +31,7 @@ pub(crate) struct Make<'a> {
     arch: KernelArch,
     ccache: bool,
     jobs: usize,
+    toolchain: Option<&'a Toolchain>,
     stopper: &'a Stopper,
 }
 
@@ -63,12 +64,31 @@ impl<'a> Make<'a> {
                 folder.display()
             )));
         }
-        Ok(Self { tree, folder, arch, ccache, jobs, stopper })
+        Ok(Self { tree, folder, arch, ccache, jobs, toolchain: None, stopper })
+    }
+
+    /// Takes a fetched Rust tool-chain before the system's.
+    pub(crate) fn with_toolchain(self, toolchain: Option<&'a Toolchain>) -> Self {
+        Self { toolchain, ..self }
+    }
+
+    /// Asks the tree whether it can be built with the Rust that there is (`scripts/rust_is_available.sh`).
+    pub(crate) fn check_rust(&self) -> Result<(), BuildError> {
+        let (text, success) = self.run(&["rustavailable".to_owned()], &mut |_| {})?;
+        if success {
+            return Ok(());
+        }
+        let said = text.lines().filter_map(|line| line.strip_prefix("***"));
+        let said: Vec<&str> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
+        Err(BuildError::Rust {
+            reason: if said.is_empty() { last_lines(text.as_bytes()) } else { said.join(" ") },
+        })
     }
 
     /// What a configuration depends on besides its recipe.
     pub(crate) fn identity(&self) -> String {
-        format!("{} {} {}", self.tree.display(), self.arch, self.compiler())
+        let rust = self.toolchain.map(Toolchain::name).unwrap_or_default();
+        format!("{} {} {} {rust}", self.tree.display(), self.arch, self.compiler())
     }
 
     /// Runs a target that configures.
@@ -124,6 +144,9 @@ impl<'a> Make<'a> {
             .stdin(Stdio::null())
             .stdout(writing.try_clone().map_err(io("make a pipe for"))?)
             .stderr(writing);
+        if let Some(toolchain) = self.toolchain {
+            command.envs(toolchain.environment()?);
+        }
         let process = Process::spawn(command)?;
         self.stopper.arm(process.killer());
         let mut text = String::new();

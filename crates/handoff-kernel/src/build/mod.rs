@@ -2,12 +2,11 @@
 //! own, and the tree stays as it was.
 //!
 //! ```no_run
-//! use handoff_kernel::build::{KernelArch, KernelBuild, guest_fragment};
+//! use handoff_kernel::build::KernelBuild;
 //!
 //! # fn main() -> Result<(), handoff_kernel::build::BuildError> {
-//! let fragment = guest_fragment(KernelArch::X86_64).expect("guests can be of it");
 //! let built = KernelBuild::new("linux-6.1", "build")
-//!     .fragment("guest", fragment)?
+//!     .fragments(&["guest".to_owned()])?
 //!     .visible("kernel/sched/fair.c")
 //!     .run()?;
 //! println!("{} in {:.0?}", built.image.display(), built.elapsed);
@@ -20,10 +19,12 @@
 mod arch;
 mod config;
 mod error;
+mod fragment;
 mod kconfig;
 mod log;
 mod make;
 mod source;
+mod toolchain;
 mod tree;
 
 pub use arch::KernelArch;
@@ -31,29 +32,13 @@ pub use config::{Asked, BadLine, Overridden, Unmet, Value};
 pub use error::BuildError;
 pub use log::{BuildLog, Diagnostic, Severity};
 pub use source::fetch_source;
+pub use toolchain::Toolchain;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use handoff_guest::Stopper;
 use make::Make;
-
-/// What a kernel needs to run as a small guest of QEMU with Binder, tracing and networks to test
-/// with, as a fragment over [`Base::Tiny`]; `None` for an architecture that no guest can be.
-#[must_use]
-pub fn guest_fragment(arch: KernelArch) -> Option<&'static str> {
-    match arch {
-        KernelArch::X86_64 => Some(concat!(
-            include_str!("../../data/guest-kernel.config"),
-            include_str!("../../data/guest-kernel-x86_64.config")
-        )),
-        KernelArch::Arm64 => Some(concat!(
-            include_str!("../../data/guest-kernel.config"),
-            include_str!("../../data/guest-kernel-arm64.config")
-        )),
-        KernelArch::Arm => None,
-    }
-}
 
 /// Keeps a file's small static functions out of line, so that tracers see them (GCC).
 const VISIBLE_FLAGS: &str = "-fno-inline-functions-called-once -fno-inline-small-functions";
@@ -87,6 +72,7 @@ pub struct KernelBuild {
     modules: bool,
     ccache: bool,
     jobs: usize,
+    toolchain: Option<Toolchain>,
     stopper: Stopper,
 }
 
@@ -126,6 +112,7 @@ impl KernelBuild {
             modules: false,
             ccache: true,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            toolchain: None,
             stopper: Stopper::new(),
         }
     }
@@ -148,6 +135,23 @@ impl KernelBuild {
     pub fn fragment(mut self, name: &str, text: &str) -> Result<Self, BuildError> {
         self.asked.add(text, name)?;
         Ok(self)
+    }
+
+    /// Asks for the settings of fragments by their names: `guest` (what guests of handoff need), `binder-c` and
+    /// `binder-rust` (which driver), `none`, or files. The architecture must be set before.
+    pub fn fragments(mut self, names: &[String]) -> Result<Self, BuildError> {
+        let arch = self.arch.or_else(KernelArch::host);
+        for (name, text) in fragment::named(names, arch, &self.tree)? {
+            self = self.fragment(&name, &text)?;
+        }
+        Ok(self)
+    }
+
+    /// Takes the Rust tool-chain that [`Toolchain::fetch`] gave, before the system's.
+    #[must_use]
+    pub fn toolchain(mut self, toolchain: Toolchain) -> Self {
+        self.toolchain = Some(toolchain);
+        self
     }
 
     /// Keeps the small static functions of this file of the tree out of line, so that they can be
@@ -211,8 +215,12 @@ impl KernelBuild {
         })?;
         tree::check(&self.tree)?;
         let ccache = self.ccache && make::on_path("ccache");
-        let make = Make::new(&self.tree, &self.folder, arch, ccache, self.jobs, &self.stopper)?;
+        let make = Make::new(&self.tree, &self.folder, arch, ccache, self.jobs, &self.stopper)?
+            .with_toolchain(self.toolchain.as_ref());
         let asked = self.asked()?;
+        if asked.is_set("CONFIG_RUST") {
+            make.check_rust()?;
+        }
         let config = self.configure(&make, &asked, arch)?;
         let (switches, notes) = self.switches()?;
         let mut targets = vec![arch.target().to_owned()];

@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 use super::BuildError;
 use handoff_guest::{Arch, GuestError, fetch_package, last_lines};
 
-/// Fetches a source package of the distribution (such as `linux-source-6.1`) into the cache and
-/// unpacks the tree in it to `folder`; gives the tree's folder. Nothing is installed.
+/// Fetches a source package of the distribution (such as `linux-source-6.1`, or
+/// `linux-source-7.3/trixie-backports` of another suite) into the cache and unpacks the tree in it to `folder`;
+/// gives the tree's folder. Nothing is installed.
 ///
 /// A tree that is there already is given as it is.
 pub fn fetch_source(
@@ -16,7 +17,8 @@ pub fn fetch_source(
     cache: Option<&Path>,
     progress: &dyn Fn(&str),
 ) -> Result<PathBuf, BuildError> {
-    let tree = folder.join(package);
+    let name = package.split('/').next().unwrap_or(package);
+    let tree = folder.join(name);
     if tree.join("Makefile").is_file() {
         return Ok(tree);
     }
@@ -27,16 +29,16 @@ pub fn fetch_source(
     })?;
     std::fs::create_dir_all(folder).map_err(BuildError::io("make", folder))?;
     let deb = fetch_package(cache, arch, package, progress)?;
-    progress(&format!("unpacking {package}"));
+    progress(&format!("unpacking {name}"));
     let area = tempfile::Builder::new()
         .prefix(".unpack-")
         .tempdir_in(folder)
         .map_err(BuildError::io("make a folder in", folder))?;
-    let member = format!("./usr/src/{package}.tar.xz");
+    let member = format!("./usr/src/{name}.tar.xz");
     unpack(&deb, &member, area.path()).map_err(|reason| {
         BuildError::Fetch(GuestError::Unpack { file: deb.clone(), reason: format!("{member}: {reason}") })
     })?;
-    let unpacked = area.path().join(package);
+    let unpacked = area.path().join(name);
     std::fs::rename(&unpacked, &tree).map_err(BuildError::io("move the tree to", &tree))?;
     Ok(tree)
 }

@@ -20,6 +20,13 @@ pub(crate) fn check(tree: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
+/// The first number of the kernel's version, as its Makefile has it.
+pub(crate) fn major_version(tree: &Path) -> Option<u32> {
+    let makefile = std::fs::read_to_string(tree.join("Makefile")).ok()?;
+    let line = makefile.lines().find(|line| line.starts_with("VERSION"))?;
+    line.split_once('=')?.1.trim().parse().ok()
+}
+
 /// The name of the object that a C file of the tree becomes.
 pub(crate) fn object(tree: &Path, file: &Path) -> Result<String, BuildError> {
     let inside = file.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

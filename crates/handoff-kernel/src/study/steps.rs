@@ -11,7 +11,7 @@ use super::state::{Done, State, Step};
 use super::tree::{Stage, StudyTree, copy_tree, read_series};
 use super::{Measure, Measured, Options, StudyError};
 use crate::analyse::{self, analyse};
-use crate::build::{Base, Built, KernelArch, KernelBuild, RECIPE, fetch_source, guest_fragment};
+use crate::build::{Base, Built, KernelArch, KernelBuild, RECIPE, fetch_source};
 use crate::document::{Block, code, counted, lowered, plain};
 use crate::patch::Series;
 use crate::port::PortReport;
@@ -335,13 +335,7 @@ impl<'a> Chain<'a> {
         if let Some(jobs) = self.options.jobs {
             build = build.jobs(jobs);
         }
-        for name in plan.fragments.iter().filter(|name| *name != "none") {
-            let text = match name.as_str() {
-                "guest" => arch.and_then(guest_fragment).unwrap_or_default().to_owned(),
-                file => fs::read_to_string(file).map_err(StudyError::io("read", Path::new(file)))?,
-            };
-            build = build.fragment(name, &text)?;
-        }
+        build = build.fragments(&plan.fragments)?;
         for setting in &plan.set {
             let prefix = if setting.starts_with("CONFIG_") { "" } else { "CONFIG_" };
             build = build.fragment("set", &format!("{prefix}{setting}"))?;

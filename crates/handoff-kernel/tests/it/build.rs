@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use handoff_guest::Stopper;
-use handoff_kernel::build::{Base, BuildError, Built, KernelArch, KernelBuild, guest_fragment};
+use handoff_kernel::build::{Base, BuildError, Built, KernelArch, KernelBuild};
 use handoff_testkit::{require, require_tool};
 
 use crate::tiny::{Tree, tools};
@@ -61,6 +61,19 @@ fn a_symbol_that_does_not_survive_stops_the_build_with_the_reason() {
     assert!(!tree.path("build/fair.o").exists(), "nothing was compiled");
     let mended = build.fragment("g", "CONFIG_NET=y\nCONFIG_TYPO=n\n").expect("good").run().expect("built");
     assert_eq!(mended.overridden.len(), 1);
+}
+
+#[test]
+fn rust_that_the_tree_refuses_is_told_before_anything_is_configured() {
+    require!(tools());
+    let tree = Tree::new();
+    let build = build(&tree).fragment("f", "CONFIG_RUST=y\n").expect("good");
+    let error = build.run().expect_err("too old").to_string();
+    assert!(error.contains("Rust compiler is too old."), "{error}");
+    assert!(error.contains("--fetch-toolchain") && error.contains("binder-c"), "{error}");
+    assert!(!tree.path("build/.config").exists(), "nothing was configured");
+    tree.write("rust-is-new", "");
+    build.run().expect("built");
 }
 
 #[test]
@@ -136,6 +149,10 @@ fn what_is_no_tree_is_refused() {
     assert!(KernelBuild::new(Path::new("/no/such"), folder.path()).run().is_err());
     let bad = KernelBuild::new("/etc", folder.path()).fragment("f", "nonsense\n");
     assert!(bad.is_err_and(|why| why.to_string().contains("f:1")));
-    let guest = guest_fragment(KernelArch::X86_64).expect("a guest can be of it");
-    assert!(KernelBuild::new("/etc", folder.path()).fragment("guest", guest).is_ok());
+    assert!(
+        KernelBuild::new("/etc", folder.path())
+            .arch(KernelArch::X86_64)
+            .fragments(&["guest".to_owned()])
+            .is_ok()
+    );
 }

@@ -24,6 +24,7 @@ $(O)/%.o: FORCE
 $(O)/fair.o: file = kernel/sched/fair.c
 $(O)/tcp.o: file = net/tcp.c
 modules: ; @echo '  MOD'
+rustavailable: ; @[ -e $(CURDIR)/rust-is-new ] || { printf '***\n*** Rust compiler is too old.\n***\n' >&2; false; }
 FORCE:
 "#;
 
@@ -38,7 +39,7 @@ END { for (name in value) if (known[name]) {
 "##;
 
 const KCONFIG: &str = "config BASE\n\tbool \"b\"\nconfig NET\n\tbool \"n\"\nconfig BINDER\n\tbool \"x\"\n\tdepends on NET\n\
-    config NAME\n\tstring \"s\"\nconfig DEBUG_FS\n\tbool \"d\"\nconfig GCOV_KERNEL\n\tbool \"g\"\n";
+    config NAME\n\tstring \"s\"\nconfig DEBUG_FS\n\tbool \"d\"\nconfig GCOV_KERNEL\n\tbool \"g\"\nconfig RUST\n\tbool \"r\"\n";
 
 const FAIR: &str =
     "static int wake_wide(int x) { return x * 3; }\nint select_task(int x) { return wake_wide(x); }\n";

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use handoff_guest::Stopper;
-use handoff_kernel::build::{Base, Built, KernelArch, KernelBuild, guest_fragment};
+use handoff_kernel::build::{Base, Built, KernelArch, KernelBuild, Toolchain};
 use serde::Serialize;
 
 use crate::interrupt::until_interrupted;
-use crate::output::{Advice as _, Output, Verdict, style};
+use crate::output::{Output, Verdict, style};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,6 +17,7 @@ Examples:
   handoff kernel build linux-6.1 --out build --fragment guest --fragment mine.config --set PSI=n
   handoff kernel build linux-6.1 --out build --visible kernel/sched/fair.c
   handoff kernel build linux-6.1 --out build-arm64 --arch arm64
+  handoff kernel build linux-7.3 --out build --fragment guest --fragment binder-rust --fetch-toolchain
   handoff kernel boot build                               afterwards
 
 The build folder may not be inside the tree, and stays where it was made: objects hold its path.";
@@ -45,9 +46,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "tiny|def|FILE", default_value = "tiny")]
     base: String,
 
-    /// Lay this fragment over it; `guest` is what guests of handoff need, `none` is nothing (repeatable)
-    #[arg(long, value_name = "guest|none|FILE", default_value = "guest")]
+    /// Lay this fragment over it: what guests of handoff need, which Binder driver they have (binder-c unless
+    /// named), nothing, or a file (repeatable)
+    #[arg(long, value_name = "guest|binder-c|binder-rust|none|FILE", default_value = "guest")]
     fragment: Vec<String>,
+
+    /// Build with a Rust compiler and bindgen of Debian's, fetched into the cache; nothing is installed
+    #[arg(long)]
+    fetch_toolchain: bool,
 
     /// Set a symbol, after all fragments: --set PSI=y (repeatable)
     #[arg(long, value_name = "SYMBOL=VALUE")]
@@ -107,7 +113,7 @@ impl fmt::Display for Report {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let stopper = Stopper::new();
-        let build = self.build()?.stopper(&stopper);
+        let build = self.build(output)?.stopper(&stopper);
         output.note(style::paint(style::DIM, format_args!("building {}", self.tree.display())));
         let mut watch = |line: &str| {
             if self.verbose {
@@ -129,14 +135,7 @@ impl Options {
         Ok(Verdict::Pass)
     }
 
-    fn guest_fragment(&self) -> anyhow::Result<&'static str> {
-        let arch = self.arch.or_else(KernelArch::host);
-        arch.and_then(guest_fragment)
-            .context("no guest can be of this architecture")
-            .advise("add `--fragment none` or name a fragment of your own")
-    }
-
-    fn build(&self) -> anyhow::Result<KernelBuild> {
+    fn build(&self, output: &Output) -> anyhow::Result<KernelBuild> {
         let mut build = KernelBuild::new(&self.tree, &self.out)
             .base(match self.base.as_str() {
                 "tiny" => Base::Tiny,
@@ -151,16 +150,9 @@ impl Options {
         if let Some(jobs) = self.jobs {
             build = build.jobs(jobs);
         }
-        for name in &self.fragment {
-            build = match name.as_str() {
-                "none" => build,
-                "guest" => build.fragment("guest", self.guest_fragment()?)?,
-                file => {
-                    let text = std::fs::read_to_string(file)
-                        .with_context(|| format!("cannot read the fragment {file}"))?;
-                    build.fragment(file, &text)?
-                }
-            };
+        build = build.fragments(&self.fragment)?;
+        if self.fetch_toolchain {
+            build = build.toolchain(Toolchain::fetch(None, &|what| output.note(what))?);
         }
         for setting in &self.set {
             let line =

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use handoff_guest::Stopper;
-use handoff_kernel::build::{Base, BuildError, KernelArch, KernelBuild, guest_fragment};
+use handoff_kernel::build::{Base, BuildError, KernelBuild};
 use handoff_kernel::document::counted;
 use handoff_kernel::patch::{Input, Limits, Series, load};
 use handoff_kernel::port::aside::{self, Onto};
@@ -290,9 +290,7 @@ impl Options {
         if config.is_file() {
             return Ok(build.base(Base::File(config)));
         }
-        let arch = KernelArch::host().context("no kernel can be built for this machine's architecture")?;
-        let fragment = guest_fragment(arch).context("no guest can be of this machine's architecture")?;
-        Ok(build.fragment("guest", fragment)?)
+        Ok(build.fragments(&["guest".to_owned()])?)
     }
 
     /// Ports one patch after the other, and builds after each; stops at the first that fails.

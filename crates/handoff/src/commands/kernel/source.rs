@@ -15,7 +15,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The package, such as linux-source-6.1
+    /// The package, such as linux-source-6.1, or linux-source-7.3/trixie-backports of another suite
     #[arg(value_name = "PACKAGE")]
     package: String,
 
