@@ -60,9 +60,11 @@ fn find_among(context: Context, chosen: Option<OsString>, mounted: &[PathBuf]) -
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Implementation {
-    /// The driver in C, of mainline kernels since 2.6.29 and of most distributions.
+    /// The driver in C, of mainline kernels since 2.6.29 and of most distributions. Lends a caller's nice value.
     C,
-    /// The driver in Rust, in mainline kernels since 6.18.
+    /// The driver in C of Android's kernels, which lends a caller's policy and priority, too.
+    Android,
+    /// The driver in Rust, in mainline kernels since 6.18. Lends nothing.
     Rust,
     /// The kernel does not tell.
     Unknown,
@@ -70,28 +72,33 @@ pub enum Implementation {
 
 impl Implementation {
     /// What the running kernel says of itself, in the folder of its modules.
-    pub(super) fn running() -> Self {
-        Self::among(Path::new("/sys/module"))
+    pub fn running() -> Self {
+        Self::at(Path::new("/"))
     }
 
-    fn among(modules: &Path) -> Self {
+    /// The same for the machine whose `/sys` and `/proc` are in this folder.
+    pub fn at(root: &Path) -> Self {
+        let modules = root.join("sys/module");
+        let release = read_to_string(root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
         // A built-in driver has its folder there, too, because of its parameters. A kernel that holds both uses one,
         // and then says which in `binder.impl`.
         let chosen = read_to_string(modules.join("binder/parameters/impl")).unwrap_or_default();
         let has = |name: &str| modules.join(name).is_dir();
         match chosen.trim() {
             "rust" => Implementation::Rust,
-            "c" => Implementation::C,
-            _ if has("rust_binder") => Implementation::Rust,
-            _ if has("binder_linux") || has("binder") || has("binder_alloc") => Implementation::C,
-            _ => Implementation::Unknown,
+            "" if has("rust_binder") => Implementation::Rust,
+            "" if !(has("binder_linux") || has("binder") || has("binder_alloc")) => Implementation::Unknown,
+            // Android's common kernels are called so: 6.6.30-android15-8.
+            _ if release.contains("-android") => Implementation::Android,
+            _ => Implementation::C,
         }
     }
 
-    /// A word for it: `C`, `Rust` or `unknown`.
+    /// A word for it: `C`, `Android`, `Rust` or `unknown`.
     pub fn name(self) -> &'static str {
         match self {
             Implementation::C => "C",
+            Implementation::Android => "Android",
             Implementation::Rust => "Rust",
             Implementation::Unknown => "unknown",
         }
@@ -197,15 +204,24 @@ mod tests {
     #[test]
     fn a_kernel_says_which_driver_it_has() {
         let folder = tempfile::tempdir().unwrap();
-        let modules = folder.path();
-        assert_eq!(Implementation::among(modules), Implementation::Unknown);
-        std::fs::create_dir(modules.join("binder_linux")).unwrap();
-        assert_eq!(Implementation::among(modules), Implementation::C);
-        std::fs::create_dir(modules.join("rust_binder")).unwrap();
-        assert_eq!(Implementation::among(modules), Implementation::Rust);
-        std::fs::create_dir_all(modules.join("binder/parameters")).unwrap();
-        std::fs::write(modules.join("binder/parameters/impl"), "c\n").unwrap();
-        assert_eq!(Implementation::among(modules), Implementation::C, "it holds both, and uses one");
+        let root = folder.path();
+        let module = |name: &str| std::fs::create_dir_all(root.join("sys/module").join(name)).unwrap();
+        let release = |release: &str| {
+            std::fs::create_dir_all(root.join("proc/sys/kernel")).unwrap();
+            std::fs::write(root.join("proc/sys/kernel/osrelease"), release).unwrap();
+        };
+        assert_eq!(Implementation::at(root), Implementation::Unknown);
+        module("binder_linux");
+        assert_eq!(Implementation::at(root), Implementation::C);
+        release("6.6.30-android15-8-g1234\n");
+        assert_eq!(Implementation::at(root), Implementation::Android);
+        module("rust_binder");
+        assert_eq!(Implementation::at(root), Implementation::Rust);
+        module("binder/parameters");
+        std::fs::write(root.join("sys/module/binder/parameters/impl"), "c\n").unwrap();
+        assert_eq!(Implementation::at(root), Implementation::Android, "it holds both, and uses one");
+        release("7.3.4");
+        assert_eq!(Implementation::at(root), Implementation::C);
     }
 
     #[test]

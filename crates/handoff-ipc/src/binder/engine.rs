@@ -55,7 +55,7 @@ impl BinderEngine {
     }
 
     /// Lays the runtime's own priority inheritance over the driver, which on mainline kernels lends the nice
-    /// value only: calls to objects of processes that did the same carry their caller's policy, priority
+    /// value only (in C) or nothing (in Rust): calls to objects of processes that did the same carry their caller's policy, priority
     /// and nice value, and the thread that serves takes them over by itself. Objects of other runtimes get
     /// plain calls.
     pub fn lend_priorities(&self) {

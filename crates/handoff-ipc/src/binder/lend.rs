@@ -1,15 +1,18 @@
 //! The runtime's own inheritance over the driver: where both sides choose so, the caller's priority
 //! travels in front of the interface token, and the thread that serves takes it over by itself.
 //!
-//! Mainline's driver lends the nice value only, so that a real-time caller is served by a normal thread.
+//! Mainline's driver in C lends the nice value only and the one in Rust nothing, so that a real-time caller is served
+//! by a normal thread.
 //! The thread that is woken runs at its own priority until it has read the claim: behind others that
 //! are more urgent than that, a caller waits as it does without. Only a kernel that wakes the thread
 //! at the caller's priority closes that gap.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 use handoff_placement::{Priority, Tid};
 
+use super::device::Implementation;
 use crate::claim::Claim;
 use crate::code::Code;
 use crate::parcel::{Reader, Writer};
@@ -61,8 +64,8 @@ pub(super) fn at<R>(wanted: Priority, serve: impl FnOnce() -> R) -> R {
     let outcome = match LOOPER.get().filter(|_| depth == 0) {
         Some(now) => {
             // It stays so until another call needs something else: the reply is written at it, and the
-            // next call of the same caller finds it set. A nice value is the driver's to lend.
-            if (now.policy, now.rt) != (wanted.policy, wanted.rt) && change(wanted) {
+            // next call of the same caller finds it set.
+            if differs(now, wanted, driver_lends_nice()) && change(wanted) {
                 LOOPER.set(Some(wanted));
             }
             serve()
@@ -79,6 +82,17 @@ pub(super) fn at<R>(wanted: Priority, serve: impl FnOnce() -> R) -> R {
     };
     DEPTH.set(depth);
     outcome
+}
+
+/// Whether a thread that set `now` itself has to change to serve at `wanted`. A nice value is the driver's to lend,
+/// where the driver does so.
+fn differs(now: Priority, wanted: Priority, driver_lends_nice: bool) -> bool {
+    (now.policy, now.rt) != (wanted.policy, wanted.rt) || (!driver_lends_nice && now.nice != wanted.nice)
+}
+
+fn driver_lends_nice() -> bool {
+    static LENDS: OnceLock<bool> = OnceLock::new();
+    *LENDS.get_or_init(|| Implementation::running() != Implementation::Rust)
 }
 
 fn change(wanted: Priority) -> bool {
@@ -112,6 +126,13 @@ mod tests {
         assert_eq!(claim.tid, Tid::current().as_raw().unsigned_abs());
         assert_eq!(Priority::unpack(claim.priority), Priority::current().ok());
         assert!(read(&mut Reader::new(SharedBytes::from_slice(&bytes[..5]))).is_err());
+    }
+
+    #[test]
+    fn a_nice_value_is_set_where_the_driver_lends_none() {
+        let (now, nicer) = (Priority::other(0), Priority::other(-5));
+        assert!(!differs(now, nicer, true) && differs(now, nicer, false));
+        assert!(!differs(now, now, false) && differs(now, Priority::fifo(1), true));
     }
 
     #[test]

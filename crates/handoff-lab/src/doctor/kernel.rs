@@ -113,6 +113,13 @@ pub(super) fn preemption(root: &Root) -> Option<String> {
     Some(model.to_owned())
 }
 
+/// The scheduler that BPF programs replaced the kernel's with, while one is loaded.
+pub(super) fn sched_ext(root: &Root) -> Option<String> {
+    let state = root.text("sys/kernel/sched_ext/state").ok()?;
+    let name = || root.text("sys/kernel/sched_ext/root/ops").unwrap_or_else(|_| state.clone());
+    (state.trim() != "disabled").then(name)
+}
+
 /// The periodic tick, from the configuration.
 pub(super) fn tick(root: &Root) -> Option<String> {
     let config = config(root)?;

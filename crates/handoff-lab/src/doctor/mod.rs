@@ -27,6 +27,7 @@ mod virtual_machine;
 
 pub use system_sample::{SystemChange, SystemSample};
 
+use handoff_ipc::binder::Implementation;
 pub use handoff_placement::Root;
 use serde::{Deserialize, Serialize};
 
@@ -232,6 +233,8 @@ fn facts(root: &Root) -> Vec<Fact> {
     add("host", root.text("proc/sys/kernel/hostname").ok());
     add("kernel", root.text("proc/sys/kernel/osrelease").ok());
     add("kernel build", root.text("proc/sys/kernel/version").ok());
+    add("Binder driver", binder_driver(root));
+    add("sched_ext", kernel::sched_ext(root));
     add("processor", cpu::model(root));
     add("CPUs online", root.text("sys/devices/system/cpu/online").ok());
     add("core classes", cpu::classes(root));
@@ -241,6 +244,14 @@ fn facts(root: &Root) -> Vec<Fact> {
     add("tick", kernel::tick(root));
     add("command line", root.text("proc/cmdline").ok().map(|line| without_addresses(&line)));
     facts
+}
+
+/// Which Binder driver the kernel has, if any.
+fn binder_driver(root: &Root) -> Option<String> {
+    match Implementation::at(&root.path("")) {
+        Implementation::Unknown => None,
+        driver => Some(driver.name().to_owned()),
+    }
 }
 
 /// The kernel's command line without what follows `--`, which belongs to the first process and may
@@ -260,6 +271,26 @@ mod tests {
         assert!(diagnosis.machine.is_empty());
         assert!(diagnosis.count(Level::Unknown) >= 5, "{diagnosis:#?}");
         assert_eq!(diagnosis.count(Level::Serious), 0, "{diagnosis:#?}");
+    }
+
+    #[test]
+    fn the_driver_and_a_loaded_scheduler_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        write("sys/module/rust_binder/parameters/debug_mask", "0\n");
+        write("sys/kernel/sched_ext/state", "disabled\n");
+        let fact = |name: &str| {
+            let diagnosis = Machine::recorded(folder.path()).diagnose();
+            diagnosis.fact(name).map(str::to_owned)
+        };
+        assert_eq!((fact("Binder driver").as_deref(), fact("sched_ext")), (Some("Rust"), None));
+        write("sys/kernel/sched_ext/state", "enabled\n");
+        write("sys/kernel/sched_ext/root/ops", "some_scheduler\n");
+        assert_eq!(fact("sched_ext").as_deref(), Some("some_scheduler"));
     }
 
     #[test]

@@ -211,8 +211,9 @@ impl Report {
         }
         match engine {
             EngineKind::Binder if !inherit_user => Some(
-                "the Binder driver of mainline kernels lends a caller's nice value, not its policy and real-time \
-                 priority (Android's kernels do): `--inherit user` lays the runtime's own inheritance over it",
+                "no Binder driver of mainline kernels lends a caller's policy and real-time priority, as Android's \
+                 kernels do: the driver in C lends its nice value, the one in Rust nothing. `--inherit user` lays the \
+                 runtime's own inheritance over it",
             ),
             EngineKind::Shm if self.parameters.context() != Context::Hardware => Some(
                 "the service lives in a context whose callers lend their nice value only, by choice: in the \

@@ -93,20 +93,26 @@ struct Features {
 struct Found {
     device: PathBuf,
     kernel: String,
-    /// C, Rust or unknown.
+    /// C, Android, Rust or unknown.
     driver: &'static str,
     protocol: i32,
     features: BTreeMap<&'static str, bool>,
     binderfs: BTreeMap<String, bool>,
 }
 
+/// A driver's name in a sentence.
+fn driver_text(name: &str) -> String {
+    match name {
+        "unknown" => "a driver of unknown kind".to_owned(),
+        "Android" => "Android's driver in C".to_owned(),
+        language => format!("the driver in {language}"),
+    }
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, Linux {}, protocol {}", self.device.display(), self.kernel, self.protocol)?;
-        match self.driver {
-            "unknown" => {}
-            language => write!(f, ", the driver in {language}")?,
-        }
+        let (device, driver) = (self.device.display(), driver_text(self.driver));
+        write!(f, "{device}, Linux {}, protocol {}, {driver}", self.kernel, self.protocol)?;
         let word = |has: bool| if has { "yes" } else { "no" };
         for (name, has) in &self.features {
             write!(f, "\n  {name:<24}{}", word(*has))?;

@@ -97,7 +97,7 @@ pub(crate) struct Options {
 /// What passes priorities on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum Inherit {
-    /// The engine, as it can: the kernel's driver, on mainline, the nice value only.
+    /// The engine, as it can: the kernel's driver, on mainline, the nice value only (in C) or nothing (in Rust).
     #[default]
     Engine,
     /// The runtime, over the kernel's driver: the serving thread raises itself.

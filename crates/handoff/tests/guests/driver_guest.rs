@@ -199,6 +199,6 @@ fn one_table_has_both_engines() {
         );
         let page =
             String::from_utf8(guest.read("/tmp/results/handoff-run.html").expect("a report")).expect("text");
-        assert!(page.contains("mainline kernels lends"), "the report does not say why");
+        assert!(page.contains("mainline kernels lends a caller"), "the report does not say why");
     });
 }
