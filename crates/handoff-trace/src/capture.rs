@@ -42,6 +42,10 @@ impl Wanted {
     }
 }
 
+/// The systems of a Binder driver's events: of the driver in C, and of the one in Rust. Both have events of the same
+/// names and fields.
+pub const BINDER_SYSTEMS: [&str; 2] = ["binder", "rust_binder"];
+
 /// The events that a wake graph needs: who ran, who woke whom, who moved.
 #[must_use]
 pub fn scheduling_events() -> Vec<Wanted> {
@@ -68,10 +72,14 @@ pub fn diagnosis_events() -> Vec<Wanted> {
         ("irq", "softirq_exit"),
         ("power", "cpu_idle"),
         ("power", "cpu_frequency"),
-        ("binder", "binder_transaction"),
-        ("binder", "binder_transaction_received"),
     ] {
         events.push(Wanted::optional(system, event));
+    }
+    for system in BINDER_SYSTEMS {
+        events.extend(
+            ["binder_transaction", "binder_transaction_received"]
+                .map(|event| Wanted::optional(system, event)),
+        );
     }
     events
 }

@@ -174,10 +174,12 @@ impl Known {
             ("irq", "softirq_exit") => Shape::SoftIrqExit(get("vec")?),
             ("power", "cpu_idle") => Shape::Idle { state: get("state")?, cpu: get("cpu_id")? },
             ("power", "cpu_frequency") => Shape::Frequency { khz: get("state")?, cpu: get("cpu_id")? },
-            ("binder", "binder_transaction") => {
+            ("binder" | "rust_binder", "binder_transaction") => {
                 Shape::Binder { debug_id: get("debug_id")?, reply: get("reply")?, flags: get("flags")? }
             }
-            ("binder", "binder_transaction_received") => Shape::BinderReceived(get("debug_id")?),
+            ("binder" | "rust_binder", "binder_transaction_received") => {
+                Shape::BinderReceived(get("debug_id")?)
+            }
             ("ftrace", "print") => Shape::Marker(get("buf")?),
             _ => {
                 let own = format.fields.iter().filter(|field| !field.name.starts_with("common_"));

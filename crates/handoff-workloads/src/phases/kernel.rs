@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use handoff_trace::capture::{Config, Keep, Wanted};
-use handoff_trace::{Tid, Trace, What};
+use handoff_trace::capture::{BINDER_SYSTEMS, Config, Keep, Wanted};
+use handoff_trace::{Tid, Trace, TraceFs, What};
 
 use super::Joined;
 use crate::rpc::service::Stamps;
@@ -28,9 +28,19 @@ const EVENTS: [&str; 6] = [
     "binder_write_done",
 ];
 
+/// The system of the running driver's events. A kernel that holds both drivers has the events of both, and only those
+/// of the one that runs ever happen: the other's are recorded, too, and stay away.
+fn systems(tracefs: &TraceFs) -> Vec<&'static str> {
+    let has_events = |system: &&str| tracefs.root().join("events").join(system).join(EVENTS[0]).exists();
+    let there: Vec<&str> = BINDER_SYSTEMS.into_iter().filter(has_events).collect();
+    // With none of them, the error names the event of the first.
+    if there.is_empty() { vec![BINDER_SYSTEMS[0]] } else { there }
+}
+
 /// What is recorded: the events above, and who wakes whom and runs.
-pub(super) fn config() -> Config {
-    let mut events: Vec<Wanted> = EVENTS.iter().map(|event| Wanted::required("binder", event)).collect();
+pub(super) fn config(tracefs: &TraceFs) -> Config {
+    let of_driver = |system| EVENTS.map(|event| Wanted::required(system, event));
+    let mut events: Vec<Wanted> = systems(tracefs).into_iter().flat_map(of_driver).collect();
     events.extend(["sched_waking", "sched_switch"].map(|event| Wanted::required("sched", event)));
     Config { events, keep: Keep::Stream { limit: 256 << 20 }, buffer_kib: 4 << 10, ..Config::default() }
 }
@@ -89,7 +99,7 @@ struct Kind {
 
 impl Kind {
     fn of(trace: &Trace, id: u16) -> Option<Self> {
-        let format = trace.format(id).filter(|format| format.system == "binder")?;
+        let format = trace.format(id).filter(|format| BINDER_SYSTEMS.contains(&format.system.as_str()))?;
         let event = EVENTS.iter().position(|name| *name == format.name)?;
         if EVENTS[event] != "binder_command" {
             return Some(Kind { event, number: 0 });
@@ -235,6 +245,22 @@ mod tests {
             on(300, CLIENT, Seen::Received(8)),
             on(310, CLIENT, Seen::IoctlDone),
         ]
+    }
+
+    #[test]
+    fn the_events_of_the_driver_that_is_there_are_recorded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let wanted = || {
+            let config = config(&TraceFs::at(folder.path()));
+            let mut systems: Vec<String> = config.events.into_iter().map(|event| event.system).collect();
+            systems.dedup();
+            systems
+        };
+        assert_eq!(wanted(), ["binder", "sched"], "the error names an event of the driver in C");
+        std::fs::create_dir_all(folder.path().join("events/rust_binder/binder_ioctl")).expect("made");
+        assert_eq!(wanted(), ["rust_binder", "sched"]);
+        std::fs::create_dir_all(folder.path().join("events/binder/binder_ioctl")).expect("made");
+        assert_eq!(wanted(), ["binder", "rust_binder", "sched"]);
     }
 
     #[test]

@@ -137,7 +137,8 @@ impl LookedAt {
     fn look(&mut self) -> Result<Look> {
         match self.engine {
             EngineKind::Binder => {
-                let capture = Capture::start(&TraceFs::find()?, &kernel::config())?;
+                let tracefs = TraceFs::find()?;
+                let capture = Capture::start(&tracefs, &kernel::config(&tracefs))?;
                 Ok(Look::Kernel(Box::new(capture)))
             }
             EngineKind::Shm => {
