@@ -5,12 +5,13 @@
 //! cases, and nothing depends on time. Where a process has to be another one (it is frozen, killed, or has
 //! another nice value) this program executes itself once more (`agent.rs`).
 //!
-//! `seam.rs` is what a driver is to the suite: the kernel's (`kernel.rs`), or the model that the suite's own tests break on
-//! purpose. `stage.rs` is what `cases/` are written with.
+//! `seam.rs` is what a driver is to the suite: the kernel's (`kernel.rs`), or one with a fault that the suite has to find
+//! (`faults.rs`). `stage.rs` is what `cases/` are written with.
 
 mod agent;
 mod cases;
 mod device;
+mod faults;
 mod kernel;
 mod message;
 mod returns;
@@ -20,6 +21,7 @@ mod suite;
 
 pub use agent::serve_agent;
 pub use device::{AgentCommand, KernelDevice};
+pub use faults::{FAULTS, Fault, FaultyDevice};
 pub use message::{Call, Message, Parcel};
 pub use seam::{Device, Exchange, FileIdentity, Peer, Process};
 pub use suite::{Case, CaseResult, Outcome, Source, Suite, becomes_manager, cases};

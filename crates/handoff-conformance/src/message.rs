@@ -123,6 +123,42 @@ impl Message {
         self
     }
 
+    /// Where a command's body begins and ends, for each that has this number.
+    fn bodies(&self, wanted: u32) -> Vec<(usize, usize)> {
+        let (mut found, mut at) = (Vec::new(), 0);
+        while let Some(number) = self.commands.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+            let number = u32::from_ne_bytes(*number);
+            let end = at + 4 + (number >> 16 & 0x3fff) as usize;
+            if number == wanted && end <= self.commands.len() {
+                found.push((at + 4, end));
+            }
+            at = end;
+        }
+        found
+    }
+
+    /// The same without a command; `None` if it has none of these.
+    pub(crate) fn without(&self, command: u32) -> Option<Self> {
+        let found = self.bodies(command);
+        let mut less = self.clone();
+        for (start, end) in found.iter().rev().map(|(start, end)| (start - 4, *end)) {
+            less.commands.drain(start..end);
+            less.pointers.retain(|pointer| pointer.in_block.is_some() || !(start..end).contains(&pointer.at));
+            let behind =
+                less.pointers.iter_mut().filter(|pointer| pointer.in_block.is_none() && pointer.at >= end);
+            behind.for_each(|pointer| pointer.at -= end - start);
+        }
+        (!found.is_empty()).then_some(less)
+    }
+
+    /// The same with other bodies of a command; `None` if it has none of these.
+    pub(crate) fn with_edited(&self, command: u32, edit: fn(&mut [u8])) -> Option<Self> {
+        let found = self.bodies(command);
+        let mut edited = self.clone();
+        found.iter().for_each(|(start, end)| edit(&mut edited.commands[*start..*end]));
+        (!found.is_empty()).then_some(edited)
+    }
+
     /// The commands and blocks with addresses of this process. The addresses are right as long as the blocks live.
     pub fn placed(&self) -> (Vec<u8>, Vec<Vec<u8>>) {
         let (mut commands, mut blocks) = (self.commands.clone(), self.blocks.clone());

@@ -1,4 +1,4 @@
-//! What a driver is to the suite: the kernel's, or a model of it.
+//! What a driver is to the suite: the kernel's, or one with a fault.
 
 use std::time::Duration;
 

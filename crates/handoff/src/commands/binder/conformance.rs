@@ -6,12 +6,14 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use handoff_conformance::{
-    AgentCommand, Case, CaseResult, KernelDevice, Outcome, Source, Suite, cases, serve_agent,
+    AgentCommand, Case, CaseResult, FAULTS, Fault, FaultyDevice, KernelDevice, Outcome, Source, Suite, cases,
+    serve_agent,
 };
 use handoff_ipc::Context;
-use handoff_ipc::binder::find_device;
+use handoff_ipc::binder::{Implementation, find_device};
 use serde::Serialize;
 
+use super::driver_text;
 use crate::output::{Advice as _, Output, Verdict, style};
 
 /// Ask a Binder driver for everything that it promises, case by case.
@@ -24,7 +26,8 @@ use crate::output::{Advice as _, Output, Verdict, style};
 /// It needs a device that has no context manager. No privileges are needed where the device may be opened;
 /// some cases of priorities are not run without them.
 ///
-/// Exit status: 0 if nothing has failed, 1 if something has, 2 if there is no driver to ask.
+/// Exit status: 0 if nothing has failed, 1 if something has, 2 if there is no driver to ask. With `--seed-faults`: 0 if
+/// every fault was found, 1 if not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Conformance {
@@ -40,6 +43,9 @@ pub(super) struct Conformance {
     /// Devices to ask, in place of those in /dev; a second one is another context
     #[arg(long = "device", value_name = "FILE")]
     devices: Vec<PathBuf>,
+    /// Ask the suite itself: put faults between it and the driver, one after the other, and say which it finds
+    #[arg(long, conflicts_with = "list")]
+    seed_faults: bool,
     /// Be a process that the suite uses
     #[arg(long, hide = true)]
     agent: bool,
@@ -51,6 +57,7 @@ Examples:
   handoff binder conformance --list                            the cases, and what each comes from
   handoff binder conformance --case death. --case freeze. --all
   handoff binder conformance --format json > driver.json
+  handoff guest run -- binder conformance --seed-faults        whether the suite would notice a driver's faults
   handoff binder mount /tmp/mine one two && handoff binder conformance --device /tmp/mine/one --device /tmp/mine/two";
 
 /// One case as the list has it.
@@ -81,6 +88,7 @@ impl fmt::Display for List {
 #[derive(Serialize)]
 struct Report {
     kernel: String,
+    driver: &'static str,
     devices: Vec<PathBuf>,
     counts: BTreeMap<&'static str, usize>,
     results: Vec<CaseResult>,
@@ -130,12 +138,63 @@ impl fmt::Display for Report {
             }
         }
         let device = self.devices.first().map(|device| device.display().to_string()).unwrap_or_default();
-        write!(f, "{device}, Linux {}: {} cases", self.kernel, self.results.len())?;
+        let driver = driver_text(self.driver);
+        write!(f, "{device}, Linux {}, {driver}: {} cases", self.kernel, self.results.len())?;
         for (word, count) in &self.counts {
             write!(f, ", {count} {word}")?;
         }
         Ok(())
     }
+}
+
+/// What became of the faults that were put before the driver.
+#[derive(Serialize)]
+struct FaultReport {
+    kernel: String,
+    driver: &'static str,
+    faults: Vec<FaultResult>,
+}
+
+#[derive(Serialize)]
+struct FaultResult {
+    /// What the driver did wrong.
+    fault: &'static str,
+    /// The first case that noticed; `null` if none did.
+    found_by: Option<&'static str>,
+}
+
+impl fmt::Display for FaultReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for FaultResult { fault, found_by } in &self.faults {
+            match found_by {
+                Some(case) => writeln!(f, "{} {fault}: {case}", style::paint(style::GOOD, "found    "))?,
+                None => writeln!(f, "{} {fault}", style::paint(style::BAD, "not found"))?,
+            }
+        }
+        let found = self.faults.iter().filter(|fault| fault.found_by.is_some()).count();
+        write!(
+            f,
+            "Linux {}, {}: {found} of {} faults found",
+            self.kernel,
+            driver_text(self.driver),
+            self.faults.len()
+        )
+    }
+}
+
+/// Puts each fault before the driver, and runs the cases that passed without it until one does not.
+fn seed_faults(device: &KernelDevice, chosen: &[&'static Case]) -> Vec<FaultResult> {
+    let passes = |suite: &Suite<'_>, case: &Case| matches!(suite.run(case).outcome, Outcome::Pass);
+    let sound = Suite::new(device);
+    let passing: Vec<&Case> = chosen.iter().copied().filter(|case| passes(&sound, case)).collect();
+    drop(sound);
+    let find = |fault: &Fault| {
+        let faulty = FaultyDevice::new(device, fault);
+        let suite = Suite::new(&faulty);
+        let found_by = passing.iter().find(|case| !passes(&suite, case)).map(|case| case.name);
+        FaultResult { fault: fault.name, found_by }
+    };
+    FAULTS.iter().map(find).collect()
 }
 
 impl Conformance {
@@ -157,6 +216,15 @@ impl Conformance {
         }
         let devices = self.devices(&agent)?;
         let device = KernelDevice::new(devices.clone(), agent);
+        let kernel =
+            std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+        let driver = Implementation::running().name();
+        if self.seed_faults {
+            let faults = seed_faults(&device, &chosen);
+            let all_found = faults.iter().all(|fault| fault.found_by.is_some());
+            output.result(&FaultReport { kernel, driver, faults })?;
+            return Ok(Verdict::of(all_found));
+        }
         let suite = Suite::new(&device);
         let results: Vec<CaseResult> = chosen.iter().map(|case| suite.run(case)).collect();
         let mut counts = BTreeMap::new();
@@ -164,9 +232,7 @@ impl Conformance {
             *counts.entry(word(&result.outcome).0).or_default() += 1;
         }
         let has_failed = results.iter().any(|result| matches!(result.outcome, Outcome::Fails(_)));
-        let kernel =
-            std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-        output.result(&Report { kernel, devices, counts, results, all: self.all })?;
+        output.result(&Report { kernel, driver, devices, counts, results, all: self.all })?;
         Ok(Verdict::of(!has_failed))
     }
 
