@@ -163,6 +163,12 @@ impl<'a> Writer<'a> {
         self.len == 0
     }
 
+    /// True if objects or descriptors were written.
+    #[inline]
+    pub(crate) fn has_objects(&self) -> bool {
+        !self.objects.is_empty()
+    }
+
     /// The objects so far, which the parcel holds no longer.
     #[inline]
     pub(crate) fn take_objects(&mut self) -> Vec<(u32, Object)> {

@@ -16,8 +16,8 @@ use tokio::time::{Instant, timeout_at};
 use super::caller_slot::CallerSlot;
 use super::client;
 use super::pending::Fate;
-use super::request::{self, Request};
-use super::slot::{Meta, Written};
+use super::request::{Arguments, Request};
+use super::slot::Meta;
 use super::word::{self, Reply};
 use crate::call::OutCall;
 use crate::locked::lock;
@@ -151,16 +151,16 @@ impl Outgoing {
     }
 
     #[allow(unsafe_code)]
-    fn write(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<Written> {
+    fn write(&self, write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<Arguments> {
         let shared = self.shared()?;
         let mut claimed = shared.claim()?;
         let mut write = Some(write);
         let mut write = |to: &mut Writer<'_>| write.take().map_or(Ok(()), |write| write(to));
         // SAFETY: the slot is this call's alone, and no request is under way in it.
-        unsafe { request::write_arguments(claimed.parts().0, &mut write) }
+        unsafe { Arguments::write(claimed.parts().0, &mut write) }
     }
 
-    fn post(&mut self, node: u64, code: u32, deadline: Deadline, arguments: Written) -> Result<()> {
+    fn post(&mut self, node: u64, code: u32, deadline: Deadline, arguments: Arguments) -> Result<()> {
         let shared = self.shared()?;
         let mut claimed = shared.claim()?;
         let slot = claimed.parts().0;

@@ -42,7 +42,7 @@ impl Request {
         waits: impl FnOnce(u32) -> u32,
     ) -> Result<()> {
         // SAFETY: by the caller.
-        let arguments = unsafe { write_arguments(slot, write)? };
+        let arguments = unsafe { Arguments::write(slot, write)? };
         self.put_around(link, shared, slot, arguments, waits)
     }
 
@@ -53,10 +53,10 @@ impl Request {
         link: &Arc<Link>,
         shared: &CallerSlot,
         slot: &Slot,
-        arguments: Written,
+        arguments: Arguments,
         waits: impl FnOnce(u32) -> u32,
     ) -> Result<()> {
-        let mut flags = arguments.payload_offset;
+        let mut flags = arguments.written.payload_offset;
         if !arguments.objects.is_empty() {
             send_objects(link, shared, slot, arguments.objects)?;
             flags |= Meta::OBJECTS;
@@ -65,26 +65,34 @@ impl Request {
             slot.set_deadline(place::monotonic_ns().saturating_add(left.as_nanos() as u64));
             flags |= Meta::DEADLINE;
         }
-        flags |= waits(arguments.len);
+        flags |= waits(arguments.written.len);
         let meta = Meta::new(flags, current_cpu());
         let (priority, tid) = self.caller;
         let (code, node) = (self.code, self.node);
-        slot.write_request(&Header { code, len: arguments.len, meta, node, priority, tid });
+        slot.write_request(&Header { code, len: arguments.written.len, meta, node, priority, tid });
         Ok(())
     }
 }
 
-/// Writes a call's arguments into its slot.
-///
-/// # Safety
-/// As of [`Request::put`].
-#[inline]
-pub(super) unsafe fn write_arguments(slot: &Slot, write: WriteFn<'_>) -> Result<Written> {
-    let mut stage = STAGE;
-    // SAFETY: by the caller.
-    let mut writer = unsafe { slot.writer(Area::A, &mut stage) };
-    write(&mut writer)?;
-    Ok(slot.put_down(Area::A, &mut writer))
+/// A call's arguments, which stand in its slot, and the objects that go beside them.
+pub(super) struct Arguments {
+    written: Written,
+    pub(super) objects: Vec<(u32, Object)>,
+}
+
+impl Arguments {
+    /// Writes them into the slot.
+    ///
+    /// # Safety
+    /// As of [`Request::put`].
+    #[inline]
+    pub(super) unsafe fn write(slot: &Slot, write: WriteFn<'_>) -> Result<Self> {
+        let mut stage = STAGE;
+        // SAFETY: by the caller.
+        let mut writer = unsafe { slot.writer(Area::A, &mut stage) };
+        write(&mut writer)?;
+        Ok(Arguments { written: slot.put_down(Area::A, &mut writer), objects: writer.take_objects() })
+    }
 }
 
 #[cold]

@@ -296,11 +296,14 @@ impl ServerSlot {
             };
             serving::inside(link, &self.slot, || dispatch::serve(&**node.service(), &mut transaction))
         });
-        let written = self.slot.put_down(area, &mut transaction.reply);
-        self.put_reply(link, area, || called.and_then(|node| node.context()), written, outcome);
+        let reply = &mut transaction.reply;
+        let written = self.slot.put_down(area, reply);
+        let objects = reply.has_objects().then_some(|| reply.take_objects());
+        self.put_reply(link, area, || called.and_then(|node| node.context()), written, objects, outcome);
     }
 
-    /// Completes a reply, which the exchange of the word then hands over. `context` gives that of the service.
+    /// Completes a reply, which the exchange of the word then hands over. `context` gives that of the service,
+    /// `objects` what goes beside the reply.
     #[inline]
     fn put_reply(
         &self,
@@ -308,15 +311,14 @@ impl ServerSlot {
         area: Area,
         context: impl FnOnce() -> Option<Context>,
         reply: Written,
+        objects: Option<impl FnOnce() -> Vec<(u32, Object)>>,
         outcome: Result<()>,
     ) {
-        let Written { len, payload_offset, objects } = reply;
+        let Written { len, payload_offset } = reply;
         let counted = self.count_reply(link, area, len);
         let outcome = outcome.and(counted).and_then(|()| {
-            if objects.is_empty() {
-                return Ok(0);
-            }
-            self.send_objects(link, area, context(), objects)
+            let Some(objects) = objects else { return Ok(0) };
+            self.send_objects(link, area, context(), objects())
         });
         match outcome {
             Ok(flags) => {

@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use crate::Result;
-use crate::parcel::{Object, SharedBytes, Spill, Writer};
+use crate::parcel::{SharedBytes, Spill, Writer};
 use crate::shm::region::Region;
 use crate::shm::sync::{AtomicU32, Ordering};
 use std::mem::MaybeUninit;
@@ -116,12 +116,12 @@ pub(crate) struct Slot {
     region: Region,
 }
 
-/// A parcel that stands in an area, but for the objects that go beside it.
+/// A parcel that stands in an area.
+#[derive(Clone, Copy)]
 pub(crate) struct Written {
     pub(crate) len: u32,
     /// The flags of `Meta` that tell where it begins.
     pub(crate) payload_offset: u32,
-    pub(crate) objects: Vec<(u32, Object)>,
 }
 
 /// Where a small parcel is put together. The peer looks at the slot all the time while it waits: were
@@ -244,14 +244,14 @@ impl Slot {
         unsafe { Writer::staged(stage, spill) }
     }
 
-    /// Puts what is still on a stage into the area. The parcel has its objects no longer.
+    /// Puts what is still on a stage into the area.
     #[inline]
     pub(crate) fn put_down(&self, area: Area, parcel: &mut Writer<'_>) -> Written {
         parcel.unstage();
         let start = parcel.start().addr() - self.region.start().addr();
         let payload_offset =
             if start == area.start() { 0 } else { (((area.page() - start) / 4) as u32) << 8 };
-        Written { len: parcel.len() as u32, payload_offset, objects: parcel.take_objects() }
+        Written { len: parcel.len() as u32, payload_offset }
     }
 
     /// The payload of an area, which begins where `meta` says; `None` if `len` reaches past it.

@@ -6,7 +6,7 @@ use super::super::server_slot::ServerSlot;
 use super::super::slot::{Area, Header, Meta, STAGE, Written};
 use crate::dispatch::{self, UnderWay};
 use crate::object::{LocalNode, Reply, Request, Response};
-use crate::parcel::Reader;
+use crate::parcel::{Object, Reader};
 use crate::shm::link::Link;
 use crate::shm::objects;
 use crate::{Context, Error, Result, pool};
@@ -90,28 +90,29 @@ impl Turn {
     }
 
     fn answer(mut self, outcome: Result<Reply>) {
-        let (reply, outcome) = self.write(outcome);
-        match objects::asked(&self.link, &reply.objects) {
-            None => self.hand_over(reply, outcome),
+        let (reply, objects, outcome) = self.write(outcome);
+        match objects::asked(&self.link, &objects) {
+            None => self.hand_over(reply, objects, outcome),
             // Not here: the owner of an object may never answer.
-            Some(owner) => pool::run_for(owner, Box::new(move || self.hand_over(reply, outcome))),
+            Some(owner) => pool::run_for(owner, Box::new(move || self.hand_over(reply, objects, outcome))),
         }
     }
 
     #[allow(unsafe_code)]
-    fn write(&self, outcome: Result<Reply>) -> (Written, Result<()>) {
+    fn write(&self, outcome: Result<Reply>) -> (Written, Vec<(u32, Object)>, Result<()>) {
         let slot = &self.slot.slot;
         let mut stage = STAGE;
         // SAFETY: it is this side's turn until `hand_over`, `presence` lets one task in, and the arguments
         // were read: nothing borrows them.
         let mut reply = unsafe { slot.writer(Area::A, &mut stage) };
         let outcome = dispatch::write_outcome(outcome, &mut reply);
-        (slot.put_down(Area::A, &mut reply), outcome)
+        (slot.put_down(Area::A, &mut reply), reply.take_objects(), outcome)
     }
 
-    fn hand_over(&mut self, reply: Written, outcome: Result<()>) {
+    fn hand_over(&mut self, reply: Written, objects: Vec<(u32, Object)>, outcome: Result<()>) {
         self.answered = true;
-        self.slot.put_reply(&self.link, Area::A, || self.context, reply, outcome);
+        let objects = (!objects.is_empty()).then_some(move || objects);
+        self.slot.put_reply(&self.link, Area::A, || self.context, reply, objects, outcome);
         self.slot.finish(&self.link, false, false);
         if self.slot.presence.quit() {
             self.slot.rung(&self.link);
@@ -123,8 +124,8 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if !self.answered {
             // The runtime that was to serve the call is gone, and the service with it.
-            let (reply, outcome) = self.write(Err(Error::Dead));
-            self.hand_over(reply, outcome);
+            let (reply, objects, outcome) = self.write(Err(Error::Dead));
+            self.hand_over(reply, objects, outcome);
         }
     }
 }
