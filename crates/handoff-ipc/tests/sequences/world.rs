@@ -115,8 +115,6 @@ impl World {
         let viewer = connected(&socket);
         let frames: Binder = viewer.1.transaction(FRAMES).call(|_| Ok(()), |r| r.read()).unwrap();
         let camera = FrameConsumer::subscribe(&frames).unwrap();
-        // Its slot stays, as the viewer's does.
-        drop(honest.1.transaction(NEW).call(|_| Ok(()), |r| r.read::<Binder>()).unwrap());
         let before = engine.stats();
         let mut world = World { socket, engine, kept, pool, honest, viewer, camera, before, calls: 0 };
         world.check();
@@ -184,6 +182,9 @@ impl World {
 fn connected(socket: &Path) -> (ShmEngine, Binder) {
     let engine = ShmEngine::new(socket).unwrap();
     let root = engine.context_object().unwrap();
+    // Its slot stays, and giving the object back looks whether the other side has read the slot's descriptor: which is
+    // held for a peer until then.
+    drop(root.transaction(NEW).call(|_| Ok(()), |r| r.read::<Binder>()).unwrap());
     (engine, root)
 }
 

@@ -31,14 +31,14 @@ pub(crate) struct CallerSlot {
     // `on_peer_death` or by the thread that was in it when it leaves. Looked at by the thread that is in
     // it, and by `on_peer_death` under `memory`.
     slot: UnsafeCell<Option<Slot>>,
-    memory: Mutex<()>,
+    // Held as long as the memory is: threads that remember the slot may keep it for longer.
+    memory: Mutex<Option<Charge>>,
     // Invariant: touched only by the thread that is in the slot.
     strategies: UnsafeCell<WaitStrategies>,
     refusal: OnceLock<Refusal>,
     calls: Tally,
     slept: Tally,
     beside: Tally,
-    _charge: Charge,
 }
 
 // SAFETY: `slot` and `strategies` are guarded by `gate` as written above; the rest is Sync by itself.
@@ -55,13 +55,12 @@ impl CallerSlot {
             gate: Gate::new(),
             abandoned: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
-            memory: Mutex::new(()),
+            memory: Mutex::new(Some(charge)),
             strategies: UnsafeCell::new(WaitStrategies::new()),
             refusal: OnceLock::new(),
             calls: Tally::default(),
             slept: Tally::default(),
             beside: Tally::default(),
-            _charge: charge,
         }
     }
 
@@ -128,9 +127,9 @@ impl CallerSlot {
 
     /// The peer is gone: wakes whoever waits in the slot, or frees its memory.
     pub(crate) fn on_peer_death(&self) {
-        let guard = self.memory.lock();
+        let mut charge = lock(&self.memory);
         match self.gate.close() {
-            Closed::Empty => self.free(),
+            Closed::Empty => self.free(&mut charge),
             Closed::Inside => {
                 // SAFETY: the thread that is in the slot frees it only under the lock that is
                 // held, and nobody else writes to the cell.
@@ -140,7 +139,6 @@ impl CallerSlot {
                 }
             }
         }
-        drop(guard);
     }
 
     /// The peer has no room for it: as if the peer were gone, for this slot.
@@ -160,15 +158,14 @@ impl CallerSlot {
 
     #[cold]
     fn clean_up(&self) {
-        let guard = self.memory.lock();
-        self.free();
-        drop(guard);
+        self.free(&mut lock(&self.memory));
     }
 
     /// Under `memory`, by the one that the invariant of `slot` names.
-    fn free(&self) {
+    fn free(&self, charge: &mut Option<Charge>) {
         // SAFETY: by that invariant nobody else looks at the cell now or later.
         unsafe { *self.slot.get() = None };
+        *charge = None;
     }
 
     #[inline]
