@@ -15,7 +15,7 @@ use super::types::{DumpPriority, MAX_INTERFACE, MAX_NAMES, ServiceInfo, ServiceO
 use crate::death::DeathRegistration;
 use crate::identity::CallingIdentity;
 use crate::object::Binder;
-use crate::{Error, ExceptionCode, Result, Status};
+use crate::{Error, ExceptionCode, Result, Status, pool};
 
 /// Watches that all users together may have.
 const MAX_WATCHES: usize = 1 << 16;
@@ -94,6 +94,8 @@ struct Watched {
     watchers: Vec<Watcher>,
     // Held while they are told, so that the last thing they hear is the latest.
     telling: Arc<Mutex<()>>,
+    // A thread is on its way to tell them.
+    is_queued: bool,
 }
 
 #[derive(Default)]
@@ -345,7 +347,7 @@ impl Registry {
         }
         count(&self.counts.added);
         self.hear_of_death(&binder, name, serial)?;
-        self.tell(name);
+        self.tell_later(who, name);
         Ok(None)
     }
 
@@ -566,6 +568,18 @@ impl Registry {
         Ok(())
     }
 
+    /// [`Registry::tell`] on a thread of the pool: whoever registers a name does not wait for thousands who want it.
+    fn tell_later(self: &Arc<Self>, who: CallingIdentity, name: &str) {
+        let mut state = self.state();
+        let Some(watched) = state.watched.get_mut(name) else { return };
+        let is_queued = std::mem::replace(&mut watched.is_queued, true);
+        drop(state);
+        if !is_queued {
+            let (registry, name) = (Arc::clone(self), name.to_owned());
+            pool::run_for(who.uid, Box::new(move || registry.tell(&name)));
+        }
+    }
+
     /// Tells those who wait for a name and have not heard of its present registration.
     fn tell(&self, name: &str) {
         let Some(telling) = self.state().watched.get(name).map(|watched| Arc::clone(&watched.telling)) else {
@@ -575,7 +589,10 @@ impl Registry {
         let (binder, to_tell) = {
             let mut state = self.state();
             let State { entries, watched, .. } = &mut *state;
-            let (Some(entry), Some(watched)) = (entries.get(name), watched.get_mut(name)) else { return };
+            let Some(watched) = watched.get_mut(name) else { return };
+            // Who registers it from here on sends another thread.
+            watched.is_queued = false;
+            let Some(entry) = entries.get(name) else { return };
             let serial = entry.serial;
             let news = watched.watchers.iter_mut().filter(|watcher| watcher.told != serial);
             let to_tell: Vec<_> = news

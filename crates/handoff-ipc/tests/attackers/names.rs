@@ -20,6 +20,7 @@ attacks! {
     introductions_over_odd_sockets: "bank", Bounds { fds: 400, ..BUSY };
     names_without_end: "bank", Bounds { rss: 64, ..BUSY };
     watches_without_end: "bank", Bounds { rss: 64, threads: 48, ..BUSY };
+    waiters_by_the_thousand: "bank", Bounds { rss: 64, threads: 48, fds: 600, maps: 400, ..BUSY };
     deaths_by_the_thousand: "bank", Bounds { rss: 64, threads: 48, fds: 200, maps: 400, ..BUSY };
     names_of_many_megabytes: "bank", Bounds { rss: 64, ..BUSY };
     dumps_without_end: "bank", Bounds { rss: 64, ..BUSY };
@@ -202,6 +203,22 @@ fn watches_without_end(at: &Path) {
             }
         });
     }
+}
+
+/// As many as may wait for a name that an honest process registers ten times a second.
+fn waiters_by_the_thousand(at: &Path) {
+    let manager = Connection::to(at).unwrap();
+    let (send, waits) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let slot = manager.slot(0);
+        for n in 0..4096 {
+            let entry = Entry { kind: object::OF_SENDER, value: n, ..Entry::default() };
+            manager.call(&slot, &Request { node: manager.root, ..with_object(WATCH, "honest.name", entry) });
+            let _ = send.send(());
+        }
+        std::mem::forget((manager, slot));
+    });
+    waits.iter().take(1000).for_each(drop);
 }
 
 /// Takes all names and watches that it may, and ends, again and again: each is a death that somebody is told of.

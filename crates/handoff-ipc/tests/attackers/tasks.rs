@@ -12,9 +12,9 @@ use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{AsyncService, Binder, Code, Error, Request as Asked, Response, Result};
 
 use crate::case::{BUSY, Bounds};
-use crate::common::{CALL_BACK, ECHO, GET_KEPT, KEEP, MAKE_FD, READ_FD, file_with};
+use crate::common::{CALL_BACK, ECHO, GET_KEPT, KEEP, MAKE_FD, READ_FD, SLEEP_MS, file_with};
 use crate::process::{self, Users};
-use crate::raw::{Connection, endpoint, kind, message, object, pair};
+use crate::raw::{Connection, DONE, endpoint, kind, message, object, pair};
 use crate::regions::{Entry, Request, Slot};
 use crate::victim::{DESCRIPTORS, open_to_all};
 use crate::words::{MINE, called_in};
@@ -25,6 +25,7 @@ attacks! {
     replies_to_a_task_that_lack_their_descriptors: "tasks", WAITING;
     owners_of_what_a_task_hands_on: "tasks", WAITING;
     owners_of_what_a_task_replies_with: "tasks", WAITING;
+    futures_that_are_dropped: "tasks", Bounds { maps: 1400, rss: 64, ..WAITING };
 }
 
 /// Threads of the pool wait for the attacker, in place of the one that runs the tasks.
@@ -52,6 +53,13 @@ impl AsyncService for Tasks {
                 Ok(Response::ready(move |reply| reply.write_bytes(&bytes)))
             }
             MAKE_FD => Ok(Response::ready(|reply| reply.write(&OwnedFd::from(file_with("tasks"))))),
+            SLEEP_MS => {
+                let time = Duration::from_millis(data.read::<i32>()?.unsigned_abs().into());
+                Ok(Response::new(async move {
+                    tokio::time::sleep(time).await;
+                    Ok(|_: &mut Writer<'_>| Ok(()))
+                }))
+            }
             READ_FD => {
                 let _fd: OwnedFd = data.read()?;
                 Ok(Response::ready(|_| Ok(())))
@@ -201,4 +209,34 @@ fn owners_of_what_a_task_replies_with(at: &Path) {
             std::mem::forget((slots, connection));
         }
     });
+}
+
+/// Calls are made and given up again and again: before they are sent, while they are served, and as they are answered.
+fn futures_that_are_dropped(at: &Path) {
+    let engine = ShmEngine::new(at).unwrap();
+    let root = engine.context_object().unwrap();
+    std::thread::spawn(move || {
+        let _kept = engine;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            for round in 0u64.. {
+                let calls = (0..64i32).map(|n| {
+                    let call = root.transaction(if n % 2 == 0 { SLEEP_MS } else { READ_FD });
+                    let file = (n % 2 == 1).then(|| OwnedFd::from(file_with("dropped")));
+                    call.call_async(
+                        move |data| match file {
+                            Some(file) => data.write(&file),
+                            None => data.write_i32(n),
+                        },
+                        |_| Ok(()),
+                    )
+                });
+                let calls: Vec<_> = calls.map(tokio::spawn).collect();
+                tokio::time::sleep(Duration::from_micros(round * 397 % 20_000)).await;
+                calls.iter().for_each(tokio::task::JoinHandle::abort);
+                DONE.answered();
+            }
+        });
+    });
+    std::thread::sleep(Duration::from_millis(300));
 }
