@@ -7,14 +7,15 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
-use std::os::fd::{BorrowedFd, IntoRawFd as _, OwnedFd};
+use std::fs::OpenOptions;
+use std::os::fd::{BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use handoff_ipc::engine::DeathRegistration;
 use handoff_ipc::parcel::{Parcel, Reader};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Error, ExceptionCode, InterfaceId, ParcelService, Runtime, Status};
+use handoff_ipc::{Binder, Error, ExceptionCode, InterfaceId, ParcelService, Runtime, Status, WeakBinder};
 use jni::errors::ThrowRuntimeExAndDefault;
 use jni::objects::{JByteArray, JClass, JObject, JString, JValue};
 use jni::refs::Global;
@@ -39,6 +40,8 @@ const NAME_TAKEN: i32 = 8;
 enum Held {
     Runtime(Runtime),
     Object(Binder),
+    // One that does not keep its object.
+    Weak(WeakBinder),
     // What Java has put into a parcel, until that is closed or has been sent as a reply.
     File(Arc<OwnedFd>),
     // One with objects, until Java has closed it.
@@ -399,6 +402,63 @@ native! {
     /// The same for a file descriptor.
     fn Java_dev_handoff_Connection_holdFile(env, fd: jint) -> JByteArray<'local> {
         give(env, duplicate(fd).map(|file| put(Held::File(Arc::new(file)))))
+    }
+}
+
+native! {
+    /// A reference beside one, which does not keep the object.
+    fn Java_dev_handoff_Connection_weaken(env, held: jlong) -> JByteArray<'local> {
+        give(env, object(held).map(|object| put(Held::Weak(object.downgrade()))))
+    }
+}
+
+native! {
+    /// The reverse; 0 if the object is gone.
+    fn Java_dev_handoff_Connection_strengthen(_, weak: jlong) -> jlong {
+        let Some(Held::Weak(weak)) = get(weak) else { return Ok(0) };
+        Ok(weak.upgrade().map_or(0, |object| number(Held::Object(object))))
+    }
+}
+
+native! {
+    /// A number that is one object's alone while a reference to it is held; 0 for a reference that was closed.
+    fn Java_dev_handoff_Connection_identity(_, held: jlong) -> jlong {
+        Ok(object(held).map_or(0, |object| object.identity().cast_signed() as jlong))
+    }
+}
+
+native! {
+    /// Opens a file for what the bits say, as `ParcelFileDescriptor.java` has them; gives the descriptor's number.
+    fn Java_dev_handoff_Connection_openFile(env, path: JString<'local>, mode: jint) -> JByteArray<'local> {
+        let path = path.to_string();
+        let has = |bit: jint| mode & bit != 0;
+        let opened = OpenOptions::new()
+            .read(has(0x1000_0000))
+            .write(has(0x2000_0000))
+            .create(has(0x0800_0000))
+            .truncate(has(0x0400_0000))
+            .append(has(0x0200_0000))
+            .open(&path)
+            .map_err(|error| Error::io(format!("cannot open {path}"), error));
+        give(env, opened.map(|file| jlong::from(file.into_raw_fd()).to_le_bytes().to_vec()))
+    }
+}
+
+native! {
+    /// A descriptor beside another.
+    fn Java_dev_handoff_Connection_duplicateFile(env, fd: jint) -> JByteArray<'local> {
+        give(env, duplicate(fd).map(|file| jlong::from(file.into_raw_fd()).to_le_bytes().to_vec()))
+    }
+}
+
+native! {
+    /// Closes a descriptor that Java has by its number.
+    fn Java_dev_handoff_Connection_closeFile(_, fd: jint) {
+        if fd >= 0 {
+            // SAFETY: `ParcelFileDescriptor` got it from here, and closes it once.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use handoff_ipc::{Error, ExceptionCode};
 use handoff_testkit::{built_library, require, require_tool};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn define(name: &str, folder: &Path) -> String {
@@ -66,12 +66,85 @@ fn java_and_kotlin_are_given_what_they_are_promised() {
     let classes = listed(&jar, &target.join(format!("handoff-{version}.jar")));
     assert!(classes.contains(&"dev/handoff/ThreadAffinity.class".to_owned()), "{classes:?}");
     assert!(!classes.iter().any(|name| name.contains("kotlin")), "it needs no Kotlin: {classes:?}");
+    assert!(classes.contains(&"android/os/Parcel.class".to_owned()), "{classes:?}");
     let archive = listed(&jar, &target.join(format!("handoff-{version}.aar")));
     for file in
         ["AndroidManifest.xml", "R.txt", "classes.jar", "jni/x86_64/libhandoff_java.so", "proguard.txt"]
     {
         assert!(archive.contains(&file.to_owned()), "{file} is not in {archive:?}");
     }
+}
+
+/// What Debian's `aidl --lang=java` makes of the lamp's interfaces compiles unchanged against the `android.os` classes, and
+/// calls and serves in two virtual machines.
+#[test]
+fn java_as_it_is_written_for_android_calls_and_serves() {
+    let compiler = require!(require_tool("javac"));
+    require!(require_tool("aidl"));
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let interfaces = here.join("../../crates/handoff-ndk/tests/sample/aidl10");
+    let folder = tempfile::tempdir().unwrap();
+    let run = |command: &mut Command| {
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+        said
+    };
+    let mut sources = files(&here.join("java"));
+    for name in ["ILampCallback", "LampState", "ILamp"] {
+        let mut aidl = Command::new("aidl");
+        aidl.args(["--lang=java", "--structured", "-I", ".", "-o"]).arg(folder.path());
+        run(aidl.arg(format!("sample/hal/{name}.aidl")).current_dir(&interfaces));
+        sources.push(folder.path().join("sample/hal").join(name).with_extension("java"));
+    }
+    let classes = folder.path().join("classes");
+    run(Command::new(compiler)
+        .args(["--release", "11", "-encoding", "UTF-8", "-d"])
+        .arg(&classes)
+        .args(sources)
+        .arg(here.join("tests/android/Lamp.java")));
+    fs::copy(built_library("handoff_java", ".so"), folder.path().join("libhandoff_java.so")).unwrap();
+    let runtime = Runtime::private().unwrap();
+    let lamp = |role: &str| {
+        let mut command = Command::new("java");
+        command
+            .args(["-Xcheck:jni", "-XX:TieredStopAtLevel=1", "-cp"])
+            .arg(&classes)
+            .arg(format!("-Djava.library.path={}", folder.path().display()))
+            .args(["Lamp", role])
+            .env(SOCKET_VARIABLE, runtime.socket().unwrap());
+        command
+    };
+    let mut serving = service::Running(lamp("serve").stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), "ready");
+    // From Rust: what a Java service answers has no name in front, and no exception.
+    let object = runtime.services().get("sample.hal.ILamp/default").unwrap();
+    assert_eq!(object.descriptor().unwrap(), "sample.hal.ILamp");
+    let sum =
+        object.transaction(1).call(|w| [40, 2].iter().try_for_each(|one| w.write(one)), |r| r.read::<i32>());
+    assert_eq!(sum.unwrap(), 42);
+    let refused = object.transaction(4).call(|w| w.write(&11), |_| Ok(())).unwrap_err();
+    assert!(matches!(refused, Error::Status(status) if status.exception() == ExceptionCode::IllegalArgument));
+    // Lengths that nothing stands behind, and objects that are none.
+    for words in [vec![], vec![i32::MAX], vec![-2], vec![1, -5], vec![1, 1 << 30, 0, 7]] {
+        for code in [2, 3, 6, 7, 8, 9, 10, 12, 13] {
+            let answer = object
+                .transaction(code)
+                .call(|w| words.iter().try_for_each(|word| w.write(word)), |_| Ok(()));
+            assert!(!matches!(answer, Err(Error::Dead)), "{code} {words:?}");
+        }
+    }
+    let said = run(&mut lamp("call"));
+    assert!(said.ends_with("all is well\n"), "{said}");
+    assert!(serving.0.wait().unwrap().success());
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// The example serves Rust and itself.

@@ -108,7 +108,7 @@ public final class Connection implements AutoCloseable {
             Parcel reply = new Parcel();
             try {
                 handler.serve(new Caller(pid, uid, gid, isOneway), code, new Parcel(request, 0, kept), reply);
-                return Outcome.reply(reply);
+                return Outcome.reply(reply.toBytes());
             } catch (ServiceException refused) {
                 return Outcome.refused(refused.getException(), refused.getSpecific(), refused.getMessage());
             } catch (UnknownTransactionException unknown) {
@@ -130,7 +130,7 @@ public final class Connection implements AutoCloseable {
 
     private static native byte[] find(long connection, String name, long milliseconds);
 
-    private static native byte[] offer(String descriptor, Object dispatcher);
+    static native byte[] offer(String descriptor, Object dispatcher);
 
     private static native byte[] register(long connection, String name, long object, boolean replace);
 
@@ -149,6 +149,18 @@ public final class Connection implements AutoCloseable {
     static native byte[] descriptor(long object);
 
     static native byte[] checkInterface(long object, String descriptor);
+
+    static native byte[] weaken(long object);
+
+    static native long strengthen(long weak);
+
+    static native long identity(long object);
+
+    static native byte[] openFile(String path, int mode);
+
+    static native byte[] duplicateFile(int fd);
+
+    static native void closeFile(int fd);
 
     static native boolean alive(long object);
 

@@ -50,8 +50,7 @@ final class Outcome {
         return ByteBuffer.wrap(open(outcome)).order(ByteOrder.LITTLE_ENDIAN).getLong();
     }
 
-    static byte[] reply(Parcel reply) {
-        byte[] data = reply.toBytes();
+    static byte[] reply(byte[] data) {
         return ByteBuffer.allocate(4 + data.length).order(ByteOrder.LITTLE_ENDIAN).putInt(OK).put(data).array();
     }
 

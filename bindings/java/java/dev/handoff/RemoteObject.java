@@ -67,16 +67,19 @@ public final class RemoteObject implements AutoCloseable {
      * Runs {@code died} once, on a thread of the library, when the object's process ends; at once if it has.
      */
     public DeathWatch onDeath(Runnable died) {
-        Objects.requireNonNull(died);
-        Runnable told = () -> {
+        long watch = Outcome.number(Connection.watch(number, reporting(Objects.requireNonNull(died))));
+        return () -> Connection.release(watch);
+    }
+
+    /** Runs it; what it throws goes where it goes for any thread. */
+    static Runnable reporting(Runnable died) {
+        return () -> {
             try {
                 died.run();
             } catch (Throwable thrown) {
                 Connection.report(thrown);
             }
         };
-        long watch = Outcome.number(Connection.watch(number, told));
-        return () -> Connection.release(watch);
     }
 
     @Override
