@@ -1,8 +1,13 @@
 //! Builds the package with Maven and runs its tests, in Java with JUnit and from Kotlin, in a virtual
 //! machine that loads the library of this build.
 
+#[path = "../../../examples/tests/it/everything/mod.rs"]
+mod everything;
 #[path = "../../tests/service.rs"]
 mod service;
+
+use handoff_aidl::ClassOptions;
+use handoff_examples::interfaces::sample::everything::{EverythingProxy, EverythingStub};
 
 use handoff_ipc::runtime::{Runtime, SOCKET_VARIABLE};
 use handoff_ipc::servicemanager::ServiceOptions;
@@ -75,70 +80,120 @@ fn java_and_kotlin_are_given_what_they_are_promised() {
     }
 }
 
-/// What Debian's `aidl --lang=java` makes of the lamp's interfaces compiles unchanged against the `android.os` classes, and
-/// calls and serves in two virtual machines.
-#[test]
-fn java_as_it_is_written_for_android_calls_and_serves() {
-    let compiler = require!(require_tool("javac"));
-    require!(require_tool("aidl"));
+/// A program that must succeed; gives what it said.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    said
+}
+
+/// Compiles a program of `tests/android` with the classes of the package and those that were made of interfaces; gives
+/// how to start it.
+fn program(name: &str, generated: &Path, runtime: &Runtime) -> impl Fn(&str) -> Command {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let interfaces = here.join("../../crates/handoff-ndk/tests/sample/aidl10");
-    let folder = tempfile::tempdir().unwrap();
-    let run = |command: &mut Command| {
-        let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-        said
-    };
+    let classes = generated.with_extension("classes");
     let mut sources = files(&here.join("java"));
+    sources.extend(files(generated));
+    sources.push(here.join("tests/android").join(name).with_extension("java"));
+    run(Command::new("javac")
+        .args(["--release", "11", "-Xlint:all", "-Werror", "-encoding", "UTF-8", "-d"])
+        .arg(&classes)
+        .args(sources));
+    fs::copy(built_library("handoff_java", ".so"), classes.join("libhandoff_java.so")).unwrap();
+    let (name, socket) = (name.to_owned(), runtime.socket().unwrap().to_owned());
+    move |role| {
+        let mut command = Command::new("java");
+        let library = format!("-Djava.library.path={}", classes.display());
+        command.args(["-Xcheck:jni", "-XX:TieredStopAtLevel=1", &library, "-cp"]).arg(&classes);
+        command.arg(&name).arg(role).env(SOCKET_VARIABLE, &socket);
+        command
+    }
+}
+
+/// What Debian's compiler makes of the lamp's interfaces.
+fn debian(interfaces: &Path, out: &Path) {
+    fs::create_dir(out).unwrap();
     for name in ["ILampCallback", "LampState", "ILamp"] {
         let mut aidl = Command::new("aidl");
-        aidl.args(["--lang=java", "--structured", "-I", ".", "-o"]).arg(folder.path());
-        run(aidl.arg(format!("sample/hal/{name}.aidl")).current_dir(&interfaces));
-        sources.push(folder.path().join("sample/hal").join(name).with_extension("java"));
+        aidl.args(["--lang=java", "--structured", "-I", ".", "-o"]).arg(out);
+        run(aidl.arg(format!("sample/hal/{name}.aidl")).current_dir(interfaces));
     }
-    let classes = folder.path().join("classes");
-    run(Command::new(compiler)
-        .args(["--release", "11", "-encoding", "UTF-8", "-d"])
-        .arg(&classes)
-        .args(sources)
-        .arg(here.join("tests/android/Lamp.java")));
-    fs::copy(built_library("handoff_java", ".so"), folder.path().join("libhandoff_java.so")).unwrap();
-    let runtime = Runtime::private().unwrap();
-    let lamp = |role: &str| {
-        let mut command = Command::new("java");
-        command
-            .args(["-Xcheck:jni", "-XX:TieredStopAtLevel=1", "-cp"])
-            .arg(&classes)
-            .arg(format!("-Djava.library.path={}", folder.path().display()))
-            .args(["Lamp", role])
-            .env(SOCKET_VARIABLE, runtime.socket().unwrap());
-        command
-    };
-    let mut serving = service::Running(lamp("serve").stdout(Stdio::piped()).spawn().unwrap());
+}
+
+/// What ours makes of every interface below a folder.
+fn ours(interfaces: &Path, out: &Path, options: &ClassOptions) {
+    let compilation = handoff_aidl::compile(&handoff_aidl::Options::default(), &[interfaces.to_owned()]);
+    assert!(!compilation.diagnostics.has_errors(), "{}", compilation.report(false));
+    let files = handoff_aidl::generate_java(&compilation, options)
+        .unwrap_or_else(|wrong| panic!("{}", wrong.render(&compilation.sources, false)));
+    for file in files {
+        let path = out.join(file.path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, file.text).unwrap();
+    }
+}
+
+/// A lamp serves Rust, then a client in another virtual machine.
+fn lamp_works(runtime: &Runtime, client: &dyn Fn(&str) -> Command, server: &dyn Fn(&str) -> Command) {
+    let mut serving = service::Running(server("serve").stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line.trim(), "ready");
     // From Rust: what a Java service answers has no name in front, and no exception.
     let object = runtime.services().get("sample.hal.ILamp/default").unwrap();
     assert_eq!(object.descriptor().unwrap(), "sample.hal.ILamp");
-    let sum =
-        object.transaction(1).call(|w| [40, 2].iter().try_for_each(|one| w.write(one)), |r| r.read::<i32>());
-    assert_eq!(sum.unwrap(), 42);
-    let refused = object.transaction(4).call(|w| w.write(&11), |_| Ok(())).unwrap_err();
+    let call = |code: u32, words: &[i32]| {
+        object
+            .transaction(code)
+            .call(|w| words.iter().try_for_each(|word| w.write(word)), |r| r.read::<i32>())
+    };
+    assert_eq!(call(1, &[40, 2]).unwrap(), 42);
+    let refused = call(4, &[11]).unwrap_err();
     assert!(matches!(refused, Error::Status(status) if status.exception() == ExceptionCode::IllegalArgument));
     // Lengths that nothing stands behind, and objects that are none.
-    for words in [vec![], vec![i32::MAX], vec![-2], vec![1, -5], vec![1, 1 << 30, 0, 7]] {
+    for words in [&[][..], &[i32::MAX], &[-2], &[1, -5], &[1, 1 << 30, 0, 7]] {
         for code in [2, 3, 6, 7, 8, 9, 10, 12, 13] {
-            let answer = object
-                .transaction(code)
-                .call(|w| words.iter().try_for_each(|word| w.write(word)), |_| Ok(()));
-            assert!(!matches!(answer, Err(Error::Dead)), "{code} {words:?}");
+            assert!(!matches!(call(code, words), Err(Error::Dead)), "{code} {words:?}");
         }
     }
-    let said = run(&mut lamp("call"));
+    let said = run(&mut client("call"));
     assert!(said.ends_with("all is well\n"), "{said}");
     assert!(serving.0.wait().unwrap().success());
+}
+
+/// The output of Debian's `aidl --lang=java` compiles unchanged against the `android.os` classes, ours does, and both mix.
+#[test]
+fn java_as_it_is_written_for_android_calls_and_serves() {
+    require!(require_tool("javac"));
+    require!(require_tool("aidl"));
+    let interfaces =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/handoff-ndk/tests/sample/aidl10");
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = Runtime::private().unwrap();
+    let (theirs, own) = (folder.path().join("debian"), folder.path().join("ours"));
+    debian(&interfaces, &theirs);
+    ours(&interfaces, &own, &ClassOptions::default());
+    let (theirs, own) = (program("Lamp", &theirs, &runtime), program("Lamp", &own, &runtime));
+    lamp_works(&runtime, &theirs, &theirs);
+    lamp_works(&runtime, &own, &theirs);
+    lamp_works(&runtime, &theirs, &own);
+}
+
+/// Values of every type are the same to Java of our compiler and to Rust of our compiler.
+#[test]
+fn java_calls_a_service_in_rust_with_values_of_every_type() {
+    require!(require_tool("javac"));
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = Runtime::private().unwrap();
+    everything::plain_interfaces(folder.path());
+    let options = ClassOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()) };
+    let generated = folder.path().join("java");
+    ours(folder.path(), &generated, &options);
+    let service = EverythingStub::new(everything::Everything).binder();
+    runtime.services().add("rust.everything", service, ServiceOptions::default()).unwrap();
+    let said = run(&mut program("Everything", &generated, &runtime)(""));
+    assert!(said.ends_with("all is well\n"), "{said}");
 }
 
 /// Every file below a folder.

@@ -118,6 +118,7 @@ fn interfaces_work(tests: &Path, tool: &dyn Fn(&str) -> Command, program: &dyn F
     assert_eq!(line.trim(), "there");
     let python = EverythingProxy::from_binder(runtime.services().get("python.everything").unwrap()).unwrap();
     everything::values(&python);
+    everything::styled(&python);
     everything::both_ways(&python);
     everything::objects_and_files(&python);
     everything::errors_and_versions(&python);

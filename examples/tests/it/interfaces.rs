@@ -180,7 +180,10 @@ fn defaults_are_those_of_the_file() {
 
 #[test]
 fn values_of_every_type_come_back() {
-    on_each("everything", EverythingStub::new(Everything).proxy(), everything::values);
+    on_each("everything", EverythingStub::new(Everything).proxy(), |proxy| {
+        everything::values(proxy);
+        everything::styled(proxy);
+    });
 }
 
 #[test]

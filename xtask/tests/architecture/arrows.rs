@@ -65,9 +65,13 @@ const ARROWS: [(&str, &[&str]); 22] = [
         ],
     ),
     ("handoff-c", &["handoff-ipc", "handoff-placement"]),
-    // Its tests make C++ of interfaces.
-    ("handoff-ndk", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),
-    ("handoff-java", &["handoff-ipc", "handoff-placement"]),
+    // Its tests make C++ of interfaces, and have Python call it.
+    (
+        "handoff-ndk",
+        &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement", "handoff-python"],
+    ),
+    // Its tests make Java of the examples' interfaces.
+    ("handoff-java", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),
     // Its tests make Python of the examples' interfaces.
     ("handoff-python", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),
     ("handoff-examples", &["handoff-aidl", "handoff-ipc"]),

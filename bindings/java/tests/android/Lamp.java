@@ -36,7 +36,12 @@ public final class Lamp extends ILamp.Stub {
         copy.note = state.note;
         copy.history = state.history.clone();
         copy.owner = state.owner;
-        copy.log = state.log;
+        try {
+            // What is returned is closed: each value has a descriptor of its own.
+            copy.log = state.log.dup();
+        } catch (IOException failed) {
+            throw new ServiceSpecificException(2, failed.getMessage());
+        }
         copy.letter = state.letter;
         return copy;
     }

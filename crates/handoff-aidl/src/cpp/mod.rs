@@ -11,33 +11,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use crate::classes::{ClassOptions, SourceFile};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::Compilation;
 use crate::model::{Def, DefId, DefKind, Model};
 use crate::source::Language;
 
-/// What the generated code is told.
-#[derive(Debug, Clone, Default)]
-pub struct CppOptions {
-    /// What `getInterfaceVersion` answers.
-    pub version: Option<u32>,
-    /// What `getInterfaceHash` answers.
-    pub hash: Option<String>,
-}
-
-/// A file of C++.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CppFile {
-    /// Below the folder for the output: `aidl/a/b/IFoo.h`, `a/b/IFoo.cpp`.
-    pub path: PathBuf,
-    pub text: String,
-}
-
 /// Makes C++ of the files that were named, as Android's compiler does: not of those that they import.
 ///
 /// # Errors
 /// What cannot be said in C++: a name that is a word of C++, types that only Java or HIDL has.
-pub fn generate_cpp(compilation: &Compilation, options: &CppOptions) -> Result<Vec<CppFile>, Diagnostics> {
+pub fn generate_cpp(
+    compilation: &Compilation,
+    options: &ClassOptions,
+) -> Result<Vec<SourceFile>, Diagnostics> {
     let model = &compilation.model;
     let mut generator = Generator { model, options, diagnostics: Diagnostics::new() };
     let header = crate::load::header("//", compilation);
@@ -46,7 +33,7 @@ pub fn generate_cpp(compilation: &Compilation, options: &CppOptions) -> Result<V
     for def in model.iter().filter(named) {
         generator.check(def);
         for (path, text) in generator.files(def) {
-            files.push(CppFile { path, text: format!("{header}{text}") });
+            files.push(SourceFile { path, text: format!("{header}{text}") });
         }
     }
     if generator.diagnostics.has_errors() { Err(generator.diagnostics) } else { Ok(files) }
@@ -54,7 +41,7 @@ pub fn generate_cpp(compilation: &Compilation, options: &CppOptions) -> Result<V
 
 struct Generator<'a> {
     model: &'a Model,
-    options: &'a CppOptions,
+    options: &'a ClassOptions,
     diagnostics: Diagnostics,
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use handoff_aidl::{CppOptions, compile, generate_cpp};
+use handoff_aidl::{ClassOptions, compile, generate_cpp};
 use handoff_ipc::Runtime;
 use handoff_ipc::runtime::SOCKET_VARIABLE;
 use handoff_testkit::built_library;
@@ -53,7 +53,7 @@ impl Workshop {
                 let names = ["ILampCallback", "LampState", "ILamp"];
                 debian(&interfaces, &names.map(|name| format!("sample/hal/{name}.aidl").into()), &out);
             }
-            From::Ours => ours(&interfaces, &out, &CppOptions::default()),
+            From::Ours => ours(&interfaces, &out, &ClassOptions::default()),
         }
         out
     }
@@ -106,7 +106,7 @@ pub(crate) fn debian(interfaces: &Path, files: &[PathBuf], out: &Path) {
 }
 
 /// What our compiler makes of every interface below a folder.
-pub(crate) fn ours(interfaces: &Path, out: &Path, options: &CppOptions) {
+pub(crate) fn ours(interfaces: &Path, out: &Path, options: &ClassOptions) {
     let compilation = compile(&handoff_aidl::Options::default(), &[interfaces.to_owned()]);
     assert!(!compilation.diagnostics.has_errors(), "{}", compilation.report(false));
     let files = generate_cpp(&compilation, options)
@@ -120,6 +120,14 @@ pub(crate) fn ours(interfaces: &Path, out: &Path, options: &CppOptions) {
 
 /// A process that does not outlive its test.
 pub(crate) struct Server(pub(crate) Child);
+
+impl Server {
+    /// Waits for one that was asked to end, and that has found nothing wrong until then.
+    pub(crate) fn ends_well(mut self) {
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {

@@ -1,38 +1,16 @@
 //! Every type, between C++ of our compiler and Rust of our compiler: the bytes are the same.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use handoff_aidl::CppOptions;
-use handoff_examples::interfaces::sample::everything::{Point, Record, Shape};
+use handoff_aidl::ClassOptions;
+use handoff_examples::interfaces::sample::everything::{EverythingProxy, Point, Record, Shape};
 use handoff_ipc::parcel::{Parcel, Parcelable};
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, ExceptionCode, ParcelService, Result, Status};
 use handoff_testkit::{require, require_tool};
 
 use crate::built::{From, Workshop, ours, run};
-use crate::here;
-
-/// The examples' interfaces, without the two methods that C++ cannot say; their numbers stay.
-fn interfaces(into: &Path) {
-    let from = here().join("../../examples/interfaces/aidl/sample/everything");
-    let folder = into.join("sample/everything");
-    fs::create_dir_all(&folder).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let text: String = fs::read_to_string(&path)
-            .unwrap()
-            .lines()
-            .filter(|line| !line.starts_with("import android."))
-            .map(|line| match line.trim() {
-                "CharSequence styled(CharSequence text);" => "    void styled();\n".to_owned(),
-                line if line.starts_with("int sum(") => "    void sum();\n".to_owned(),
-                _ => format!("{line}\n"),
-            })
-            .collect();
-        fs::write(folder.join(path.file_name().unwrap()), text).unwrap();
-    }
-}
+use crate::shared;
 
 /// Reads a value, and checks that Rust writes the very bytes that C++ wrote.
 fn same<T: Parcelable>(request: &mut Parcel) -> Result<Parcel> {
@@ -63,23 +41,33 @@ fn service() -> Binder {
                 reply.write(|to| to.write(&numbers))?;
             }
             0x00ff_ffff => reply.write(|to| to.write(&3))?,
-            0x00ff_fffe => reply.write(|to| to.write(&"0123456789".repeat(4)))?,
+            0x00ff_fffe => reply.write(|to| to.write(&EverythingProxy::HASH.to_owned()))?,
             _ => return Ok(None),
         }
         Ok(Some(reply))
     }))
 }
 
+/// Writes C++ of the examples' interfaces below a folder, as the version of them that the examples' Rust is; gives where.
+pub(crate) fn generate(folder: &Path) -> PathBuf {
+    shared::plain_interfaces(folder);
+    let options = ClassOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()) };
+    let generated = folder.join("cpp");
+    ours(folder, &generated, &options);
+    generated
+}
+
+/// Compiles the program that sends them.
+pub(crate) fn program(workshop: &Workshop, flags: &[&str]) -> PathBuf {
+    let folder = tempfile::tempdir().unwrap();
+    workshop.compile_with("everything.cpp", From::Ours, &generate(folder.path()), flags)
+}
+
 #[test]
 fn values_of_every_type_are_the_same_bytes_in_rust_and_cpp() {
     let compiler = require!(require_tool("g++"));
     let workshop = Workshop::new(compiler);
-    let folder = tempfile::tempdir().unwrap();
-    interfaces(folder.path());
-    let options = CppOptions { version: Some(3), hash: Some("0123456789".repeat(4)) };
-    let generated = workshop.folder(From::Ours);
-    ours(folder.path(), &generated, &options);
-    let program = workshop.compile_with("everything.cpp", From::Ours, &generated, &[]);
+    let program = program(&workshop, &[]);
     workshop.manager.services().add("everything", service(), ServiceOptions::default()).unwrap();
     let said = run(&mut workshop.command(&program));
     assert!(said.ends_with("all is well\n"), "{said}");

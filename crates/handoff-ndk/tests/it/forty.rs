@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use handoff_aidl::CppOptions;
+use handoff_aidl::ClassOptions;
 use handoff_testkit::{require, require_tool};
 
 use crate::built::{From, Workshop, debian, files, ours, run};
@@ -171,7 +171,7 @@ fn program(workshop: &Workshop, from: From, rows: &[Row], types: &[&str], flags:
     let out = workshop.folder(from);
     match from {
         From::Debian => debian(folder.path(), &written, &out),
-        From::Ours => ours(folder.path(), &out, &CppOptions::default()),
+        From::Ours => ours(folder.path(), &out, &ClassOptions::default()),
     }
     // One file of all: the compiler reads the headers once, not once for each of a hundred files.
     let mut code = String::new();

@@ -4,6 +4,8 @@ mod built;
 mod calls;
 mod everything;
 mod forty;
+#[path = "../../../../examples/tests/it/everything/mod.rs"]
+mod shared;
 mod table;
 
 use std::path::Path;

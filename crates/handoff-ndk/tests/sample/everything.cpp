@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <iterator>
 #include <limits>
+#include <mutex>
 #include <random>
 
 #include "check.h"
@@ -146,10 +148,146 @@ void checkHolder() {
     CHECK(ndk::AParcel_readData(parcel.get(), &read) == STATUS_OK && read.getParcelable(&kept) != STATUS_OK && !kept);
 }
 
+/* Records of all kinds come back. */
+void checkEcho(const std::shared_ptr<IEverything>& everything) {
+    for (int at = 0; at < 200; ++at) {
+        Record sent = record(at % 4), back;
+        ScopedAStatus status = everything->echo(sent, &back);
+        if (!status.isOk()) fprintf(stderr, "%s\n", status.getDescription().c_str());
+        CHECK(status.isOk());
+        // Pointers are equal if they are one: what they point to is compared.
+        const Record* left = &sent;
+        Record* right = &back;
+        for (; left->next != nullptr; left = left->next.get(), right = right->next.get()) CHECK(right->next != nullptr);
+        CHECK(right->next == nullptr && *left == *right);
+    }
+}
+
+std::shared_ptr<IEverything> find(const char* name) {
+    std::shared_ptr<IEverything> found = IEverything::fromBinder(ndk::SpAIBinder(AServiceManager_waitForService(name)));
+    CHECK(found != nullptr && found->isRemote());
+    return found;
+}
+
+struct Event {
+    std::mutex lock;
+    std::condition_variable changed;
+    int count = 0;
+
+    void set() {
+        std::lock_guard<std::mutex> held(lock);
+        count++;
+        changed.notify_all();
+    }
+    void wait(int until) {
+        std::unique_lock<std::mutex> held(lock);
+        changed.wait(held, [&] { return count >= until; });
+    }
+};
+
+class Callback : public BnCallback {
+public:
+    explicit Callback(Event* event) : mEvent(event) {}
+    ScopedAStatus happened(int32_t what, const std::string& text) override {
+        CHECK(what == mEvent->count && text == "as asked");
+        mEvent->set();
+        return ScopedAStatus::ok();
+    }
+
+private:
+    Event* mEvent;
+};
+
+/* Calls every method of a service in another language, and hears of its death. */
+void callPeer(const char* name) {
+    std::shared_ptr<IEverything> peer = find(name);
+    checkEcho(peer);
+    int32_t number = 0;
+    CHECK(peer->add(2, 3, &number).isOk() && number == 5);
+    CHECK(peer->type(5, 3, &number).isOk() && number == 2);
+    std::optional<std::string> text;
+    CHECK(peer->maybe("ünï😀", true, &text).isOk() && text == "ünï😀");
+    CHECK(peer->maybe("x", false, &text).isOk() && !text);
+    CHECK(peer->maybe(std::nullopt, true, &text).isOk() && !text);
+    std::vector<std::string> texts;
+    CHECK(peer->reverse({"a", ""}, &texts).isOk() && texts == (std::vector<std::string>{"", "a"}));
+    std::vector<int32_t> filled(5);
+    CHECK(peer->fill(&filled, 7).isOk() && filled == std::vector<int32_t>(5, 7));
+    std::vector<uint8_t> bytes = {1, 2};
+    Point point;
+    CHECK(peer->grow(&bytes, &point).isOk() && bytes == (std::vector<uint8_t>{1, 2, 255}));
+    CHECK(point.x == -3 && point.y == 3);
+    std::optional<Record> made;
+    CHECK(peer->countAndSplit({"a", "b"}, &texts, &made, &number).isOk() && number == 2);
+    CHECK(texts == std::vector<std::string>{"a"} && made && *made == Record());
+    Color color = Color::RED;
+    CHECK(peer->next(Color::GREEN, &color).isOk() && color == Color::BLUE);
+    std::vector<Color> colors;
+    CHECK(peer->all(&colors).isOk() && colors == (std::vector<Color>{Color::RED, Color::GREEN, Color::BLUE}));
+    for (int at = 0; at < 20; ++at) {
+        Shape sent = shape(), back;
+        CHECK(peer->shape(sent, &back).isOk() && sent == back);
+    }
+
+    ndk::SpAIBinder object;
+    CHECK(peer->itself(&object).isOk() && IEverything::fromBinder(object)->add(1, 1, &number).isOk() && number == 2);
+    CHECK(peer->nobody(nullptr, &object).isOk() && object.get() == nullptr);
+    CHECK(peer->nobody(peer->asBinder(), &object).isOk() && object == peer->asBinder());
+    Event happened;
+    std::shared_ptr<Callback> callback = ndk::SharedRefBase::make<Callback>(&happened);
+    for (int at = 0; at < 30; ++at) {
+        CHECK(peer->call(callback, at).isOk());
+        happened.wait(at + 1);
+    }
+    CHECK(ICallback::fromBinder(peer->asBinder()) == nullptr);
+    ndk::ScopedFileDescriptor file;
+    char read[11] = {};
+    CHECK(peer->open("made there", &file).isOk() && pread(file.get(), read, 10, 0) == 10);
+    CHECK(std::string(read) == "made there");
+    int64_t size = 0;
+    CHECK(peer->size(file, &size).isOk() && size == 10);
+    ScopedAStatus refused = peer->fail(17);
+    CHECK(refused.getServiceSpecificError() == 17 && std::string(refused.getMessage()) == "as asked");
+
+    Event died;
+    ndk::ScopedAIBinder_DeathRecipient recipient(
+            AIBinder_DeathRecipient_new([](void* cookie) { static_cast<Event*>(cookie)->set(); }));
+    CHECK(AIBinder_linkToDeath(peer->asBinder().get(), recipient.get(), &died) == STATUS_OK);
+    printf("ready\n");
+    fflush(stdout);
+    died.wait(1);
+    CHECK(peer->add(1, 2, &number).getStatus() == STATUS_DEAD_OBJECT);
+}
+
+/* Calls a service that answers with what is no answer: each call fails, or gives some value. */
+void callLiar() {
+    std::shared_ptr<IEverything> liar = find("liar");
+    int refused = 0;
+    for (int at = 0; at < 600; ++at) {
+        Record back;
+        refused += !liar->echo(record(at % 4), &back).isOk();
+        Shape turned;
+        refused += !liar->shape(shape(), &turned).isOk();
+        std::optional<std::vector<std::optional<Point>>> points, returned;
+        points = several([] { return perhaps(point); });
+        refused += !liar->points(points, &returned).isOk();
+    }
+    CHECK(refused > 300);
+}
+
 }  // namespace
 
-int main() {
-    alarm(120);
+int main(int count, char** arguments) {
+    alarm(300);
+    if (count > 1) {
+        if (std::string(arguments[1]) == "liar") {
+            callLiar();
+            printf("all is well\n");
+        } else {
+            callPeer(arguments[1]);
+        }
+        return 0;
+    }
     // What the files say of constants and defaults.
     CHECK(IEverything::ANSWER == 42 && std::string(IEverything::GREETING) == "hello");
     CHECK(std::string(Record::NAME) == "record" && Record::SIZES[2] == 3 && Record::MASK == 0xffffffffffL);
@@ -172,20 +310,8 @@ int main() {
     }
     checkHolder();
 
-    ndk::SpAIBinder binder(AServiceManager_waitForService("everything"));
-    std::shared_ptr<IEverything> everything = IEverything::fromBinder(binder);
-    CHECK(everything != nullptr);
-    for (int at = 0; at < 200; ++at) {
-        Record sent = record(at % 4), back;
-        ScopedAStatus status = everything->echo(sent, &back);
-        if (!status.isOk()) fprintf(stderr, "%s\n", status.getDescription().c_str());
-        CHECK(status.isOk());
-        // Pointers are equal if they are one: what they point to is compared.
-        const Record* left = &sent;
-        Record* right = &back;
-        for (; left->next != nullptr; left = left->next.get(), right = right->next.get()) CHECK(right->next != nullptr);
-        CHECK(right->next == nullptr && *left == *right);
-    }
+    std::shared_ptr<IEverything> everything = find("everything");
+    checkEcho(everything);
 
     std::optional<std::vector<std::optional<Point>>> points, returned;
     CHECK(everything->points(points, &returned).isOk() && !returned);

@@ -9,7 +9,8 @@ use clap::Subcommand;
 use handoff_aidl::diagnostic::{Diagnostics, Record, Severity};
 use handoff_aidl::source::{Language, Sources};
 use handoff_aidl::{
-    Change, Compilation, CppOptions, FreezeError, Options as Includes, PythonOptions, RustOptions,
+    Change, ClassOptions, Compilation, FreezeError, Options as Includes, PythonOptions, RustOptions,
+    SourceFile,
 };
 use serde::Serialize;
 
@@ -21,13 +22,13 @@ Examples:
   handoff aidl check aidl/                       what is wrong with the files, with places
   handoff aidl build aidl/ --out src/interfaces.rs
   handoff aidl build aidl/ --lang python --out interfaces.py
-  handoff aidl build aidl/ --lang cpp --out generated    as Android's NDK backend
+  handoff aidl build aidl/ --lang cpp --out generated    as Android's NDK backend; --lang java as its Java
   handoff aidl fmt aidl/ --check                 does every file look as it should?
   handoff aidl from-hidl 1.0/ --out aidl/        a HIDL package as AIDL
   handoff aidl compat aidl_api/sample/1 aidl/    may a client of version 1 call this?
   handoff aidl freeze aidl/ --api aidl_api/sample";
 
-/// Compile interfaces (.aidl, .hal) to Rust, Python or C++; check, format, convert and freeze them.
+/// Compile interfaces (.aidl, .hal) to Rust, Python, C++ or Java; check, format, convert and freeze them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
@@ -43,9 +44,9 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Write proxies and stubs: Rust's traits, Python's classes, or C++ as Android's NDK has it
+    /// Write proxies and stubs: Rust's traits, Python's classes, or C++ and Java as Android has them
     #[command(
-        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal\n  handoff aidl build aidl/ --lang python --out interfaces.py\n  handoff aidl build aidl/ --lang cpp --out generated\n  handoff aidl build aidl/ --async --out src/interfaces.rs"
+        after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal\n  handoff aidl build aidl/ --lang python --out interfaces.py\n  handoff aidl build aidl/ --lang cpp --out generated\n  handoff aidl build aidl/ --lang java --out generated\n  handoff aidl build aidl/ --async --out src/interfaces.rs"
     )]
     Build {
         /// Files, or folders with files.
@@ -54,7 +55,7 @@ enum What {
         /// The language to write.
         #[arg(long, value_enum, default_value_t)]
         lang: To,
-        /// The file to write; standard output without. For C++ the folder: `aidl/a/IFoo.h` and `a/IFoo.cpp` below it.
+        /// The file to write; standard output without. For C++ and Java the folder: `aidl/a/IFoo.h`, `a/IFoo.cpp` or `a/IFoo.java` below it.
         #[arg(long, value_name = "PATH")]
         out: Option<PathBuf>,
         /// A Rust type for a type of the files, such as a parcelable without fields; for Rust only.
@@ -136,6 +137,8 @@ enum To {
     Python,
     /// Headers and sources in the shape of Android's NDK backend, on libbinder_ndk
     Cpp,
+    /// Classes in the shape of Android's, on android.os
+    Java,
 }
 
 fn package_root(text: &str) -> Result<(String, PathBuf), String> {
@@ -156,16 +159,20 @@ impl Options {
                     bail!("--map names types of Rust, and the code is to be another language's");
                 }
                 let (version, hash, asynchronous) = (*version, hash.clone(), *asynchronous);
-                if *lang == To::Cpp {
+                if matches!(lang, To::Cpp | To::Java) {
                     if asynchronous {
                         bail!(
-                            "--async makes futures of Rust or of Python's asyncio, and the code is to be C++"
+                            "--async makes futures of Rust or of Python's asyncio, and the code is to be C++ or Java"
                         );
                     }
                     let Some(out) = out else {
-                        bail!("C++ is several files: say with --out which folder they go to");
+                        bail!("C++ and Java are several files: say with --out which folder they go to");
                     };
-                    return self.build_cpp(output, files, out, &CppOptions { version, hash });
+                    let options = ClassOptions { version, hash };
+                    return self.build_classes(output, files, out, |compilation| match lang {
+                        To::Java => handoff_aidl::generate_java(compilation, &options),
+                        _ => handoff_aidl::generate_cpp(compilation, &options),
+                    });
                 }
                 let is_rust = *lang == To::Rust;
                 self.build(output, files, out.as_deref(), |compilation| match is_rust {
@@ -241,15 +248,15 @@ impl Options {
     }
 
     /// Writes the files of C++ below a folder.
-    fn build_cpp(
+    fn build_classes(
         &self,
         output: &Output,
         files: &[PathBuf],
         out: &Path,
-        options: &CppOptions,
+        generate: impl FnOnce(&Compilation) -> Result<Vec<SourceFile>, Diagnostics>,
     ) -> anyhow::Result<Verdict> {
         let Some(compilation) = self.sound(output, files)? else { return Ok(Verdict::Fail) };
-        let written = match handoff_aidl::generate_cpp(&compilation, options) {
+        let written = match generate(&compilation) {
             Ok(written) => written,
             Err(wrong) => {
                 complain(output, &compilation, &wrong)?;

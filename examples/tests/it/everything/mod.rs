@@ -3,9 +3,10 @@
 // A module of a test cannot be reached from elsewhere, and not every test uses all of it.
 #![allow(dead_code, unreachable_pub)]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -15,6 +16,9 @@ use handoff_examples::interfaces::vendor::sample::benchmark as aidl;
 use handoff_ipc::parcel::CharSequence;
 use handoff_ipc::queue::{Descriptor, MessageQueue, Synchronized};
 use handoff_ipc::{Binder, Error, ExceptionCode, Proxy as _, Result, Status};
+
+/// Where the interfaces are in the workspace.
+const INTERFACES: &str = "examples/interfaces/aidl/sample/everything";
 
 /// Longer than anything takes.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -135,6 +139,28 @@ pub fn failed(error: impl std::fmt::Display) -> Error {
     Status::new(ExceptionCode::IllegalState, error.to_string()).into()
 }
 
+/// Writes the interfaces below a folder without the two methods that C++ and Java cannot say; their numbers stay.
+pub fn plain_interfaces(into: &Path) {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join(INTERFACES));
+    let from = folders.find(|folder| folder.is_dir()).expect("the examples' interfaces");
+    let folder = into.join("sample/everything");
+    fs::create_dir_all(&folder).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let text: String = fs::read_to_string(&path)
+            .unwrap()
+            .lines()
+            .filter(|line| !line.starts_with("import android."))
+            .map(|line| match line.trim() {
+                "CharSequence styled(CharSequence text);" => "    void styled();\n".to_owned(),
+                line if line.starts_with("int sum(") => "    void sum();\n".to_owned(),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        fs::write(folder.join(path.file_name().unwrap()), text).unwrap();
+    }
+}
+
 /// A file with a text, to be read from its beginning.
 pub fn file_with(text: &str) -> File {
     let mut file = tempfile::tempfile().unwrap();
@@ -189,9 +215,13 @@ pub fn values(proxy: &EverythingProxy) {
     for shape in [Shape::Radius(1), Shape::Corner(Point::default()), Shape::Name(None)] {
         assert_eq!(proxy.shape(&shape).unwrap(), shape);
     }
-    assert_eq!(proxy.styled(&CharSequence("abc".into())).unwrap().0, "ABC");
     assert_eq!(proxy.turn(&[1, 2, 3]).unwrap(), [3, 2, 1]);
     assert_eq!(proxy.r#type(5, 3).unwrap(), 2);
+}
+
+/// So does text of Java's, which C++ cannot say.
+pub fn styled(proxy: &EverythingProxy) {
+    assert_eq!(proxy.styled(&CharSequence("abc".into())).unwrap().0, "ABC");
 }
 
 /// What goes out, and both ways, comes back.

@@ -1,0 +1,388 @@
+//! Names, types and values of a model as those of Java, and how a parcel holds them.
+
+use super::Generator;
+use crate::ast::Direction;
+use crate::diagnostic::Diagnostic;
+use crate::model::{Def, DefKind, Primitive, Type, TypeKind, Value};
+use crate::source::Span;
+
+/// Words of Java that AIDL lets one use as names.
+const KEYWORDS: [&str; 39] = [
+    "abstract",
+    "assert",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "continue",
+    "default",
+    "do",
+    "else",
+    "extends",
+    "final",
+    "finally",
+    "for",
+    "goto",
+    "if",
+    "implements",
+    "instanceof",
+    "native",
+    "new",
+    "package",
+    "private",
+    "protected",
+    "public",
+    "return",
+    "short",
+    "static",
+    "strictfp",
+    "super",
+    "switch",
+    "synchronized",
+    "this",
+    "throw",
+    "throws",
+    "transient",
+    "try",
+    "volatile",
+    "while",
+    "null",
+];
+
+/// What every interface's class has.
+const OF_INTERFACES: [&str; 5] = ["asBinder", "getClass", "notify", "notifyAll", "wait"];
+
+/// How a parcel holds values of a type.
+enum Held {
+    /// By functions of this name: `writeInt`, `readInt`, and for arrays `createIntArray`.
+    Plain(&'static str),
+    /// As what the class writes itself.
+    Typed(String),
+    /// As a reference to an object, which this class makes of it.
+    Interface(String),
+}
+
+impl Generator<'_> {
+    pub(super) fn check_types(&mut self, def: &Def) {
+        let mut wrong: Vec<(Span, String, &str)> = Vec::new();
+        crate::check::each_type(def, &mut |ty, at| {
+            let (what, help) = match &ty.kind {
+                TypeKind::CharSequence => ("`CharSequence`", "use a String"),
+                TypeKind::BareFileDescriptor => ("`FileDescriptor`", "use a ParcelFileDescriptor"),
+                TypeKind::Memory | TypeKind::Queue { .. } | TypeKind::Bitfield(_) => {
+                    ("a type of HIDL", "convert the package with `handoff aidl from-hidl`")
+                }
+                TypeKind::Named(_, arguments) if !arguments.is_empty() => {
+                    ("a parcelable with type parameters", "write one for each type that it is used with")
+                }
+                _ => return,
+            };
+            wrong.push((at, format!("{what} cannot be used from Java"), help));
+        });
+        match &def.kind {
+            DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty() => wrong.push((
+                def.span,
+                "parcelables with type parameters are not supported in Java".to_owned(),
+                "write one for each type that it is used with",
+            )),
+            DefKind::Opaque { .. } => wrong.push((
+                def.span,
+                "nothing is known of what is inside of this parcelable".to_owned(),
+                "give it fields",
+            )),
+            DefKind::Interface(interface) => {
+                for method in &interface.methods {
+                    let is_bare = |ty: &Type| ty.kind == TypeKind::FileDescriptor;
+                    if method.parameters.iter().any(|one| one.direction != Direction::In && is_bare(&one.ty))
+                    {
+                        wrong.push((
+                            method.span,
+                            "Java has no empty ParcelFileDescriptor that a service could fill".to_owned(),
+                            "let the method return it, or take an array",
+                        ));
+                    }
+                }
+            }
+            _ => {}
+        }
+        for (at, what, help) in wrong {
+            self.diagnostics.push(Diagnostic::error(at, what).help(help));
+        }
+    }
+
+    pub(super) fn check_names(&mut self, def: &Def) {
+        let of = def.name.package.iter().map(|part| (part.as_str(), def.span));
+        let mut names: Vec<(&str, Span)> = of.chain([(def.name.last(), def.span)]).collect();
+        names.extend(def.constants.iter().map(|one| (one.name.as_str(), def.span)));
+        let mut taken: &[&str] = &[];
+        match &def.kind {
+            DefKind::Interface(interface) => {
+                taken = &OF_INTERFACES;
+                for method in &interface.methods {
+                    names.push((&method.name, method.span));
+                    names.extend(method.parameters.iter().map(|one| (one.name.as_str(), method.span)));
+                }
+            }
+            DefKind::Parcelable(parcelable) => {
+                names.extend(parcelable.fields.iter().map(|one| (one.name.as_str(), one.span)));
+            }
+            DefKind::Union(fields) => {
+                taken = &["tag"];
+                names.extend(fields.iter().map(|one| (one.name.as_str(), one.span)));
+            }
+            DefKind::Enum(of) => {
+                names.extend(of.enumerators.iter().map(|one| (one.name.as_str(), def.span)));
+            }
+            _ => {}
+        }
+        for (name, at) in names {
+            let why = if KEYWORDS.contains(&name) {
+                "is a word of Java that cannot be a name"
+            } else if taken.contains(&name) {
+                "is something that every such class has in Java"
+            } else {
+                continue;
+            };
+            let diagnostic = Diagnostic::error(at, format!("`{name}` {why}"))
+                .help("rename it: Android's compiler would write Java that does not compile");
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    /// The class of a definition, from anywhere.
+    pub(super) fn full(&self, def: &Def) -> String {
+        let parts: Vec<&str> = def.name.package.iter().chain(&def.name.names).map(String::as_str).collect();
+        parts.join(".")
+    }
+
+    /// The type that holds a value.
+    pub(super) fn ty(&self, ty: &Type) -> String {
+        match &ty.kind {
+            TypeKind::Primitive(primitive) => primitive.aidl().to_owned(),
+            TypeKind::String => "java.lang.String".to_owned(),
+            TypeKind::Binder => "android.os.IBinder".to_owned(),
+            TypeKind::FileDescriptor => "android.os.ParcelFileDescriptor".to_owned(),
+            TypeKind::Named(id, _) => match &self.model.def(*id).kind {
+                DefKind::Enum(of) => of.backing.aidl().to_owned(),
+                _ => self.full(self.model.def(*id)),
+            },
+            TypeKind::Array(item) | TypeKind::Fixed(item, _) => format!("{}[]", self.ty(item)),
+            TypeKind::List(item) => format!("java.util.List<{}>", self.ty(item)),
+            // Nothing, or reported.
+            _ => "void".to_owned(),
+        }
+    }
+
+    fn held(&self, ty: &Type) -> Held {
+        use Primitive::*;
+        let number = |primitive: Primitive| match primitive {
+            Bool => "Boolean",
+            I8 | U8 => "Byte",
+            Char | U16 => "Char",
+            I16 | I32 | U32 => "Int",
+            I64 | U64 => "Long",
+            F32 => "Float",
+            F64 => "Double",
+        };
+        match &ty.kind {
+            TypeKind::Primitive(primitive) => Held::Plain(number(*primitive)),
+            TypeKind::String => Held::Plain("String"),
+            TypeKind::Named(id, _) => {
+                let def = self.model.def(*id);
+                match &def.kind {
+                    DefKind::Enum(of) => Held::Plain(number(of.backing)),
+                    DefKind::Interface(_) => Held::Interface(self.full(def)),
+                    _ => Held::Typed(self.full(def)),
+                }
+            }
+            TypeKind::FileDescriptor => Held::Typed(self.ty(ty)),
+            _ => Held::Plain("Binder"),
+        }
+    }
+
+    /// The item and the sizes of an array of fixed size.
+    fn dimensions<'t>(&self, ty: &'t Type) -> (&'t Type, String) {
+        let (mut item, mut sizes) = (ty, String::new());
+        while let TypeKind::Fixed(inner, size) = &item.kind {
+            sizes.push_str(&format!(", {size}"));
+            item = inner;
+        }
+        (item, sizes)
+    }
+
+    /// What makes values of an array of fixed size, as arguments; empty for numbers and texts.
+    fn maker(&self, item: &Type) -> String {
+        match self.held(item) {
+            Held::Plain(_) => String::new(),
+            Held::Typed(class) => format!(", {class}.CREATOR"),
+            Held::Interface(class) => format!(", {class}.Stub::asInterface"),
+        }
+    }
+
+    /// A statement that writes a value.
+    pub(super) fn write(&self, ty: &Type, parcel: &str, value: &str, flags: &str) -> String {
+        match &ty.kind {
+            TypeKind::Array(item) => match self.held(item) {
+                Held::Plain(name) => format!("{parcel}.write{name}Array({value});"),
+                Held::Typed(_) => format!("{parcel}.writeTypedArray({value}, {flags});"),
+                Held::Interface(_) => format!("{parcel}.writeInterfaceArray({value});"),
+            },
+            TypeKind::List(item) => match self.held(item) {
+                Held::Plain(name) => format!("{parcel}.write{name}List({value});"),
+                Held::Typed(_) => format!("{parcel}.writeTypedList({value});"),
+                Held::Interface(_) => format!("{parcel}.writeInterfaceList({value});"),
+            },
+            TypeKind::Fixed(..) => {
+                format!("{parcel}.writeFixedArray({value}, {flags}{});", self.dimensions(ty).1)
+            }
+            _ => match self.held(ty) {
+                Held::Plain("Char") => format!("{parcel}.writeInt({value});"),
+                Held::Plain("Binder") => format!("{parcel}.writeStrongBinder({value});"),
+                Held::Plain(name) => format!("{parcel}.write{name}({value});"),
+                Held::Typed(_) => format!("{parcel}.writeTypedObject({value}, {flags});"),
+                Held::Interface(_) => format!("{parcel}.writeStrongInterface({value});"),
+            },
+        }
+    }
+
+    /// An expression that reads a value.
+    pub(super) fn read(&self, ty: &Type, parcel: &str) -> String {
+        match &ty.kind {
+            TypeKind::Array(item) => match self.held(item) {
+                Held::Plain(name) => format!("{parcel}.create{name}Array()"),
+                Held::Typed(class) => format!("{parcel}.createTypedArray({class}.CREATOR)"),
+                Held::Interface(class) => {
+                    format!("{parcel}.createInterfaceArray({class}[]::new, {class}.Stub::asInterface)")
+                }
+            },
+            TypeKind::List(item) => match self.held(item) {
+                Held::Plain(name) => format!("{parcel}.create{name}ArrayList()"),
+                Held::Typed(class) => format!("{parcel}.createTypedArrayList({class}.CREATOR)"),
+                Held::Interface(class) => {
+                    format!("{parcel}.createInterfaceArrayList({class}.Stub::asInterface)")
+                }
+            },
+            TypeKind::Fixed(..) => {
+                let (item, sizes) = self.dimensions(ty);
+                format!("{parcel}.createFixedArray({}.class{}{sizes})", self.ty(ty), self.maker(item))
+            }
+            _ => match self.held(ty) {
+                Held::Plain("Char") => format!("(char) {parcel}.readInt()"),
+                Held::Plain("Binder") => format!("{parcel}.readStrongBinder()"),
+                Held::Plain(name) => format!("{parcel}.read{name}()"),
+                Held::Typed(class) => format!("{parcel}.readTypedObject({class}.CREATOR)"),
+                Held::Interface(class) => format!("{class}.Stub.asInterface({parcel}.readStrongBinder())"),
+            },
+        }
+    }
+
+    /// Statements that read a value into one that the caller has.
+    pub(super) fn read_into(&self, ty: &Type, parcel: &str, value: &str) -> String {
+        match &ty.kind {
+            TypeKind::Array(item) => match self.held(item) {
+                Held::Plain(name) => format!("{parcel}.read{name}Array({value});"),
+                Held::Typed(class) => format!("{parcel}.readTypedArray({value}, {class}.CREATOR);"),
+                Held::Interface(class) => {
+                    format!("{parcel}.readInterfaceArray({value}, {class}.Stub::asInterface);")
+                }
+            },
+            TypeKind::List(item) => match self.held(item) {
+                Held::Plain(name) => format!("{parcel}.read{name}List({value});"),
+                Held::Typed(class) => format!("{parcel}.readTypedList({value}, {class}.CREATOR);"),
+                Held::Interface(class) => {
+                    format!("{parcel}.readInterfaceList({value}, {class}.Stub::asInterface);")
+                }
+            },
+            TypeKind::Fixed(..) => {
+                let (item, _) = self.dimensions(ty);
+                format!("{parcel}.readFixedArray({value}{});", self.maker(item))
+            }
+            _ => format!("if (0 != {parcel}.readInt()) {{\n{value}.readFromParcel({parcel});\n}}"),
+        }
+    }
+
+    /// What an `out` parameter, or a field that is an array of fixed size, begins as; `length` is an array's.
+    pub(super) fn empty(&self, ty: &Type, length: &str) -> String {
+        match &ty.kind {
+            TypeKind::Array(item) => {
+                let item = self.ty(item);
+                let (first, rest) = item.split_at(item.find('[').unwrap_or(item.len()));
+                format!("new {first}[{length}]{rest}")
+            }
+            TypeKind::List(_) => "new java.util.ArrayList<>()".to_owned(),
+            TypeKind::Fixed(..) => {
+                let (item, sizes) = self.dimensions(ty);
+                let sizes: String = sizes.split(", ").skip(1).map(|size| format!("[{size}]")).collect();
+                format!("new {}{sizes}", self.ty(item))
+            }
+            _ => format!("new {}()", self.ty(ty)),
+        }
+    }
+
+    /// A value as an expression.
+    pub(super) fn value(&self, ty: &Type, value: &Value) -> String {
+        use Primitive::{F32, F64, I8, I64};
+        match (value, &ty.kind) {
+            (Value::Integer(value) | Value::Enumerator(_, _, value), TypeKind::Primitive(I64)) => {
+                format!("{value}L")
+            }
+            (Value::Integer(value), TypeKind::Primitive(F32)) => format!("{value}.0f"),
+            (Value::Integer(value), TypeKind::Primitive(F64)) => format!("{value}.0"),
+            (Value::Float(value), TypeKind::Primitive(F32)) => {
+                float(f64::from(*value as f32), "Float", &format!("{:?}f", *value as f32))
+            }
+            (Value::Float(value), _) => float(*value, "Double", &format!("{value:?}")),
+            (Value::Character(unit), TypeKind::Primitive(I8)) => format!("{}", *unit as i8),
+            (Value::Character(unit), _) => format!("(char) {unit}"),
+            (Value::Text(value), _) => text(value),
+            (Value::Enumerator(id, name, _), TypeKind::Named(..)) => {
+                format!("{}.{name}", self.full(self.model.def(*id)))
+            }
+            (Value::List(items), TypeKind::Array(item) | TypeKind::Fixed(item, _)) => {
+                let items: Vec<String> = items.iter().map(|one| self.value(item, one)).collect();
+                format!("new {} {{{}}}", self.ty(ty), items.join(", "))
+            }
+            (Value::List(items), TypeKind::List(item)) => {
+                let items: Vec<String> = items.iter().map(|one| self.value(item, one)).collect();
+                format!("new java.util.ArrayList<>(java.util.Arrays.asList({}))", items.join(", "))
+            }
+            (other, _) => other.to_string(),
+        }
+    }
+}
+
+fn float(value: f64, class: &str, literal: &str) -> String {
+    if value.is_nan() {
+        format!("{class}.NaN")
+    } else if value.is_infinite() {
+        format!("{class}.{}_INFINITY", if value < 0.0 { "NEGATIVE" } else { "POSITIVE" })
+    } else {
+        literal.to_owned()
+    }
+}
+
+/// Text as a literal, in characters that every compiler takes.
+pub(super) fn text(value: &str) -> String {
+    let mut literal = String::from("\"");
+    for unit in value.encode_utf16() {
+        match char::from_u32(unit.into()) {
+            // Escapes by number are made characters before the literal is looked at: these would end it.
+            Some('\n') => literal.push_str("\\n"),
+            Some('\r') => literal.push_str("\\r"),
+            Some(own @ ('"' | '\\')) => literal.extend(['\\', own]),
+            Some(own @ ' '..='~') => literal.push(own),
+            _ => literal.push_str(&format!("\\u{unit:04x}")),
+        }
+    }
+    literal + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn literals_are_ascii() {
+        assert_eq!(text("a\"\\\n\u{e9}\u{1d11e}"), "\"a\\\"\\\\\\n\\u00e9\\ud834\\udd1e\"");
+    }
+}
