@@ -9,12 +9,14 @@ use handoff_placement::Priority;
 
 use crate::class::{AIBinder_Class, transaction_code_t};
 use crate::engine;
-use crate::object::{AIBinder, Kind, UserData, borrow, lock, share};
+use crate::object::{Kind, UserData, borrow, lock, share};
 use crate::parcel::AParcel;
 use crate::status::{
     STATUS_BAD_VALUE, STATUS_INVALID_OPERATION, STATUS_OK, STATUS_UNEXPECTED_NULL, STATUS_UNKNOWN_ERROR,
     binder_status_t, status_of,
 };
+
+pub use crate::object::AIBinder;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn AIBinder_new(
@@ -114,10 +116,13 @@ pub unsafe extern "C" fn AIBinder_associateClass(
         None => {
             let Kind::Foreign(known) = &object.kind else { return false };
             if let Err(error) = known.check_interface(wanted.interface) {
-                eprintln!(
-                    "libbinder_ndk: cannot use an object as {}: {error}",
-                    wanted.interface.descriptor()
-                );
+                // Once: a peer sends as many objects as it likes.
+                if !wanted.has_complained.swap(true, Ordering::Relaxed) {
+                    eprintln!(
+                        "libbinder_ndk: cannot use an object as {}: {error}",
+                        wanted.interface.descriptor()
+                    );
+                }
                 return false;
             }
         }

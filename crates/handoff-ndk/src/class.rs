@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use handoff_ipc::InterfaceId;
 
@@ -39,6 +40,8 @@ pub struct AIBinder_Class {
     pub(crate) on_transact: OnTransact,
     pub(crate) on_dump: OnceLock<OnDump>,
     function_names: OnceLock<Vec<CString>>,
+    /// It was said that an object is not of this class.
+    pub(crate) has_complained: AtomicBool,
 }
 
 #[unsafe(no_mangle)]
@@ -66,6 +69,7 @@ pub unsafe extern "C" fn AIBinder_Class_define(
         on_transact,
         on_dump: OnceLock::new(),
         function_names: OnceLock::new(),
+        has_complained: AtomicBool::new(false),
     };
     Box::into_raw(Box::new(class))
 }

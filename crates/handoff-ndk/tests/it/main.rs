@@ -4,6 +4,8 @@ mod built;
 mod calls;
 mod everything;
 mod forty;
+mod hostile;
+mod peers;
 #[path = "../../../../examples/tests/it/everything/mod.rs"]
 mod shared;
 mod table;
