@@ -1,4 +1,5 @@
-//! The C library as one archive that is unpacked anywhere: pkg-config and CMake find it from where their files are.
+//! The C library, and the one under the NDK's name, as one archive that is unpacked anywhere: pkg-config and CMake find
+//! them from where their files are.
 
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use super::settings::{Arch, Dist, VERSION};
 
 /// Builds the archive for `arch`.
 pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
-    let built = natives::build(dist, arch, &["handoff-c"])?;
+    let built = natives::build(dist, arch, &["handoff-c", "handoff-ndk"])?;
     let tree = Tree::new()?;
     let bindings = source("bindings/c");
     tree.copy(bindings.join("include/handoff.h"), "include/handoff.h", 0o644)?;
@@ -28,6 +29,18 @@ pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
         let text = text.replace("@prefix@", "${pcfiledir}/../..").replace("@version@", VERSION);
         tree.write(path, text, 0o644)?;
     }
+    let ndk = source("crates/handoff-ndk");
+    tree.copy(built.join("libbinder_ndk.so"), "lib/libbinder_ndk.so", 0o755)?;
+    for header in std::fs::read_dir(ndk.join("include/android"))? {
+        let header = header?;
+        let path = format!("include/android/{}", header.file_name().to_string_lossy());
+        tree.copy(header.path(), &path, 0o644)?;
+    }
+    let config = "binder_ndk-config.cmake";
+    tree.copy(ndk.join(config), &format!("lib/cmake/binder_ndk/{config}"), 0o644)?;
+    let package =
+        std::fs::read_to_string(ndk.join("binder_ndk.pc.in")).context("cannot read binder_ndk.pc.in")?;
+    tree.write("lib/pkgconfig/binder_ndk.pc", package.replace("@version@", VERSION), 0o644)?;
     for example in ["greeter.c", "place.c", "postbox.c"] {
         let path = format!("share/doc/handoff/examples/{example}");
         tree.copy(bindings.join("examples").join(example), &path, 0o644)?;

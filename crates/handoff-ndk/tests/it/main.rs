@@ -5,6 +5,7 @@ mod calls;
 mod everything;
 mod forty;
 mod hostile;
+mod installed;
 mod peers;
 #[path = "../../../../examples/tests/it/everything/mod.rs"]
 mod shared;
