@@ -66,6 +66,10 @@ typedef bool (*AParcel_stringAllocator)(void* stringData, int32_t length, char**
 binder_status_t AParcel_writeString(AParcel* parcel, const char* string, int32_t length);
 binder_status_t AParcel_readString(const AParcel* parcel, void* stringData, AParcel_stringAllocator allocator);
 
+/* Not of Android: whether memory for so many items of a size may be allocated because this parcel says that they come. A
+ * null takes four bytes of a parcel, so a peer could have as much allocated as it likes. STATUS_NO_MEMORY: no. */
+binder_status_t handoff_AParcel_makeRoom(const AParcel* parcel, int32_t count, size_t size);
+
 /* Arrays: a length of -1 is null. An allocator makes room for so many items and says where; it gets -1, and no place to
  * say so, for null. False refuses the array. */
 typedef bool (*AParcel_int32ArrayAllocator)(void* arrayData, int32_t length, int32_t** outBuffer);

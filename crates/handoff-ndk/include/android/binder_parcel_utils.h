@@ -277,6 +277,7 @@ binder_status_t readNullableParcelable(const AParcel* parcel, Holder* value, Mak
         return STATUS_OK;
     }
     status = AParcel_setDataPosition(parcel, start);
+    if (status == STATUS_OK) status = handoff_AParcel_makeRoom(parcel, 1, sizeof(P));
     if (status != STATUS_OK) return status;
     make(value);
     return AParcel_readParcelable(parcel, &**value);
@@ -343,22 +344,30 @@ binder_status_t writeVector(AParcel* parcel, const std::vector<T>& vector) {
     }
 }
 
+template <typename T>
+binder_status_t makeRoom(const AParcel* parcel, int32_t length, std::vector<T>* vector) {
+    binder_status_t status = handoff_AParcel_makeRoom(parcel, length, sizeof(T));
+    if (status != STATUS_OK) return status;
+    vector->clear();
+    vector->resize(static_cast<size_t>(length));
+    return STATUS_OK;
+}
+
 template <typename T, bool Nullable>
 binder_status_t readVector(const AParcel* parcel, std::vector<T>* vector) {
     if constexpr (is_number<T>) {
         return readNumbers(parcel, vector);
     } else {
+        typedef std::pair<const AParcel*, std::vector<T>*> Filled;
+        Filled filled(parcel, vector);
         return AParcel_readParcelableArray(
-                parcel, vector,
+                parcel, &filled,
                 [](void* data, int32_t length) {
-                    if (length < 0) return false;
-                    auto* made = static_cast<std::vector<T>*>(data);
-                    made->clear();
-                    made->resize(static_cast<size_t>(length));
-                    return true;
+                    auto* made = static_cast<Filled*>(data);
+                    return makeRoom(made->first, length, made->second) == STATUS_OK;
                 },
                 [](const AParcel* from, void* data, size_t index) -> binder_status_t {
-                    T* item = &(*static_cast<std::vector<T>*>(data))[index];
+                    T* item = &(*static_cast<Filled*>(data)->second)[index];
                     return Nullable ? AParcel_readNullableData(from, item) : AParcel_readData(from, item);
                 });
     }
@@ -465,26 +474,11 @@ static inline binder_status_t AParcel_writeVectorSize(AParcel* parcel, const std
     return vector ? AParcel_writeVectorSize(parcel, *vector) : AParcel_writeInt32(parcel, -1);
 }
 
-namespace impl {
-
-constexpr size_t kMostRoom = 16u << 20;
-
-template <typename T>
-binder_status_t makeRoom(int32_t length, std::vector<T>* vector) {
-    if (length < 0) return STATUS_UNEXPECTED_NULL;
-    if (static_cast<size_t>(length) > kMostRoom / sizeof(T)) return STATUS_NO_MEMORY;
-    vector->clear();
-    vector->resize(static_cast<size_t>(length));
-    return STATUS_OK;
-}
-
-}  // namespace impl
-
 template <typename T>
 static inline binder_status_t AParcel_resizeVector(const AParcel* parcel, std::vector<T>* vector) {
     int32_t length = 0;
     binder_status_t status = AParcel_readInt32(parcel, &length);
-    return status == STATUS_OK ? impl::makeRoom(length, vector) : status;
+    return status == STATUS_OK ? impl::makeRoom(parcel, length, vector) : status;
 }
 template <typename T>
 static inline binder_status_t AParcel_resizeVector(const AParcel* parcel, std::optional<std::vector<T>>* vector) {
@@ -496,7 +490,7 @@ static inline binder_status_t AParcel_resizeVector(const AParcel* parcel, std::o
         return STATUS_OK;
     }
     vector->emplace();
-    return impl::makeRoom(length, &**vector);
+    return impl::makeRoom(parcel, length, &**vector);
 }
 
 template <typename T, size_t N>

@@ -30,6 +30,24 @@ fn room<T>(count: Option<usize>, allocate: impl FnOnce(i32, *mut *mut T) -> bool
     Ok((count > 0).then_some(buffer))
 }
 
+/// Not of Android: the templates call it before they make room for as many items as a parcel says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_AParcel_makeRoom(
+    parcel: *const AParcel,
+    count: i32,
+    size: usize,
+) -> binder_status_t {
+    // SAFETY: the header's promise.
+    let made = unsafe { readable(parcel) }.and_then(|parcel| {
+        let count = usize::try_from(count).map_err(|_| STATUS_UNEXPECTED_NULL)?;
+        let mut room = parcel.room.get();
+        let fits = room.take(count, size, parcel.bytes.len());
+        parcel.room.set(room);
+        if fits { Ok(()) } else { Err(STATUS_NO_MEMORY) }
+    });
+    outcome(made)
+}
+
 /// A pair of functions for arrays of numbers that stand in a parcel as they do in memory.
 macro_rules! packed {
     ($write:ident, $read:ident, $allocator:ident, $type:ty) => {

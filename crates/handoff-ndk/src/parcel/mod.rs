@@ -11,7 +11,7 @@ mod values;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use handoff_ipc::parcel::{FLAT_OBJECT_SIZE, Parcel, ParcelObject, Writer};
+use handoff_ipc::parcel::{FLAT_OBJECT_SIZE, Parcel, ParcelObject, Room, Writer};
 
 use crate::status::{
     STATUS_BAD_TYPE, STATUS_BAD_VALUE, STATUS_NOT_ENOUGH_DATA, STATUS_OK, STATUS_UNEXPECTED_NULL,
@@ -39,6 +39,7 @@ pub struct AParcel {
     objects: BTreeMap<usize, ParcelObject>,
     // Readers move it, and have a pointer to const.
     position: Cell<usize>,
+    room: Cell<Room>,
     /// The address of the object that it was prepared to be sent to.
     pub(crate) meant_for: Option<usize>,
     /// Buffers are to be cleared after the call.

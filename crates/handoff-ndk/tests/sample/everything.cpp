@@ -275,6 +275,27 @@ void callLiar() {
     CHECK(refused > 300);
 }
 
+/* Nulls take four bytes each in a parcel, and as much memory as a record: a parcel has a budget. */
+void checkRoom() {
+    const int32_t many = static_cast<int32_t>((16 << 20) / sizeof(std::optional<Record>));
+    auto read = [](int32_t count, int times) {
+        ndk::ScopedAParcel parcel(AParcel_create());
+        for (int array = 0; array < times; ++array) {
+            CHECK(AParcel_writeInt32(parcel.get(), count) == STATUS_OK);
+            for (int32_t at = 0; at < count; ++at) CHECK(AParcel_writeInt32(parcel.get(), 0) == STATUS_OK);
+        }
+        CHECK(AParcel_setDataPosition(parcel.get(), 0) == STATUS_OK);
+        binder_status_t status = STATUS_OK;
+        for (int array = 0; array < times && status == STATUS_OK; ++array) {
+            std::optional<std::vector<std::optional<Record>>> records;
+            status = ndk::AParcel_readVector(parcel.get(), &records);
+        }
+        return status;
+    };
+    CHECK(read(many, 1) == STATUS_OK);
+    CHECK(read(many, 3) == STATUS_NO_MEMORY && read(8 * many, 1) == STATUS_NO_MEMORY);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -309,6 +330,7 @@ int main(int count, char** arguments) {
         CHECK(shown.find(part) != std::string::npos);
     }
     checkHolder();
+    checkRoom();
 
     std::shared_ptr<IEverything> everything = find("everything");
     checkEcho(everything);
