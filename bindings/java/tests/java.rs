@@ -158,7 +158,7 @@ fn lamp_works(runtime: &Runtime, client: &dyn Fn(&str) -> Command, server: &dyn 
         }
     }
     let said = run(&mut client("call"));
-    assert!(said.ends_with("all is well\n"), "{said}");
+    assert!(said.contains("all is well\n"), "{said}");
     assert!(serving.0.wait().unwrap().success());
 }
 
@@ -193,7 +193,7 @@ fn java_calls_a_service_in_rust_with_values_of_every_type() {
     let service = EverythingStub::new(everything::Everything).binder();
     runtime.services().add("rust.everything", service, ServiceOptions::default()).unwrap();
     let said = run(&mut program("Everything", &generated, &runtime)(""));
-    assert!(said.ends_with("all is well\n"), "{said}");
+    assert!(said.contains("all is well\n"), "{said}");
 }
 
 /// Every file below a folder.
