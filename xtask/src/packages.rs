@@ -70,6 +70,7 @@ const NEEDS: &[Need] = &[
     Need { program: "munged", package: "munge", for_what: "campaigns on Slurm" },
     Need { program: "systemd-socket-activate", package: "systemd", for_what: "socket activation" },
     Need { program: "systemd-analyze", package: "systemd", for_what: "units" },
+    Need { program: "systemd-sysusers", package: "systemd", for_what: "the daemons' users" },
     Need { program: "cmake", package: "cmake", for_what: "the C library" },
     Need { program: "pip3", package: "python3-pip", for_what: "reading traces with Perfetto's definitions" },
     Need {
@@ -169,7 +170,7 @@ mod tests {
     use std::path::Path;
 
     /// Every system has them, or can do nothing about them.
-    const GIVEN: &[&str] = &["sh", "bash", "gzip", "unshare", "flock", "apt-get", "dpkg-deb"];
+    const GIVEN: &[&str] = &["sh", "bash", "gzip", "unshare", "flock", "apt-get", "dpkg-deb", "mkfifo"];
 
     fn tools_that_tests_ask_for(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).expect("a folder of the project").flatten() {

@@ -34,7 +34,7 @@ set = ["NET=y"]
 cpus = "1"
 memory_mib = 512
 acceleration = "tcg"
-modules = "MODULES"
+module_folder = "MODULES"
 setup = "echo prepared >/tmp/setup"
 [proof]
 raw = true
