@@ -266,11 +266,11 @@ native! {
         env, descriptor: JString<'local>, dispatcher: JObject<'local>
     ) -> JByteArray<'local> {
         let descriptor = descriptor.to_string();
-        let (machine, dispatcher) = (env.get_java_vm()?, env.new_global_ref(&dispatcher)?);
+        let dispatcher = Callee::new(env, &dispatcher)?;
         let service = ParcelService::new(descriptor, move |call, request| {
             let caller = call.identity();
             let numbers = [caller.pid, caller.uid, caller.gid].map(u32::cast_signed);
-            let answer = dispatch(&machine, &dispatcher, numbers, call.is_oneway(), call.code(), &request);
+            let answer = dispatch(&dispatcher, numbers, call.is_oneway(), call.code(), &request);
             // The virtual machine is on its way out, or out of memory.
             unpacked(&answer.map_err(|_| Error::Runtime(Box::new(Error::Dead)))?)
         });
@@ -291,18 +291,51 @@ native! {
     }
 }
 
+/// An object of Java's that threads of the runtime call.
+struct Callee {
+    machine: JavaVM,
+    /// Until the end: JNI gives a reference back on an attached thread only.
+    object: Option<Global<JObject<'static>>>,
+}
+
+impl Callee {
+    fn new(env: &Env<'_>, object: &JObject<'_>) -> jni::errors::Result<Self> {
+        Ok(Self { machine: env.get_java_vm()?, object: Some(env.new_global_ref(object)?) })
+    }
+
+    /// Runs `call` with this thread attached for as long as that takes.
+    fn attached<T>(
+        &self,
+        call: impl FnOnce(&mut Env<'_>, &JObject<'static>) -> jni::errors::Result<T>,
+    ) -> jni::errors::Result<T> {
+        let object = self.object.as_ref().expect("only `drop` takes it");
+        self.machine.attach_current_thread_for_scope(|env| call(env, object))
+    }
+}
+
+impl Drop for Callee {
+    fn drop(&mut self) {
+        let object = self.object.take();
+        // A machine that is on its way out attaches nobody, and has forgotten its references.
+        let given_back: jni::errors::Result<()> = self.machine.attach_current_thread_for_scope(|_| {
+            drop(object);
+            Ok(())
+        });
+        drop(given_back);
+    }
+}
+
 /// Has Java serve one call, on this thread of the runtime: attached for as long as that takes, so that it never
 /// keeps the virtual machine from ending.
 fn dispatch(
-    machine: &JavaVM,
-    dispatcher: &Global<JObject<'static>>,
+    dispatcher: &Callee,
     caller: [jint; 3],
     is_oneway: jboolean,
     code: u32,
     request: &Parcel,
 ) -> jni::errors::Result<Vec<u8>> {
     let number = kept(request);
-    let answered = machine.attach_current_thread_for_scope(|env| {
+    let answered = dispatcher.attached(|env, dispatcher| {
         let request = env.byte_array_from_slice(request.as_bytes())?;
         let arguments = [
             JValue::Int(caller[0]),
@@ -492,13 +525,12 @@ native! {
 native! {
     /// Has `died.run()` called when the object's process ends.
     fn Java_dev_handoff_Connection_watch(env, watched: jlong, died: JObject<'local>) -> JByteArray<'local> {
-        let (machine, died) = (env.get_java_vm()?, env.new_global_ref(&died)?);
+        let died = Callee::new(env, &died)?;
         let told = move || {
-            let run = |env: &mut Env<'_>| -> jni::errors::Result<()> {
-                env.call_method(&died, jni_str!("run"), jni_sig!("()V"), &[]).map(drop)
-            };
             // `Connection` catches what the program's code throws; else the machine is on its way out.
-            drop(machine.attach_current_thread_for_scope(run));
+            drop(died.attached(|env, died| {
+                env.call_method(died, jni_str!("run"), jni_sig!("()V"), &[]).map(drop)
+            }));
         };
         let watch = object(watched).and_then(|object| object.link_to_death(told));
         give(env, watch.map(|watch| put(Held::Death(Arc::new(Mutex::new(watch))))))
