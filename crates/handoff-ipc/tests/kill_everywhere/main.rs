@@ -36,7 +36,9 @@ fn role_main() {
     match role.as_str() {
         "victims" => victim::fork_on_demand(),
         "third" => {
-            let _engine = common::serve(&socket, desk::Desk::default());
+            let engine = common::serve(&socket, desk::Desk::default());
+            // Each thread that calls has a slot at the survivor, which is held as long as the thread: one, whoever is killed.
+            engine.set_max_threads(1);
             common::ready_and_wait();
         }
         other => panic!("no such role: {other}"),

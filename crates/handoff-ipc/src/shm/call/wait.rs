@@ -117,9 +117,11 @@ pub(crate) fn for_request(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::shm::spurious::STOPPED;
     use crate::shm::sync::Ordering;
     use std::cell::Cell;
     use std::convert::Infallible;
+    use std::time::Instant;
 
     const SOON: Option<Duration> = Some(Duration::from_millis(1));
 
@@ -152,6 +154,7 @@ mod tests {
 
     #[test]
     fn a_word_that_flickers_ends_both_waits() {
+        STOPPED.set(Some(Instant::now()));
         let word = AtomicU32::new(word::REQUEST);
         let nested = |_: bool| {
             word.store(word::NESTED, Ordering::Relaxed);
