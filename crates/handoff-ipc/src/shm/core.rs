@@ -43,7 +43,7 @@ enum Peer {
         since: Instant,
         introduction: Option<Token>,
     },
-    Link(Arc<Link>),
+    Link(Arc<Link>, Arc<PeerFd>),
     Listener(Arc<OwnedFd>),
 }
 
@@ -100,8 +100,7 @@ fn new_reserve() -> Result<OwnedFd> {
 impl Peer {
     fn socket(&self) -> BorrowedFd<'_> {
         match self {
-            Peer::Newcomer { socket, .. } => socket.as_fd(),
-            Peer::Link(link) => link.socket(),
+            Peer::Newcomer { socket, .. } | Peer::Link(_, socket) => socket.as_fd(),
             Peer::Listener(socket) => socket.as_fd(),
         }
     }
@@ -153,7 +152,7 @@ impl Core {
 
     /// The links of this process.
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
-        let link = |peer: &Peer| if let Peer::Link(link) = peer { Some(Arc::clone(link)) } else { None };
+        let link = |peer: &Peer| if let Peer::Link(link, _) = peer { Some(Arc::clone(link)) } else { None };
         self.peers().by_key.values().filter_map(link).collect()
     }
 
@@ -173,7 +172,7 @@ impl Core {
         let mut sum = peers.retired;
         let mut links = 0;
         for peer in peers.by_key.values() {
-            if let Peer::Link(link) = peer {
+            if let Peer::Link(link, _) = peer {
                 add_tallies(&mut sum, link.tallies());
                 links += 1;
             }
@@ -189,14 +188,15 @@ impl Core {
         endpoint: Token,
     ) -> Result<Arc<Link>> {
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
-        let link = Arc::new(Link::new(self, key, socket, peer, endpoint));
+        let socket = Arc::new(socket);
+        let link = Arc::new(Link::new(self, key, &socket, peer, endpoint));
         let mut peers = self.peers();
         if self.stopping.load(Ordering::Acquire) {
             return Err(Error::Dead);
         }
-        epoll::add(&self.epoll, link.socket(), EventData::new_u64(key), EventFlags::IN)
+        epoll::add(&self.epoll, &*socket, EventData::new_u64(key), EventFlags::IN)
             .map_err(|error| Error::io("cannot watch a connection", error))?;
-        peers.by_key.insert(key, Peer::Link(Arc::clone(&link)));
+        peers.by_key.insert(key, Peer::Link(Arc::clone(&link), socket));
         drop(peers);
         self.linked.notify_all();
         Ok(link)
@@ -214,7 +214,9 @@ impl Core {
     /// The link has something to send that its socket did not take.
     pub(crate) fn want_write(&self, link: &Link) {
         let both = EventFlags::IN | EventFlags::OUT;
-        // Fails only if the peer died meanwhile.
-        let _ = epoll::modify(&self.epoll, link.socket(), EventData::new_u64(link.id), both);
+        if let Ok(socket) = link.socket() {
+            // Fails only if the peer died meanwhile.
+            let _ = epoll::modify(&self.epoll, &*socket, EventData::new_u64(link.id), both);
+        }
     }
 }

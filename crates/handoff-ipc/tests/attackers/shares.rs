@@ -11,8 +11,8 @@ use crate::common::{ECHO, MAKE_FD, SELF, SLEEP_MS};
 use crate::process;
 use crate::raw::{Connection, WAIT, any_file, dial, kind, message, object, send_bytes};
 use crate::regions::{Entry, Request};
-use crate::victim::{FILL, SESSION};
-use crate::words::{call_me_back, echo};
+use crate::victim::{FILL, HOARD, SESSION};
+use crate::words::{MINE, call_me_back, echo};
 
 attacks! {
     descriptors_for_slots_that_are_not_there: "server", IDLE;
@@ -22,6 +22,7 @@ attacks! {
     slots_over_many_links: "server", Bounds { maps: 22_000, rss: 64, ..SHARE };
     sessions_whose_end_takes_long: "server", IDLE;
     objects_without_end: "server", Bounds { rss: 64, ..BUSY };
+    objects_of_links_that_end: "server", Bounds { fds: 60, maps: 80, ..BUSY };
     a_thousand_objects_in_a_parcel: "server", Bounds { rss: 64, ..BUSY };
     callers_that_take_all_threads: "server", Bounds { threads: 64, ..IDLE };
     call_backs_that_are_never_answered: "server", Bounds { threads: 64, fds: 200, ..IDLE };
@@ -149,6 +150,17 @@ fn objects_without_end(at: &Path) {
                 connection.call(&slot, &Request::new(connection.root, SELF));
             }
         });
+    }
+}
+
+/// The victim keeps an object of each of many links, which end.
+fn objects_of_links_that_end(at: &Path) {
+    for _ in 0..150 {
+        let Some(connection) = Connection::to(at) else { break };
+        let (slot, _ring) = (connection.slot(0), connection.ring());
+        let object = handoff_ipc::Binder::new(crate::common::Everything::default());
+        let keep = Request::new(connection.root, HOARD).with(&[MINE], |w| w.write_binder(Some(&object)));
+        connection.call(&slot, &keep);
     }
 }
 

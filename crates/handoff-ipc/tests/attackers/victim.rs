@@ -1,6 +1,7 @@
 //! What is attacked: a service that does a bit of everything.
 
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use handoff_ipc::engine::Engine;
@@ -26,12 +27,15 @@ pub const ASK: Code = 105;
 /// Gives a queue, and reads and writes it for a while.
 pub const QUEUE: Code = 106;
 
+/// Keeps the object in the request, for ever.
+pub const HOARD: Code = 107;
+
 /// Descriptors that a victim may have: the usual soft limit.
 pub const DESCRIPTORS: u64 = 1024;
 
 /// `Everything`, and what attacks need of a service.
 #[derive(Default)]
-struct Victim(Everything);
+struct Victim(Everything, Mutex<Vec<Binder>>);
 
 struct Session(Duration);
 
@@ -74,6 +78,10 @@ impl Service for Victim {
                 let queue = MessageQueue::<u64, Synchronized>::with_event_flag(64)?;
                 reply.write(&queue.descriptor()?)?;
                 std::thread::spawn(move || use_queue(&queue));
+                Ok(())
+            }
+            HOARD => {
+                self.1.lock().unwrap().push(data.read()?);
                 Ok(())
             }
             WIDE => {

@@ -1,4 +1,4 @@
-//! A client that scribbles over everything it shares with the server, while it calls.
+//! A client that scribbles over everything it shares with the server, while it calls; and what is left of one that died.
 #![allow(unsafe_code)] // the scribbling
 
 use std::os::fd::BorrowedFd;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::*;
 use handoff_ipc::engine::Engine;
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Error};
+use handoff_ipc::{Binder, Error, Result, Service, Transaction};
 use handoff_testkit::repeats;
 
 #[test]
@@ -16,7 +16,16 @@ fn role_main() {
     let Some((role, socket)) = role() else { return };
     match role.as_str() {
         "server" => {
-            let _engine = serve(&socket, Everything::default());
+            let _engine = serve(&socket, Steady::default());
+            ready_and_wait();
+        }
+        "keeper" => what_is_kept_of_the_dead(&socket),
+        "kept" => {
+            let engine = ShmEngine::new(&socket).unwrap();
+            let root = engine.context_object().unwrap();
+            root.transaction(RECORD).oneway(|w| w.write(&1)).unwrap();
+            let me = Binder::new(Everything::default());
+            root.transaction(KEEP).call(|w| w.write(&Some(me)), |_| Ok(())).unwrap();
             ready_and_wait();
         }
         "scribbler" => {
@@ -34,6 +43,43 @@ fn role_main() {
         }
         other => panic!("no such role: {other}"),
     }
+}
+
+/// `Everything` but what anybody has it do for as long as the caller says: a code that was scribbled over is a call like
+/// any other, and a number that was scribbled over may be a month.
+#[derive(Default)]
+struct Steady(Everything);
+
+impl Service for Steady {
+    fn descriptor(&self) -> &str {
+        self.0.descriptor()
+    }
+
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        if [SLEEP_MS, HOLD, DIE].contains(&transaction.code()) {
+            return Err(transaction.unknown(self.descriptor()));
+        }
+        self.0.on_transact(transaction)
+    }
+}
+
+/// A proxy of a dead client holds neither its connection nor its ring.
+fn what_is_kept_of_the_dead(socket: &std::path::Path) {
+    let engine = serve(socket, Everything::default());
+    let here = ShmEngine::new(socket).unwrap();
+    let root = here.context_object().unwrap();
+    let kept = || root.transaction(GET_KEPT).call(|_| Ok(()), |r| r.read::<Option<Binder>>());
+    assert!(kept().unwrap().is_none());
+    let before = (open_fds(), mappings());
+    let mut peer = Peer::start("kept", socket);
+    peer.kill();
+    eventually("nothing is held of the dead", || {
+        let now = (open_fds(), mappings());
+        now.0 <= before.0 && now.1 <= before.1
+    });
+    assert!(matches!(kept(), Err(Error::Dead)), "the proxy is kept");
+    drop(engine);
+    std::process::exit(0);
 }
 
 /// Connects, calls until the link breaks, and connects again.
@@ -163,6 +209,11 @@ fn others_are_served_beside(role: &str) {
         let records: Vec<i32> = root.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read()).unwrap();
         records.contains(&4711)
     });
+}
+
+#[test]
+fn a_proxy_of_the_dead_keeps_neither_descriptor_nor_mapping() {
+    alone("keeper", &Place::new().socket());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::presence::Presence;
 use super::slot::Slot;
@@ -20,6 +20,8 @@ use crate::stats::Tally;
 pub(crate) struct ServerSlot {
     pub(super) id: u32,
     pub(super) slot: Slot,
+    // Its mapping and its bytes: gone after them.
+    _charges: [Charge; 2],
     pub(super) presence: Presence,
     pub(super) dead: AtomicBool,
     pub(super) recalled: AtomicBool,
@@ -90,10 +92,11 @@ impl Recall for ServerSlot {
 }
 
 impl ServerSlot {
-    pub(crate) fn accept(id: u32, region: BorrowedFd<'_>) -> Result<Self> {
+    pub(crate) fn accept(id: u32, region: BorrowedFd<'_>, charges: [Charge; 2]) -> Result<Self> {
         Ok(ServerSlot {
             id,
             slot: Slot::accept(region)?,
+            _charges: charges,
             presence: Presence::new(),
             dead: AtomicBool::new(false),
             recalled: AtomicBool::new(false),

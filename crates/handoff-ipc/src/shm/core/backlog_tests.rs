@@ -44,7 +44,7 @@ fn nothing_is_kept_while_the_poller_says_that_all_is_out() {
     let (core, link, theirs) = narrow_link();
     std::thread::scope(|scope| {
         let mut sending = None;
-        link.flush(|| {
+        link.flush(link.socket().unwrap().as_fd(), || {
             let sender = scope.spawn(|| link.send(Message::Post, Vec::new()));
             // Time to come as far as it can.
             std::thread::sleep(Duration::from_millis(50));

@@ -23,7 +23,7 @@ use crate::shm::socket::{self, Receive};
 use crate::shm::wire::Refusal;
 use crate::{Error, stats};
 
-/// Messages that one link may have read before the others get their turn.
+/// Messages that one link may have read before the others get their turn, and the time.
 const TURN: u64 = 64;
 /// How long nobody is accepted when there is no descriptor at all.
 const SHORTAGE: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ impl Core {
                 }
                 let peer = self.peers().by_key.get(&key).cloned();
                 match peer {
-                    Some(Peer::Link(link)) => {
+                    Some(Peer::Link(link, socket)) => {
                         let user = link.peer().uid;
                         disposal::poll_for(user);
                         let messages = self.serve_link(&link, flags);
@@ -115,12 +115,12 @@ impl Core {
     }
 
     /// Takes messages of a link, as many as its turn allows. Gives how many.
-    fn serve_link(&self, link: &Arc<Link>, flags: EventFlags) -> u64 {
+    fn serve_link(&self, link: &Arc<Link>, socket: &PeerFd, flags: EventFlags) -> u64 {
         if flags.contains(EventFlags::OUT) {
-            let flushed = link.flush(|| {
+            let flushed = link.flush(socket.as_fd(), || {
                 let id = EventData::new_u64(link.id);
                 // Fails only if the peer died meanwhile.
-                let _ = epoll::modify(&self.epoll, link.socket(), id, EventFlags::IN);
+                let _ = epoll::modify(&self.epoll, socket, id, EventFlags::IN);
             });
             if flushed == Flushed::Short {
                 // The socket stays writable: without a pause it would be tried again at once, and for ever.
@@ -135,7 +135,7 @@ impl Core {
                 }
                 return count;
             }
-            let outcome = match socket::receive_for(link.socket(), Some(link.peer())) {
+            let outcome = match socket::receive_for(socket.as_fd(), Some(link.peer())) {
                 Ok(Receive::Empty) => return count,
                 Ok(Receive::Message(received)) => {
                     stats::MESSAGES.add();
@@ -153,10 +153,10 @@ impl Core {
     }
 
     fn on_peer_death(&self, link: &Arc<Link>) {
-        let _ = epoll::delete(&self.epoll, link.socket());
         let mut peers = self.peers();
         let removed = peers.by_key.remove(&link.id);
-        if removed.is_some() {
+        if let Some(peer) = &removed {
+            let _ = epoll::delete(&self.epoll, peer.socket());
             add_tallies(&mut peers.retired, link.tallies());
         }
         drop(peers);
@@ -256,7 +256,7 @@ impl Core {
             // Fails only if the peer died meanwhile.
             let _ = epoll::add(&self.epoll, peer.socket(), EventData::new_u64(key), EventFlags::IN);
             // After that: whoever has kept a message before found nothing to modify.
-            if let Peer::Link(link) = &peer {
+            if let Peer::Link(link, _) = &peer {
                 if link.has_backlog() {
                     self.want_write(link);
                 }

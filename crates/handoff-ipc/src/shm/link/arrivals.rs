@@ -43,7 +43,7 @@ impl Link {
             }
             Message::Fds { slot, reply } => {
                 let is_open = match (slot, reply) {
-                    (oneway::INBOX, false) => self.oneway_in.get().is_some(),
+                    (oneway::INBOX, false) => lock(&self.oneway_in).is_some(),
                     (_, true) => self.caller_slots.was_opened(slot),
                     (_, false) => self.slot(slot)?.is_some(),
                 };
@@ -96,7 +96,7 @@ impl Link {
             }
             Message::Refused { request, refusal } => self.answered(request, Err(refusal)),
             Message::IntroductionOver { token } => self.core()?.end_referral(&token, self),
-            Message::Release { node, count } => match self.oneway_in.get() {
+            Message::Release { node, count } => match self.receiver() {
                 Some(receiver) => receiver.give_back(self, node, count)?,
                 None => self.unexport(node, count),
             },
@@ -107,14 +107,13 @@ impl Link {
                     ledger::charge(self.peer, Resource::Mappings, 1)?,
                     ledger::charge(self.peer, Resource::Bytes, len)?,
                 ];
-                let receiver = Arc::new(oneway::Receiver::accept(region.as_fd())?);
+                let receiver = Arc::new(oneway::Receiver::accept(region.as_fd(), charges)?);
                 region.close_here();
-                lock(&self.charges).extend(charges);
-                if self.oneway_in.set(receiver).is_err() {
+                if lock(&self.oneway_in).replace(receiver).is_some() {
                     return Err(Error::Protocol("a second oneway queue".into()));
                 }
             }
-            Message::Post => match self.oneway_in.get() {
+            Message::Post => match self.receiver() {
                 Some(receiver) => receiver.rung(self),
                 None => return Err(Error::Protocol("a oneway call without a queue".into())),
             },
@@ -144,14 +143,13 @@ impl Link {
         let share = ledger::charge(self.peer, Resource::Mappings, 1)
             .and_then(|mapping| Ok([mapping, ledger::charge(self.peer, Resource::Bytes, SLOT_SIZE as u64)?]));
         let Ok(charges) = share else { return self.refuse_slot(id, Refusal::TooMany) };
-        let new = match ServerSlot::accept(id, region.as_fd()) {
+        let new = match ServerSlot::accept(id, region.as_fd(), charges) {
             Ok(new) => Arc::new(new),
             // This process has no memory: no fault of the peer's.
             Err(Error::Io { .. }) => return self.refuse_slot(id, Refusal::NoRoom),
             Err(error) => return Err(error),
         };
         region.close_here();
-        lock(&self.charges).extend(charges);
         self.announced.fetch_max(id.saturating_add(1), Ordering::Relaxed);
         lock(&self.server_slots).insert(id, new);
         self.tell();
@@ -170,7 +168,7 @@ impl Link {
             return false;
         }
         if slot == oneway::INBOX {
-            return self.oneway_in.get().is_some_and(|receiver| {
+            return self.receiver().is_some_and(|receiver| {
                 let is_called = receiver.has_calls();
                 if is_called {
                     receiver.rung(self);
@@ -186,6 +184,11 @@ impl Link {
             }
             is_called
         })
+    }
+
+    /// The ring of the peer's oneway calls.
+    fn receiver(&self) -> Option<Arc<oneway::Receiver>> {
+        lock(&self.oneway_in).clone()
     }
 
     fn refuse_slot(&self, slot: u32, refusal: Refusal) -> Result<()> {
@@ -212,16 +215,18 @@ impl Link {
         self.outstanding.on_peer_death();
         let slots: Vec<_> = lock(&self.server_slots).drain().map(|(_, slot)| slot).collect();
         slots.iter().for_each(|slot| slot.on_peer_death());
-        let charges = std::mem::take(&mut *lock(&self.charges));
         // Unmapped elsewhere, and counted until then.
-        drop_later(self.peer.uid, (slots, charges));
+        drop_later(self.peer.uid, slots);
         drop(lock(&self.oneway_out).take());
         let outbox = std::mem::take(&mut *lock(&self.outbox));
         drop_later(self.peer.uid, outbox);
         // After this nobody waits for the peer, in the ring of its oneway calls neither.
         self.tell();
-        if let Some(receiver) = self.oneway_in.get() {
+        // A proxy that somebody keeps does not keep the ring.
+        let receiver = lock(&self.oneway_in).take();
+        if let Some(receiver) = receiver {
             receiver.on_peer_death(self);
+            drop_later(self.peer.uid, receiver);
         }
         lock(&self.inbox).clear();
         let exports = std::mem::take(&mut *lock(&self.exports));

@@ -15,9 +15,8 @@ mod recipients;
 mod tables;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
@@ -37,7 +36,6 @@ use super::wire::Token;
 use crate::claim;
 use crate::disposal::PeerFd;
 use crate::identity::CallingIdentity;
-use crate::ledger::Charge;
 use crate::locked::lock;
 use crate::{Error, Result};
 
@@ -48,7 +46,8 @@ pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Link {
     pub(crate) id: u64,
     core: Weak<Core>,
-    socket: PeerFd,
+    // The poller has it, and lets it go with the peer: a proxy that somebody keeps keeps no descriptor.
+    socket: Weak<PeerFd>,
     peer: CallingIdentity,
     // When the peer started: numbers of processes are used again while another may hold its socket.
     peer_started: u64,
@@ -65,8 +64,6 @@ pub(crate) struct Link {
     #[cfg(feature = "tokio")]
     pub(crate) outstanding: Outstanding,
     server_slots: Mutex<HashMap<u32, Arc<ServerSlot>>>,
-    // What the slots and the ring of the peer take; see the ledger.
-    charges: Mutex<Vec<Charge>>,
     // Slots of the peer up to here were announced, and perhaps refused.
     announced: AtomicU32,
     inbox: Mutex<HashMap<(u32, bool), Parcels>>,
@@ -78,21 +75,21 @@ pub(crate) struct Link {
     recipients: Mutex<HashMap<u64, Box<dyn FnOnce() + Send>>>,
     next_recipient: AtomicU64,
     pub(crate) oneway_out: Mutex<Option<oneway::Sender>>,
-    pub(crate) oneway_in: OnceLock<Arc<oneway::Receiver>>,
+    oneway_in: Mutex<Option<Arc<oneway::Receiver>>>,
 }
 
 impl Link {
     pub(crate) fn new(
         core: &Arc<Core>,
         id: u64,
-        socket: PeerFd,
+        socket: &Arc<PeerFd>,
         peer: CallingIdentity,
         peer_endpoint: Token,
     ) -> Self {
         Link {
             id,
             core: Arc::downgrade(core),
-            socket,
+            socket: Arc::downgrade(socket),
             peer,
             // One that is gone already never matches.
             peer_started: claim::start_of(peer.pid).unwrap_or(u64::MAX),
@@ -106,7 +103,6 @@ impl Link {
             #[cfg(feature = "tokio")]
             outstanding: Outstanding::default(),
             server_slots: Mutex::default(),
-            charges: Mutex::default(),
             announced: AtomicU32::new(0),
             inbox: Mutex::default(),
             answers: Mutex::default(),
@@ -116,7 +112,7 @@ impl Link {
             recipients: Mutex::default(),
             next_recipient: AtomicU64::new(0),
             oneway_out: Mutex::default(),
-            oneway_in: OnceLock::new(),
+            oneway_in: Mutex::default(),
         }
     }
 
@@ -124,8 +120,9 @@ impl Link {
         self.core.upgrade().ok_or(Error::Dead)
     }
 
-    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// The connection, as long as the peer lives.
+    pub(crate) fn socket(&self) -> Result<Arc<PeerFd>> {
+        self.socket.upgrade().ok_or(Error::Dead)
     }
 
     pub(crate) fn peer(&self) -> CallingIdentity {
@@ -147,8 +144,10 @@ impl Link {
 
     /// Closes the connection. The poller sees its end and buries the link.
     pub(crate) fn hang_up(&self) {
-        // Fails only if the peer closed first.
-        let _ = shutdown(self.socket(), Shutdown::Both);
+        if let Ok(socket) = self.socket() {
+            // Fails only if the peer closed first.
+            let _ = shutdown(&*socket, Shutdown::Both);
+        }
     }
 
     /// Calls, as (made, caught spinning, slept for, asked beside) and served.

@@ -1,6 +1,6 @@
 //! Sends control messages to the peer, now or when its socket takes them.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use super::Link;
 use super::outgoing::{Flushed, Outbox, Outgoing, Unsent};
@@ -59,8 +59,9 @@ impl Link {
             return Err(Error::Dead);
         }
         if outbox.waiting.is_empty() {
-            outbox.forget_read(self.socket());
-            match next.send(self.socket()) {
+            let socket = self.socket()?;
+            outbox.forget_read(socket.as_fd());
+            match next.send(socket.as_fd()) {
                 Ok(true) => {
                     outbox.note_sent(next.charge);
                     return Ok(());
@@ -95,10 +96,10 @@ impl Link {
     }
 
     /// Sends what is kept. `all_out` runs when nothing is left, before anything more can be kept.
-    pub(crate) fn flush(&self, all_out: impl FnOnce()) -> Flushed {
+    pub(crate) fn flush(&self, socket: BorrowedFd<'_>, all_out: impl FnOnce()) -> Flushed {
         let mut outbox = lock(&self.outbox);
         while let Some(Unsent { next, .. }) = outbox.waiting.front() {
-            match next.send(self.socket()) {
+            match next.send(socket) {
                 Ok(true) => {
                     let charge = outbox.waiting.pop_front().and_then(|sent| sent.next.charge);
                     outbox.note_sent(charge);
@@ -117,6 +118,8 @@ impl Link {
 
     /// Looks which descriptors the peer has read, so that they count no longer.
     pub(crate) fn forget_read(&self) {
-        lock(&self.outbox).forget_read(self.socket());
+        if let Ok(socket) = self.socket() {
+            lock(&self.outbox).forget_read(socket.as_fd());
+        }
     }
 }

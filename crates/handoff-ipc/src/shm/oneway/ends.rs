@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use super::adaptive_spin::{AdaptiveSpin, CpuMove};
 use super::backlog::Backlog;
 use super::ring::{DATA, Record, Ring};
+use crate::ledger::Charge;
 use crate::shm::spurious::SpuriousWakes;
 use crate::{Error, Result};
 
@@ -92,6 +93,8 @@ impl Drained {
 
 pub(crate) struct Receiver {
     pub(super) ring: Ring,
+    // Its mapping and its bytes: gone after them.
+    _charges: [Charge; 2],
     // One thread at a time takes records out.
     pub(super) drained: Mutex<Drained>,
     // Up to here every call is in its object's queue, which holds the object.
@@ -110,9 +113,10 @@ impl Receiver {
         self.ring.written() != self.queued.load(Ordering::Acquire)
     }
 
-    pub(crate) fn accept(region: BorrowedFd<'_>) -> Result<Self> {
+    pub(crate) fn accept(region: BorrowedFd<'_>, charges: [Charge; 2]) -> Result<Self> {
         Ok(Receiver {
             ring: Ring::accept(region)?,
+            _charges: charges,
             drained: Mutex::default(),
             queued: AtomicU32::new(0),
             given_back: Mutex::default(),
