@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::code;
 use super::policy::{Action, Policy};
 use super::types::{DumpPriority, MAX_INTERFACE, MAX_NAMES, ServiceInfo, ServiceOptions, check_name};
+use super::watching::in_turns;
 use crate::death::DeathRegistration;
 use crate::identity::CallingIdentity;
 use crate::object::Binder;
@@ -595,13 +596,11 @@ impl Registry {
             let Some(entry) = entries.get(name) else { return };
             let serial = entry.serial;
             let news = watched.watchers.iter_mut().filter(|watcher| watcher.told != serial);
-            let to_tell: Vec<_> = news
-                .map(|watcher| {
-                    watcher.told = serial;
-                    watcher.callback.clone()
-                })
-                .collect();
-            (entry.service.binder.clone(), to_tell)
+            let to_tell = news.map(|watcher| {
+                watcher.told = serial;
+                (watcher.uid, watcher.callback.clone())
+            });
+            (entry.service.binder.clone(), in_turns(to_tell))
         };
         for callback in to_tell {
             count(&self.counts.told);

@@ -1,5 +1,6 @@
 //! Hearing of registrations: the object that the manager calls, and the handle that ends it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use super::connection::Connection;
@@ -31,6 +32,19 @@ impl Service for Callback {
     }
 }
 
+/// The first of each user, then the second of each, and so on: who waits thousands of times is not before the others.
+pub(super) fn in_turns<T>(of_users: impl IntoIterator<Item = (u32, T)>) -> Vec<T> {
+    let mut turns: HashMap<u32, usize> = HashMap::new();
+    let in_turn = |(user, one)| {
+        let turn = turns.entry(user).or_default();
+        *turn += 1;
+        (*turn, one)
+    };
+    let mut all: Vec<(usize, T)> = of_users.into_iter().map(in_turn).collect();
+    all.sort_by_key(|(turn, _)| *turn);
+    all.into_iter().map(|(_, one)| one).collect()
+}
+
 /// Somebody hears of the registrations of a name for as long as this is held.
 #[must_use = "dropping it at once ends the watch"]
 #[derive(Debug)]
@@ -53,4 +67,17 @@ pub(super) struct Remembered {
     pub(super) id: u64,
     pub(super) name: Arc<str>,
     pub(super) callback: Binder,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_thousands_of_times_is_not_before_the_others() {
+        let many = (0..4096).map(|number| (1, number));
+        let told = in_turns(many.chain([(2, 5000), (2, 5001), (3, 6000)]));
+        assert_eq!(told[..5], [0, 5000, 6000, 1, 5001]);
+        assert!(told[5..].iter().copied().eq(2..4096), "each once, in their order");
+    }
 }

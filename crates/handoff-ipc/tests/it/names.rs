@@ -54,6 +54,11 @@ fn role_main() {
     match role {
         "has" => runtime.services().add(name, everything(), ServiceOptions::default()).unwrap(),
         "takes" => take(&runtime, name).unwrap(),
+        // An object of another process, which gave it to this one.
+        "lends" => {
+            let lent = runtime.services().wait_for("lent", LONG).unwrap();
+            runtime.services().add(name, lent, ServiceOptions::default()).unwrap();
+        }
         other => panic!("no such role: {other}"),
     }
     ready_and_wait();
@@ -211,4 +216,25 @@ fn who_loses_a_name_and_has_no_room_to_wait_for_it_is_told_too() {
     assert!(matches!(heard.recv_timeout(LONG).unwrap().1, NameChange::Lost { .. }));
     drop(winner);
     eventually("nobody has it", || loser.services().check("bank").unwrap().is_none());
+}
+
+/// Whom the policy lets register a name may do so for any object that it was given.
+#[test]
+fn a_name_lasts_as_long_as_the_process_of_its_object_whoever_registered_it() {
+    let place = Place::new();
+    let _manager = Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
+    let (mut owner, mut lender) =
+        (Peer::start("has lent", &place.socket()), Peer::start("lends alias", &place.socket()));
+    let runtime = connect(&place.socket());
+    assert_eq!(pid_of(&runtime, "alias"), owner.child.id());
+    lender.kill();
+    // The manager has seen that end once it has seen one that came later.
+    let mut later = Peer::start("has later", &place.socket());
+    later.kill();
+    eventually("the name goes with its process", || runtime.services().check("later").unwrap().is_none());
+    assert_eq!(pid_of(&runtime, "alias"), owner.child.id(), "its object is there");
+    owner.kill();
+    eventually("the name goes with its object's process", || {
+        runtime.services().check("alias").unwrap().is_none()
+    });
 }
