@@ -65,6 +65,7 @@ pub mod log;
 mod memory;
 #[cfg(not(loom))]
 mod object;
+mod oneway_queue;
 #[cfg(not(loom))]
 pub mod parcel;
 #[cfg(not(loom))]

@@ -3,10 +3,9 @@
 //! A reference can travel in a parcel, and a parcel is what a service reads: these types know each other, and
 //! nothing of how a call is carried. `calling.rs` makes calls through them, `local.rs` and the engines carry those.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use handoff_placement::Priority;
 
@@ -19,6 +18,7 @@ use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
 use crate::interface::{self, Interfaces};
 use crate::locked::lock;
+use crate::oneway_queue::OnewayQueue;
 use crate::parcel::{Reader, Writer};
 use crate::scheduling::Scheduling;
 use crate::{Error, Result, Waiting};
@@ -481,20 +481,6 @@ impl Drop for LocalNode {
     }
 }
 
-#[derive(Default)]
-struct OnewayQueue {
-    busy: bool,
-    waiting: VecDeque<Box<dyn FnOnce() + Send>>,
-}
-
-impl OnewayQueue {
-    /// True if no thread was at the queue.
-    fn push(&mut self, job: Box<dyn FnOnce() + Send>) -> bool {
-        self.waiting.push_back(job);
-        !std::mem::replace(&mut self.busy, true)
-    }
-}
-
 impl LocalNode {
     pub(crate) fn new(service: Arc<dyn Service>) -> Arc<Self> {
         Arc::new(LocalNode::of(service))
@@ -596,36 +582,29 @@ impl LocalNode {
         self.context().is_some_and(|context| !context.lends_realtime())
     }
 
-    /// Queues a oneway call. True if the caller must have [`LocalNode::run_oneway`] run: no thread
+    /// Queues a oneway call of this process. True if the caller must have [`LocalNode::run_oneway`] run: no thread
     /// is at this object's queue.
     pub(crate) fn queue_oneway(&self, job: Box<dyn FnOnce() + Send>) -> Result<bool> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.waiting.len() >= ONEWAY_LIMIT {
-            return Err(Error::OnewayFull(Waiting::Calls(queue.waiting.len())));
+        let user = CallingIdentity::own_cached().uid;
+        let mut queue = lock(&self.queue);
+        let waiting = queue.waiting(user);
+        if waiting >= ONEWAY_LIMIT {
+            return Err(Error::OnewayFull(Waiting::Calls(waiting)));
         }
-        Ok(queue.push(job))
+        Ok(queue.push(user, job))
     }
 
     /// The same for a call whose sender was told that it is on its way: it is never refused. Whoever
     /// took it in bounds how many there are.
-    pub(crate) fn queue_admitted(&self, job: Box<dyn FnOnce() + Send>) -> bool {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(job)
+    pub(crate) fn queue_admitted(&self, user: u32, job: Box<dyn FnOnce() + Send>) -> bool {
+        lock(&self.queue).push(user, job)
     }
 
-    /// Runs queued oneway calls in order until none is left.
+    /// Runs queued oneway calls until none is left.
     pub(crate) fn run_oneway(&self) {
         loop {
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            match queue.waiting.pop_front() {
-                Some(job) => {
-                    drop(queue);
-                    job();
-                }
-                None => {
-                    queue.busy = false;
-                    return;
-                }
-            }
+            let Some(job) = lock(&self.queue).pop() else { return };
+            job();
         }
     }
 }

@@ -1,7 +1,8 @@
 //! An honest client: ten calls a second on a connection that it keeps, and ten on a new one each time.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Read as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,10 +10,10 @@ use std::time::{Duration, Instant};
 use handoff_ipc::engine::Engine;
 use handoff_ipc::frames::FrameConsumer;
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Result, Runtime};
+use handoff_ipc::{Binder, Error, Result, Runtime};
 
 use crate::bank;
-use crate::common::{ECHO, MAKE_FD};
+use crate::common::{ECHO, HOLD, MAKE_FD};
 use crate::process::{self, Helper, Users};
 
 /// How long a call may take: a limit on behaviour, not on speed.
@@ -50,7 +51,12 @@ fn echo(root: &Binder) -> Result<()> {
             w.write_i32(1)
         },
         |r| r.read::<OwnedFd>().map(drop),
-    )
+    )?;
+    // And one that nobody waits for; the service says that it serves it.
+    let (mut here, there) = UnixStream::pair().unwrap();
+    here.set_read_timeout(Some(DEADLINE)).unwrap();
+    root.transaction(HOLD).oneway(|w| w.write(&OwnedFd::from(there)))?;
+    here.read_exact(&mut [0]).map_err(|error| Error::io("a oneway call is not served", error))
 }
 
 fn over_a_new_connection(socket: &Path) -> Result<()> {

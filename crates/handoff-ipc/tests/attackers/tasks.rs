@@ -1,7 +1,9 @@
 //! Attacks on services that tasks serve, and on the calls that those make: one thread runs all tasks, and must not wait
 //! for a peer.
 
+use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +14,7 @@ use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{AsyncService, Binder, Code, Error, Request as Asked, Response, Result};
 
 use crate::case::{BUSY, Bounds};
-use crate::common::{CALL_BACK, ECHO, GET_KEPT, KEEP, MAKE_FD, READ_FD, SLEEP_MS, file_with};
+use crate::common::{CALL_BACK, ECHO, GET_KEPT, HOLD, KEEP, MAKE_FD, READ_FD, SLEEP_MS, file_with};
 use crate::process::{self, Users};
 use crate::raw::{Connection, DONE, endpoint, kind, message, object, pair};
 use crate::regions::{Entry, Request, Slot};
@@ -62,6 +64,12 @@ impl AsyncService for Tasks {
             }
             READ_FD => {
                 let _fd: OwnedFd = data.read()?;
+                Ok(Response::ready(|_| Ok(())))
+            }
+            HOLD => {
+                // Only says that it has begun: one thread serves all.
+                let mut held = UnixStream::from(data.read::<OwnedFd>()?);
+                held.write_all(&[1]).map_err(|e| Error::io("write", e))?;
                 Ok(Response::ready(|_| Ok(())))
             }
             KEEP => {

@@ -286,7 +286,7 @@ impl Receiver {
         link: &Arc<Link>,
         drained: &mut Drained,
     ) -> (Vec<(u64, Arc<LocalNode>)>, Result<()>) {
-        let (mut to_run, mut called) = (Vec::new(), None);
+        let (mut to_run, mut called, user) = (Vec::new(), None, link.peer().uid);
         // Not what comes meanwhile: it may not end.
         let end = match drained.end(&self.ring) {
             Ok(end) if end == drained.at => return (to_run, Ok(())),
@@ -325,7 +325,7 @@ impl Receiver {
             queued.link.find_exported(&mut called, id);
             let Some((.., node)) = &called else { continue };
             let target = Arc::clone(node);
-            if node.queue_admitted(Box::new(move || queued.serve(&target))) {
+            if node.queue_admitted(user, Box::new(move || queued.serve(&target))) {
                 to_run.push((id, Arc::clone(node)));
             }
         }
