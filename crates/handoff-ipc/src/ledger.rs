@@ -33,6 +33,10 @@ pub(crate) enum Resource {
     Bytes,
     /// Bytes of replies whose memory was not given back. The kernel counts it as this process's, who filled it first.
     Replies,
+    /// Bytes of arguments of calls that were given up, until the peer has answered them.
+    Arguments,
+    /// Bytes that oneway calls take which were taken out of their ring and wait to be served.
+    Oneway,
     /// Objects of this process that a peer may call.
     Exports,
     /// Introductions that a receiver has not taken up.
@@ -42,7 +46,7 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    const COUNT: usize = 11;
+    const COUNT: usize = 13;
 
     /// As an error names it.
     fn name(self) -> &'static str {
@@ -55,6 +59,8 @@ impl Resource {
             Resource::Mappings => "shared regions",
             Resource::Bytes => "bytes of shared memory",
             Resource::Replies => "bytes of replies that it has not given up",
+            Resource::Arguments => "bytes of arguments of calls that it has not answered",
+            Resource::Oneway => "bytes of oneway calls that wait",
             Resource::Exports => "objects",
             Resource::Introductions => "introductions that are not taken up",
             Resource::Threads => "threads that wait for it",
@@ -70,9 +76,9 @@ struct Limits([u64; Resource::COUNT]);
 const OWN_MAPPINGS: u64 = 8 << 10;
 /// Bytes that may be mapped however small the machine is: most of them are never touched.
 const LEAST_BYTES: u64 = 64 << 30;
-/// Bytes of replies that may be held however small the machine is, and however large.
-const LEAST_REPLIES: u64 = 256 << 20;
-const MOST_REPLIES: u64 = 1 << 30;
+/// Bytes of replies, of arguments and of oneway calls that may be held however small the machine is, and however large.
+const LEAST_FILLED: u64 = 256 << 20;
+const MOST_FILLED: u64 = 1 << 30;
 /// Descriptors that may wait to be closed however few there may be.
 const LEAST_CLOSING: u64 = 16;
 /// Of which three eighths may be held: they are counted as one process's.
@@ -109,7 +115,10 @@ impl Limits {
         limits[Resource::Unsent as usize] = MOST_UNSENT;
         limits[Resource::Mappings as usize] = mappings.saturating_sub(OWN_MAPPINGS).max(mappings / 2);
         limits[Resource::Bytes as usize] = memory.saturating_mul(4).max(LEAST_BYTES);
-        limits[Resource::Replies as usize] = (memory / 16).clamp(LEAST_REPLIES, MOST_REPLIES);
+        let filled = (memory / 16).clamp(LEAST_FILLED, MOST_FILLED);
+        limits[Resource::Replies as usize] = filled;
+        limits[Resource::Arguments as usize] = filled;
+        limits[Resource::Oneway as usize] = filled;
         limits[Resource::Exports as usize] = MOST_EXPORTS;
         limits[Resource::Introductions as usize] = (descriptors / 4).min(MOST_INTRODUCTIONS);
         limits[Resource::Threads as usize] = MOST_AWAY as u64;
@@ -293,8 +302,60 @@ pub(crate) fn charge_each(who: CallingIdentity, resource: Resource, count: usize
 pub(crate) fn charge_anyway(who: CallingIdentity, resource: Resource, count: usize) -> Vec<Charge> {
     let granted = charge_each(who, resource, count);
     let rest = count - granted.len();
-    lock(&LEDGER)[resource as usize].add(who, rest as u64);
-    granted.into_iter().chain((0..rest).map(|_| Charge { resource, who, amount: 1 })).collect()
+    granted.into_iter().chain((0..rest).map(|_| enter(who, resource, 1))).collect()
+}
+
+/// Enters what is held already, whatever the share is.
+pub(crate) fn enter(who: CallingIdentity, resource: Resource, amount: u64) -> Charge {
+    lock(&LEDGER)[resource as usize].add(who, amount);
+    Charge { resource, who, amount }
+}
+
+/// Memory that a peer has had filled, counted in steps as it grows.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    resource: Resource,
+    // What there is for nothing.
+    free: u32,
+    // Counted beyond that.
+    bytes: AtomicU32,
+    charges: Mutex<Vec<Charge>>,
+}
+
+impl Filled {
+    pub(crate) fn new(resource: Resource, free: u32) -> Self {
+        Filled { resource, free, bytes: AtomicU32::new(0), charges: Mutex::default() }
+    }
+
+    /// Whether so much needs no more than is counted.
+    #[inline]
+    pub(crate) fn covers(&self, len: u32) -> bool {
+        len <= self.free + self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts as much as `len` needs; by one thread at a time. `make_room` runs if the peer's share is used up.
+    #[cold]
+    pub(crate) fn count(&self, peer: CallingIdentity, len: u32, make_room: impl FnOnce()) -> Result<()> {
+        let step = (len.next_power_of_two() / 8).max(4096);
+        let (needed, counted) = (len.next_multiple_of(step) - self.free, self.bytes.load(Ordering::Relaxed));
+        let more = u64::from(needed.saturating_sub(counted));
+        let charge = charge_again(peer, self.resource, more, make_room)?;
+        lock(&self.charges).push(charge);
+        self.bytes.store(needed, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The memory was given back.
+    pub(crate) fn uncount(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+        lock(&self.charges).clear();
+    }
+
+    /// Whether anything is counted.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// Whether a peer, or its user, holds its share of something, or more.
@@ -313,7 +374,7 @@ pub(crate) fn held() -> Held {
             + of(Resource::Refused)
             + of(Resource::Sent),
         mappings: of(Resource::Mappings),
-        bytes: of(Resource::Bytes) + of(Resource::Replies),
+        bytes: of(Resource::Bytes) + of(Resource::Replies) + of(Resource::Arguments) + of(Resource::Oneway),
         exports: of(Resource::Exports),
         introductions: of(Resource::Introductions),
         threads: of(Resource::Threads),

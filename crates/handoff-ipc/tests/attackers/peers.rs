@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::case::{BUSY, Bounds, IDLE};
+use crate::case::{BUSY, Bounds, FILLED, IDLE};
 use crate::common::{Random, WHO};
 use crate::process;
 use crate::raw::{Connection, DONE, WAIT, kind};
@@ -15,6 +15,7 @@ use crate::words::{MINE, call_me_back, echo};
 
 attacks! {
     callee_that_never_answers: "server", Bounds { maps: SLOTS + 160, fds: 200, threads: 40, ..BUSY };
+    callee_that_keeps_large_arguments: "server", Bounds { maps: SLOTS + 160, fds: 200, threads: 40, rss: FILLED + 64, ..BUSY };
     peers_stopped_in_the_middle: "server", Bounds { maps: 400, fds: 200, threads: 64, ..BUSY };
     root_of_a_user_namespace: "server", IDLE;
     queue_positions_that_lie: "server", Bounds { threads: 40, maps: 400, fds: 200, ..BUSY };
@@ -23,15 +24,28 @@ attacks! {
 /// That a link may have.
 const SLOTS: usize = 1024;
 
-/// Has the victim call it, with a deadline of a few milliseconds; reads what comes, and answers nothing.
+/// Each call leaves a slot behind, with little in it.
 fn callee_that_never_answers(at: &Path) {
+    answer_nothing(at, 0, 2 * SLOTS);
+}
+
+/// And here with almost 2 MiB.
+fn callee_that_keeps_large_arguments(at: &Path) {
+    answer_nothing(at, 1_900_000, SLOTS);
+}
+
+/// Has the victim call it with so many bytes, and a deadline of a few milliseconds; reads what comes, and answers nothing.
+fn answer_nothing(at: &Path, bytes: i32, most: usize) {
     let connection = Arc::new(Connection::to(at).unwrap());
     let (begun, calls) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     for id in 0..6 {
         let (connection, calls, slot) = (Arc::clone(&connection), Arc::clone(&calls), connection.slot(id));
         std::thread::spawn(move || {
             let object = handoff_ipc::Binder::new(crate::common::Everything::default());
-            let ask = Request::new(connection.root, ASK).with(&[MINE], |w| w.write_binder(Some(&object)));
+            let ask = Request::new(connection.root, ASK).with(&[MINE], |w| {
+                w.write_binder(Some(&object))?;
+                w.write_i32(bytes)
+            });
             loop {
                 connection.call(&slot, &ask);
                 calls.fetch_add(1, Ordering::Relaxed);
@@ -40,7 +54,7 @@ fn callee_that_never_answers(at: &Path) {
         });
     }
     // Until it must have as many, and many more.
-    while calls.load(Ordering::Relaxed) < 2 * SLOTS && begun.elapsed() < 10 * WAIT {
+    while calls.load(Ordering::Relaxed) < most && begun.elapsed() < 10 * WAIT {
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -1,11 +1,14 @@
 //! Attacks on the ring of oneway calls.
 
+use std::io::Read as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE, SHARE};
-use crate::common::{RECORD, Random, SLEEP_MS};
+use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE};
+use crate::common::{GET_KEPT, HOLD, KEEP, RECORD, Random, SELF, SLEEP_MS};
 use crate::raw::{Connection, kind, message, object};
 use crate::regions::{Entry, Request, Ring};
 
@@ -16,6 +19,7 @@ attacks! {
     records_whose_descriptors_never_come: "server", IDLE;
     ring_scribbled_over: "server", BUSY;
     ring_full_of_slow_calls: "server", BUSY;
+    rings_full_of_calls_that_wait: "server", Bounds { rss: FILLED + 64, fds: 200, maps: 400, ..BUSY };
     oneway_calls_without_end: "server", Bounds { rss: 64, ..BUSY };
     references_given_back_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
     calls_of_links_that_end: "server", Bounds { maps: 600, ..SHARE };
@@ -148,6 +152,39 @@ fn ring_full_of_slow_calls(at: &Path) {
         post(&connection);
         std::mem::forget((connection, ring));
     }
+}
+
+/// Each of many links has a ring full of the smallest calls, to one object whose handler waits for the attacker.
+fn rings_full_of_calls_that_wait(at: &Path) {
+    let first = Connection::to(at).unwrap();
+    let slot = first.slot(0);
+    first.call(&slot, &Request::new(first.root, SELF));
+    let held = slot.object();
+    let its_own = Entry { kind: object::OF_RECEIVER, value: held, ..Entry::default() };
+    let any = handoff_ipc::Binder::new(crate::common::Everything::default());
+    first.call(&slot, &Request::new(first.root, KEEP).with(&[its_own], |w| w.write(&Some(any))));
+    let (ring, (mut ours, theirs)) = (first.ring(), UnixStream::pair().unwrap());
+    let file = Entry { kind: object::FD, ..Entry::default() };
+    let hold =
+        Request::new(held, HOLD).with(&[file], |w| w.write(&OwnedFd::from(theirs.try_clone().unwrap())));
+    first.send(message(kind::FDS, u32::MAX, 0), &[theirs.as_raw_fd()]);
+    ring.set_written(ring.record(0, &hold, None));
+    post(&first);
+    // It has begun.
+    ours.read_exact(&mut [0]).unwrap();
+    for _ in 0..60 {
+        let Some(connection) = Connection::to(at) else { break };
+        let (slot, ring) = (connection.slot(0), connection.ring());
+        connection.call(&slot, &Request::new(connection.root, GET_KEPT));
+        let node = slot.object();
+        let count = (2 << 20) / 32 - 1;
+        let smallest = [0, 999, node as u32, (node >> 32) as u32, 0, 0, 32, 0].map(u32::to_le_bytes).concat();
+        ring.memory.put(4096, &smallest.repeat(count as usize));
+        ring.set_written(32 * count);
+        post(&connection);
+        std::mem::forget((connection, slot, ring));
+    }
+    std::mem::forget((first, slot, ring, ours));
 }
 
 /// One call after another, for which nobody waits. The receiver's word says where room is.

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, IDLE, SHARE};
+use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE};
 use crate::common::{ECHO, MAKE_FD, SELF, SLEEP_MS};
 use crate::process;
 use crate::raw::{Connection, WAIT, any_file, dial, kind, message, object, send_bytes};
@@ -31,12 +31,9 @@ attacks! {
     closes_that_block_and_many_more: "server", Bounds { fds: 480, ..BUSY };
     refused_connections_that_wait_to_be_closed: "server", Bounds { fds: 450, ..BUSY };
     descriptors_that_are_not_read: "server", Bounds { fds: 200, threads: 64, ..BUSY };
-    replies_that_nobody_reads: "server", Bounds { rss: REPLIES + 64, maps: 1200, threads: 64, ..BUSY };
+    replies_that_nobody_reads: "server", Bounds { rss: FILLED + 64, maps: 1200, threads: 64, ..BUSY };
     sessions_that_introductions_hold: "server", Bounds { fds: 200, ..IDLE };
 }
-
-/// MiB of replies that one process may have a victim keep, on a machine of whatever size: three eighths of a GiB.
-const REPLIES: usize = 384;
 
 fn descriptors_for_slots_that_are_not_there(at: &Path) {
     let connection = Connection::to(at).unwrap();

@@ -21,7 +21,7 @@ pub const FILL: Code = 102;
 /// Counts arrays of the width that are not null.
 pub const WIDE: Code = 104;
 
-/// Calls the object in the request, with a deadline of a few milliseconds.
+/// Calls the object in the request with as many bytes as it says, and a deadline of a few milliseconds.
 pub const ASK: Code = 105;
 
 /// Gives a queue, and reads and writes it for a while.
@@ -70,8 +70,9 @@ impl Service for Victim {
             FILL => reply.write_bytes(&vec![7; data.read::<i32>()?.unsigned_abs() as usize]),
             ASK => {
                 let back: Binder = data.read()?;
+                let bytes = vec![7; data.read::<i32>()?.unsigned_abs() as usize];
                 let soon = Duration::from_millis(3);
-                drop(back.transaction(ECHO).deadline(soon).call(|_| Ok(()), |_| Ok(())));
+                drop(back.transaction(ECHO).deadline(soon).call(|w| w.write_bytes(&bytes), |_| Ok(())));
                 Ok(())
             }
             QUEUE => {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::gate::{Closed, Gate};
-use super::slot::{MAX_SLOTS, Slot};
+use super::slot::{Area, MAX_SLOTS, Slot};
 use super::wait_strategy::WaitStrategies;
 use super::word;
 use crate::ledger::Charge;
@@ -31,8 +31,9 @@ pub(crate) struct CallerSlot {
     // `on_peer_death` or by the thread that was in it when it leaves. Looked at by the thread that is in
     // it, and by `on_peer_death` under `memory`.
     slot: UnsafeCell<Option<Slot>>,
-    // Held as long as the memory is: threads that remember the slot may keep it for longer.
-    memory: Mutex<Option<Charge>>,
+    // For the mapping, and for the arguments of a call that was given up. Held as long as the memory is: threads that
+    // remember the slot may keep it for longer.
+    memory: Mutex<(Option<Charge>, Option<Charge>)>,
     // Invariant: touched only by the thread that is in the slot.
     strategies: UnsafeCell<WaitStrategies>,
     refusal: OnceLock<Refusal>,
@@ -55,7 +56,7 @@ impl CallerSlot {
             gate: Gate::new(),
             abandoned: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
-            memory: Mutex::new(Some(charge)),
+            memory: Mutex::new((Some(charge), None)),
             strategies: UnsafeCell::new(WaitStrategies::new()),
             refusal: OnceLock::new(),
             calls: Tally::default(),
@@ -90,6 +91,19 @@ impl CallerSlot {
         self.abandoned.store(true, Ordering::Release);
     }
 
+    /// The arguments of a call that was given up stay until then. By the thread that is in the slot.
+    pub(crate) fn keep_arguments(&self, charge: Option<Charge>) {
+        lock(&self.memory).1 = charge;
+    }
+
+    /// The late reply has come: gives the memory of large arguments back.
+    pub(crate) fn free_arguments(&self, slot: &Slot) {
+        let arguments = lock(&self.memory).1.take();
+        if arguments.is_some() {
+            slot.free_payload(Area::A);
+        }
+    }
+
     /// True if it can carry a call. Where a late reply came to one that was given up, `discard` gives back what it
     /// brought.
     #[inline]
@@ -104,6 +118,7 @@ impl CallerSlot {
         let free = word::is_free(slot.word());
         if free {
             discard(slot);
+            self.free_arguments(slot);
             self.abandoned.store(false, Ordering::Release);
         }
         free
@@ -127,9 +142,9 @@ impl CallerSlot {
 
     /// The peer is gone: wakes whoever waits in the slot, or frees its memory.
     pub(crate) fn on_peer_death(&self) {
-        let mut charge = lock(&self.memory);
+        let mut charges = lock(&self.memory);
         match self.gate.close() {
-            Closed::Empty => self.free(&mut charge),
+            Closed::Empty => self.free(&mut charges),
             Closed::Inside => {
                 // SAFETY: the thread that is in the slot frees it only under the lock that is
                 // held, and nobody else writes to the cell.
@@ -162,10 +177,10 @@ impl CallerSlot {
     }
 
     /// Under `memory`, by the one that the invariant of `slot` names.
-    fn free(&self, charge: &mut Option<Charge>) {
+    fn free(&self, charges: &mut (Option<Charge>, Option<Charge>)) {
         // SAFETY: by that invariant nobody else looks at the cell now or later.
         unsafe { *self.slot.get() = None };
-        *charge = None;
+        *charges = (None, None);
     }
 
     #[inline]

@@ -15,7 +15,7 @@ use super::wait_strategy::{self, Mode, SPIN_LIMIT, WaitStrategy, YIELD_LIMIT};
 use super::word::{self, Reply};
 use super::{server, serving};
 use crate::call::OutCall;
-use crate::ledger::{self, Resource};
+use crate::ledger::{self, Charge, Resource};
 use crate::object::{ReadFn, WriteFn};
 use crate::parcel::Reader;
 use crate::shm::link::Link;
@@ -95,6 +95,10 @@ fn free_or_new(link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
 
 /// A new slot, which the peer is told of.
 pub(crate) fn open(link: &Link, class: u64) -> Result<Arc<CallerSlot>> {
+    if ledger::is_full(link.peer(), Resource::Arguments) {
+        let full = "arguments of calls that the peer has not answered, also after their deadlines, take all the memory of its share";
+        return Err(Error::PermissionDenied(full.into()));
+    }
     // A slot in which the peer leaves a call without an answer serves no other, and stays as long as the link.
     let charge = ledger::charge(link.peer(), Resource::Mappings, 1)?;
     let (slot, file) = Slot::create()?;
@@ -198,8 +202,9 @@ pub(crate) fn transact(
 
     let request =
         Request { code: call.code, node: remote.node, caller: (priority, tid), deadline: call.deadline };
-    let (mut mode, mut began, mut class) = (Mode::Block, None, 0);
+    let (mut mode, mut began, mut class, mut sent) = (Mode::Block, None, 0, 0);
     let waits = |len| {
+        sent = len;
         class = strategies.size_class(call.code, len);
         let strategy = strategies.of(class);
         if outer.is_none() {
@@ -227,7 +232,7 @@ pub(crate) fn transact(
     if shared.is_dead() {
         return Err(shared.why_dead(Error::Dead));
     }
-    let waiting = Waiting { link, shared, slot, priority, deadline, yields: strategy.yields };
+    let waiting = Waiting { link, shared, slot, priority, deadline, sent, yields: strategy.yields };
     let mode = match (posted, &outer) {
         (_, Some(outer)) => waiting.ask_outer(outer)?,
         (WakeAction::Nothing, None) => mode,
@@ -261,6 +266,13 @@ fn look_around(slot: &Slot, strategy: &mut WaitStrategy) {
     strategy.allow(place::online_cpus() > 1 || same, !same && !apart);
 }
 
+/// Enters the arguments of a call that is given up. They stay in its slot until the callee has answered, who may be reading
+/// them; a page of them does not count.
+pub(crate) fn charge_arguments(link: &Link, len: u32) -> Option<Charge> {
+    const FREE: u32 = 4096;
+    (len > FREE).then(|| ledger::enter(link.peer(), Resource::Arguments, len.into()))
+}
+
 /// One call that is under way.
 struct Waiting<'a> {
     link: &'a Arc<Link>,
@@ -268,6 +280,8 @@ struct Waiting<'a> {
     slot: &'a Slot,
     priority: u32,
     deadline: Option<(Instant, Duration)>,
+    // Bytes of arguments.
+    sent: u32,
     yields: bool,
 }
 
@@ -381,6 +395,7 @@ impl Waiting<'_> {
             ReplyWait::Dead => Err(Error::Dead),
             ReplyWait::Broken => Err(broken(self.link)),
             ReplyWait::Expired => {
+                self.shared.keep_arguments(charge_arguments(self.link, self.sent));
                 self.shared.abandoned();
                 Err(Error::DeadlineExpired(self.deadline.map_or(Duration::ZERO, |(_, wait)| wait)))
             }

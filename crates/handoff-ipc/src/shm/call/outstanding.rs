@@ -45,6 +45,7 @@ fn is_free(link: &Arc<Link>, shared: &CallerSlot) -> bool {
     let free = word::is_free(slot.word());
     if free {
         client::discard_reply(link, shared.id(), slot);
+        shared.free_arguments(slot);
     }
     free
 }
@@ -59,8 +60,8 @@ struct Outgoing {
     link: Arc<Link>,
     // Both are there until the slot is given back.
     slot: Option<(Arc<CallerSlot>, OwnedSemaphorePermit)>,
-    // A request stands in the slot, and its reply was not taken.
-    posted: bool,
+    // A request with so many bytes of arguments stands in the slot, and its reply was not taken.
+    posted: Option<u32>,
 }
 
 /// When a call is given up, and how long that is after it began.
@@ -143,7 +144,7 @@ impl Outgoing {
             Some(shared) => shared,
             None => client::open(&link, CLASS)?,
         };
-        Ok(Outgoing { link, slot: Some((shared, turn)), posted: false })
+        Ok(Outgoing { link, slot: Some((shared, turn)), posted: None })
     }
 
     fn shared(&self) -> Result<Arc<CallerSlot>> {
@@ -166,8 +167,13 @@ impl Outgoing {
         let slot = claimed.parts().0;
         let left = deadline.map(|(end, _)| end.saturating_duration_since(Instant::now()));
         let request = Request { code, node, caller: client::me(), deadline: left };
-        request.put_around(&self.link, &shared, slot, arguments, |_| 0)?;
-        self.posted = true;
+        let mut sent = 0;
+        let waits = |len| {
+            sent = len;
+            0
+        };
+        request.put_around(&self.link, &shared, slot, arguments, waits)?;
+        self.posted = Some(sent);
         match word::post_away(slot.word()) {
             WakeAction::Nothing => {}
             WakeAction::Wake => sync::wake(slot.word()),
@@ -221,7 +227,7 @@ impl Outgoing {
         let deadline = deadline.map(|(end, wait)| (end.into_std(), wait));
         let shared = self.shared()?;
         let mut claimed = shared.claim()?;
-        self.posted = false;
+        self.posted = None;
         shared.count(true, false);
         let (mut read, mut result) = (Some(read), None);
         let mut read = |from: &mut Reader<'_>| {
@@ -242,11 +248,12 @@ impl Drop for Outgoing {
             return;
         };
         let slot = claimed.parts().0;
-        if self.posted {
+        if let Some(sent) = self.posted {
             // Under the lock that the news of the reply takes: it finds the slot given up, or the reply
             // was there before.
             let mut calls = lock(calls);
             if word::abandon_away(slot.word()) == Reply::Pending {
+                shared.keep_arguments(client::charge_arguments(&self.link, sent));
                 drop(claimed);
                 let before = calls.by_slot.insert(shared.id(), Fate::GivenUp(shared, turn));
                 drop(calls);

@@ -8,9 +8,7 @@ use super::presence::Presence;
 use super::slot::Slot;
 use super::word;
 use crate::Result;
-use crate::identity::CallingIdentity;
-use crate::ledger::{self, Charge, Resource};
-use crate::locked::lock;
+use crate::ledger::{Charge, Filled, Resource};
 use crate::object::Binder;
 use crate::pool::{Recall, Worker};
 use crate::shm::sync;
@@ -33,45 +31,10 @@ pub(crate) struct ServerSlot {
     pub(super) has_returned: AtomicBool,
     // A large reply was written to the second area, and its memory not given back since. By the thread at the slot.
     pub(super) holds_large: AtomicBool,
-    // Of each area.
-    pub(super) replies: [ReplyMemory; 2],
+    // Of each area, which has a page for nothing.
+    pub(super) replies: [Filled; 2],
     // Who attends, for a raise from outside.
     pub(super) worker: std::sync::Mutex<Weak<Worker>>,
-}
-
-/// Memory of an area that replies have filled, as the ledger has it. Only the thread at the slot counts.
-#[derive(Default)]
-pub(crate) struct ReplyMemory {
-    // Beyond a page.
-    bytes: AtomicU32,
-    charges: std::sync::Mutex<Vec<Charge>>,
-}
-
-/// What each area has for nothing.
-const FREE_BYTES: u32 = 4096;
-
-impl ReplyMemory {
-    /// Whether a reply of that length needs no more than is counted.
-    #[inline]
-    pub(crate) fn covers(&self, len: u32) -> bool {
-        len <= FREE_BYTES + self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Counts as much as a reply of that length needs. `make_room` runs if the peer's share is used up.
-    pub(crate) fn count(&self, peer: CallingIdentity, len: u32, make_room: impl FnOnce()) -> Result<()> {
-        let (needed, counted) = (len.next_power_of_two() - FREE_BYTES, self.bytes.load(Ordering::Relaxed));
-        let more = u64::from(needed.saturating_sub(counted));
-        let charge = ledger::charge_again(peer, Resource::Replies, more, make_room)?;
-        lock(&self.charges).push(charge);
-        self.bytes.store(needed, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// The memory was given back.
-    pub(crate) fn uncount(&self) {
-        self.bytes.store(0, Ordering::Relaxed);
-        lock(&self.charges).clear();
-    }
 }
 
 impl Recall for ServerSlot {
@@ -105,7 +68,7 @@ impl ServerSlot {
             returned: std::sync::Mutex::default(),
             has_returned: AtomicBool::new(false),
             holds_large: AtomicBool::new(false),
-            replies: std::array::from_fn(|_| ReplyMemory::default()),
+            replies: std::array::from_fn(|_| Filled::new(Resource::Replies, 4096)),
             worker: std::sync::Mutex::default(),
         })
     }

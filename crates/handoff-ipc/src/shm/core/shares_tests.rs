@@ -175,13 +175,12 @@ fn descriptors_are_kept_as_long_as_a_request_stands_in_their_slot() {
 
 #[test]
 fn memory_of_replies_is_counted_once_and_as_far_as_the_share_goes() {
-    use crate::shm::call::server_slot::ReplyMemory;
     let who = identity(50_107);
-    let memory = ReplyMemory::default();
+    let memory = ledger::Filled::new(Resource::Replies, 4096);
     let held = || ledger::held_by(who, Resource::Replies);
     assert!(memory.covers(4096) && !memory.covers(4097));
     memory.count(who, 100_000, || ()).unwrap();
-    assert!(memory.covers(100_000) && held() == (128 << 10) - 4096);
+    assert!(memory.covers(100_000) && held() == (112 << 10) - 4096);
     memory.count(who, 1 << 20, || ()).unwrap();
     assert_eq!(held(), (1 << 20) - 4096);
     let mut used = Vec::new();

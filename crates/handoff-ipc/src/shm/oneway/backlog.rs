@@ -5,12 +5,16 @@
 //! one as soon as it was copied out, as long as few calls wait. Beyond that the place stays taken
 //! until the call was served: the ring fills, and the sender is told so. No call that it was allowed
 //! to send is lost, a slow object keeps no call from another one, and a peer gets no more memory here
-//! than the limits below and a ring: one that writes to places that it was not given back is hung up on.
+//! than the limits below and a ring for each link, and its share of what all have: one that needs more, or that writes to
+//! places that it was not given back, is hung up on.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::Result;
+use crate::identity::CallingIdentity;
+use crate::ledger::{Filled, Resource};
 use crate::locked::lock;
 use crate::object::ONEWAY_LIMIT;
 
@@ -18,12 +22,17 @@ use crate::object::ONEWAY_LIMIT;
 const CALLS: usize = ONEWAY_LIMIT;
 /// Bytes of theirs.
 const BYTES: usize = 8 << 20;
+/// What a call takes here beside what stands in its record, about.
+const EACH: usize = 512;
+/// Bytes that the ledger does not count.
+const FREE: u32 = 64 << 10;
 
 /// The calls of one link that were taken out of the ring and are not served yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Backlog {
     calls: AtomicUsize,
     bytes: AtomicUsize,
+    memory: Filled,
     kept: Mutex<Kept>,
 }
 
@@ -53,7 +62,26 @@ pub(super) struct Admitted {
     kept: Option<u64>,
 }
 
+impl Default for Backlog {
+    fn default() -> Self {
+        Backlog {
+            calls: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            memory: Filled::new(Resource::Oneway, FREE),
+            kept: Mutex::default(),
+        }
+    }
+}
+
 impl Backlog {
+    /// Whether the share of `peer` has room for one more call with a record of so many bytes. By the one thread that takes
+    /// calls out.
+    pub(super) fn has_room(&self, peer: CallingIdentity, bytes: usize) -> Result<()> {
+        let calls = self.calls.load(Ordering::Relaxed) + 1;
+        let all = (self.bytes.load(Ordering::Relaxed) + bytes + calls * EACH) as u32;
+        if self.memory.covers(all) { Ok(()) } else { self.memory.count(peer, all, || ()) }
+    }
+
     /// A call of so many bytes was taken out of the ring, where it began and ended. `told` is given how
     /// much of the ring is free again, and `keeps` remembers from one call to the next whether any
     /// place is kept: it belongs to the one thread that takes calls out.
@@ -99,7 +127,10 @@ impl Backlog {
 
     pub(super) fn over(&self, call: Admitted, told: impl FnOnce(u32)) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(call.bytes, Ordering::Relaxed);
+        let left = self.bytes.fetch_sub(call.bytes, Ordering::Relaxed) - call.bytes;
+        if left == 0 && self.memory.is_counted() {
+            self.memory.uncount();
+        }
         let Some(number) = call.kept else { return };
         let mut kept = lock(&self.kept);
         let at = (number - kept.gone) as usize;

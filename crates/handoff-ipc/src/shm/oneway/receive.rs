@@ -309,6 +309,10 @@ impl Receiver {
             let begin = drained.at;
             let size = taken.as_ref().map_or_else(|size| *size, |taken| taken.record.size);
             drained.at = begin.wrapping_add(size);
+            if let Err(error) = self.backlog.has_room(link.peer(), size as usize) {
+                drained.broken = true;
+                return (to_run, Err(error));
+            }
             let (next, keeps, told) = (drained.at, &mut drained.keeps, |at| self.ring.set_taken(at));
             let Ok(taken) = taken else {
                 self.backlog.pass(next, keeps, told);
