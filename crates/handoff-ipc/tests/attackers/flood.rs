@@ -1,6 +1,8 @@
 //! Attacks by number: connections, messages, processes.
 
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,7 @@ use crate::words::{call_me_back, echo};
 
 attacks! {
     flood_of_several_links: "root server", Bounds { rate: 260_000, ..BUSY };
+    answers_to_a_socket_that_thousands_watch: "server", Bounds { cpu: 0.8, ..BUSY };
     raises_without_end: "server", BUSY;
     connections_without_end: "server", SHARE;
     connections_that_never_greet: "server", SHARE;
@@ -42,6 +45,49 @@ fn flood_of_several_links(at: &Path) {
             }
         });
     }
+}
+
+/// Each answer has the kernel tell all who watch the socket, on the thread that sends it.
+fn answers_to_a_socket_that_thousands_watch(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let (mut told, mut tell) = UnixStream::pair().unwrap();
+    for _ in 0..8 {
+        // SAFETY: the child makes system calls with what it has, and never comes back.
+        if unsafe { libc::fork() } == 0 {
+            process::die_with_parent();
+            more_descriptors();
+            // SAFETY: descriptors and a structure on the stack.
+            unsafe {
+                let poll = libc::epoll_create1(0);
+                let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+                let watch = |_: &u32| {
+                    let again = libc::dup(connection.socket.as_raw_fd());
+                    libc::epoll_ctl(poll, libc::EPOLL_CTL_ADD, again, &raw mut event) == 0
+                };
+                let count = (0..u32::MAX).take_while(watch).count();
+                drop(tell.write_all(&count.to_le_bytes()));
+                loop {
+                    libc::pause();
+                }
+            }
+        }
+    }
+    let mut watches = 0;
+    for _ in 0..8 {
+        let mut count = [0; size_of::<usize>()];
+        told.read_exact(&mut count).unwrap();
+        watches += usize::from_le_bytes(count);
+    }
+    process::tell(&format!("{watches} watches"));
+    std::thread::spawn(move || {
+        for request in 0.. {
+            let question = Message { first: [7; 16], ..message(kind::REDEEM, request, 0) };
+            if !send_bytes(&connection.socket, &question.bytes(), &[]) {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            while connection.receive(Duration::ZERO).is_some() {}
+        }
+    });
 }
 
 /// Urgent requests, it says, for which no thread is urgent enough.
@@ -126,7 +172,7 @@ fn more_descriptors() {
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        limit.rlim_cur = limit.rlim_max.min(8192);
+        limit.rlim_cur = limit.rlim_max.min(20_000);
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
     }
 }
