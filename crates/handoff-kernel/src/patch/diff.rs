@@ -119,21 +119,20 @@ impl<'a> Parser<'a> {
         {
             return Err(error);
         }
-        let head = self.lines[index].trim_end();
-        let path = match head.strip_prefix("diff --git ") {
-            Some(names) => names.split_once(" b/").map_or(names, |(_, new)| new),
-            None => head.strip_prefix("--- ").map_or(head, |old| old.split('\t').next().unwrap_or(old)),
-        };
-        let refusal = Refusal { line: error.line, path: path.to_owned(), problem: error.problem.to_string() };
+        let path = self.refused_path(index);
+        let refusal = Refusal { line: error.line, path, problem: error.problem.to_string() };
         self.patch().refused.push(refusal);
-        self.at = self.at.max(index + 1);
+        // A hunk that is shorter than it says was read on into the next part. The names of this one may be still to come.
+        self.at = index + 1;
+        let mut own = self.lines[index].starts_with("diff --git ");
         while let Some(line) = self.peek() {
-            let starts = line.starts_with("diff --git ")
-                || mail::starts_message(line)
-                || line.starts_with("--- ") && self.next_is_plus() && self.at > index + 6;
-            if starts {
+            let named = line.starts_with("--- ")
+                && self.next_is_plus()
+                && self.lines.get(self.at + 2).is_some_and(|line| line.starts_with("@@ -"));
+            if line.starts_with("diff --git ") || mail::starts_message(line) || named && !own {
                 break;
             }
+            own &= !named;
             self.at += 1;
         }
         Ok(())

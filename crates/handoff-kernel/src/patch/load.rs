@@ -53,6 +53,12 @@ pub enum InputError {
     },
     #[error("{} holds neither a `series` file nor `*.patch` or `*.diff` files", .0.display())]
     Nothing(PathBuf),
+    #[error(
+        "{}:{line}: `{option}` is not followed: a patch of a series may have `-pN` and `-R` behind its name; apply this \
+         one by itself",
+        path.display()
+    )]
+    Option { path: PathBuf, line: usize, option: String },
     #[error("{} has {bytes} bytes, more than the {limit} allowed: split it", path.display())]
     TooLarge { path: PathBuf, bytes: u64, limit: usize },
     #[error("git cannot make patches of `{range}` in {}: {message}", repository.display())]
@@ -128,14 +134,6 @@ fn with_plain_line_ends(content: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(lines.join(&b'\n'))
 }
 
-fn load_all(paths: &[PathBuf], limits: &Limits) -> Result<Series, InputError> {
-    let mut all = Series::default();
-    for path in paths {
-        all.patches.extend(load_file(path, limits)?.patches);
-    }
-    Ok(all)
-}
-
 fn load_folder(folder: &Path, limits: &Limits) -> Result<Series, InputError> {
     let read = |error| InputError::Read { path: folder.to_owned(), error };
     let mut paths = Vec::new();
@@ -152,23 +150,42 @@ fn load_folder(folder: &Path, limits: &Limits) -> Result<Series, InputError> {
     if paths.is_empty() {
         return Err(InputError::Nothing(folder.to_owned()));
     }
-    load_all(&paths, limits)
+    let mut all = Series::default();
+    for path in &paths {
+        all.patches.extend(load_file(path, limits)?.patches);
+    }
+    Ok(all)
 }
 
+/// A quilt `series` file: on each line a patch, and how it applies. A word that starts with `#` starts a comment.
 fn load_quilt(series: &Path, limits: &Limits) -> Result<Series, InputError> {
     let text =
         fs::read_to_string(series).map_err(|error| InputError::Read { path: series.to_owned(), error })?;
     let folder = series.parent().unwrap_or(Path::new("."));
-    let paths: Vec<PathBuf> = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or("").trim())
-        .filter_map(|line| line.split_whitespace().next())
-        .map(|name| folder.join(name))
-        .collect();
-    if paths.is_empty() {
-        return Err(InputError::Nothing(folder.to_owned()));
+    let mut all = Series::default();
+    let mut lines = 0;
+    for (index, line) in text.lines().enumerate() {
+        let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
+        let Some(name) = words.next() else { continue };
+        lines += 1;
+        let (mut limits, mut reverse) = (*limits, false);
+        for option in words {
+            match option.strip_prefix("-p").map(str::parse) {
+                Some(Ok(strip)) => limits.strip = strip,
+                None if option == "-R" => reverse = true,
+                _ => {
+                    return Err(InputError::Option {
+                        path: series.to_owned(),
+                        line: index + 1,
+                        option: option.to_owned(),
+                    });
+                }
+            }
+        }
+        let patches = load_file(&folder.join(name), &limits)?;
+        all.patches.extend(if reverse { patches.reversed() } else { patches }.patches);
     }
-    load_all(&paths, limits)
+    if lines == 0 { Err(InputError::Nothing(folder.to_owned())) } else { Ok(all) }
 }
 
 fn load_range(repository: &Path, range: &str, limits: &Limits) -> Result<Series, InputError> {

@@ -114,3 +114,40 @@ fn one_bad_file_fails_alone() {
     fs::write(&file, format!("{CHANGE}{}", CHANGE.replace("/x.c", "/../../x.c"))).unwrap();
     assert!(load(&Input::Path(file), &alone()).is_err());
 }
+
+#[test]
+fn the_options_of_a_quilt_series_are_followed() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let options = Options::default();
+    let tree = TempDir::new().unwrap();
+    fs::create_dir(tree.path().join("net")).unwrap();
+    fs::write(tree.path().join("net/x.c"), "int a;\nint b;\nint c;\n").unwrap();
+    // The first has no components to drop, the second adds what is to go, and `#` inside a name is part of it.
+    file("plain.patch", "--- net/x.c\n+++ net/x.c\n@@ -1,3 +1,3 @@\n-int a;\n+long a;\n int b;\n int c;\n");
+    let undo = "--- v1/net/x.c\n+++ v2/net/x.c\n@@ -1,2 +1,3 @@\n long a;\n-int d;\n+int b;\n+int c;\n";
+    file("undo#1.patch", undo);
+    file("series", "# two\n\nplain.patch -p0\nundo#1.patch -p1 -R # take it back\n");
+    let series = load(&Input::Path(folder.path().to_owned()), &alone()).unwrap();
+    let report = port(&series, tree.path(), &options).unwrap();
+    assert_eq!((report.counts.applied, report.counts.total()), (2, 2), "{report}");
+    assert_eq!(fs::read_to_string(tree.path().join("net/x.c")).unwrap(), "long a;\nint d;\n");
+
+    for wrong in ["-p", "-pone", "--dry-run", "-p0R"] {
+        file("series", &format!("plain.patch -p0\nundo#1.patch {wrong}\n"));
+        let error = load(&Input::Path(folder.path().join("series")), &alone()).unwrap_err().to_string();
+        assert!(error.contains(&format!("series:2: `{wrong}`")), "{error}");
+    }
+}
+
+#[test]
+fn each_part_that_is_left_out_is_named_as_the_tree_has_it() {
+    let broken = "@@ -1,9 +1,9 @@\n int a;\n+int b;\n";
+    let text = format!(
+        "--- a/net/x.c\n+++ b/net/x.c\n{broken}--- a/gone.c\n+++ /dev/null\n{broken}diff --git net/y.c net/y.c\n--- net/y.c\n+++ net/y.c\n{broken}diff --git a/link b/link\nnew file mode 120000\n--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+x\n{CHANGE}"
+    );
+    let series = load_text(text.as_bytes());
+    let refused: Vec<&str> = series.patches[0].refused.iter().map(|refusal| refusal.path.as_str()).collect();
+    assert_eq!(refused, ["net/x.c", "gone.c", "net/y.c", "link"]);
+    assert_eq!(series.patches[0].files.len(), 1, "the part behind them is read");
+}

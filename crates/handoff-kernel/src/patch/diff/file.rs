@@ -258,6 +258,24 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// The file that the header at line `index` names: the new one, or the old one of a deleted file.
+    pub(super) fn refused_path(&self, index: usize) -> String {
+        let head = self.lines[index].trim_end();
+        let (strip, names) = match head.strip_prefix("diff --git ") {
+            Some(names) => split_git_names(names),
+            None => {
+                let new = self.lines.get(index + 1).and_then(|line| line.strip_prefix("+++ "));
+                let old = head.strip_prefix("--- ").unwrap_or(head);
+                (self.limits.strip, Some((old, new.map_or(old, str::trim_end))))
+            }
+        };
+        let file = |field| named(field, strip).ok().filter(|name| *name != Named::Nothing);
+        match names.and_then(|(old, new)| file(new).or_else(|| file(old))) {
+            Some(Named::File(path)) => path.to_string(),
+            _ => head.rsplit_once(" b/").map_or(head, |(_, new)| new).to_owned(),
+        }
+    }
+
     /// A new file has no old lines, a deleted one no new ones.
     fn check_kind(&self, file: &FilePatch) -> Result<(), PatchError> {
         let wrong = match file.kind {
