@@ -1,7 +1,8 @@
 //! A series as commits: one for each patch, with its author, its date, and where it came from.
 //!
-//! A patch with a conflict stops the series. What is left of it is kept in git's own folder, and is taken up, left
-//! out or taken back as with `git am`: [`resume`], [`skip`], [`abort`].
+//! A patch with a conflict stops the series. The series and how far it has come are kept in git's own folder, and it is
+//! taken up, left out or taken back as with `git am`: [`resume`], [`skip`], [`abort`]. What a patch will write is on
+//! record before it is written, so that all three work after the porter was killed, too.
 
 use std::fmt::{self, Write as _};
 use std::fs;
@@ -11,8 +12,10 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileReport, How, HunkReport, Options, Outcome, PatchReport, PortError, PortReport, port};
-use crate::patch::{Patch, Series, text};
+use super::{
+    FileReport, How, HunkReport, Options, Outcome, PatchReport, PortError, PortReport, place_series,
+};
+use crate::patch::{Patch, PatchPath, Series, text};
 
 /// What was committed, and where the series stopped.
 #[derive(Debug, Serialize)]
@@ -136,19 +139,86 @@ pub enum CommitError {
     },
 }
 
-/// What is left of a series that stopped.
-#[derive(Debug, Serialize, Deserialize)]
+/// A series that is under way, which is written once, and how far it has come.
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     /// The commit on which the series started.
     start: String,
-    /// The commit at which it stopped.
+    patches: Series,
+    #[serde(skip)]
+    at: Progress,
+    /// git's own folder.
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+/// How far a series has come; written before each patch is.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Progress {
+    /// The commit onto which the patch goes.
     head: String,
-    /// The files that the first patch wrote before it stopped.
+    /// How many patches are done with.
+    done: usize,
+    /// The files that the patch writes.
     written: Vec<String>,
     /// What is to be said of them in the commit.
     notes: Vec<String>,
-    /// The patch that stopped, and those behind it.
-    patches: Series,
+    /// True if the patch waits for a person; if not, it was being written and committed.
+    stopped: bool,
+}
+
+impl State {
+    const SERIES: &str = "handoff-port.json";
+    const PROGRESS: &str = "handoff-port-progress.json";
+
+    fn patch(&self) -> Option<&Patch> {
+        self.patches.patches.get(self.at.done)
+    }
+
+    /// Reads what is under way.
+    fn read(folder: PathBuf) -> Result<Self, CommitError> {
+        if !folder.join(Self::SERIES).exists() {
+            return Err(CommitError::Nothing);
+        }
+        let state: Self = get(folder.join(Self::SERIES))?;
+        Ok(Self { at: get(folder.join(Self::PROGRESS))?, folder, ..state })
+    }
+
+    /// Keeps how far the series has come; it is under way from the first time on.
+    fn keep(&self) -> Result<(), CommitError> {
+        self.put(Self::PROGRESS, &self.at)?;
+        if self.folder.join(Self::SERIES).exists() { Ok(()) } else { self.put(Self::SERIES, self) }
+    }
+
+    /// Writes a file at once, so that it is never half there.
+    fn put(&self, name: &str, content: &impl Serialize) -> Result<(), CommitError> {
+        let path = self.folder.join(name);
+        let write = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+            file.write_all(&serde_json::to_vec(content)?)?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        write().map_err(|error| CommitError::State { path: path.clone(), error })
+    }
+
+    fn forget(&self) -> Result<(), CommitError> {
+        for path in [Self::SERIES, Self::PROGRESS].map(|name| self.folder.join(name)) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(CommitError::State { path, error });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file of the state.
+fn get<T: for<'a> Deserialize<'a>>(path: PathBuf) -> Result<T, CommitError> {
+    let read = fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other));
+    read.map_err(|error| CommitError::State { path, error })
 }
 
 /// The files of a work tree that git follows and that have changes; `None` if it is no work tree.
@@ -165,37 +235,45 @@ pub fn changed_files(tree: &Path) -> Option<Vec<String>> {
 /// [`CommitError`]; nothing is written if the tree has changes of its own or another series is under way.
 pub fn port_and_commit(series: &Series, onto: &Path, options: &Options) -> Result<CommitReport, CommitError> {
     let git = Git { tree: onto };
-    if git.state_file()?.exists() {
+    let folder = git.folder()?;
+    if folder.join(State::SERIES).exists() {
         return Err(CommitError::UnderWay);
     }
     git.check_clean()?;
-    let start = git.head()?;
-    git.commit_all(&series.patches, &start, options, Vec::new())
+    let patches = series.clone();
+    let mut state = State { start: git.head()?, patches, folder, at: Progress::default() };
+    git.commit_all(&mut state, options, Vec::new())
 }
 
 /// Commits what a person made of the patch that stopped, and goes on with the series.
+///
+/// A patch at which the porter was killed is placed anew.
 ///
 /// # Errors
 ///
 /// [`CommitError`], if conflicts are left.
 pub fn resume(onto: &Path, options: &Options) -> Result<CommitReport, CommitError> {
     let git = Git { tree: onto };
-    let state = git.state()?;
-    for path in &state.written {
+    let mut state = State::read(git.folder()?)?;
+    if !state.at.stopped {
+        git.settle(&mut state)?;
+        return git.commit_all(&mut state, options, Vec::new());
+    }
+    for path in &state.at.written {
         let Ok(content) = fs::read(onto.join(path)) else { continue };
         let marked = text::decode(&content).lines().any(|line| line.starts_with("<<<<<<< tree"));
         if path.ends_with(".rej") || marked {
             return Err(CommitError::Unresolved(path.clone()));
         }
     }
-    let Some((patch, rest)) = state.patches.patches.split_first() else { return Err(CommitError::Nothing) };
+    let Some(patch) = state.patch() else { return Err(CommitError::Nothing) };
     git.run(&["add", "--update", "--", "."])?;
-    git.add(&state.written)?;
-    let mut notes = state.notes.clone();
+    git.add(&state.at.written)?;
+    let mut notes = state.at.notes.clone();
     notes.push("conflicts were resolved by hand".to_owned());
     let committed = git.commit(patch, &notes)?;
-    git.forget()?;
-    git.commit_all(rest, &state.start, options, vec![committed])
+    state.at.done += 1;
+    git.commit_all(&mut state, options, vec![committed])
 }
 
 /// Leaves the patch that stopped out, with what was made of it, and goes on with the series.
@@ -205,10 +283,11 @@ pub fn resume(onto: &Path, options: &Options) -> Result<CommitReport, CommitErro
 /// [`CommitError`].
 pub fn skip(onto: &Path, options: &Options) -> Result<CommitReport, CommitError> {
     let git = Git { tree: onto };
-    let state = git.state()?;
-    git.expect_head(&state)?;
-    git.take_back(&state, &state.head)?;
-    git.commit_all(state.patches.patches.get(1..).unwrap_or_default(), &state.start, options, Vec::new())
+    let mut state = State::read(git.folder()?)?;
+    let patch = state.at.done;
+    git.settle(&mut state)?;
+    state.at.done = patch + 1;
+    git.commit_all(&mut state, options, Vec::new())
 }
 
 /// Takes the series back: the tree is as it was before.
@@ -218,9 +297,10 @@ pub fn skip(onto: &Path, options: &Options) -> Result<CommitReport, CommitError>
 /// [`CommitError::Moved`] if somebody else's commits would be lost.
 pub fn abort(onto: &Path) -> Result<(), CommitError> {
     let git = Git { tree: onto };
-    let state = git.state()?;
-    git.expect_head(&state)?;
-    git.take_back(&state, &state.start)
+    let mut state = State::read(git.folder()?)?;
+    git.settle(&mut state)?;
+    git.run(&["reset", "-q", "--hard", &state.start])?;
+    state.forget()
 }
 
 /// git, in one work tree or repository.
@@ -248,7 +328,8 @@ impl Git<'_> {
         command
             .arg("-C")
             .arg(self.tree)
-            .args(["-c", "core.quotePath=off"])
+            // A file may be called `*`: as a pattern, it would add what nobody asked for.
+            .args(["-c", "core.quotePath=off", "--literal-pathspecs"])
             .args(words)
             .envs(environment.iter().copied())
             .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
@@ -270,10 +351,6 @@ impl Git<'_> {
         Ok(self.run(&["rev-parse", "--verify", "HEAD"])?.trim().to_owned())
     }
 
-    fn expect_head(&self, state: &State) -> Result<(), CommitError> {
-        if self.head()? == state.head { Ok(()) } else { Err(CommitError::Moved(state.head.clone())) }
-    }
-
     fn check_clean(&self) -> Result<(), CommitError> {
         let changed = self.run(&["status", "--porcelain", "--untracked-files=no", "--", "."])?;
         let changed: Vec<String> =
@@ -281,75 +358,78 @@ impl Git<'_> {
         if changed.is_empty() { Ok(()) } else { Err(CommitError::Dirty(changed)) }
     }
 
-    fn state_file(&self) -> Result<PathBuf, CommitError> {
-        let folder = self.run(&["rev-parse", "--absolute-git-dir"])?;
-        Ok(Path::new(folder.trim()).join("handoff-port.json"))
+    /// git's own folder of this work tree.
+    fn folder(&self) -> Result<PathBuf, CommitError> {
+        Ok(self.run(&["rev-parse", "--absolute-git-dir"])?.trim_end_matches('\n').into())
     }
 
-    fn state(&self) -> Result<State, CommitError> {
-        let path = self.state_file()?;
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| CommitError::State { path, error: io::Error::other(error) }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(CommitError::Nothing),
-            Err(error) => Err(CommitError::State { path, error }),
-        }
-    }
-
-    fn keep(&self, state: &State) -> Result<(), CommitError> {
-        let path = self.state_file()?;
-        let kept =
-            serde_json::to_vec(state).map_err(io::Error::other).and_then(|bytes| fs::write(&path, bytes));
-        kept.map_err(|error| CommitError::State { path, error })
-    }
-
-    fn forget(&self) -> Result<(), CommitError> {
-        let path = self.state_file()?;
-        fs::remove_file(&path).map_err(|error| CommitError::State { path, error })
-    }
-
-    /// Resets the tree to a commit, and removes the files that the patch which stopped had made.
-    fn take_back(&self, state: &State, to: &str) -> Result<(), CommitError> {
-        self.run(&["reset", "-q", "--hard", to])?;
-        for path in &state.written {
-            let followed = self.run(&["ls-files", "--error-unmatch", "--", path]).is_ok();
-            if !followed && crate::patch::PatchPath::new(path).is_ok() {
-                drop(fs::remove_file(self.tree.join(path)));
+    /// Takes back what a patch wrote that stopped, or at which the porter was killed; if it was committed, the series
+    /// goes on behind it.
+    fn settle(&self, state: &mut State) -> Result<(), CommitError> {
+        let at = &state.at;
+        if self.head()? != at.head {
+            let is_its = |patch| {
+                let last = self.run(&["log", "-1", "--format=%P%n%s"]);
+                last.is_ok_and(|last| {
+                    last.trim_end() == format!("{}\n{}", at.head, subject(patch).trim_end())
+                })
+            };
+            if at.stopped || !state.patch().is_some_and(is_its) {
+                return Err(CommitError::Moved(at.head.clone()));
             }
+            state.at.done += 1;
+        } else if at.stopped {
+            self.run(&["reset", "-q", "--hard", &at.head])?;
         }
-        self.forget()
+        for path in state.at.written.iter().filter(|path| PatchPath::new(path).is_ok()) {
+            if self.run(&["ls-tree", "--name-only", "HEAD", "--", path])?.is_empty() {
+                self.run(&["rm", "-q", "--cached", "--ignore-unmatch", "--", path])?;
+                drop(fs::remove_file(self.tree.join(path)));
+            } else {
+                self.run(&["checkout", "-q", "HEAD", "--", path])?;
+            }
+            super::tree::remove_unfinished(&self.tree.join(path));
+        }
+        self.check_clean()
     }
 
-    /// Ports and commits patches up to the first that is in conflict.
+    /// Ports and commits the patches that are left, up to the first that is in conflict.
     fn commit_all(
         &self,
-        patches: &[Patch],
-        start: &str,
+        state: &mut State,
         options: &Options,
         commits: Vec<Committed>,
     ) -> Result<CommitReport, CommitError> {
         let mut all = CommitReport::new(PortReport::new(self.tree, false), commits);
-        for (index, patch) in patches.iter().enumerate() {
+        let options = Options { dry_run: false, ..options.clone() };
+        state.at.head = self.head()?;
+        while let Some(patch) = state.patch() {
             let one = Series { patches: vec![patch.clone()] };
-            let report = port(&one, self.tree, &Options { dry_run: false, ..options.clone() })?;
-            let (written, notes, clean) = (report.written.clone(), notes(&report.patches), report.is_clean());
+            let (report, tree) = place_series(&one, self.tree, &options)?;
+            let subject = patch.subject.clone();
+            let clean = report.is_clean();
+            state.at.written.clone_from(&report.written);
+            state.at.notes = notes(&report.patches);
+            state.at.stopped = false;
+            state.keep()?;
+            tree.write()?;
             all.report.append(report);
             if !clean {
-                let rest = Series { patches: patches[index..].to_vec() };
-                self.keep(&State {
-                    start: start.to_owned(),
-                    head: self.head()?,
-                    written,
-                    notes,
-                    patches: rest,
-                })?;
-                all.stopped = Some(patch.subject.clone());
-                all.remaining = patches.len() - index - 1;
-                break;
+                state.at.stopped = true;
+                state.keep()?;
+                all.stopped = Some(subject);
+                all.remaining = state.patches.patches.len() - state.at.done - 1;
+                return Ok(all);
             }
-            self.add(&written)?;
-            all.commits.push(self.commit(patch, &notes)?);
+            self.add(&state.at.written)?;
+            let committed = self.commit(&one.patches[0], &state.at.notes)?;
+            if let Some(id) = &committed.id {
+                state.at.head.clone_from(id);
+            }
+            all.commits.push(committed);
+            state.at.done += 1;
         }
+        state.forget()?;
         Ok(all)
     }
 

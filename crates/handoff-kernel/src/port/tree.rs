@@ -12,6 +12,9 @@ use super::scope::{Language, ScopeKind, Scopes};
 use super::store::{Objects, Store, locate, parts};
 use crate::patch::{PatchPath, text};
 
+/// How the names of files start that are not in their place yet.
+const UNFINISHED: &str = ".handoff-port";
+
 /// A source tree with changes that are not written yet.
 pub(super) struct Tree {
     store: Store,
@@ -208,8 +211,7 @@ impl Tree {
             let fail = |error| PortError::Write { path: path.clone(), error };
             let folder = full.parent().unwrap_or(self.root());
             fs::create_dir_all(folder).map_err(fail)?;
-            let mut file =
-                tempfile::Builder::new().prefix(".handoff-port").tempfile_in(folder).map_err(fail)?;
+            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(fail)?;
             file.write_all(&pending.bytes).map_err(fail)?;
             let mode = pending.mode.map(|mode| mode & 0o777).or_else(|| self.mode(path)).unwrap_or(0o644);
             file.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(fail)?;
@@ -233,6 +235,16 @@ impl Tree {
     /// The paths that will be written or removed.
     pub(super) fn changed(&self) -> impl Iterator<Item = &PatchPath> {
         self.pending.keys()
+    }
+}
+
+/// Removes what writing beside `path` left behind when it was killed.
+pub(super) fn remove_unfinished(path: &Path) {
+    let entries = path.parent().and_then(|folder| fs::read_dir(folder).ok());
+    for entry in entries.into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            drop(fs::remove_file(entry.path()));
+        }
     }
 }
 

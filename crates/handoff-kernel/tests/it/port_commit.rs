@@ -1,6 +1,7 @@
 //! A series as commits: authors, notes, and a stop at the first conflict that is continued, skipped or taken back.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -146,4 +147,84 @@ fn changes_of_ones_own_are_not_mixed_in() {
     assert_eq!(changed_files(folder.path()), Some(vec!["x.c".to_owned()]));
     assert_eq!(subjects(folder.path()), ["start"]);
     assert_eq!(changed_files(TempDir::new().unwrap().path()), None);
+}
+
+/// How a series may be found that did not come to its end.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Staged,
+    HalfWritten,
+    Committed,
+}
+
+/// A repository in which a series was ended at the second of its two patches, which changes two files.
+fn ended(found: Found) -> TempDir {
+    let folder = repository();
+    let hook = folder.path().join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    // git ends the series where a kill could, too: the files are written and staged.
+    fs::write(&hook, "#!/bin/sh\n! git rev-parse -q --verify HEAD~1 >/dev/null\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let both = "--- a/x.c\n+++ b/x.c\n@@ -5,3 +5,4 @@ int f(void)\n \tthree(c);\n \tfour(d);\n+\tfive(e);\n \treturn 0;\n--- /dev/null\n+++ b/new.c\n@@ -0,0 +1 @@\n+int new;\n";
+    let mut two = series();
+    two.patches.truncate(1);
+    two.patches.extend(parse(mail('d', "both", both).as_bytes(), &Limits::default()).unwrap().patches);
+    let error = port_and_commit(&two, folder.path(), &Options::default()).unwrap_err();
+    assert!(matches!(error, CommitError::Git { .. }), "{error}");
+    fs::remove_file(hook).unwrap();
+    match found {
+        Found::Staged => {}
+        Found::HalfWritten => {
+            git(folder.path(), &["reset", "-q"]);
+            git(folder.path(), &["checkout", "-q", "x.c"]);
+            fs::write(folder.path().join(".handoff-portAbCdEf"), "int ne").unwrap();
+        }
+        Found::Committed => drop(git(folder.path(), &["commit", "-q", "-m", "both"])),
+    }
+    let again = port_and_commit(&series(), folder.path(), &Options::default());
+    assert!(matches!(again, Err(CommitError::UnderWay)));
+    folder
+}
+
+#[test]
+fn a_series_that_was_ended_is_taken_up_or_back() {
+    require!(require_tool("git"));
+    for found in [Found::Staged, Found::HalfWritten, Found::Committed] {
+        let is = |folder: &TempDir, subjects_now: &[&str]| {
+            assert_eq!(subjects(folder.path()), subjects_now, "{found:?}");
+            assert_eq!(git(folder.path(), &["status", "--porcelain", "--ignored"]), "", "{found:?}");
+            let left = resume(folder.path(), &Options::default());
+            assert!(matches!(left, Err(CommitError::Nothing)), "{found:?}");
+        };
+        let folder = ended(found);
+        let report = resume(folder.path(), &Options::default()).unwrap();
+        assert_eq!(report.stopped, None, "{report}");
+        is(&folder, &["both", "first", "start"]);
+        let files = git(folder.path(), &["show", "--format=", "--name-only", "HEAD"]);
+        assert_eq!(files, "new.c\nx.c\n", "{found:?}");
+
+        let folder = ended(found);
+        skip(folder.path(), &Options::default()).unwrap();
+        match found {
+            Found::Committed => is(&folder, &["both", "first", "start"]),
+            _ => is(&folder, &["first", "start"]),
+        }
+
+        let folder = ended(found);
+        abort(folder.path()).unwrap();
+        is(&folder, &["start"]);
+        assert_eq!(fs::read_to_string(folder.path().join("x.c")).unwrap(), FILE);
+    }
+}
+
+#[test]
+fn the_name_of_a_file_is_no_pattern() {
+    require!(require_tool("git"));
+    let folder = repository();
+    fs::write(folder.path().join("mine.txt"), "mine\n").unwrap();
+    let star = "--- /dev/null\n+++ b/*\n@@ -0,0 +1 @@\n+star\n";
+    let series = parse(mail('e', "star", star).as_bytes(), &Limits::default()).unwrap();
+    port_and_commit(&series, folder.path(), &Options::default()).unwrap();
+    assert_eq!(git(folder.path(), &["show", "--format=", "--name-only", "HEAD"]), "*\n");
+    assert_eq!(git(folder.path(), &["status", "--porcelain"]), "?? mine.txt\n");
 }
