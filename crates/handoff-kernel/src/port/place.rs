@@ -470,9 +470,11 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
                 alignment.map[index].is_some_and(|(_, alike)| alike >= 1.0) && source.count(line) == 1
             })
     };
-    let own = support >= 0.6 && wanted.groups.iter().all(is_own);
+    let ends_list = anchors.ends_list();
+    let own = ends_list || support >= 0.6 && wanted.groups.iter().all(is_own);
     // Lines that say a lot hold a change even where the rest of the hunk is not here.
     let needed = match (named, support >= 0.6) {
+        _ if ends_list => f64::NEG_INFINITY,
         _ if own => -0.5,
         (true, true) => -0.2,
         (true, false) => 0.1,
@@ -513,7 +515,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     if fit < 0.4 || !named && fit < 0.7 {
         confidence = confidence.min(0.6);
     }
-    if rival > 0.7 {
+    if rival > 0.7 && !ends_list {
         confidence = confidence.min(0.6);
         differences.push("another place fits nearly as well".to_owned());
     }

@@ -126,3 +126,17 @@ fn a_removed_line_that_stands_once_needs_no_other() {
     assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
     assert_eq!(read(&folder, "x.c"), format!("/* x */\n{}\nint x;\n", all.replace(&include("rng"), "")));
 }
+
+#[test]
+fn a_blank_line_goes_with_the_lines_below_it() {
+    let folder = tree(&[(
+        "x.c",
+        "static void plug(struct matrix *matrix)\n{\n\tif (changed(matrix))\n\t\tupdate_guest(matrix);\n\n\tunlock(&matrix->devices);\n\tunlock(&matrix->guest->lock);\n}\n\nvoid scan(void)\n{\n}\n",
+    )]);
+    // Here is no reset between the two blank lines of the hunk, and one blank line.
+    let body = " \t\tupdate_guest(matrix);\n \n \treset_queues(matrix, filtered);\n-\n-\tunlock(&matrix->devices);\n-\tunlock(&matrix->guest->lock);\n }\n \n void scan(void)\n";
+    let report = run(&folder, &patch(&[(92, "static void plug(struct matrix *matrix)", body)]), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    let now = read(&folder, "x.c");
+    assert!(now.contains("\t\tupdate_guest(matrix);\n}\n\nvoid scan"), "{now}");
+}

@@ -1,5 +1,6 @@
 //! Where lines go that are added without any being removed: what holds them from above and below.
 
+use super::super::align::{Expected, Label};
 use super::super::outcome::Edit;
 use super::super::scope::ScopeKind;
 use super::super::structure::opens as opens_of;
@@ -276,6 +277,21 @@ impl Anchors<'_> {
             start -= 1;
         }
         if self.source.text[start].starts_with("/*") { start } else { at }
+    }
+
+    /// True if the hunk only adds lines near the end of a list, and knows that end although no row above is here: what
+    /// follows the added lines up to `};` is here word for word, and one of these lines nowhere else.
+    pub(in super::super) fn ends_list(&self) -> bool {
+        let [group] = &self.wanted.groups[..] else { return false };
+        let below = &self.wanted.expected[group.at..];
+        let Some(end) = below.iter().position(|line| line.text.trim_end() == "};") else { return false };
+        let same = |index: usize| self.map[index].filter(|pair| pair.1 >= 1.0).map(|pair| pair.0);
+        let rows: Option<Vec<usize>> = (group.at..=group.at + end).map(same).collect();
+        let says = |line: &Expected| line.line.weight() >= 0.5 && self.source.count(&line.line) == 1;
+        group.removed == 0
+            && rows.is_some_and(|rows| rows.windows(2).all(|pair| pair[1] == pair[0] + 1))
+            && !matches!(below[0].label, Label::Missing(_))
+            && below[..end].iter().any(says)
     }
 
     /// What a person needs to know of an insertion that nothing holds.

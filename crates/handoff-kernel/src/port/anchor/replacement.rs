@@ -35,6 +35,9 @@ impl Anchors<'_> {
                 }
             }
         }
+        if let Some(blank) = self.blank_above(group, &lines) {
+            lines.insert(0, blank);
+        }
         let (Some(&first), Some(&last)) = (lines.first(), lines.last()) else {
             return Err("the lines to be removed are not here".to_owned());
         };
@@ -89,6 +92,18 @@ impl Anchors<'_> {
         let added = self.adapt(group, added, &mut notes, &mut confidence);
         let edit = Edit { line: first + 1, removed: last - first + 1, added };
         Ok(Spot { edit, index: group.at, confidence, support: held, notes })
+    }
+
+    /// The blank line (from 0) right above what is removed, if the hunk removes one there, too: where the line between
+    /// two blank ones is not here, the file has one of them, and that goes.
+    fn blank_above(&self, group: &Group, rows: &[usize]) -> Option<usize> {
+        let blank = |index: usize| self.wanted.expected[index].line.is_blank();
+        let row = |index: usize| self.map[index].map(|(row, _)| row);
+        let goes = blank(group.at) && row(group.at).is_none();
+        let stays_away = group.added.first().is_none_or(|line| !line.trim().is_empty());
+        let kept = (0..group.at).rev().find(|&index| row(index).is_some()).filter(|&index| blank(index))?;
+        let between = (kept + 1..group.at).any(|index| !blank(index));
+        (goes && stays_away && between && row(kept)? + 1 == *rows.first()?).then(|| row(kept)).flatten()
     }
 
     /// Lines that are only removed, and of which none is here any more.

@@ -1,0 +1,33 @@
+#ifndef COUNTERS_H
+#define COUNTERS_H
+
+/* counters of datagrams */
+enum
+{
+	MIB_DATAGRAM_NUM = 0,
+	MIB_INDATAGRAMS,			/* InDatagrams */
+	MIB_NOPORTS,				/* NoPorts */
+	__MIB_DATAGRAM_MAX
+};
+
+/* counters of streams */
+enum
+{
+	MIB_NUM = 0,
+	MIB_SYNCOOKIESSENT,			/* SyncookiesSent */
+	MIB_COALESCED,			/* Coalesced */
+	MIB_COOKIEREQUESTED,			/* CookieRequested */
+	MIB_SPURIOUSQUEUES,			/* SpuriousQueues */
+	MIB_BUSYPOLLED,			/* BusyPolled */
+	__MIB_MAX
+};
+
+/* counters of transforms */
+enum
+{
+	MIB_XFRM_NUM = 0,
+	MIB_XFRMINERROR,			/* XfrmInError */
+	__MIB_XFRM_MAX
+};
+
+#endif	/* COUNTERS_H */
