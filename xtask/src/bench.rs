@@ -7,6 +7,7 @@
 //!
 //! The port corpus counts hunks instead: see [`corpus`]; and [`instructions`] counts those of a call.
 
+mod against;
 mod corpus;
 mod figure;
 mod instructions;
@@ -30,6 +31,7 @@ Examples:
   cargo xtask bench                    everything; leave the machine alone meanwhile
   cargo xtask bench --list
   cargo xtask bench call               one bench
+  cargo xtask bench call --against main~1   whether a change made a figure of it worse: both builds in turns
   cargo xtask bench instructions       what a call executes in user space; what else runs does not matter
   cargo xtask bench peers              our call beside other people's: builds them, then about 5 minutes
   cargo xtask bench port               how often each tool places a hunk rightly
@@ -43,6 +45,13 @@ pub(crate) struct Options {
     /// Only write the table in the book again.
     #[arg(long, conflicts_with = "names")]
     table: bool,
+    /// Measure the named benches in turns with those of another revision, and keep nothing. Ends with status 1 if a
+    /// figure is more than 3% worse.
+    #[arg(long, value_name = "REVISION", requires = "names", conflicts_with_all = ["list", "table"])]
+    against: Option<String>,
+    /// How often both are run.
+    #[arg(long, default_value_t = 20, requires = "against")]
+    pairs: usize,
 }
 
 /// One figure: a subject against its floor, measured in turns in one run.
@@ -159,7 +168,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         }
         let is_wanted =
             |name: &str| options.names.is_empty() || options.names.iter().any(|wanted| wanted == name);
-        for bench in benches.iter().filter(|bench| is_wanted(&bench.name)) {
+        let wanted: Vec<_> = benches.iter().filter(|bench| is_wanted(&bench.name)).collect();
+        if let Some(revision) = &options.against {
+            return against::measure(&wanted, revision, options.pairs);
+        }
+        for bench in wanted {
             measure(bench)?;
         }
         if is_wanted(corpus::NAME) {
