@@ -65,6 +65,7 @@ pub mod log;
 mod memory;
 #[cfg(not(loom))]
 mod object;
+#[cfg(not(loom))]
 mod oneway_queue;
 #[cfg(not(loom))]
 pub mod parcel;

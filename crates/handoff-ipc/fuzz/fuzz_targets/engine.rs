@@ -10,6 +10,8 @@ mod actions;
 mod raw;
 #[path = "../../tests/attackers/regions.rs"]
 mod regions;
+#[path = "../../tests/it/common/service.rs"]
+mod service;
 #[path = "../../tests/sequences/world.rs"]
 mod world;
 

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::case::BUSY;
-use crate::common::{DEADLINE, ECHO, KEEP, Random, SLEEP_MS};
+use crate::common::{DEADLINE, ECHO, KEEP, Random, SLEEP_MS, WIDE};
 use crate::raw::{Connection, endpoint, kind, message, meta, object};
 use crate::regions::{Entry, Request};
-use crate::victim::WIDE;
 use crate::words::echo;
 
 attacks! {

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::case::{BUSY, Bounds, FILLED, IDLE};
-use crate::common::{Random, WHO};
+use crate::common::{ASK, Random, USED_QUEUE, WHO};
 use crate::process;
 use crate::raw::{Connection, DONE, WAIT, kind};
 use crate::regions::{Entry, Memory, Request};
-use crate::victim::{ASK, QUEUE};
 use crate::words::{MINE, call_me_back, echo};
 
 attacks! {
@@ -129,7 +128,7 @@ fn queue_positions_that_lie(at: &Path) {
     for number in 0..2 {
         let connection = Connection::to(at).unwrap();
         let slot = connection.slot(0);
-        assert!(connection.call(&slot, &Request::new(connection.root, QUEUE)));
+        assert!(connection.call(&slot, &Request::new(connection.root, USED_QUEUE)));
         let mut file = None;
         while let Some((message, mut fds)) = connection.receive(Duration::from_millis(200)) {
             if message.kind == kind::FDS {

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE};
-use crate::common::{ECHO, MAKE_FD, SELF, SLEEP_MS};
+use crate::common::{ECHO, FILL, HOARD, MAKE_FD, SELF, SESSION, SLEEP_MS};
 use crate::process;
 use crate::raw::{Connection, WAIT, any_file, dial, kind, message, object, send_bytes};
 use crate::regions::{Entry, Request};
-use crate::victim::{FILL, HOARD, SESSION};
 use crate::words::{MINE, call_me_back, echo};
 
 attacks! {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::*;
 use handoff_ipc::engine::Engine;
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Error, Result, Service, Transaction};
+use handoff_ipc::{Binder, Error};
 use handoff_testkit::repeats;
 
 #[test]
@@ -16,7 +16,7 @@ fn role_main() {
     let Some((role, socket)) = role() else { return };
     match role.as_str() {
         "server" => {
-            let _engine = serve(&socket, Steady::default());
+            let _engine = serve(&socket, Everything::steady());
             ready_and_wait();
         }
         "keeper" => what_is_kept_of_the_dead(&socket),
@@ -42,24 +42,6 @@ fn role_main() {
             ready_and_wait();
         }
         other => panic!("no such role: {other}"),
-    }
-}
-
-/// `Everything` but what anybody has it do for as long as the caller says: a code that was scribbled over is a call like
-/// any other, and a number that was scribbled over may be a month.
-#[derive(Default)]
-struct Steady(Everything);
-
-impl Service for Steady {
-    fn descriptor(&self) -> &str {
-        self.0.descriptor()
-    }
-
-    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
-        if [SLEEP_MS, HOLD, DIE].contains(&transaction.code()) {
-            return Err(transaction.unknown(self.descriptor()));
-        }
-        self.0.on_transact(transaction)
     }
 }
 

@@ -10,7 +10,6 @@
 
 #[path = "../it/common/mod.rs"]
 mod common;
-mod desk;
 mod paths;
 mod records;
 mod sweep;
@@ -36,7 +35,7 @@ fn role_main() {
     match role.as_str() {
         "victims" => victim::fork_on_demand(),
         "third" => {
-            let engine = common::serve(&socket, desk::Desk::default());
+            let engine = common::serve(&socket, common::Everything::default());
             // Each thread that calls has a slot at the survivor, which is held as long as the thread: one, whoever is killed.
             engine.set_max_threads(1);
             common::ready_and_wait();

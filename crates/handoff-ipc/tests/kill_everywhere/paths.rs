@@ -13,7 +13,6 @@ use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Error, Result, Runtime, SharedMemory};
 
 use crate::common::*;
-use crate::desk::{CONNECT, Desk, FETCH, FRAMES, Numbers, QUEUE, REGISTER, fetch};
 
 /// What the victim does between "ready" and "done".
 pub type Act = Box<dyn FnOnce()>;
@@ -33,7 +32,7 @@ pub struct Path {
 /// The process that lives on.
 pub struct Survivor {
     pub folder: Place,
-    pub desk: Desk,
+    pub desk: Everything,
     pub engine: ShmEngine,
     manager: Serving,
     /// A second one, in a process of its own.
@@ -53,7 +52,7 @@ impl Survivor {
     pub fn start() -> Self {
         let folder = Place::new();
         let at = |name| folder.dir.path().join(name);
-        let desk = Desk::default();
+        let desk = Everything::default();
         let engine = ShmEngine::new(at(DESK)).unwrap();
         engine.become_context_manager(Binder::new(desk.clone())).unwrap();
         let manager = Manager::new(Policy::open()).serve(&at(MANAGER), SocketAccess::Owner).unwrap();
@@ -116,12 +115,12 @@ fn caller(folder: &FsPath, call: fn(&Binder) -> Result<()>) -> Act {
 
 /// A victim that serves, and has no part of its own.
 fn server(folder: &FsPath) -> Act {
-    let desk = Desk::default();
+    let desk = Everything::default();
     serve_at(folder, &desk);
     Box::new(|| ())
 }
 
-fn serve_at(folder: &FsPath, desk: &Desk) {
+fn serve_at(folder: &FsPath, desk: &Everything) {
     let engine = ShmEngine::new(folder.join(VICTIM)).unwrap();
     engine.become_context_manager(Binder::new(desk.clone())).unwrap();
     std::mem::forget(engine);
@@ -278,7 +277,7 @@ fn publishes_a_frame(survivor: &Survivor) -> Op {
 }
 
 fn publishes_frames(folder: &FsPath) -> Act {
-    let desk = Desk::default();
+    let desk = Everything::default();
     serve_at(folder, &desk);
     let pool = desk.frames();
     Box::new(move || {
@@ -319,7 +318,7 @@ fn has_it_fetched(survivor: &Survivor) -> Op {
 
 fn introduces_the_third(folder: &FsPath) -> Act {
     let engine = ShmEngine::new(folder.join(THIRD)).unwrap();
-    let desk = Desk::default();
+    let desk = Everything::default();
     desk.register(engine.context_object().unwrap()).unwrap();
     std::mem::forget(engine);
     serve_at(folder, &desk);

@@ -12,7 +12,8 @@ use crate::raw::{
     Connection, MESSAGE, Message, endpoint, introduced, kind, message, meta, object, send_bytes, word,
 };
 use crate::regions::{Entry, RING, Request, Ring, SLOT, Slot, memfd, slot_of_victim};
-use crate::world::{CALL_BACK, ECHO, FRAMES, GIVE_FD, KEEP, NEW, TAKE_FD, UNKNOWN, World};
+use crate::service::{ASK, ECHO, Everything, FRAMES, KEEP, MAKE_FD, READ_FD, SELF, UNKNOWN};
+use crate::world::World;
 
 /// Most attackers, and most actions of a sequence: within the share of one process.
 const ATTACKERS: usize = 3;
@@ -212,10 +213,19 @@ impl Attacker {
             5 => Entry { kind: object::OF_THIRD, endpoint: endpoint(), token: self.token(bytes), ..mine },
             _ => Entry { kind: bytes.number(), value: self.node(bytes), token: self.token(bytes), ..mine },
         };
-        let new = Request::new(self.node(bytes), u32::from(bytes.byte()) % (UNKNOWN + 2));
+        let node = self.node(bytes);
+        let new = Request::new(node, CODES[bytes.byte() as usize % CODES.len()]);
         let mut request = match new.code {
-            KEEP | CALL_BACK => new.with(&[entry], |w| w.write_binder(Some(&own()))),
-            TAKE_FD => {
+            KEEP => new.with(&[entry], |w| w.write_binder(Some(&own()))),
+            ASK => new.with(&[entry], |w| {
+                w.write_binder(Some(&own()))?;
+                w.write_i32(4)
+            }),
+            MAKE_FD => new.with(&[], |w| {
+                w.write_string16("made")?;
+                w.write_i32(1)
+            }),
+            READ_FD => {
                 let entry = Entry { kind: object::FD, value: 0, ..mine };
                 new.with(&[entry], |w| {
                     w.write(&OwnedFd::from(
@@ -244,7 +254,7 @@ impl Attacker {
         if bytes.byte() > 200 {
             slot.set_deadline(u64::MAX >> (bytes.byte() % 64));
         }
-        if request.code == TAKE_FD && bytes.byte() < 200 {
+        if request.code == READ_FD && bytes.byte() < 200 {
             let file = File::open("/dev/null").unwrap();
             self.send(message(kind::FDS, slot.id, 0), &[file.as_raw_fd()]);
         }
@@ -256,10 +266,10 @@ impl Attacker {
             slot.wake();
         }
         if bytes.byte() < 160 && self.slots[which].is_free_within(SOON) {
-            if [NEW, FRAMES].contains(&request.code) {
+            if [SELF, FRAMES].contains(&request.code) {
                 self.nodes.push(self.slots[which].object());
             }
-            if request.code == GIVE_FD {
+            if request.code == MAKE_FD {
                 self.listen();
             }
         }
@@ -392,6 +402,9 @@ impl Attacker {
     }
 }
 
+/// What is asked, by number; what was kept of fuzzing counts on it.
+const CODES: [u32; 10] = [0, ECHO, KEEP, ASK, READ_FD, MAKE_FD, SELF, FRAMES, UNKNOWN, UNKNOWN + 1];
+
 fn own() -> Binder {
-    Binder::new(crate::world::Plain)
+    Binder::new(Everything::steady())
 }

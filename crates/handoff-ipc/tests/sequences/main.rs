@@ -11,6 +11,8 @@ mod actions;
 mod raw;
 #[path = "../attackers/regions.rs"]
 mod regions;
+#[path = "../it/common/service.rs"]
+mod service;
 mod world;
 
 use std::path::Path;

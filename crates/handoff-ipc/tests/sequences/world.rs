@@ -1,98 +1,21 @@
 //! A living engine with honest clients, and what must hold after each sequence of hostile actions.
 
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use handoff_ipc::engine::{Engine as _, EngineStats};
 use handoff_ipc::frames::{FrameConsumer, FrameOptions, FramePool};
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Code, Error, Result, Service, Transaction};
+use handoff_ipc::{Binder, Error, Result};
 
-use crate::regions::{SEALS, memfd};
-
-pub const ECHO: Code = 1;
-/// Takes an object and keeps it in place of the last one.
-pub const KEEP: Code = 2;
-/// Takes an object and calls it.
-pub const CALL_BACK: Code = 3;
-/// Takes a descriptor.
-pub const TAKE_FD: Code = 4;
-/// Gives a descriptor.
-pub const GIVE_FD: Code = 5;
-/// Gives a new object.
-pub const NEW: Code = 6;
-/// Gives the pool of frames.
-pub const FRAMES: Code = 7;
-/// The first that has no meaning.
-pub const UNKNOWN: Code = 8;
+use crate::service::{ECHO, Everything, FRAMES, SELF};
 
 /// A limit on behaviour, not on speed.
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long the service waits for the peer that it calls.
-const BACK: Duration = Duration::from_millis(5);
-
-type Kept = Arc<Mutex<Option<Binder>>>;
-
-/// What is attacked.
-struct Target {
-    kept: Kept,
-    frames: Binder,
-    file: OwnedFd,
-}
-
-impl Service for Target {
-    fn descriptor(&self) -> &str {
-        "test.ITarget"
-    }
-
-    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
-        let Transaction { data, reply, .. } = transaction;
-        match transaction.call.code() {
-            ECHO => reply.write_shared(data.read_bytes()?),
-            KEEP => {
-                let kept = data.read()?;
-                let last = std::mem::replace(&mut *self.kept.lock().unwrap(), kept);
-                drop(last);
-                Ok(())
-            }
-            CALL_BACK => {
-                let back: Binder = data.read()?;
-                let answer = back
-                    .transaction(ECHO)
-                    .deadline(BACK)
-                    .call(|w| w.write_bytes(b"back"), |r| Ok(r.read_bytes()?.to_vec()));
-                reply.write(&answer.map_or(-1, |answer| answer.len() as i32))
-            }
-            TAKE_FD => data.read::<OwnedFd>().map(drop),
-            GIVE_FD => reply.write(&self.file.try_clone().map_err(|e| Error::io("dup", e))?),
-            NEW => reply.write(&Binder::new(Plain)),
-            FRAMES => reply.write(&self.frames),
-            _ => Err(transaction.unknown(self.descriptor())),
-        }
-    }
-}
-
-/// An object that knows one call.
-pub struct Plain;
-
-impl Service for Plain {
-    fn descriptor(&self) -> &str {
-        "test.IPlain"
-    }
-
-    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
-        let Transaction { data, reply, .. } = transaction;
-        reply.write_shared(data.read_bytes()?)
-    }
-}
-
 /// The engine, its frames, and those who use both honestly.
 pub struct World {
     pub socket: PathBuf,
     engine: ShmEngine,
-    kept: Kept,
     pool: FramePool,
     honest: (ShmEngine, Binder),
     viewer: (ShmEngine, Binder),
@@ -108,15 +31,15 @@ impl World {
         let options =
             FrameOptions { reclaim_after: Some(Duration::from_millis(1)), ..FrameOptions::new(4, 4096) };
         let pool = FramePool::new(options).unwrap();
-        let (kept, file) = (Kept::default(), memfd(4096, 0, SEALS));
-        let target = Target { kept: Arc::clone(&kept), frames: pool.binder(), file };
+        let target = Everything::steady();
+        target.kept.lock().unwrap().frames = Some(pool.clone());
         engine.become_context_manager(Binder::new(target)).unwrap();
         let honest = connected(&socket);
         let viewer = connected(&socket);
         let frames: Binder = viewer.1.transaction(FRAMES).call(|_| Ok(()), |r| r.read()).unwrap();
         let camera = FrameConsumer::subscribe(&frames).unwrap();
         let before = engine.stats();
-        let mut world = World { socket, engine, kept, pool, honest, viewer, camera, before, calls: 0 };
+        let mut world = World { socket, engine, pool, honest, viewer, camera, before, calls: 0 };
         world.check();
         world.before = world.engine.stats();
         world
@@ -149,7 +72,7 @@ impl World {
         self.echo(LIMIT).expect("an honest call, after the attack");
         let newcomer = ShmEngine::new(&self.socket).unwrap();
         let object: Result<Binder> =
-            newcomer.context_object().and_then(|root| root.transaction(NEW).call(|_| Ok(()), |r| r.read()));
+            newcomer.context_object().and_then(|root| root.transaction(SELF).call(|_| Ok(()), |r| r.read()));
         drop(object.expect("an honest newcomer"));
         drop(newcomer);
         let mut frame = self.pool.acquire(Some(LIMIT)).expect("a buffer for a frame");
@@ -160,8 +83,6 @@ impl World {
         drop(frame);
         let before = self.before;
         eventually("connections and what is held for peers are as before", || {
-            // A oneway call of one that is gone may still be served, and bring another object.
-            drop(self.kept.lock().unwrap().take());
             let now = self.engine.stats();
             (now.links <= before.links && now.held.is_within(&before.held)).then_some(()).ok_or((
                 now.links,
@@ -184,7 +105,7 @@ fn connected(socket: &Path) -> (ShmEngine, Binder) {
     let root = engine.context_object().unwrap();
     // Its slot stays, and giving the object back looks whether the other side has read the slot's descriptor: which is
     // held for a peer until then.
-    drop(root.transaction(NEW).call(|_| Ok(()), |r| r.read::<Binder>()).unwrap());
+    drop(root.transaction(SELF).call(|_| Ok(()), |r| r.read::<Binder>()).unwrap());
     (engine, root)
 }
 

@@ -1,182 +1,22 @@
-//! A service that does a bit of everything, and a second process to run it in.
+//! A second process, and the service to run in it.
 // Each test file uses a part; a module of a test cannot be reached from elsewhere.
 #![allow(dead_code, unreachable_pub)]
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+mod service;
+
+use std::io::{BufRead, BufReader, Read};
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use handoff_ipc::Context;
 use handoff_ipc::binder::{BinderEngine, find_device};
 use handoff_ipc::engine::Engine;
-use handoff_ipc::parcel::SharedBytes;
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{
-    Binder, Code, Error, ExceptionCode, Result, Scheduling, Service, SharedMemory, Status, Transaction,
-};
+use handoff_ipc::{Binder, Context, Error, ExceptionCode, Service};
 
-pub const ECHO: Code = 1;
-pub const CALL_BACK: Code = 2;
-pub const READ_FD: Code = 3;
-pub const SLEEP_MS: Code = 4;
-pub const RECORD: Code = 5;
-pub const TAKE_RECORDS: Code = 6;
-pub const WHO: Code = 7;
-pub const FAIL: Code = 8;
-pub const KEEP: Code = 9;
-pub const GET_KEPT: Code = 10;
-pub const PANIC: Code = 11;
-pub const PRIORITY: Code = 12;
-pub const MASK: Code = 13;
-pub const MAKE_FD: Code = 14;
-pub const DIE: Code = 15;
-pub const SELF: Code = 16;
-pub const DEADLINE: Code = 17;
-pub const SUM: Code = 18;
-pub const COUNT_FDS: Code = 19;
-pub const SUM_MEMORY: Code = 20;
-pub const HOLD: Code = 21;
-pub const WHO_SERVES: Code = 22;
-
-#[derive(Default)]
-pub struct Everything {
-    pub scheduling: Scheduling,
-    records: Mutex<Vec<i32>>,
-    kept: Mutex<Option<Binder>>,
-}
-
-impl Everything {
-    pub fn with(scheduling: Scheduling) -> Self {
-        Everything { scheduling, ..Everything::default() }
-    }
-}
-
-impl Service for Everything {
-    fn descriptor(&self) -> &str {
-        "test.IEverything"
-    }
-
-    fn scheduling(&self) -> Scheduling {
-        self.scheduling
-    }
-
-    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
-        let Transaction { call, data, reply } = transaction;
-        match call.code() {
-            ECHO => reply.write_shared(data.read_bytes()?),
-            SUM => reply.write(&sum(data.read_bytes()?)),
-            SUM_MEMORY => reply.write(&sum(data.read::<SharedMemory>()?.bytes())),
-            // Calls the object back with one less until nothing is left; counts the thread's turns.
-            CALL_BACK => {
-                let (back, left): (Binder, i32) = (data.read()?, data.read()?);
-                let depth = if left == 0 { 0 } else { 1 + call_back(&back, &this(), left - 1)? };
-                reply.write(&depth)
-            }
-            READ_FD => {
-                let fd: OwnedFd = data.read()?;
-                let mut file = File::from(fd);
-                file.rewind().map_err(|e| Error::io("rewind", e))?;
-                let mut text = String::new();
-                file.read_to_string(&mut text).map_err(|e| Error::io("read", e))?;
-                reply.write(&text)
-            }
-            MAKE_FD => {
-                let text: String = data.read()?;
-                let count: i32 = data.read()?;
-                for n in 0..count {
-                    reply.write(&OwnedFd::from(file_with(&format!("{text}{n}"))))?;
-                }
-                Ok(())
-            }
-            COUNT_FDS => reply.write(&(std::fs::read_dir("/proc/self/fd").unwrap().count() as i32)),
-            SLEEP_MS => {
-                std::thread::sleep(Duration::from_millis(data.read::<i32>()? as u64));
-                Ok(())
-            }
-            // Says that it has begun, and ends when the other end of the socket is closed.
-            HOLD => {
-                let mut held = UnixStream::from(data.read::<OwnedFd>()?);
-                held.write_all(&[1]).map_err(|e| Error::io("write", e))?;
-                held.read_to_end(&mut Vec::new()).map_err(|e| Error::io("read", e))?;
-                Ok(())
-            }
-            RECORD => {
-                self.records.lock().unwrap().push(data.read()?);
-                Ok(())
-            }
-            TAKE_RECORDS => reply.write(&std::mem::take(&mut *self.records.lock().unwrap())),
-            WHO => {
-                let who = call.identity();
-                assert_eq!(handoff_ipc::calling_identity(), who);
-                reply.write(&who.pid)?;
-                reply.write(&who.uid)
-            }
-            FAIL => Err(Status::service_specific(42, "as asked").into()),
-            KEEP => {
-                *self.kept.lock().unwrap() = data.read()?;
-                Ok(())
-            }
-            GET_KEPT => reply.write(&*self.kept.lock().unwrap()),
-            PANIC => panic!("as asked"),
-            PRIORITY => {
-                let mine = handoff_placement::Priority::current().unwrap();
-                reply.write(&mine.to_string())
-            }
-            MASK => {
-                let mask = handoff_placement::affinity(handoff_placement::Tid::current()).unwrap();
-                reply.write(&mask.to_string())
-            }
-            WHO_SERVES => reply.write(&std::process::id()),
-            DIE => std::process::abort(),
-            SELF => reply.write(&Binder::new(Everything::default())),
-            DEADLINE => reply.write(
-                &call
-                    .deadline()
-                    .map(|at| at.saturating_duration_since(Instant::now()).as_millis() as i64)
-                    .unwrap_or(-1),
-            ),
-            _ => Err(transaction.unknown(self.descriptor())),
-        }
-    }
-}
-
-fn sum(bytes: SharedBytes<'_>) -> u64 {
-    let mut sum = 0;
-    bytes.for_each_chunk::<4096>(|chunk| sum += chunk.iter().map(|byte| u64::from(*byte)).sum::<u64>());
-    sum
-}
-
-fn this() -> Binder {
-    Binder::new(Everything::default())
-}
-
-pub fn call_back(to: &Binder, me: &Binder, left: i32) -> Result<i32> {
-    to.transaction(CALL_BACK).call(
-        |w| {
-            w.write(me)?;
-            w.write(&left)
-        },
-        |r| r.read(),
-    )
-}
-
-pub fn echo(to: &Binder, bytes: &[u8]) -> Result<Vec<u8>> {
-    to.transaction(ECHO).call(|w| w.write_bytes(bytes), |r| Ok(r.read_bytes()?.to_vec()))
-}
-
-pub fn file_with(text: &str) -> File {
-    use std::io::Write;
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(text.as_bytes()).unwrap();
-    file.rewind().unwrap();
-    file
-}
+pub use self::service::*;
 
 pub fn is_specific(error: &Error, code: i32) -> bool {
     matches!(error, Error::Status(status)
