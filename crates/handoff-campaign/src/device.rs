@@ -22,7 +22,7 @@ use handoff_lab::store::Store;
 use handoff_targets::agent::{Reply, Request, Teller};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use serde_json::{from_value, to_value};
+use serde_json::to_value;
 
 use crate::error::{CampaignError, Result};
 
@@ -62,7 +62,7 @@ pub fn answer(request: &Request, teller: &Teller<'_>, machine: &MachineOptions<'
     let said = |error: &dyn std::error::Error| with_causes(error);
     match request.ask.as_str() {
         EXPERIMENT => {
-            let work = from_value(request.with.clone()).map_err(|error| said(&error))?;
+            let work = request.with().map_err(|error| said(&error))?;
             let ended = match run_work(&work, teller, machine) {
                 // What was stopped may say that it failed.
                 Err(_) if is_stopped(machine) => Ended::Stopped,
@@ -71,7 +71,7 @@ pub fn answer(request: &Request, teller: &Teller<'_>, machine: &MachineOptions<'
             to_value(ended).map_err(|error| said(&error))
         }
         STOP => {
-            let folder: PathBuf = from_value(request.with.clone()).map_err(|error| said(&error))?;
+            let folder: PathBuf = request.with().map_err(|error| said(&error))?;
             // It may just have ended.
             let told = holder(&folder).is_some_and(|holder| kill_process(holder, Signal::TERM).is_ok());
             Ok(told.into())

@@ -22,6 +22,7 @@
 mod client;
 mod server;
 
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Agent, Question};
@@ -30,17 +31,61 @@ pub use server::{Reply, Teller, serve};
 /// The version of the lines, and of what is in them: both sides must have the same.
 pub const VERSION: u32 = 1;
 
-/// What an agent is asked.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Request<W = serde_json::Value> {
-    /// [`VERSION`] of who asks.
-    agent: u32,
+/// What an agent is asked: the line that came, of which only the head was read.
+#[derive(Debug)]
+pub struct Request {
     /// Which of the agent's services.
     pub ask: String,
-    /// Whether it says every second that it is still there, and stops when nobody listens.
+    alive: bool,
+    line: Vec<u8>,
+}
+
+/// A request in its line.
+#[derive(Serialize, Deserialize)]
+struct Asked<W> {
+    /// [`VERSION`] of who asks.
+    agent: u32,
+    ask: String,
+    /// Whether the agent says every second that it is still there, and stops when nobody listens.
     alive: bool,
     /// What the service needs.
-    pub with: W,
+    with: W,
+}
+
+impl Request {
+    /// Reads the head of a line.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, for who asked.
+    pub fn read(line: Vec<u8>) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            agent: Option<u64>,
+        }
+        let no_request = |error| format!("this is no request: {error}");
+        let same = "use the same handoff on both sides";
+        match serde_json::from_slice::<Version>(&line).map_err(no_request)?.agent {
+            Some(version) if version == u64::from(VERSION) => {}
+            Some(version) => {
+                return Err(format!(
+                    "this agent speaks version {VERSION} and was asked in version {version}: {same}"
+                ));
+            }
+            None => return Err(format!("this is no request, for it has no version: {same}")),
+        }
+        let Asked::<IgnoredAny> { ask, alive, .. } = serde_json::from_slice(&line).map_err(no_request)?;
+        Ok(Request { ask, alive, line })
+    }
+
+    /// What the service needs. It is read as just that: as any JSON a line would take thirty times its length.
+    ///
+    /// # Errors
+    ///
+    /// If something else was sent.
+    pub fn with<W: DeserializeOwned>(&self) -> serde_json::Result<W> {
+        serde_json::from_slice::<Asked<W>>(&self.line).map(|asked| asked.with)
+    }
 }
 
 /// One line of an answer.

@@ -2,7 +2,7 @@
 
 use handoff_targets::agent::{Reply, Request};
 use serde::{Deserialize, Serialize};
-use serde_json::{from_value, to_value};
+use serde_json::to_value;
 
 use super::ArmId;
 use super::executor::{ArmError, Executor as _, Local, Replicate, RunRequest};
@@ -53,7 +53,7 @@ pub fn answer(request: &Request, machine: &MachineOptions<'_>) -> Option<Reply> 
 }
 
 fn run(request: &Request, machine: &MachineOptions<'_>) -> Reply {
-    let request = from_value(request.with.clone()).map_err(cannot)?;
+    let request = request.with().map_err(cannot)?;
     let mut here = Local::new(&machine.program, &machine.state, machine.stop).map_err(cannot)?;
     reply(RunAnswer::to(&request, &mut here))
 }
@@ -85,7 +85,7 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 mod tests {
     use std::path::Path;
 
-    use serde_json::{Value, json};
+    use serde_json::{Value, from_value, json};
 
     use super::*;
     use crate::experiment::file::Experiment;
@@ -93,7 +93,8 @@ mod tests {
     fn ask(what: &str, with: Value) -> Option<Reply> {
         let folder = tempfile::tempdir().expect("a folder");
         let request = json!({ "agent": 1, "ask": what, "alive": false, "with": with });
-        answer(&from_value(request).expect("a request"), &MachineOptions::local("handoff", folder.path()))
+        let request = Request::read(request.to_string().into_bytes()).expect("a request");
+        answer(&request, &MachineOptions::local("handoff", folder.path()))
     }
 
     fn run(command: &str, limit: &str) -> RunAnswer {

@@ -22,6 +22,7 @@ pub mod guest;
 pub mod journal;
 pub mod machine;
 pub mod plan;
+mod pointer;
 pub mod proof;
 pub mod remote;
 pub mod result;

@@ -13,6 +13,7 @@ use handoff_workloads::Outcome;
 use handoff_workloads::measurement::Better;
 use serde::{Deserialize, Serialize};
 
+use super::pointer::number_at;
 use super::sys::{self, Birth, Usage, Wait};
 use crate::stats::judge::Direction;
 
@@ -235,7 +236,6 @@ impl Task {
     }
 
     fn pick(&self, output: &str, run: &mut Run) -> Result<(), TaskError> {
-        let mut parsed: Option<serde_json::Value> = None;
         for figure in &self.figures {
             let missing = |reason: String| TaskError::Figure {
                 command: self.command(),
@@ -244,15 +244,9 @@ impl Task {
             };
             let value = match &figure.pick {
                 Pick::Json(pointer) => {
-                    if parsed.is_none() {
-                        let value = serde_json::from_str(output)
-                            .map_err(|error| missing(format!("the output is no JSON: {error}")))?;
-                        parsed = Some(value);
-                    }
-                    let found = parsed.as_ref().and_then(|value| value.pointer(pointer));
-                    found
-                        .and_then(serde_json::Value::as_f64)
-                        .ok_or_else(|| missing(format!("no number is at {pointer}")))?
+                    let found = number_at(output, pointer)
+                        .map_err(|error| missing(format!("the output is no JSON: {error}")))?;
+                    found.ok_or_else(|| missing(format!("no number is at {pointer}")))?
                 }
                 Pick::Regex(pattern) => {
                     let regex =

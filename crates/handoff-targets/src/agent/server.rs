@@ -49,7 +49,7 @@ pub fn serve(
         if input.by_ref().take(LONGEST).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let reply = read(&line).and_then(|request| {
+        let reply = Request::read(line).and_then(|request| {
             let _alive = request.alive.then(|| Beat::start(&out));
             answer(&request, &Teller { out: &out })
         });
@@ -58,21 +58,6 @@ pub fn serve(
             Err(why) => Line::Failed(why),
         });
     }
-}
-
-fn read(line: &[u8]) -> Result<Request, String> {
-    let same = "use the same handoff on both sides";
-    let any: Value = serde_json::from_slice(line).map_err(|error| format!("this is no request: {error}"))?;
-    match any.get("agent").and_then(Value::as_u64) {
-        Some(version) if version == u64::from(VERSION) => {}
-        Some(version) => {
-            return Err(format!(
-                "this agent speaks version {VERSION} and was asked in version {version}: {same}"
-            ));
-        }
-        None => return Err(format!("this is no request, for it has no version: {same}")),
-    }
-    serde_json::from_value(any).map_err(|error| format!("this is no request: {error}"))
 }
 
 struct Out {

@@ -144,7 +144,7 @@ fn requests_are_answered_one_after_the_other() {
     serve(input.as_bytes(), kept.clone(), "0.0", never(), &mut |request, teller| {
         teller.tell(&request.ask);
         match request.ask.as_str() {
-            "double" => Ok(json!(request.with.as_u64().unwrap_or(0) * 2)),
+            "double" => Ok(json!(request.with::<u64>().map_err(|error| error.to_string())? * 2)),
             other => Err(format!("no service {other}")),
         }
     })
@@ -200,4 +200,25 @@ fn an_agent_of_this_machine_is_started_where_it_is() {
     assert_eq!(agent.program(), program);
     let echo: Value = agent.ask(&Question::new("echo", LIMIT), &json!({ "a": [1, 2.5] })).expect("an echo");
     assert_eq!((&echo["ask"], &echo["with"]["a"][1]), (&json!("echo"), &json!(2.5)));
+}
+
+#[test]
+fn a_long_request_takes_little_more_memory_than_its_line() {
+    let input =
+        format!("{{\"agent\":1,\"ask\":\"double\",\"alive\":false,\"with\":[{}0]}}\n", "0,".repeat(16 << 20));
+    let peak = || {
+        let status = fs::read_to_string("/proc/self/status").expect("of this process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
+    };
+    let (kept, before) = (Kept::default(), peak());
+    serve(input.as_bytes(), kept.clone(), "0.0", never(), &mut |request, _| {
+        request.with::<u64>().map(Value::from).map_err(|error| error.to_string())
+    })
+    .expect("it can be read");
+    let more = peak() - before;
+    let text = String::from_utf8(kept.0.lock().expect("no panic").clone()).expect("text");
+    assert!(text.contains("failed") && text.contains("invalid type: sequence"), "{text}");
+    // Its values are 512 MiB. Other tests run beside.
+    assert!(more < 160, "{more} MiB more");
 }

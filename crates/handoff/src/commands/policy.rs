@@ -13,7 +13,7 @@ use handoff_placement::{Journal, Recovered, Root, Tid, Topology, notice};
 use handoff_policy::{
     Daemon, Error, Explanation, Policy, Problem, Process, SystemState, import_task_profiles,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::{Advice as _, Format, Output, Verdict, style};
@@ -279,22 +279,24 @@ fn registered() -> Vec<(Tid, String)> {
     services.into_iter().filter_map(|service| Some((process(service.pid)?, service.name))).collect()
 }
 
+/// A process that the policy has placed.
+#[derive(Serialize, Deserialize)]
+struct Row {
+    comm: String,
+    lost_pins: u64,
+    pid: i32,
+    profiles: Vec<String>,
+}
+
 fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
     let answer = notice::status(folder).with_context(|| refused(folder)).advise(START)?;
-    let rows: Vec<serde_json::Value> =
-        serde_json::from_str(&answer).context("the policy answered something else")?;
+    let rows: Vec<Row> = serde_json::from_str(&answer).context("the policy answered something else")?;
     if output.format() == Format::Json {
         output.json(&rows)?;
         return Ok(Verdict::Pass);
     }
     for row in &rows {
-        let profiles = row["profiles"].as_array().into_iter().flatten().filter_map(|name| name.as_str());
-        let profiles = profiles.collect::<Vec<_>>().join(", ");
-        output.line(format_args!(
-            "{:>8}  {:<15}  {profiles}",
-            row["pid"],
-            row["comm"].as_str().unwrap_or_default()
-        ))?;
+        output.line(format_args!("{:>8}  {:<15}  {}", row.pid, row.comm, row.profiles.join(", ")))?;
     }
     output.note(format_args!("{} placed by the policy", processes(rows.len())));
     Ok(Verdict::Pass)
@@ -303,9 +305,8 @@ fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
 /// The profiles that a running policy has given to a process.
 fn placed(folder: &Path, pid: i32) -> Vec<String> {
     let answer = notice::status(folder).unwrap_or_default();
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&answer).unwrap_or_default();
-    let profiles = rows.iter().filter(|row| row["pid"] == pid).flat_map(|row| row["profiles"].as_array());
-    profiles.flatten().filter_map(|name| name.as_str()).map(str::to_owned).collect()
+    let rows: Vec<Row> = serde_json::from_str(&answer).unwrap_or_default();
+    rows.into_iter().filter(|row| row.pid == pid).flat_map(|row| row.profiles).collect()
 }
 
 #[derive(Serialize)]
