@@ -12,8 +12,10 @@ use anyhow::Context as _;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use handoff_lab::experiment::file::FileError;
+use handoff_placement::PrivateFolder;
 use handoff_targets::Address;
 use handoff_workloads::rpc::{Context, EngineKind};
+use rustix::fs::OFlags;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -110,7 +112,7 @@ impl Config {
     pub(crate) fn load() -> anyhow::Result<Self> {
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let (Some(file), named) = place(variable) else { return Ok(Self::default()) };
-        let text = match std::fs::read_to_string(&file) {
+        let text = match read(&file, named) {
             Ok(text) => text,
             Err(error)
                 if !named && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
@@ -140,6 +142,18 @@ pub(crate) fn variable(key: &Key) -> Option<(&'static str, String)> {
         Some((*name, value.to_string_lossy().into_owned()))
     };
     key.variables.iter().find_map(set)
+}
+
+/// Root may have another user's HOME: what is found there is looked at before it is believed. A file that was named is
+/// taken as it is.
+fn read(file: &Path, named: bool) -> std::io::Result<String> {
+    match (file.parent(), file.file_name()) {
+        (Some(folder), Some(name)) if !named && rustix::process::geteuid().is_root() => {
+            let file = PrivateFolder::open(folder)?.file(name, OFlags::RDONLY)?;
+            std::io::read_to_string(file)
+        }
+        _ => std::fs::read_to_string(file),
+    }
 }
 
 /// Where the file is, and whether somebody named it.

@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use handoff_placement::PrivateFolder;
 
 use crate::config;
 use crate::output::Advice as _;
@@ -57,11 +58,32 @@ impl Results {
 ///
 /// If nothing in the environment names one either.
 pub(crate) fn usual() -> anyhow::Result<PathBuf> {
-    from(|name| std::env::var_os(name).map(PathBuf::from), config::value("results").map(PathBuf::from))
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let named =
+        from(|name| variable(name).filter(|_| name == VARIABLE), config::value("results").map(PathBuf::from));
+    if let Some(folder) = named {
+        return Ok(folder);
+    }
+    let folder = from(variable, None)
         .with_context(|| {
             format!("there is no folder for results: neither {VARIABLE}, XDG_STATE_HOME nor HOME is set")
         })
-        .advise("name a folder with --output")
+        .advise("name a folder with --output")?;
+    if rustix::process::geteuid().is_root() {
+        check(&folder)?;
+    }
+    Ok(folder)
+}
+
+/// Whether nobody else can have put anything into the folder that nobody named: root may have another user's HOME.
+fn check(folder: &Path) -> anyhow::Result<()> {
+    match PrivateFolder::open(folder) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error)
+            .with_context(|| format!("root does not use the folder for results {}", folder.display()))
+            .advise(format!("name another one with --output or {VARIABLE}")),
+    }
 }
 
 fn from(variable: impl Fn(&str) -> Option<PathBuf>, configured: Option<PathBuf>) -> Option<PathBuf> {
@@ -99,7 +121,10 @@ fn make(folder: &Path, named: bool) -> anyhow::Result<()> {
 /// extensions it is free for all of them.
 pub(crate) fn free(folder: &Path, stem: &str, extensions: &[&str]) -> String {
     let is_free = |name: &String| {
-        extensions.iter().all(|extension| !folder.join(format!("{name}.{extension}")).exists())
+        extensions.iter().all(|extension| {
+            // A link counts, wherever it leads: what is written to that name would go there.
+            folder.join(format!("{name}.{extension}")).symlink_metadata().is_err()
+        })
     };
     std::iter::once(stem.to_owned())
         .chain((2_u64..).map(|number| format!("{stem}-{number}")))
@@ -158,6 +183,23 @@ mod tests {
         std::fs::write(folder.path().join("run-2.html"), "").expect("written");
         assert_eq!(free(folder.path(), "run", &["html", "json"]), "run-3");
         assert_eq!(free(folder.path(), "run", &["dat"]), "run");
+        std::os::unix::fs::symlink("/nowhere", folder.path().join("run.dat")).expect("made");
+        assert_eq!(
+            free(folder.path(), "run", &["dat"]),
+            "run-2",
+            "what is written would go where the link leads"
+        );
+    }
+
+    #[test]
+    fn root_keeps_no_results_in_another_users_folder() {
+        handoff_testkit::require!(handoff_testkit::require_root());
+        let home = tempfile::tempdir().expect("a folder");
+        let state = home.path().join(".local/state/handoff/results");
+        assert!(check(&state).is_ok(), "it is made");
+        std::os::unix::fs::chown(home.path(), Some(1000), Some(1000)).expect("root may");
+        let told = format!("{:?}", check(&state).expect_err("another user's"));
+        assert!(told.contains("belongs to user 1000") && told.contains("--output"), "{told}");
     }
 
     #[test]

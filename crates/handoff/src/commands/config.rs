@@ -29,7 +29,7 @@ A file may hold these keys:
 ///
 /// An option is stronger than a variable of the environment, the variable than the configuration file. The file is
 /// the one that HANDOFF_CONFIG names (none, if that is empty), else handoff/config.toml in XDG_CONFIG_HOME or
-/// ~/.config.
+/// ~/.config. There root reads only a file that nobody else can write.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

@@ -79,3 +79,29 @@ fn a_file_with_a_mistake_stops_commands_and_not_the_help() {
     let output = home.handoff(&["cores"], &[("HANDOFF_CONFIG", "/no/such/file")]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
+
+/// Root with the HOME of somebody else.
+#[test]
+fn root_believes_no_file_that_another_user_wrote() {
+    handoff_testkit::require!(handoff_testkit::require_root());
+    let home = Home::with("format = \"json\"\n");
+    let (folder, file) = (home.0.path().join("handoff"), home.0.path().join("handoff/config.toml"));
+    assert!(home.handoff(&["version"], &[]).stdout.starts_with(b"{"));
+    let refused = |why: &str| {
+        let output = home.handoff(&["version"], &[]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(why) && told.contains("HANDOFF_CONFIG"), "{told}");
+        assert!(home.handoff(&["version"], &[("HANDOFF_CONFIG", "")]).status.success());
+    };
+    std::os::unix::fs::chown(&file, Some(1000), Some(1000)).expect("root may");
+    refused("belongs to user 1000");
+    std::os::unix::fs::chown(&file, Some(0), Some(0)).expect("root may");
+    std::os::unix::fs::chown(&folder, Some(1000), Some(1000)).expect("root may");
+    refused("belongs to user 1000");
+    std::os::unix::fs::chown(&folder, Some(0), Some(0)).expect("root may");
+    // It would be waited for without an end.
+    std::fs::remove_file(&file).expect("removed");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).expect("made");
+    refused("is not a plain file");
+}
