@@ -222,6 +222,12 @@ impl Hunk {
         self.lines.iter().filter(|line| line.op != Op::Remove)
     }
 
+    /// Whether the file ends without an end of line after the change, where the hunk speaks of it.
+    pub(crate) fn lacks_final_newline(&self) -> Option<bool> {
+        let last = self.after().last()?.no_newline;
+        self.lines.iter().any(|line| line.no_newline).then_some(last)
+    }
+
     /// How many lines it adds.
     pub fn added(&self) -> usize {
         self.lines.iter().filter(|line| line.op == Op::Add).count()

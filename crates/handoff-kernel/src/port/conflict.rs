@@ -62,14 +62,18 @@ pub(super) fn overlap(a: &Edit, b: &Edit) -> bool {
     second.line < first.line + first.removed
 }
 
-/// Adds hunks to the `.rej` file beside `path`.
+/// Adds hunks to the `.rej` file beside `path`, behind what an earlier patch left in it.
 pub(super) fn reject(file: &FilePatch, hunks: &[&Hunk], path: &PatchPath, tree: &mut Tree) {
     let Ok(to) = PatchPath::new(&format!("{path}.rej")) else { return };
     if hunks.is_empty() {
         return;
     }
-    let mut out = tree.pending(&to).unwrap_or_default();
-    out.extend(rejected(file, hunks));
+    let mut out = tree.read(&to).ok().flatten().unwrap_or_default();
+    let hunks = rejected(file, hunks);
+    // The same patch once more leaves the same hunks.
+    if !out.ends_with(&hunks) {
+        out.extend(hunks);
+    }
     tree.set(&to, out, None);
 }
 

@@ -117,6 +117,9 @@ fn leave_out(
     report: &mut FileReport,
 ) {
     report.outcome = Outcome::Conflict;
+    if file.hunks.is_empty() && !report.notes.contains(&needs) {
+        report.notes.push(needs.clone());
+    }
     report.hunks = whole_file(file, Outcome::Conflict, Some(needs));
     for (number, (hunk, hunk_report)) in file.hunks.iter().zip(&mut report.hunks).enumerate() {
         hunk_report.number = number + 1;
@@ -433,18 +436,13 @@ fn apply<'a>(
     }
     edits.sort_by_key(|edit| (edit.line, edit.removed));
     let lines = edited(&source.all_lines(), &edits.iter().collect::<Vec<_>>());
-    let newline =
-        file.hunks.last().zip(placements.last()).map_or(source.no_final_newline, |(hunk, placement)| {
-            let at_end = placement
-                .edits
-                .last()
-                .is_some_and(|edit| edit.line - 1 + edit.removed + 3 >= source.text.len());
-            let last = hunk.lines.iter().rev().find(|line| line.op != Op::Remove);
-            match last {
-                Some(last) if at_end && hunk.lines.iter().any(|line| line.no_newline) => last.no_newline,
-                _ => source.no_final_newline,
-            }
-        });
+    let last = file.hunks.last().zip(placements.last()).and_then(|(hunk, placement)| {
+        let trailing = hunk.lines.iter().rev().take_while(|line| line.op == Op::Context).count();
+        let edit = placement.edits.last()?;
+        let at_end = edit.line - 1 + edit.removed + trailing >= source.text.len();
+        hunk.lacks_final_newline().filter(|_| at_end)
+    });
+    let newline = last.unwrap_or(source.no_final_newline);
     let mut out = text::encode(&lines.join("\n"));
     if !newline && !lines.is_empty() {
         out.push(b'\n');

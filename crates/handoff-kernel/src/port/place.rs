@@ -347,7 +347,13 @@ fn already_there(wanted: &Wanted, source: &Source, near: usize) -> Option<Placem
     if wanted.after.is_empty() || wanted.after.len() > source.text.len() || telling < 0.4 {
         return None;
     }
+    // Text may be the same, and its last line still lack its end, or have one.
+    let ends = |at: usize| {
+        let last = at + wanted.after.len() == source.text.len();
+        !last || wanted.lacks_final_newline.is_none_or(|lacks| lacks == source.no_final_newline)
+    };
     let mut places: Vec<usize> = (0..=source.text.len() - wanted.after.len())
+        .filter(|&at| ends(at))
         .filter(|&at| wanted.after.iter().zip(&source.text[at..]).all(|(line, text)| line == text))
         .collect();
     places.sort_by_key(|at| at.abs_diff(near));

@@ -32,6 +32,8 @@ pub(super) struct Wanted {
     pub asked: usize,
     /// True if the last expected line is the last of its file.
     pub to_end: bool,
+    /// Whether the file is to end without an end of line, where the hunk speaks of it.
+    pub lacks_final_newline: Option<bool>,
     /// The text behind the second `@@`.
     pub heading: String,
 }
@@ -89,6 +91,7 @@ impl Wanted {
             asked,
             // A diff has three lines of context wherever the file has them, and at least one.
             to_end: trailing == 0 && leading > 0 || trailing < 3 && leading >= 3,
+            lacks_final_newline: hunk.lacks_final_newline(),
             heading: hunk.heading.clone(),
         }
     }

@@ -140,3 +140,45 @@ fn a_blank_line_goes_with_the_lines_below_it() {
     let now = read(&folder, "x.c");
     assert!(now.contains("\t\tupdate_guest(matrix);\n}\n\nvoid scan"), "{now}");
 }
+
+#[test]
+fn the_end_of_the_last_line_is_a_change_of_its_own() {
+    let hunk = |lines: &str| format!("--- a/q\n+++ b/q\n@@ -1,2 +1,2 @@\n{lines}");
+    let lacks = "\\ No newline at end of file\n";
+    let goes = hunk(&format!(" one\n-two\n+two\n{lacks}"));
+    let comes = hunk(&format!(" one\n-two\n{lacks}+two\n"));
+    for (text, before, after) in [
+        (&goes, "one\ntwo\n", "one\ntwo"),
+        (&goes, "one\ntwo", "one\ntwo"),
+        (&comes, "one\ntwo", "one\ntwo\n"),
+        (&comes, "one\ntwo\n", "one\ntwo\n"),
+    ] {
+        let folder = tree(&[("q", before)]);
+        let report = run(&folder, text, &Options::default());
+        assert_eq!(report.counts.present == 1, before == after, "{report}");
+        assert_eq!(read(&folder, "q"), after, "{text}");
+    }
+    // More lines follow here, and the last of them keeps its end.
+    let folder = tree(&[("q", "one\ntwo\nfour\n")]);
+    let text = format!("--- a/q\n+++ b/q\n@@ -1,2 +1,3 @@\n one\n-two\n{lacks}+two\n+three\n{lacks}");
+    let report = run(&folder, &text, &Options::default());
+    assert_eq!(read(&folder, "q"), "one\ntwo\nthree\nfour\n", "{report}");
+}
+
+#[test]
+fn what_an_earlier_patch_left_in_a_rej_file_stays() {
+    let change = |old: &str| format!("--- a/q\n+++ b/q\n@@ -1 +1 @@\n-{old}\n+new\n");
+    let folder = tree(&[("q", "one\n")]);
+    let rejects = |text: &str| {
+        run(&folder, text, &Options::default());
+        read(&folder, "q.rej")
+    };
+    let first = rejects(&change("first"));
+    let both = rejects(&change("second"));
+    assert!(both.starts_with(&first) && both.contains("-second\n"), "{both}");
+    assert_eq!(rejects(&change("second")), both, "nothing is added twice");
+    // A new file without lines has no hunk that could stand there: the report says why it was left out.
+    let empty = "diff --git a/q b/q\nnew file mode 100644\nindex 0000000..e69de29\n";
+    let report = run(&folder, empty, &Options::default());
+    assert!(report.to_string().contains("another file of this name"), "{report}");
+}
