@@ -11,7 +11,7 @@ use crate::dist::debian::{ARM64, Kit};
 use crate::process::{cargo, succeeds, target_dir};
 
 /// What Android programs link: the rest are tools, which run there as static programs (`cargo xtask dist`).
-const PACKAGES: [&str; 4] = ["handoff-placement", "handoff-ipc", "handoff-c", "handoff-java"];
+const PACKAGES: [&str; 5] = ["handoff-sync", "handoff-placement", "handoff-ipc", "handoff-c", "handoff-java"];
 
 const TARGET: &str = "aarch64-linux-android";
 

@@ -98,7 +98,7 @@ impl FromStr for Context {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

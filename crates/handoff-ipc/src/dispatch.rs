@@ -208,7 +208,7 @@ fn read_exception(raw: i32, reply: &mut Reader<'_>) -> Error {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Binder;

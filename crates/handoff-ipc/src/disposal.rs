@@ -183,7 +183,7 @@ impl fmt::Debug for PeerFd {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc;

@@ -108,7 +108,7 @@ fn sweep(place: &Path) {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -113,7 +113,7 @@ pub(crate) fn wrong(meant: InterfaceId, found: &str) -> Error {
     Error::WrongInterface { expected: meant.descriptor.to_owned(), found: found.to_owned() }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -104,7 +104,7 @@ fn chain(remote: &dyn Remote, within: Option<Duration>) -> Result<Vec<String>> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::sync::Mutex;
 

@@ -382,13 +382,13 @@ pub(crate) fn held() -> Held {
 }
 
 /// What one peer holds of something.
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) fn held_by(who: CallingIdentity, resource: Resource) -> u64 {
     lock(&LEDGER)[resource as usize].held_by(who)
 }
 
 /// All that a peer may still hold of something.
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) fn use_up(who: CallingIdentity, resource: Resource) -> Vec<Charge> {
     let mut charges = Vec::new();
     for amount in (0..40).rev().map(|bit| 1 << bit) {
@@ -399,7 +399,7 @@ pub(crate) fn use_up(who: CallingIdentity, resource: Resource) -> Vec<Charge> {
     charges
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -59,7 +59,7 @@ impl LendingBuilder<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Binder, Error, Service, Transaction};

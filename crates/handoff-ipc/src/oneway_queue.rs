@@ -44,7 +44,7 @@ impl OnewayQueue {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};

@@ -85,7 +85,7 @@ impl<F> std::fmt::Debug for ParcelService<F> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::os::fd::OwnedFd;

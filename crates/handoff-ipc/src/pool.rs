@@ -473,7 +473,7 @@ impl Drop for Attached {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;

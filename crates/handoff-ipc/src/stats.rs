@@ -95,7 +95,7 @@ impl Held {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;

@@ -30,17 +30,17 @@ const BOUND: f64 = 5.0;
 /// What code is for, by where its source is in the crates.
 const PARTS: [(&str, &[&str]); 10] = [
     ("proxy", &["calling.rs", "call.rs", "object.rs", "interface.rs", "known_interfaces.rs", "shm/proxy.rs"]),
-    (
-        "thread's slot",
-        &["shm/call/client.rs", "shm/call/caller_slot.rs", "shm/call/gate.rs", "shm/call/serving.rs"],
-    ),
+    ("thread's slot", &["shm/call/client.rs", "shm/call/caller_slot.rs", "gate.rs", "shm/call/serving.rs"]),
     ("header", &["shm/call/slot.rs", "shm/call/request.rs", "shm/call/server_slot.rs"]),
-    ("hand-off, waiting", &["shm/call/w", "shm/sync.rs", "shm/spurious.rs", "shm/place.rs", "fast.rs"]),
-    ("serving", &["shm/call/server.rs", "shm/call/presence.rs", "pool", "claim.rs"]),
+    (
+        "hand-off, waiting",
+        &["word.rs", "wait.rs", "wait_strategy.rs", "futex.rs", "spurious.rs", "shm/place.rs", "fast.rs"],
+    ),
+    ("serving", &["shm/call/server.rs", "presence.rs", "pool", "claim.rs"]),
     ("dispatch", &["dispatch.rs", "local.rs"]),
     ("parcel", &["parcel/"]),
     ("statistics", &["stats.rs", "shm/phases.rs"]),
-    ("oneway ring", &["shm/oneway/"]),
+    ("oneway ring", &["shm/oneway/", "bell.rs", "stay.rs", "adaptive_spin.rs"]),
     ("objects, descriptors", &["shm/", "memory.rs", "ledger.rs", "disposal.rs"]),
 ];
 /// Code of the counted program, of other libraries, and of the standard library where nothing of ours calls it inline.
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(sources[&0x10].len(), 3);
         assert_eq!(part(&sources[&0x10]), "thread's slot");
         assert_eq!(part(&sources[&0x20]), REST);
-        assert_eq!(part(&["/w/crates/handoff-ipc/src/shm/call/wait.rs".into()]), "hand-off, waiting");
+        assert_eq!(part(&["/w/crates/handoff-sync/src/wait.rs".into()]), "hand-off, waiting");
         assert_eq!(part(&["/w/crates/handoff-ipc/src/shm/link/mod.rs".into()]), "objects, descriptors");
         assert_eq!(part(&["/w/crates/handoff-ipc/examples/counted_calls.rs".into()]), REST);
     }
@@ -249,7 +249,7 @@ mod tests {
         let crates = crate::process::root().join("crates");
         for begin in PARTS.iter().flat_map(|(_, begins)| *begins) {
             let (folder, start) = begin.rsplit_once('/').unwrap_or(("", begin));
-            let found = ["handoff-ipc", "handoff-placement"].iter().any(|name| {
+            let found = ["handoff-ipc", "handoff-placement", "handoff-sync"].iter().any(|name| {
                 let entries = std::fs::read_dir(crates.join(name).join("src").join(folder));
                 entries
                     .into_iter()

@@ -7,11 +7,12 @@ use super::tree::root;
 
 /// Each crate, with those that it may depend on. A crate that is not here may depend on none, and
 /// none may depend on it.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("handoff-aidl", &[]),
+    ("handoff-sync", &[]),
     ("handoff-placement", &[]),
     ("handoff-policy", &["handoff-placement"]),
-    ("handoff-ipc", &["handoff-placement"]),
+    ("handoff-ipc", &["handoff-placement", "handoff-sync"]),
     ("handoff-trace", &["handoff-placement"]),
     ("handoff-workloads", &["handoff-aidl", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     (

@@ -391,7 +391,7 @@ impl fmt::Debug for Inner {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -4,10 +4,11 @@ use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::task::Poll;
 
+use handoff_sync::event_word;
+
 use super::descriptor::Synchronized;
 use super::error::QueueError;
 use super::event_flag::{EventFlag, NOT_EMPTY, NOT_FULL};
-use super::event_word;
 use super::item::Item;
 use super::reader::Reader;
 use super::watcher;

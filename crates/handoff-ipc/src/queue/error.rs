@@ -1,6 +1,6 @@
 //! What can go wrong with a queue.
 
-use super::ring::Fault;
+use handoff_sync::ring::Fault;
 
 /// A read or write that did not happen: nothing was transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use handoff_sync::event_word;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::error::QueueError;
-use super::event_word;
 use super::memory::Memory;
-use super::sync::AtomicU32;
 use crate::{Error, Result, SharedMemory};
 
 /// The bit that a reader sets once there is room (`FMQ_NOT_FULL`).
@@ -134,7 +134,7 @@ pub(super) fn now() -> Duration {
 
 impl fmt::Debug for EventFlag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = self.word().load(super::sync::Ordering::Relaxed);
+        let bits = self.word().load(std::sync::atomic::Ordering::Relaxed);
         write!(f, "EventFlag({bits:#x})")
     }
 }

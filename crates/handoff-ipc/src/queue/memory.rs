@@ -4,11 +4,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use handoff_sync::ring::{Counters, Shape};
 
 use super::descriptor::{Grantor, Role};
-use super::ring::{Counters, Shape};
-use super::sync::{AtomicU32, AtomicU64};
 use crate::shm::region::Region;
 use crate::{Error, Result};
 

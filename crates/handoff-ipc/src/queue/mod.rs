@@ -37,61 +37,33 @@
 //! Memory whose size is not sealed is refused, because its owner could take it away under a reader
 //! ([`Descriptor::trusting_memory`] accepts it from a peer that is trusted).
 //!
-//! Read in this order: `ring.rs` is the protocol of the counters, `event_word.rs` that of the flag,
-//! `memory.rs` what they lie in, `writer.rs` and `reader.rs` the two ends, `backoff.rs` the distance that these keep.
+//! Read in this order: `handoff_sync::ring` is the protocol of the counters, `handoff_sync::event_word` that of the
+//! flag, `memory.rs` what they lie in, `writer.rs` and `reader.rs` the two ends.
 
-mod event_word;
-mod ring;
-mod sync;
-
-#[cfg(not(loom))]
 mod ahead;
-#[cfg(all(feature = "tokio", not(loom)))]
+#[cfg(feature = "tokio")]
 mod asynchronous;
-#[cfg(not(loom))]
-mod backoff;
-#[cfg(not(loom))]
 mod blocking;
-#[cfg(not(loom))]
 mod builder;
-#[cfg(not(loom))]
 mod descriptor;
-#[cfg(not(loom))]
 mod error;
-#[cfg(not(loom))]
 mod event_flag;
-#[cfg(not(loom))]
 mod item;
-#[cfg(not(loom))]
 mod memory;
-#[cfg(not(loom))]
 mod message_queue;
-#[cfg(not(loom))]
 mod reader;
-#[cfg(not(loom))]
 mod span;
-#[cfg(all(feature = "tokio", not(loom)))]
+#[cfg(feature = "tokio")]
 mod watcher;
-#[cfg(not(loom))]
 mod writer;
 
-#[cfg(not(loom))]
 pub use blocking::Blocking;
-#[cfg(not(loom))]
 pub use builder::Builder;
-#[cfg(not(loom))]
 pub use descriptor::{Descriptor, Flavor, Grantor, Role, Synchronized, Unsynchronized};
-#[cfg(not(loom))]
 pub use error::QueueError;
-#[cfg(not(loom))]
 pub use event_flag::{EventFlag, NOT_EMPTY, NOT_FULL};
-#[cfg(not(loom))]
 pub use item::{Item, ItemMut, ItemRef};
-#[cfg(not(loom))]
 pub use message_queue::MessageQueue;
-#[cfg(not(loom))]
 pub use reader::{ReadTransaction, Reader};
-#[cfg(not(loom))]
 pub use span::{ReadSpan, WriteSpan};
-#[cfg(not(loom))]
 pub use writer::{WriteTransaction, Writer};

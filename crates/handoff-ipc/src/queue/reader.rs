@@ -4,13 +4,14 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::backoff::{self, Backoff};
+use handoff_sync::backoff::{self, Backoff};
+use handoff_sync::ring::{Cursor, Shape};
+
 use super::descriptor::{Flavor, Synchronized, Unsynchronized};
 use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::{Item, ItemRef};
 use super::message_queue::End;
-use super::ring::{Cursor, Shape};
 use super::span::ReadSpan;
 
 /// Reads messages. One thread at a time uses it; it may be sent to another.
@@ -34,7 +35,7 @@ pub struct ReadTransaction<'a, T: Item, F: Flavor> {
 impl<T: Item, F: Flavor> Reader<T, F> {
     pub(super) fn new(end: End) -> Self {
         let flag = EventFlag::of(end.share.memory());
-        Reader { end, flag, cursor: Cursor::new(), backoff: Backoff::new(), kind: PhantomData }
+        Reader { end, flag, cursor: Cursor::default(), backoff: Backoff::default(), kind: PhantomData }
     }
 
     fn capacity(&self) -> usize {

@@ -3,19 +3,18 @@
 //! A task says which word it saw with which value. The thread sleeps while all words hold theirs, and wakes
 //! the tasks of those that do not. On older kernels it looks at the words every millisecond instead.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
+use handoff_sync::futex;
 use rustix::io::Errno;
 use rustix::thread::ClockId;
 use rustix::thread::futex::{Timespec, Wait, WaitFlags, WaitPtr, WaitvFlags, waitv};
 
 use super::event_flag::{EventFlag, now};
-use super::sync::{AtomicU32, Ordering};
 use crate::locked::lock;
-use crate::shm::sync;
 
 /// Words that the kernel takes at once, less the watcher's own.
 const MOST: usize = 127;
@@ -99,7 +98,7 @@ pub(super) fn watch(flag: &EventFlag, seen: u32, waker: &Waker) -> Watch {
 impl Watcher {
     fn ring(&self) {
         self.bell.fetch_add(1, Ordering::SeqCst);
-        sync::wake(&self.bell);
+        futex::wake(&self.bell);
     }
 
     fn run(self: Arc<Self>) {
@@ -107,7 +106,7 @@ impl Watcher {
             let bell = self.bell.load(Ordering::SeqCst);
             let entries = lock(&self.entries).clone();
             if entries.is_empty() {
-                sync::wait(&self.bell, bell, Some(LINGER));
+                futex::wait(&self.bell, bell, Some(LINGER));
                 if self.bell.load(Ordering::SeqCst) == bell && self.retire() {
                     return;
                 }
@@ -143,7 +142,7 @@ impl Watcher {
     /// Sleeps until a word may have changed, the bell's among them.
     fn sleep(&self, bell: u32, entries: &[Entry]) {
         if LOOKS.load(Ordering::Relaxed) {
-            sync::wait(&self.bell, bell, Some(LOOK));
+            futex::wait(&self.bell, bell, Some(LOOK));
             return;
         }
         let words = entries.iter().map(|entry| (entry.flag.word(), entry.seen));

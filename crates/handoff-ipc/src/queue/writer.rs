@@ -3,17 +3,18 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+use handoff_sync::backoff::{self, Backoff};
+use handoff_sync::ring::{Cursor, Shape};
 
 use super::ahead;
-use super::backoff::{self, Backoff};
 use super::descriptor::{Flavor, Synchronized};
 use super::error::QueueError;
 use super::event_flag::EventFlag;
 use super::item::{Item, ItemMut};
 use super::message_queue::End;
-use super::ring::{Cursor, Shape};
 use super::span::WriteSpan;
-use super::sync::Ordering;
 
 /// Writes messages. One thread at a time uses it; it may be sent to another.
 pub struct Writer<T, F> {
@@ -36,7 +37,7 @@ pub struct WriteTransaction<'a, T: Item, F: Flavor> {
 impl<T: Item, F: Flavor> Writer<T, F> {
     pub(super) fn new(end: End) -> Self {
         let flag = EventFlag::of(end.share.memory());
-        Writer { end, flag, cursor: Cursor::new(), backoff: Backoff::new(), kind: PhantomData }
+        Writer { end, flag, cursor: Cursor::default(), backoff: Backoff::default(), kind: PhantomData }
     }
 
     fn capacity(&self) -> usize {

@@ -230,7 +230,7 @@ fn place(text: &str, at: usize) -> (usize, usize, String) {
     (line + 1, column + 1, text.lines().nth(line).unwrap_or("").to_owned())
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::policy::Action;
     use super::*;

@@ -621,7 +621,7 @@ impl Registry {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::call::OutCall;

@@ -160,7 +160,7 @@ impl Parcelable for ServiceInfo {
 
 impl Nullable for ServiceInfo {}
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::parcel::SharedBytes;

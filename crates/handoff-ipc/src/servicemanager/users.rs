@@ -46,7 +46,7 @@ fn parse(text: &str) -> HashMap<String, u32> {
     ids
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -69,7 +69,7 @@ pub(super) struct Remembered {
     pub(super) callback: Binder,
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

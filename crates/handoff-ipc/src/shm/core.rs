@@ -3,17 +3,17 @@
 //! `core/poller.rs` is the thread that reads the control sockets, `core/handshake.rs` how a connection
 //! becomes a link, and `core/introductions.rs` how two processes meet that a third one brings together.
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod backlog_tests;
 mod budget;
 mod handshake;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod handshake_tests;
 mod introductions;
 mod poller;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod poller_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod shares_tests;
 
 use std::collections::HashMap;

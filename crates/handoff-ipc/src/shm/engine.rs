@@ -11,9 +11,9 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
+use super::client;
 use super::core::Core;
 use super::link::PEER_TIMEOUT;
-use super::{client, wait_strategy};
 use crate::engine::{Engine, EngineStats};
 use crate::engine_kind::EngineKind;
 use crate::object::{Binder, LocalNode, Reference};

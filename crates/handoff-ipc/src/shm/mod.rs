@@ -5,39 +5,23 @@
 //! share: objects, slots, descriptors, death.
 
 mod call;
-#[cfg(not(loom))]
 mod core;
-#[cfg(not(loom))]
+mod engine;
 mod link;
-#[cfg(not(loom))]
 mod objects;
 pub(crate) mod oneway;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod pair;
-#[cfg(not(loom))]
 pub mod phases;
-#[cfg(not(loom))]
 mod place;
-#[cfg(not(loom))]
 mod proxy;
-#[cfg(not(loom))]
 pub(crate) mod region;
-#[cfg(not(loom))]
 mod remote;
-#[cfg(not(loom))]
 mod socket;
-mod spurious;
-pub(crate) mod sync;
-#[cfg(not(loom))]
 pub(crate) mod wire;
 
-#[cfg(not(loom))]
-mod engine;
-#[cfg(all(feature = "tokio", not(loom)))]
+#[cfg(feature = "tokio")]
 pub(crate) use call::outstanding;
-#[cfg(not(loom))]
-use call::{client, slot, wait_strategy};
-#[cfg(not(loom))]
+use call::{client, slot};
 pub(crate) use client::me as caller;
-#[cfg(not(loom))]
 pub use engine::{ShmEngine, follow_callers, priority_changed};

@@ -113,7 +113,7 @@ impl Drop for Place {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -195,7 +195,7 @@ impl Drop for Region {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use rustix::io::Errno;

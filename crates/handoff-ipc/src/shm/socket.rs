@@ -247,7 +247,7 @@ fn identity(who: libc::ucred) -> CallingIdentity {
     CallingIdentity { pid: who.pid.max(0).unsigned_abs(), uid: who.uid, gid: who.gid }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::shm::pair::await_that;

@@ -1,7 +1,7 @@
 //! Both ends of a queue in one process: the cases that FMQ's own unit tests cover, as tests of ours.
 //!
 //! Descriptors that a hostile peer could send are tested beside `queue/memory.rs`, counters beside
-//! `queue/ring.rs`, two processes in `queue_processes.rs`.
+//! `handoff_sync::ring`, two processes in `queue_processes.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

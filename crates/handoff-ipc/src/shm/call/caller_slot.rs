@@ -5,13 +5,14 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use super::gate::{Closed, Gate};
+use handoff_sync::futex;
+use handoff_sync::gate::{Closed, Gate};
+use handoff_sync::wait_strategy::WaitStrategies;
+use handoff_sync::word;
+
 use super::slot::{Area, MAX_SLOTS, Slot};
-use super::wait_strategy::WaitStrategies;
-use super::word;
 use crate::ledger::Charge;
 use crate::locked::lock;
-use crate::shm::sync;
 use crate::shm::wire::Refusal;
 use crate::stats::Tally;
 use crate::{Error, Result};
@@ -53,11 +54,11 @@ impl CallerSlot {
             id,
             class,
             home: Arc::downgrade(home),
-            gate: Gate::new(),
+            gate: Gate::default(),
             abandoned: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
             memory: Mutex::new((Some(charge), None)),
-            strategies: UnsafeCell::new(WaitStrategies::new()),
+            strategies: UnsafeCell::new(WaitStrategies::default()),
             refusal: OnceLock::new(),
             calls: Tally::default(),
             slept: Tally::default(),
@@ -150,7 +151,7 @@ impl CallerSlot {
                 // held, and nobody else writes to the cell.
                 if let Some(slot) = unsafe { &*self.slot.get() } {
                     word::kill(slot.word());
-                    sync::wake(slot.word());
+                    futex::wake(slot.word());
                 }
             }
         }
@@ -239,7 +240,7 @@ impl CallerSlots {
     }
 
     /// For tests: the one that was opened first.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(super) fn first(&self) -> Option<Arc<CallerSlot>> {
         lock(&self.all).first().cloned()
     }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use handoff_placement::{Priority, Tid};
+use handoff_sync::futex::{self, WakeAction};
+use handoff_sync::wait::{self, ReplyWait};
+use handoff_sync::wait_strategy::{self, Mode, SPIN_LIMIT, WaitStrategy, YIELD_LIMIT};
+use handoff_sync::word::{self, Reply};
 
 use super::caller_slot::CallerSlot;
 use super::request::Request;
 use super::slot::{Area, LARGE_REPLY, Meta, NO_CPU, Slot};
-use super::wait::{self, ReplyWait};
-use super::wait_strategy::{self, Mode, SPIN_LIMIT, WaitStrategy, YIELD_LIMIT};
-use super::word::{self, Reply};
 use super::{server, serving};
 use crate::call::OutCall;
 use crate::ledger::{self, Charge, Resource};
@@ -23,7 +24,6 @@ use crate::shm::objects::{self, Arrived};
 use crate::shm::phases::{Point, pass};
 use crate::shm::place;
 use crate::shm::remote::RemoteNode;
-use crate::shm::sync::{self, WakeAction};
 use crate::shm::wire::Message;
 use crate::{Error, Result, pool};
 
@@ -292,7 +292,7 @@ impl Waiting<'_> {
         if self.slot.server_priority() != self.priority {
             self.raise();
         }
-        sync::wake(self.slot.word());
+        futex::wake(self.slot.word());
         mode
     }
 
@@ -323,7 +323,7 @@ impl Waiting<'_> {
     fn ask_outer(&self, outer: &serving::Outer) -> Result<Mode> {
         outer.set_nested(self.shared.id());
         match word::nest(outer.word()) {
-            Some(true) => sync::wake(outer.word()),
+            Some(true) => futex::wake(outer.word()),
             Some(false) => {}
             // It went away: any thread will do.
             None => return self.ring(Mode::Block),
@@ -518,6 +518,6 @@ pub(crate) fn discard_reply(link: &Arc<Link>, id: u32, slot: &Slot) {
     drop(Arrived::new(link, entries, VecDeque::new()));
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "client_tests.rs"]
 mod tests;

@@ -28,7 +28,7 @@ impl Service for Scribbler {
             let value = data.read_i32()? as u32;
             serving::with_word(|word| {
                 word.store(value, Ordering::Release);
-                sync::wake(word);
+                futex::wake(word);
             });
             await_that("the caller is back", || self.goes_on.load(Ordering::Acquire));
         }
@@ -73,7 +73,7 @@ fn scribble_between_calls(value: u32) {
         if let Some(Ok(mut claimed)) = slot.as_ref().map(|slot| slot.claim()) {
             let word = claimed.parts().0.word();
             word.store(value, Ordering::Release);
-            sync::wake(word);
+            futex::wake(word);
             // A thread that stays at the slot sees it; a while later there is none.
             drop(pair.link().send(crate::shm::wire::Message::Call { slot: 0 }, Vec::new()));
         }

@@ -1,6 +1,6 @@
 //! Calls of this process that no thread waits for.
 //!
-//! Each has a slot of its own, like a thread's call. The word says that nobody waits there (`word.rs`,
+//! Each has a slot of its own, like a thread's call. The word says that nobody waits there (`handoff_sync::word`,
 //! `CALLER_AWAY`), so whoever replied sends one control message, after the reply and its descriptors,
 //! and the poller wakes the task. The end of the peer wakes all of them.
 
@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use handoff_sync::futex::{self, WakeAction};
+use handoff_sync::word::{self, Reply};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -18,7 +20,6 @@ use super::client;
 use super::pending::Fate;
 use super::request::{Arguments, Request};
 use super::slot::Meta;
-use super::word::{self, Reply};
 use crate::call::OutCall;
 use crate::locked::lock;
 use crate::object::Remote;
@@ -26,7 +27,6 @@ use crate::parcel::{Reader, Writer};
 use crate::shm::link::Link;
 use crate::shm::objects;
 use crate::shm::remote::RemoteNode;
-use crate::shm::sync::{self, WakeAction};
 use crate::shm::wire::Message;
 use crate::{Error, Result, pool};
 
@@ -176,7 +176,7 @@ impl Outgoing {
         self.posted = Some(sent);
         match word::post_away(slot.word()) {
             WakeAction::Nothing => {}
-            WakeAction::Wake => sync::wake(slot.word()),
+            WakeAction::Wake => futex::wake(slot.word()),
             WakeAction::Notify => self.link.send(Message::Call { slot: shared.id() }, Vec::new())?,
         }
         Ok(())

@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use handoff_placement::Priority;
+use handoff_sync::futex::{self, WakeAction};
+use handoff_sync::wait::{self, RequestWait};
+use handoff_sync::wait_strategy::{self, SPIN_LIMIT};
+use handoff_sync::word::{self, Request};
 
 use super::server_slot::ServerSlot;
 use super::serving;
 use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE, Written};
-use super::wait::{self, RequestWait};
-use super::wait_strategy::{self, SPIN_LIMIT};
-use super::word::{self, Request};
 use crate::call::Call;
 use crate::claim::Claim;
 use crate::engine_kind::EngineKind;
@@ -25,7 +26,6 @@ use crate::shm::link::{Called, Link};
 use crate::shm::objects::{self, Arrived};
 use crate::shm::phases::{Point, pass};
 use crate::shm::place::{self, Place};
-use crate::shm::sync::{self, WakeAction};
 use crate::shm::wire::Message;
 use crate::{Context, Error, Result, dispatch};
 
@@ -188,7 +188,7 @@ impl ServerSlot {
         pass(Point::Replied);
         match owed {
             WakeAction::Nothing => {}
-            WakeAction::Wake => sync::wake(self.slot.word()),
+            WakeAction::Wake => futex::wake(self.slot.word()),
             WakeAction::Notify => self.tell(link),
         }
         pass(Point::WokenBack);

@@ -4,14 +4,15 @@ use std::os::fd::BorrowedFd;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::presence::Presence;
+use handoff_sync::futex;
+use handoff_sync::presence::Presence;
+use handoff_sync::word;
+
 use super::slot::Slot;
-use super::word;
 use crate::Result;
 use crate::ledger::{Charge, Filled, Resource};
 use crate::object::Binder;
 use crate::pool::{Recall, Worker};
-use crate::shm::sync;
 use crate::stats::Tally;
 
 /// A slot that a peer opened, and the thread that attends to it.
@@ -49,7 +50,7 @@ impl Recall for ServerSlot {
         self.recalled.store(true, Ordering::Release);
         // It may be about to sleep: a wake alone would come too early for it.
         word::rouse(self.slot.word());
-        sync::wake(self.slot.word());
+        futex::wake(self.slot.word());
         true
     }
 }
@@ -60,7 +61,7 @@ impl ServerSlot {
             id,
             slot: Slot::accept(region)?,
             _charges: charges,
-            presence: Presence::new(),
+            presence: Presence::default(),
             dead: AtomicBool::new(false),
             recalled: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
@@ -85,7 +86,7 @@ impl ServerSlot {
     pub(crate) fn on_peer_death(&self) {
         self.dead.store(true, Ordering::Release);
         word::kill(self.slot.word());
-        sync::wake(self.slot.word());
+        futex::wake(self.slot.word());
     }
 
     #[inline]

@@ -5,10 +5,10 @@
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use super::slot::Slot;
 use crate::shm::link::Link;
-use crate::shm::sync::AtomicU32;
 use crate::{Error, Result};
 
 /// Calls that a thread serves inside of calls that it waits for, at the most.
@@ -111,7 +111,7 @@ pub(crate) fn innermost(link: &Arc<Link>) -> Option<Outer> {
 }
 
 /// For tests: what a hostile server does to the word of the call that it serves.
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(super) fn with_word(then: impl FnOnce(&AtomicU32)) {
     // SAFETY: as in `innermost`; the tests are inside of a handler.
     let frame = unsafe { INNERMOST.get().as_ref() }.unwrap();
@@ -134,7 +134,7 @@ impl Outer {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -11,12 +11,13 @@
 //! A call with up to 32 bytes each way so moves a single cache line to the server and back.
 #![allow(unsafe_code)]
 
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::Result;
 use crate::parcel::{SharedBytes, Spill, Writer};
 use crate::shm::region::Region;
-use crate::shm::sync::{AtomicU32, Ordering};
-use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Bytes of a slot's region. Sparse: an idle slot holds one page.
 pub(crate) const SLOT_SIZE: usize = 4 << 20;
@@ -233,7 +234,7 @@ impl Slot {
     /// A writer over an area, small parcels by way of `stage`.
     ///
     /// # Safety
-    /// It must be this side's turn (the protocol of `word.rs`), and no other writer over the area
+    /// It must be this side's turn (the protocol of `handoff_sync::word`), and no other writer over the area
     /// and no reader that must stay valid may exist in this process.
     #[inline]
     pub(crate) unsafe fn writer<'a>(&'a self, area: Area, stage: &'a mut Stage) -> Writer<'a> {
@@ -329,7 +330,7 @@ impl Slot {
     }
 
     /// Pages of the second area's payload that hold memory.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn pages_of_reply(&self) -> usize {
         let len = Area::B.table() - AREA_B;
         let mut pages = vec![0_u8; len / PAGE];
@@ -358,7 +359,7 @@ impl Slot {
 /// The attending thread is not bound to one CPU.
 pub(crate) const NO_CPU: u32 = u32::MAX;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::parcel::Reader;

@@ -235,7 +235,7 @@ fn descriptors_that_a_callee_announces_and_never_sends_are_waited_for_until_the_
     slot.write_entries(Area::A, &[Entry { kind: FD, ..Entry::default() }]);
     slot.write_reply(0, 24, Meta(Meta::OBJECTS));
     slot.word().store(0, Ordering::Release);
-    crate::shm::sync::wake(slot.word());
+    handoff_sync::futex::wake(slot.word());
     let (outcome, took) = call.join().unwrap();
     assert!(matches!(outcome, Err(Error::DeadlineExpired(_))), "{outcome:?} after {took:?}");
     assert!(!link.is_dead());

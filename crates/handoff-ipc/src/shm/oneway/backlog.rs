@@ -143,7 +143,7 @@ impl Backlog {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;

@@ -4,11 +4,12 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::adaptive_spin::{AdaptiveSpin, CpuMove};
+use handoff_sync::adaptive_spin::{AdaptiveSpin, CpuMove};
+use handoff_sync::spurious::SpuriousWakes;
+
 use super::backlog::Backlog;
 use super::ring::{DATA, Record, Ring};
 use crate::ledger::Charge;
-use crate::shm::spurious::SpuriousWakes;
 use crate::{Error, Result};
 
 /// Descriptors of oneway calls are kept under this in place of a slot's number.

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use handoff_placement::fast::current_cpu;
 use handoff_placement::{Policy, Priority};
+use handoff_sync::bell;
+use handoff_sync::futex::{self, WakeAction};
+use handoff_sync::stay::{self, Attendance};
+use handoff_sync::wait_strategy::{self, SPIN_LIMIT};
 
 use super::backlog::Admitted;
-use super::bell;
 use super::ends::{Drained, INBOX, Receiver};
 use super::ring::{DATA, Found, Record};
-use super::stay::{self, Attendance};
 use crate::call::Call;
 use crate::disposal::PeerFd;
 use crate::engine_kind::EngineKind;
@@ -23,11 +25,9 @@ use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::pool::{self, Attached, Recall, Worker};
 use crate::shm::call::client;
 use crate::shm::call::slot::Entry;
-use crate::shm::call::wait_strategy::{self, SPIN_LIMIT};
 use crate::shm::link::Link;
 use crate::shm::objects::{self, Arrived};
-use crate::shm::sync::WakeAction;
-use crate::shm::{place, sync};
+use crate::shm::place;
 use crate::{Error, Result, dispatch, stats};
 
 /// References given back that may wait for calls before them: more are a peer's attempt to fill memory.
@@ -51,7 +51,7 @@ impl Recall for Stay {
         let asked = self.0.waiting.swap(false, Ordering::SeqCst);
         if asked {
             bell::rouse(self.0.ring.bell());
-            sync::wake(self.0.ring.bell());
+            futex::wake(self.0.ring.bell());
         }
         asked
     }
@@ -167,7 +167,7 @@ impl Attendance for Attending<'_> {
             stand_back(self.worker);
         }
         let slept = Instant::now();
-        sync::wait(self.receiver.ring.bell(), bell::ASLEEP, Some(LINGER));
+        futex::wait(self.receiver.ring.bell(), bell::ASLEEP, Some(LINGER));
         let here = current_cpu();
         let beside = drained.cpu == u32::from(here);
         if drained.cpu_move.woken(beside, slept.elapsed()) {
@@ -204,7 +204,7 @@ impl Receiver {
         // The calls before it may wait behind those that a thread serves; this must not.
         match bell::ring(self.ring.bell(), node, false) {
             WakeAction::Nothing => {}
-            WakeAction::Wake => sync::wake(self.ring.bell()),
+            WakeAction::Wake => futex::wake(self.ring.bell()),
             WakeAction::Notify => self.rung(link),
         }
         Ok(())
@@ -226,7 +226,7 @@ impl Receiver {
     pub(crate) fn on_peer_death(self: &Arc<Self>, link: &Arc<Link>) {
         self.dead.store(true, Ordering::Release);
         bell::leave(self.ring.bell());
-        sync::wake(self.ring.bell());
+        futex::wake(self.ring.bell());
         // A thread that is there goes at the sight of `dead`.
         let mut drained = lock(&self.drained);
         // Nonsense at its end has nobody left to be told of.
@@ -410,6 +410,6 @@ fn run_elsewhere((_, node): (u64, Arc<LocalNode>)) {
     pool::run(Box::new(move || node.run_oneway()));
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "receive_tests.rs"]
 mod tests;

@@ -37,7 +37,7 @@ fn say_written(pair: &Pair, ahead: u32) {
     let sender = sender.as_ref().unwrap();
     sender.ring.set_written(sender.written.wrapping_add(ahead));
     drop(pair.link().send(Message::Post, Vec::new()));
-    sync::wake(sender.ring.bell());
+    futex::wake(sender.ring.bell());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //! byte 0      how far the receiver has read        (counts bytes without end, modulo 2^32)
 //! byte 64     how far the sender has written       (likewise)
-//! byte 128    who looks: see `bell.rs`
+//! byte 128    who looks: see `handoff_sync::bell`
 //! page 1 ..   records; each starts at a multiple of 32 and lies in one piece
 //! ```
 //!
@@ -12,11 +12,11 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::parcel::{SharedBytes, Writer};
 use crate::shm::call::slot::{Entry, MAX_OBJECTS};
 use crate::shm::region::Region;
-use crate::shm::sync::{AtomicU32, Ordering};
 use crate::{Error, Result};
 
 /// Bytes of the ring's data. Half of it is the largest oneway call.

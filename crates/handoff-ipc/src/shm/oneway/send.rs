@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use handoff_placement::fast::current_cpu;
+use handoff_sync::bell;
+use handoff_sync::futex::{self, WakeAction};
 
-use super::bell;
 use super::ends::{INBOX, Sender};
 use super::ring::{DATA, RECORD, Record, Ring, size_of_record};
 use crate::call::OutCall;
@@ -14,10 +15,9 @@ use crate::object::WriteFn;
 use crate::shm::call::client;
 use crate::shm::call::slot::{Entry, MAX_OBJECTS};
 use crate::shm::link::Link;
+use crate::shm::objects;
 use crate::shm::remote::RemoteNode;
-use crate::shm::sync::WakeAction;
 use crate::shm::wire::Message;
-use crate::shm::{objects, sync};
 use crate::{Error, Result, Waiting};
 
 /// As long as this much is free, a call to an object that is being served may wait in the ring.
@@ -105,7 +105,7 @@ impl Sender {
         let patient = self.free(COMFORT) >= COMFORT;
         match bell::ring(self.ring.bell(), node, patient) {
             WakeAction::Nothing => {}
-            WakeAction::Wake => sync::wake(self.ring.bell()),
+            WakeAction::Wake => futex::wake(self.ring.bell()),
             WakeAction::Notify => link.send(Message::Post, Vec::new())?,
         }
         Ok(())

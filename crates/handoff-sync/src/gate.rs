@@ -8,11 +8,11 @@
 //! keeps the compiler from moving its two accesses past each other. Where the kernel has no such
 //! call, both sides run an ordinary fence.
 
-use crate::shm::sync::{AtomicBool, Ordering, fence};
+use crate::futex::{AtomicBool, Ordering, fence};
 
 /// Who is in, and whether anybody may still enter.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub struct Gate {
     inside: AtomicBool,
     closed: AtomicBool,
     /// The closing side interrupts the others, see [`expedited`].
@@ -21,22 +21,25 @@ pub(crate) struct Gate {
 
 /// What [`Gate::close`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub enum Closed {
     /// Nobody is inside, and nobody will be: what the gate guards is the closer's.
     Empty,
     /// A thread is inside. It learns from [`Gate::leave`] that it is to clean up.
     Inside,
 }
 
-impl Gate {
-    pub(crate) fn new() -> Self {
+impl Default for Gate {
+    /// Open, with nobody inside.
+    fn default() -> Self {
         Gate { inside: AtomicBool::new(false), closed: AtomicBool::new(false), expedited: expedited() }
     }
+}
 
+impl Gate {
     /// By the thread that owns the entry at present. False: it is closed, and the thread leaves with
     /// [`Gate::leave`] like one that had been in.
     #[inline]
-    pub(crate) fn enter(&self) -> bool {
+    pub fn enter(&self) -> bool {
         self.inside.store(true, Ordering::Relaxed);
         self.light_fence();
         !self.closed.load(Ordering::Acquire)
@@ -45,19 +48,20 @@ impl Gate {
     /// True if the gate was closed: then cleaning up is this thread's, or was the closer's, and each
     /// of the two must be ready to find it done.
     #[inline]
-    pub(crate) fn leave(&self) -> bool {
+    pub fn leave(&self) -> bool {
         self.inside.store(false, Ordering::Release);
         self.light_fence();
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Whether [`Gate::close`] was called.
     #[inline]
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
     /// Nobody enters after this.
-    pub(crate) fn close(&self) -> Closed {
+    pub fn close(&self) -> Closed {
         self.closed.store(true, Ordering::Release);
         // A fence that the kernel refuses leaves the guarded thing to the last owner's drop.
         let seen = self.heavy_fence();
@@ -114,7 +118,7 @@ mod tests {
 
     #[test]
     fn nobody_enters_a_closed_gate() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         assert!(gate.enter() && !gate.leave() && !gate.is_closed());
         assert_eq!(gate.close(), Closed::Empty);
         assert!(!gate.enter() && gate.leave() && gate.is_closed());
@@ -122,7 +126,7 @@ mod tests {
 
     #[test]
     fn whoever_is_inside_is_told_when_it_leaves() {
-        let gate = Gate::new();
+        let gate = Gate::default();
         assert!(gate.enter());
         assert_eq!(gate.close(), Closed::Inside);
         assert!(gate.leave());
@@ -134,7 +138,7 @@ mod tests {
     fn what_is_guarded_stays_while_somebody_is_inside() {
         for expedited in [expedited(), false] {
             for _ in 0..200 {
-                let gate = Gate { expedited, ..Gate::new() };
+                let gate = Gate { expedited, ..Gate::default() };
                 let (guarded, entered) = (AtomicU64::new(7), AtomicU64::new(0));
                 std::thread::scope(|scope| {
                     scope.spawn(|| {
@@ -170,7 +174,7 @@ mod loom_model {
     #[test]
     fn what_is_guarded_goes_once_everybody_has_left_and_surely_goes() {
         loom::model(|| {
-            let gate = Arc::new(Gate::new());
+            let gate = Arc::new(Gate::default());
             // 1: there; 0: gone.
             let guarded = Arc::new(AtomicU32::new(1));
             let user = {

@@ -15,7 +15,7 @@ const REGAIN: Duration = Duration::from_micros(100);
 
 /// Counts wake-ups for nothing.
 #[derive(Debug, Default)]
-pub(crate) struct SpuriousWakes {
+pub struct SpuriousWakes {
     count: u32,
     // When it was counted last.
     #[cfg(not(loom))]
@@ -25,7 +25,7 @@ pub(crate) struct SpuriousWakes {
 impl SpuriousWakes {
     /// A thread woke up, or did not sleep, and found nothing. True if it did so too often.
     #[cold]
-    pub(crate) fn too_many(&mut self) -> bool {
+    pub fn too_many(&mut self) -> bool {
         #[cfg(not(loom))]
         {
             let now = now();
@@ -40,8 +40,9 @@ impl SpuriousWakes {
         self.count > MOST
     }
 
-    #[cfg(not(loom))]
-    pub(crate) fn found(&mut self) {
+    /// A thread woke up and found something.
+    #[inline]
+    pub fn found(&mut self) {
         self.count = 0;
     }
 }

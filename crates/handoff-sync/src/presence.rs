@@ -1,8 +1,8 @@
 //! Whether a thread of the server is at a slot: of those that are sent there, one comes at a time, and no ring is lost.
 
-use crate::shm::sync::{AtomicU32, Ordering};
+use crate::futex::{AtomicU32, Ordering};
 
-/// No thread of this process is at the slot.
+/// No thread of this process is at the slot; so begins a default one.
 const AWAY: u32 = 0;
 /// One is.
 const THERE: u32 = 1;
@@ -10,29 +10,28 @@ const THERE: u32 = 1;
 const RUNG: u32 = 2;
 
 /// Who attends to a slot. In private memory.
-#[derive(Debug)]
-pub(super) struct Presence(AtomicU32);
+#[derive(Debug, Default)]
+pub struct Presence(AtomicU32);
 
 impl Presence {
-    pub(super) fn new() -> Self {
-        Presence(AtomicU32::new(AWAY))
-    }
-
     /// The caller rang. True if a thread is to be sent, which is there from now on; else the one that is there
     /// looks once more before it goes.
-    pub(super) fn ring(&self) -> bool {
+    #[inline]
+    pub fn ring(&self) -> bool {
         let rung = |state| Some(if state == AWAY { THERE } else { RUNG });
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, rung) == Ok(AWAY)
     }
 
     /// A thread that was not sent comes by. False if another is there.
-    pub(super) fn enter(&self) -> bool {
+    #[inline]
+    pub fn enter(&self) -> bool {
         self.0.compare_exchange(AWAY, THERE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// The thread has said in the word that nobody looks, and goes. False if the caller rang since it came: it was
     /// told to be content with this thread, which looks again.
-    pub(super) fn leave(&self) -> bool {
+    #[inline]
+    pub fn leave(&self) -> bool {
         if self.0.compare_exchange(THERE, AWAY, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return true;
         }
@@ -42,8 +41,9 @@ impl Presence {
     }
 
     /// The thread goes without another look. True if the caller rang: then that ring is to be answered anew.
+    #[inline]
     #[must_use]
-    pub(super) fn quit(&self) -> bool {
+    pub fn quit(&self) -> bool {
         self.0.swap(AWAY, Ordering::AcqRel) == RUNG
     }
 }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn one_thread_is_sent_and_a_later_ring_is_looked_after() {
-        let presence = Presence::new();
+        let presence = Presence::default();
         assert!(presence.ring());
         assert!(!presence.enter());
         assert!(presence.leave());
@@ -69,9 +69,9 @@ mod tests {
 /// Every interleaving of a caller and the threads that are sent to its slot, or come by.
 #[cfg(all(test, loom))]
 mod loom_model {
-    use super::super::word::{self, Reply, Request, poll_reply, poll_request, post_reply, post_request};
     use super::*;
-    use crate::shm::sync::{self, WakeAction};
+    use crate::futex::{self, WakeAction};
+    use crate::word::{self, Reply, Request, poll_reply, poll_request, post_reply, post_request};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -85,21 +85,21 @@ mod loom_model {
 
     fn slot() -> Arc<Slot> {
         let zero = || AtomicU32::new(0);
-        Arc::new(Slot { word: zero(), presence: Presence::new(), sent: zero(), served: zero() })
+        Arc::new(Slot { word: zero(), presence: Presence::default(), sent: zero(), served: zero() })
     }
 
     /// What the poller does.
     fn rung(slot: &Slot) {
         if slot.presence.ring() {
             slot.sent.fetch_add(1, Ordering::AcqRel);
-            sync::wake(&slot.sent);
+            futex::wake(&slot.sent);
         }
     }
 
     fn call(slot: &Slot) {
         match post_request(&slot.word, true) {
             WakeAction::Nothing => {}
-            WakeAction::Wake => sync::wake(&slot.word),
+            WakeAction::Wake => futex::wake(&slot.word),
             WakeAction::Notify => rung(slot),
         }
     }
@@ -107,7 +107,7 @@ mod loom_model {
     fn await_reply(slot: &Slot) {
         while poll_reply(&slot.word) != Reply::Ready {
             if let Some(value) = word::caller_may_sleep(&slot.word) {
-                sync::wait(&slot.word, value, None);
+                futex::wait(&slot.word, value, None);
             }
         }
     }
@@ -115,7 +115,7 @@ mod loom_model {
     fn reply(slot: &Slot, attend: bool) {
         slot.served.fetch_add(1, Ordering::AcqRel);
         if post_reply(&slot.word, attend, false) == WakeAction::Wake {
-            sync::wake(&slot.word);
+            futex::wake(&slot.word);
         }
     }
 
@@ -135,7 +135,7 @@ mod loom_model {
     fn pool(slot: &Slot, served: u32) {
         while slot.served.load(Ordering::Acquire) != served {
             while slot.sent.swap(0, Ordering::AcqRel) == 0 {
-                sync::wait(&slot.sent, 0, None);
+                futex::wait(&slot.sent, 0, None);
             }
             attend(slot);
         }

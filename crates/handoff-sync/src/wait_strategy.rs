@@ -12,9 +12,12 @@ use std::time::{Duration, Instant};
 
 /// How a reply is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
+    /// Both sides look without sleeping.
     Spin,
+    /// The server waits bound to the caller's CPU, and the caller yields to it.
     Beside,
+    /// Sleep at once.
     Block,
 }
 
@@ -33,14 +36,14 @@ const SAMPLE: u32 = 16;
 
 /// Longest time that a side looks before it sleeps. A wake-up of another CPU costs about this much
 /// on a virtual machine, so that looking costs at most as much again as sleeping at once.
-pub(crate) const SPIN_LIMIT: Duration = Duration::from_micros(50);
+pub const SPIN_LIMIT: Duration = Duration::from_micros(50);
 /// Longest time that a caller yields to a server beside it before it sleeps.
-pub(crate) const YIELD_LIMIT: Duration = Duration::from_micros(100);
+pub const YIELD_LIMIT: Duration = Duration::from_micros(100);
 
 /// Looks until there is something, at most for about `limit`, without sleeping. With `yields` the
 /// CPU is offered to others after each look.
 #[inline]
-pub(crate) fn spin<T>(limit: Duration, yields: bool, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn spin<T>(limit: Duration, yields: bool, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let mut look_on = |looks: u32| {
         for _ in 0..looks {
             let found = look();
@@ -71,7 +74,7 @@ pub(crate) fn spin<T>(limit: Duration, yields: bool, mut look: impl FnMut() -> O
 static ENABLED: AtomicBool = AtomicBool::new(true);
 
 /// Turns following the caller on or off for the process; off, every wait sleeps at once.
-pub(crate) fn enable(on: bool) {
+pub fn enable(on: bool) {
     ENABLED.store(on, Ordering::Relaxed);
 }
 
@@ -81,33 +84,29 @@ const SIZES: [u32; 3] = [4 << 10, 32 << 10, 256 << 10];
 const CODES: usize = 16;
 
 /// What one caller knows: for each size class of calls.
-#[derive(Debug)]
-pub(crate) struct WaitStrategies {
+#[derive(Debug, Default)]
+pub struct WaitStrategies {
     by_size: [WaitStrategy; SIZES.len() + 1],
     // The size class of the last reply to each code.
     replies: [u8; CODES],
 }
 
 impl WaitStrategies {
-    pub(crate) fn new() -> Self {
-        WaitStrategies { by_size: std::array::from_fn(|_| WaitStrategy::new()), replies: [0; CODES] }
-    }
-
     /// The size class of a call whose request is so long: that of the request or of the last reply, whichever is larger.
     #[inline]
-    pub(crate) fn size_class(&self, code: u32, request: u32) -> usize {
+    pub fn size_class(&self, code: u32, request: u32) -> usize {
         class_of(request).max(self.replies[code as usize % CODES].into())
     }
 
     /// What is known of calls of this size class.
     #[inline]
-    pub(crate) fn of(&mut self, class: usize) -> &mut WaitStrategy {
+    pub fn of(&mut self, class: usize) -> &mut WaitStrategy {
         &mut self.by_size[class.min(SIZES.len())]
     }
 
     /// A reply to the code was so long.
     #[inline]
-    pub(crate) fn note_reply(&mut self, code: u32, len: u32) {
+    pub fn note_reply(&mut self, code: u32, len: u32) {
         self.replies[code as usize % CODES] = class_of(len) as u8;
     }
 }
@@ -124,7 +123,7 @@ fn class_of_large(len: u32) -> usize {
 
 /// What one caller knows of calls of one size class.
 #[derive(Debug)]
-pub(crate) struct WaitStrategy {
+pub struct WaitStrategy {
     mode: Mode,
     // Which of the modes is on trial; MODES.len(): none.
     trial: usize,
@@ -139,7 +138,7 @@ pub(crate) struct WaitStrategy {
     recent_ns: u64,
     allowed: [bool; MODES.len()],
     /// Both sides are bound to one CPU: looking means yielding.
-    pub(crate) yields: bool,
+    pub yields: bool,
     look_around: bool,
     // Set while the server is asked not to look for the next request, because calls come too far
     // apart: when the last reply came.
@@ -148,8 +147,8 @@ pub(crate) struct WaitStrategy {
     last: Option<Mode>,
 }
 
-impl WaitStrategy {
-    pub(crate) fn new() -> Self {
+impl Default for WaitStrategy {
+    fn default() -> Self {
         WaitStrategy {
             mode: Mode::Block,
             trial: MODES.len(),
@@ -166,10 +165,12 @@ impl WaitStrategy {
             apart_since: None,
         }
     }
+}
 
+impl WaitStrategy {
     /// Whether a mode is worth a trial at all: a caller with one CPU that it shares with its server
     /// need not try to spin.
-    pub(crate) fn allow(&mut self, spin: bool, beside: bool) {
+    pub fn allow(&mut self, spin: bool, beside: bool) {
         self.look_around = false;
         self.allowed = [spin, beside, true];
         self.begin(0);
@@ -177,19 +178,20 @@ impl WaitStrategy {
 
     /// True when the next call begins a round of trials: the caller looks at where both sides may
     /// run and says so with [`WaitStrategy::allow`].
-    pub(crate) fn at_trial(&self) -> bool {
+    #[inline]
+    pub fn at_trial(&self) -> bool {
         self.look_around
     }
 
     /// How to await the next reply.
     #[inline]
-    pub(crate) fn mode(&self) -> Mode {
+    pub fn mode(&self) -> Mode {
         if ENABLED.load(Ordering::Relaxed) { self.mode } else { Mode::Block }
     }
 
     /// In spin mode: whether the server, too, is to look for the next request before it sleeps.
     #[inline]
-    pub(crate) fn server_looks(&mut self) -> bool {
+    pub fn server_looks(&mut self) -> bool {
         if self.apart_since.is_some_and(|reply| reply.elapsed() < SPIN_LIMIT) {
             self.apart_since = None;
         }
@@ -198,7 +200,7 @@ impl WaitStrategy {
 
     /// In spin mode: whether the server was found asleep.
     #[inline]
-    pub(crate) fn found_asleep(&mut self, asleep: bool) {
+    pub fn found_asleep(&mut self, asleep: bool) {
         if asleep || self.apart_since.is_some() {
             self.apart_since = Some(Instant::now());
         }
@@ -206,13 +208,13 @@ impl WaitStrategy {
 
     /// Whether the next call is to be timed.
     #[inline]
-    pub(crate) fn wants_time(&self) -> bool {
+    pub fn wants_time(&self) -> bool {
         self.trial < MODES.len() || self.left % SAMPLE == 0
     }
 
     /// A call went by; with its round trip if it was timed.
     #[inline]
-    pub(crate) fn note(&mut self, took_ns: Option<u64>) {
+    pub fn note(&mut self, took_ns: Option<u64>) {
         self.left = self.left.wrapping_sub(1);
         if let Some(took_ns) = took_ns {
             self.note_time(took_ns);
@@ -323,7 +325,7 @@ mod tests {
     #[test]
     fn the_fastest_way_is_used_most() {
         for best in MODES {
-            let mut strategy = WaitStrategy::new();
+            let mut strategy = WaitStrategy::default();
             let used = run(&mut strategy, 20_000, |mode| if mode == best { 1_000 } else { 5_000 });
             assert!(used[best as usize] > 19_000, "{best:?}: {used:?}");
         }
@@ -331,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_change_for_the_worse_is_noticed() {
-        let mut strategy = WaitStrategy::new();
+        let mut strategy = WaitStrategy::default();
         run(&mut strategy, 100_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
         assert_eq!(strategy.mode(), Mode::Spin);
         // Now the CPUs are contended: a spinning side waits for its time slice to end.
@@ -341,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_not_tried() {
-        let mut strategy = WaitStrategy::new();
+        let mut strategy = WaitStrategy::default();
         let used = run_where((false, false), &mut strategy, 10_000, |_| 1_000);
         assert_eq!(used, [0, 0, 10_000]);
         // Both sides may run apart again: found out at the next trial.
@@ -358,7 +360,7 @@ mod tests {
             (true, _) => 3_000,
             (false, _) => 6_000,
         };
-        let mut strategies = WaitStrategies::new();
+        let mut strategies = WaitStrategies::default();
         let mut best = [0_u32; 2];
         for call in 0..20_000 {
             let len = if call % 2 == 0 { small } else { large };
@@ -372,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_call_with_a_large_reply_is_a_large_one_from_the_second_time_on() {
-        let mut strategies = WaitStrategies::new();
+        let mut strategies = WaitStrategies::default();
         assert_eq!(strategies.size_class(7, 8), 0);
         strategies.note_reply(7, 1 << 20);
         assert_eq!(strategies.size_class(7, 8), SIZES.len());
@@ -384,7 +386,7 @@ mod tests {
 
     #[test]
     fn trials_get_rare_when_the_answer_stays() {
-        let mut strategy = WaitStrategy::new();
+        let mut strategy = WaitStrategy::default();
         let used = run(&mut strategy, 1_000_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
         assert!(used[1] + used[2] < 1_000, "{used:?}");
     }

@@ -35,7 +35,7 @@ fn ready(cursor: &mut Cursor, words: &Words, shape: Shape, want: u64) -> Result<
 #[test]
 fn a_full_ring_has_no_room_and_an_empty_one_no_messages() {
     let words = words(0, 0);
-    let (mut writer, mut reader) = (Cursor::new(), Cursor::new());
+    let (mut writer, mut reader) = (Cursor::default(), Cursor::default());
     assert_eq!(ready(&mut reader, &words, SHAPE, 8), Ok(0));
     assert_eq!(free(&mut writer, &words, SHAPE, 24), Ok(24));
     writer.publish(words.counters(), SHAPE, 24);
@@ -49,7 +49,7 @@ fn a_full_ring_has_no_room_and_an_empty_one_no_messages() {
 #[test]
 fn an_end_goes_on_where_another_one_stopped() {
     let words = words(80, 96);
-    let (mut writer, mut reader) = (Cursor::new(), Cursor::new());
+    let (mut writer, mut reader) = (Cursor::default(), Cursor::default());
     assert_eq!(free(&mut writer, &words, SHAPE, 8), Ok(8));
     assert_eq!(writer.offset(), 96 % 24);
     assert_eq!(ready(&mut reader, &words, SHAPE, 8), Ok(16));
@@ -59,20 +59,20 @@ fn an_end_goes_on_where_another_one_stopped() {
 #[test]
 fn counters_that_cannot_be_are_faults() {
     let apart = words(0, 32);
-    assert_eq!(Cursor::new().free(apart.counters(), SHAPE), Err(Fault::Apart { read: 0, write: 32 }));
-    assert_eq!(Cursor::new().ready(apart.counters(), SHAPE), Err(Fault::Apart { read: 0, write: 32 }));
+    assert_eq!(Cursor::default().free(apart.counters(), SHAPE), Err(Fault::Apart { read: 0, write: 32 }));
+    assert_eq!(Cursor::default().ready(apart.counters(), SHAPE), Err(Fault::Apart { read: 0, write: 32 }));
     let behind = words(16, 8);
-    assert!(matches!(Cursor::new().ready(behind.counters(), SHAPE), Err(Fault::Apart { .. })));
+    assert!(matches!(Cursor::default().ready(behind.counters(), SHAPE), Err(Fault::Apart { .. })));
     let crooked = words(0, 9);
-    assert_eq!(Cursor::new().free(crooked.counters(), SHAPE), Err(Fault::Misaligned(9)));
-    assert_eq!(Cursor::new().ready(crooked.counters(), SHAPE), Err(Fault::Misaligned(9)));
-    assert_eq!(Cursor::new().behind(crooked.counters(), SHAPE), Err(Fault::Misaligned(9)));
+    assert_eq!(Cursor::default().free(crooked.counters(), SHAPE), Err(Fault::Misaligned(9)));
+    assert_eq!(Cursor::default().ready(crooked.counters(), SHAPE), Err(Fault::Misaligned(9)));
+    assert_eq!(Cursor::default().behind(crooked.counters(), SHAPE), Err(Fault::Misaligned(9)));
 }
 
 #[test]
 fn a_reader_that_was_overtaken_stands_at_the_newest_end() {
     let words = words(0, 48);
-    let mut reader = Cursor::new();
+    let mut reader = Cursor::default();
     assert_eq!(reader.behind(words.counters(), SHAPE), Err(Fault::Overflow(48)));
     assert_eq!(reader.behind(words.counters(), SHAPE), Ok(0));
     assert_eq!(reader.offset(), 0);
@@ -81,7 +81,7 @@ fn a_reader_that_was_overtaken_stands_at_the_newest_end() {
 #[test]
 fn a_writer_that_has_begun_to_overwrite_is_seen() {
     let words = words(0, 0);
-    let (mut writer, mut reader) = (Cursor::new(), Cursor::new());
+    let (mut writer, mut reader) = (Cursor::default(), Cursor::default());
     writer.publish(words.counters(), SHAPE, 24);
     assert_eq!(reader.behind(words.counters(), SHAPE), Ok(24));
     // The reader is just one ring behind: FMQ's own counters do not show what happens now.
@@ -93,7 +93,7 @@ fn a_writer_that_has_begun_to_overwrite_is_seen() {
 fn a_reserve_that_nobody_keeps_is_left_aside() {
     let words = words(0, 48);
     words.reserve.store(0, Ordering::Relaxed);
-    let mut reader = Cursor::new();
+    let mut reader = Cursor::default();
     let _ = reader.behind(words.counters(), SHAPE);
     words.write.store(56, Ordering::Relaxed);
     assert_eq!(reader.behind(words.counters(), SHAPE), Ok(8));
@@ -121,7 +121,7 @@ proptest! {
     ) {
         let shape = Shape { size: messages * quantum, quantum };
         let words = words(start * quantum, start * quantum);
-        let (mut writer, mut reader) = (Cursor::new(), Cursor::new());
+        let (mut writer, mut reader) = (Cursor::default(), Cursor::default());
         let (mut written, mut read) = (start, start);
         for step in steps {
             let held = written - read;
@@ -158,7 +158,7 @@ proptest! {
     ) {
         let shape = Shape { size: messages * quantum, quantum };
         let words = words(0, 0);
-        let (mut writer, mut reader, mut other) = (Cursor::new(), Cursor::new(), Cursor::new());
+        let (mut writer, mut reader, mut other) = (Cursor::default(), Cursor::default(), Cursor::default());
         for (which, value, n) in scribbles {
             [&words.read, &words.write, &words.reserve][usize::from(which)].store(value, Ordering::Relaxed);
             let bytes = n.min(messages) * quantum;

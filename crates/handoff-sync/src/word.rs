@@ -16,26 +16,28 @@
 //! The word lies in memory that the peer may scribble on. Nothing but the two peers' own progress
 //! depends on it; whether the peer is dead is known from a flag in private memory.
 
-use crate::shm::sync::{AtomicU32, Ordering, WakeAction};
+use crate::futex::{AtomicU32, Ordering, WakeAction};
 
 const PHASE: u32 = 0x0f;
 /// The reply is in the slot, or nothing was ever asked: the caller may post.
-pub(super) const FREE: u32 = 0;
+pub const FREE: u32 = 0;
 /// A request is in the slot.
-pub(super) const REQUEST: u32 = 1;
+pub const REQUEST: u32 = 1;
 /// The serving thread wants the waiting caller to serve another slot.
-pub(super) const NESTED: u32 = 2;
+pub const NESTED: u32 = 2;
 /// The caller went away before the reply came.
-pub(super) const ABANDONED: u32 = 3;
+pub const ABANDONED: u32 = 3;
 /// The peer's process is gone.
-pub(super) const DEAD: u32 = 4;
+pub const DEAD: u32 = 4;
 
 /// A thread of the server looks at this slot.
-pub(super) const ATTENDED: u32 = 0x10;
-pub(super) const SERVER_SLEEPS: u32 = 0x20;
-pub(super) const CALLER_SLEEPS: u32 = 0x40;
+pub const ATTENDED: u32 = 0x10;
+/// The server's thread sleeps on the word.
+pub const SERVER_SLEEPS: u32 = 0x20;
+/// The caller's thread sleeps on the word.
+pub const CALLER_SLEEPS: u32 = 0x40;
 /// No thread waits for the reply: the caller's process is told at its control socket.
-pub(super) const CALLER_AWAY: u32 = 0x80;
+pub const CALLER_AWAY: u32 = 0x80;
 
 /// All that a word may say: anything else ends the link.
 const ASLEEP_FOR_REPLY: u32 = REQUEST | CALLER_SLEEPS;
@@ -46,8 +48,10 @@ const ASLEEP_FOR_REQUEST: u32 = FREE | ATTENDED | SERVER_SLEEPS;
 
 /// What the caller finds in the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub enum Reply {
+    /// Not yet.
     Pending,
+    /// The reply is in the slot.
     Ready,
     /// A nested call to serve.
     Nested,
@@ -59,8 +63,10 @@ pub(crate) enum Reply {
 
 /// What the server finds in the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
+pub enum Request {
+    /// Not yet.
     Pending,
+    /// A request is in the slot.
     Ready,
     /// The caller's process is gone.
     Dead,
@@ -70,13 +76,13 @@ pub(crate) enum Request {
 
 /// Hands a request over. With `sleeps` the caller is about to sleep, which saves it an exchange.
 #[inline]
-pub(crate) fn post_request(word: &AtomicU32, sleeps: bool) -> WakeAction {
+pub fn post_request(word: &AtomicU32, sleeps: bool) -> WakeAction {
     post(word, if sleeps { CALLER_SLEEPS } else { 0 })
 }
 
 /// Hands over a request that no thread will wait for.
-#[cfg(any(feature = "tokio", test))]
-pub(crate) fn post_away(word: &AtomicU32) -> WakeAction {
+#[inline]
+pub fn post_away(word: &AtomicU32) -> WakeAction {
     post(word, CALLER_AWAY)
 }
 
@@ -95,7 +101,7 @@ fn post(word: &AtomicU32, caller: u32) -> WakeAction {
 
 /// Looks for the reply.
 #[inline]
-pub(crate) fn poll_reply(word: &AtomicU32) -> Reply {
+pub fn poll_reply(word: &AtomicU32) -> Reply {
     // The two that a caller finds while both sides run, in the order in which it finds them.
     match word.load(Ordering::Acquire) {
         REQUEST => Reply::Pending,
@@ -110,8 +116,8 @@ fn other_reply(word: u32) -> Reply {
 }
 
 /// Looks for the reply to a request of [`post_away`].
-#[cfg(any(feature = "tokio", test))]
-pub(crate) fn poll_away(word: &AtomicU32) -> Reply {
+#[inline]
+pub fn poll_away(word: &AtomicU32) -> Reply {
     match word.load(Ordering::Acquire) {
         REQUEST_AWAY => Reply::Pending,
         other => reply(other),
@@ -133,7 +139,7 @@ fn reply(word: u32) -> Reply {
 /// Says that the caller is about to sleep. `Some(value)`: sleep while the word holds it; `None`:
 /// there is something to look at.
 #[inline]
-pub(crate) fn caller_may_sleep(word: &AtomicU32) -> Option<u32> {
+pub fn caller_may_sleep(word: &AtomicU32) -> Option<u32> {
     match word.compare_exchange(REQUEST, ASLEEP_FOR_REPLY, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) | Err(ASLEEP_FOR_REPLY) => Some(ASLEEP_FOR_REPLY),
         Err(_) => None,
@@ -142,13 +148,13 @@ pub(crate) fn caller_may_sleep(word: &AtomicU32) -> Option<u32> {
 
 /// Takes a nested call up: the word is back at REQUEST, for the reply or the next nested call.
 #[inline]
-pub(crate) fn accept_nested(word: &AtomicU32) -> bool {
+pub fn accept_nested(word: &AtomicU32) -> bool {
     word.compare_exchange(NESTED, REQUEST, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
 /// Gives the request up. Anything but `Pending` says what came in the meantime instead: then the
 /// request was not given up.
-pub(crate) fn abandon(word: &AtomicU32) -> Reply {
+pub fn abandon(word: &AtomicU32) -> Reply {
     for asleep in [0, CALLER_SLEEPS, 0, CALLER_SLEEPS] {
         if word.compare_exchange(REQUEST | asleep, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return Reply::Pending;
@@ -163,8 +169,7 @@ pub(crate) fn abandon(word: &AtomicU32) -> Reply {
 
 /// Gives up a request of [`post_away`]. The caller's process is told all the same when the server is done
 /// with it. As [`abandon`] otherwise.
-#[cfg(any(feature = "tokio", test))]
-pub(crate) fn abandon_away(word: &AtomicU32) -> Reply {
+pub fn abandon_away(word: &AtomicU32) -> Reply {
     match word.compare_exchange(REQUEST_AWAY, ABANDONED_AWAY, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Reply::Pending,
         Err(other) => reply(other),
@@ -172,14 +177,15 @@ pub(crate) fn abandon_away(word: &AtomicU32) -> Reply {
 }
 
 /// True once the server is done with a request that was given up.
-pub(crate) fn is_free(word: &AtomicU32) -> bool {
+#[inline]
+pub fn is_free(word: &AtomicU32) -> bool {
     word.load(Ordering::Acquire) & PHASE == FREE
 }
 
 /// Hands the reply over. `attend`: this thread looks at the slot from now on; `sleeps`: it is about
 /// to sleep.
 #[inline]
-pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> WakeAction {
+pub fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> WakeAction {
     let new = match (attend, sleeps) {
         (false, _) => FREE,
         (true, false) => FREE | ATTENDED,
@@ -197,7 +203,7 @@ pub(crate) fn post_reply(word: &AtomicU32, attend: bool, sleeps: bool) -> WakeAc
 
 /// Looks for a request.
 #[inline]
-pub(crate) fn poll_request(word: &AtomicU32) -> Request {
+pub fn poll_request(word: &AtomicU32) -> Request {
     // The two that a server finds while both sides run, in the order in which it finds them.
     match word.load(Ordering::Acquire) {
         AWAKE_FOR_REQUEST => Request::Pending,
@@ -221,7 +227,7 @@ fn request(word: u32) -> Request {
 /// Says that the serving thread is about to sleep. `Ok(value)`: sleep while the word holds it. `Err`: what it
 /// says instead; `Pending` only if the peer wrote that nobody attends.
 #[inline]
-pub(crate) fn server_may_sleep(word: &AtomicU32) -> Result<u32, Request> {
+pub fn server_may_sleep(word: &AtomicU32) -> Result<u32, Request> {
     match word.compare_exchange(AWAKE_FOR_REQUEST, ASLEEP_FOR_REQUEST, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) | Err(ASLEEP_FOR_REQUEST) => Ok(ASLEEP_FOR_REQUEST),
         Err(other) => Err(request(other)),
@@ -232,12 +238,12 @@ pub(crate) fn server_may_sleep(word: &AtomicU32) -> Result<u32, Request> {
 ///
 /// The thread looks for whatever that is after it has said that it sleeps, and sleeps only while the
 /// word still says so: one of the two sees the other.
-pub(crate) fn rouse(word: &AtomicU32) {
+pub fn rouse(word: &AtomicU32) {
     word.fetch_and(!SERVER_SLEEPS, Ordering::AcqRel);
 }
 
 /// Says that no thread looks at the slot any longer. False: a request came first, serve it.
-pub(crate) fn detach(word: &AtomicU32) -> bool {
+pub fn detach(word: &AtomicU32) -> bool {
     for asleep in [SERVER_SLEEPS, 0] {
         let from = FREE | ATTENDED | asleep;
         if word.compare_exchange(from, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
@@ -249,7 +255,7 @@ pub(crate) fn detach(word: &AtomicU32) -> bool {
 
 /// Asks the waiting caller to serve a nested call. `Some(true)`: wake it; `Some(false)`: it looks;
 /// `None`: it does not wait any longer.
-pub(crate) fn nest(word: &AtomicU32) -> Option<bool> {
+pub fn nest(word: &AtomicU32) -> Option<bool> {
     // Twice: the caller may fall asleep between the two.
     for _ in 0..2 {
         for asleep in [0, CALLER_SLEEPS] {
@@ -262,7 +268,7 @@ pub(crate) fn nest(word: &AtomicU32) -> Option<bool> {
 }
 
 /// The peer's process is gone: whoever waits must look. The private flag was set before.
-pub(crate) fn kill(word: &AtomicU32) {
+pub fn kill(word: &AtomicU32) {
     word.swap(DEAD, Ordering::AcqRel);
 }
 

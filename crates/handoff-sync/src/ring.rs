@@ -13,26 +13,31 @@
 //! Every counter lies in memory that a peer may scribble on. Each value is checked against the other
 //! one before it is used, and offsets are below the ring's size whatever the counters say.
 
-use super::sync::{AtomicU64, Ordering, fence};
+use crate::futex::{AtomicU64, Ordering, fence};
 
 /// The counters in shared memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Counters<'a> {
-    pub(crate) read: &'a AtomicU64,
-    pub(crate) write: &'a AtomicU64,
-    pub(crate) reserve: Option<&'a AtomicU64>,
+pub struct Counters<'a> {
+    /// Bytes read, by a synchronized reader.
+    pub read: &'a AtomicU64,
+    /// Bytes written.
+    pub write: &'a AtomicU64,
+    /// How far the writer may have written already.
+    pub reserve: Option<&'a AtomicU64>,
 }
 
-/// Bytes of the ring, and of a message. The first is a multiple of the second; neither is 0.
+/// How large a ring and its messages are. The first is a multiple of the second; neither is 0.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) size: u64,
-    pub(crate) quantum: u64,
+pub struct Shape {
+    /// Bytes of the ring.
+    pub size: u64,
+    /// Bytes of a message.
+    pub quantum: u64,
 }
 
 /// What a counter in shared memory was found to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// A counter is not at the start of a message.
     Misaligned(u64),
     /// The counters are further apart than the ring is long.
@@ -47,9 +52,11 @@ pub(crate) enum Fault {
 }
 
 /// Where one end stands.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cursor {
-    pub(crate) at: u64,
+/// A new one looks at everything anew on its first use.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cursor {
+    /// Bytes that this end has read or written.
+    pub at: u64,
     /// What it was at the ring's start: less than a ring ago, always. Kept in place of the offset, which
     /// would have to be stored for each message.
     lap: u64,
@@ -59,20 +66,15 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// An end that looks at everything anew on its first use.
-    pub(crate) fn new() -> Self {
-        Cursor { at: 0, lap: 0, limit: 0 }
-    }
-
     /// Offset of the next message in the ring.
     #[inline]
-    pub(crate) fn offset(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.at.wrapping_sub(self.lap)
     }
 
     /// Bytes that this end may go by what it last saw.
     #[inline]
-    pub(crate) fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
         self.limit.wrapping_sub(self.at)
     }
 
@@ -115,13 +117,13 @@ impl Cursor {
     /// This is all that most messages cost: the other end's counter is looked at and checked where
     /// this says no.
     #[inline]
-    pub(crate) fn granted(&self, own: &AtomicU64, want: u64) -> bool {
+    pub fn granted(&self, own: &AtomicU64, want: u64) -> bool {
         own.load(Ordering::Relaxed) == self.at && self.left() >= want
     }
 
     /// Synchronized writer: bytes that are free by the reader's counter.
     #[inline]
-    pub(crate) fn free(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
+    pub fn free(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
         let own = counters.write.load(Ordering::Relaxed);
         if own != self.at {
             // Another writer was here before, or somebody scribbled.
@@ -135,14 +137,14 @@ impl Cursor {
 
     /// Unsynchronized writer: takes its own counter over if it moved.
     #[inline]
-    pub(crate) fn locate(&mut self, counters: Counters<'_>, shape: Shape) -> Result<(), Fault> {
+    pub fn locate(&mut self, counters: Counters<'_>, shape: Shape) -> Result<(), Fault> {
         let own = counters.write.load(Ordering::Relaxed);
         if own == self.at { Ok(()) } else { self.jump(own, shape) }
     }
 
     /// Unsynchronized writer: says that `bytes` from here on are about to be overwritten.
     #[inline]
-    pub(crate) fn claim(&self, counters: Counters<'_>, bytes: u64) {
+    pub fn claim(&self, counters: Counters<'_>, bytes: u64) {
         if let Some(reserve) = counters.reserve {
             reserve.store(self.at.wrapping_add(bytes), Ordering::Relaxed);
             // Before any store to the ring.
@@ -152,14 +154,14 @@ impl Cursor {
 
     /// Writer: `bytes` from here on are written.
     #[inline]
-    pub(crate) fn publish(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) {
+    pub fn publish(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) {
         self.advance(bytes, shape);
         counters.write.store(self.at, Ordering::Release);
     }
 
     /// Synchronized reader: bytes that are there by the writer's counter.
     #[inline]
-    pub(crate) fn ready(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
+    pub fn ready(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
         let own = counters.read.load(Ordering::Relaxed);
         if own != self.at {
             self.jump(own, shape)?;
@@ -172,7 +174,7 @@ impl Cursor {
 
     /// Synchronized reader: `bytes` from here on may be written over.
     #[inline]
-    pub(crate) fn consume(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) {
+    pub fn consume(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) {
         self.advance(bytes, shape);
         counters.read.store(self.at, Ordering::Release);
     }
@@ -180,7 +182,7 @@ impl Cursor {
     /// Unsynchronized reader: bytes that are there. After an overflow the reader stands at the
     /// newest end.
     #[inline]
-    pub(crate) fn behind(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
+    pub fn behind(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
         let write = counters.write.load(Ordering::Acquire);
         let bytes = write.wrapping_sub(self.at);
         if bytes > shape.size {
@@ -195,7 +197,7 @@ impl Cursor {
     /// Unsynchronized reader: what was copied from here on was not written over meanwhile; the
     /// reader goes on behind it.
     #[inline]
-    pub(crate) fn keep(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) -> Result<(), Fault> {
+    pub fn keep(&mut self, counters: Counters<'_>, shape: Shape, bytes: u64) -> Result<(), Fault> {
         // After all loads from the ring.
         fence(Ordering::Acquire);
         // `reserve` first: looked at later, it could be more than a ring ahead of an older `write`.
@@ -220,7 +222,7 @@ impl Cursor {
     }
 
     /// Unsynchronized reader: goes to the newest end. Gives how many bytes were passed over.
-    pub(crate) fn skip(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
+    pub fn skip(&mut self, counters: Counters<'_>, shape: Shape) -> Result<u64, Fault> {
         let write = counters.write.load(Ordering::Acquire);
         let passed = write.wrapping_sub(self.at);
         self.jump(write, shape)?;

@@ -8,9 +8,9 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32 as Data;
 use loom::thread;
 
-use super::super::event_word;
-use super::super::sync::AtomicU32;
 use super::*;
+use crate::event_word;
+use crate::futex::AtomicU32;
 
 const NOT_FULL: NonZeroU32 = NonZeroU32::new(1).unwrap();
 const NOT_EMPTY: NonZeroU32 = NonZeroU32::new(2).unwrap();
@@ -55,7 +55,7 @@ fn messages_arrive_in_order_and_none_is_lost() {
         let writer = {
             let queue = Arc::clone(&queue);
             thread::spawn(move || {
-                let mut cursor = Cursor::new();
+                let mut cursor = Cursor::default();
                 for value in 1..=2 {
                     while !cursor.granted(&queue.write, 1)
                         && cursor.free(queue.counters(), SHAPE).unwrap() == 0
@@ -67,7 +67,7 @@ fn messages_arrive_in_order_and_none_is_lost() {
                 }
             })
         };
-        let mut cursor = Cursor::new();
+        let mut cursor = Cursor::default();
         for value in 1..=2 {
             while !cursor.granted(&queue.read, 1) && cursor.ready(queue.counters(), SHAPE).unwrap() == 0 {
                 thread::yield_now();
@@ -87,7 +87,7 @@ fn no_wake_is_lost_when_both_block() {
         let writer = {
             let queue = Arc::clone(&queue);
             thread::spawn(move || {
-                let mut cursor = Cursor::new();
+                let mut cursor = Cursor::default();
                 for value in 1..=2 {
                     while !cursor.granted(&queue.write, 1)
                         && cursor.free(queue.counters(), SHAPE).unwrap() == 0
@@ -100,7 +100,7 @@ fn no_wake_is_lost_when_both_block() {
                 }
             })
         };
-        let mut cursor = Cursor::new();
+        let mut cursor = Cursor::default();
         for value in 1..=2 {
             while !cursor.granted(&queue.read, 1) && cursor.ready(queue.counters(), SHAPE).unwrap() == 0 {
                 event_word::wait(&queue.flag, NOT_EMPTY, None).unwrap();
@@ -122,7 +122,7 @@ fn an_unsynchronized_reader_keeps_no_torn_message() {
         let writer = {
             let queue = Arc::clone(&queue);
             thread::spawn(move || {
-                let mut cursor = Cursor::new();
+                let mut cursor = Cursor::default();
                 for value in 1..=2 {
                     cursor.locate(queue.counters(), SHAPE).unwrap();
                     cursor.claim(queue.counters(), 2);
@@ -132,7 +132,7 @@ fn an_unsynchronized_reader_keeps_no_torn_message() {
                 }
             })
         };
-        let mut cursor = Cursor::new();
+        let mut cursor = Cursor::default();
         for _ in 0..2 {
             match cursor.behind(queue.counters(), SHAPE) {
                 Ok(0) | Err(Fault::Overflow(_)) => {}

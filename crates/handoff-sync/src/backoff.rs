@@ -14,7 +14,7 @@ const LOOKS: u64 = 2048;
 /// The scheduler may have put both ends on one CPU, and may leave them there. Each would then look until its
 /// time slice ends, milliseconds in which the other cannot run.
 #[inline]
-pub(super) fn spin(look: u64) {
+pub fn spin(look: u64) {
     std::hint::spin_loop();
     if look % LOOKS == LOOKS - 1 {
         std::thread::yield_now();
@@ -23,7 +23,7 @@ pub(super) fn spin(look: u64) {
 
 /// Whether an end waits before it looks again, and how long.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub struct Backoff {
     /// The last look was enough: this is a stream.
     streaming: bool,
     /// How often it says to the processor that it waits: 25 ns each, more or less.
@@ -34,16 +34,18 @@ pub(super) struct Backoff {
     next: u8,
 }
 
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff { streaming: false, turns: Self::LEAST_TURNS, rests: 0, next: 0 }
+    }
+}
+
 impl Backoff {
     /// Fewer bytes than this are worth waiting for more.
     const FEW: u64 = 4096;
     const LEAST_TURNS: u8 = 4;
     /// Less than a microsecond.
     const MOST_TURNS: u8 = 32;
-
-    pub(super) fn new() -> Self {
-        Backoff { streaming: false, turns: Self::LEAST_TURNS, rests: 0, next: 0 }
-    }
 
     fn few(size: u64) -> u64 {
         // In a small ring the other end would soon wait for this one.
@@ -52,7 +54,7 @@ impl Backoff {
 
     /// A look found `found` bytes of a ring of `size`: waits if that is for the better, and says so.
     #[inline]
-    pub(super) fn waits(&mut self, found: u64, size: u64) -> bool {
+    pub fn waits(&mut self, found: u64, size: u64) -> bool {
         if !self.streaming || found >= Self::few(size) {
             return false;
         }
@@ -66,7 +68,7 @@ impl Backoff {
 
     /// The look after a wait found `after` bytes where there had been `before`.
     #[inline]
-    pub(super) fn waited(&mut self, before: u64, after: u64, size: u64) {
+    pub fn waited(&mut self, before: u64, after: u64, size: u64) {
         if after <= before {
             self.turns = Self::LEAST_TURNS;
             self.next = 2 * self.next.min(31) + 1;
@@ -82,7 +84,7 @@ impl Backoff {
 
     /// Whether a look was enough for what was asked.
     #[inline]
-    pub(super) fn looked(&mut self, enough: bool) {
+    pub fn looked(&mut self, enough: bool) {
         self.streaming = enough;
     }
 }
@@ -94,14 +96,14 @@ mod tests {
     const SIZE: u64 = 1 << 16;
 
     fn streaming() -> Backoff {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::default();
         backoff.looked(true);
         backoff
     }
 
     #[test]
     fn the_first_message_of_a_stream_is_not_waited_for() {
-        assert!(!Backoff::new().waits(64, SIZE));
+        assert!(!Backoff::default().waits(64, SIZE));
         let mut backoff = streaming();
         assert!(backoff.waits(64, SIZE), "caught up with a stream");
         assert!(!backoff.waits(Backoff::FEW, SIZE), "enough is there");

@@ -3,11 +3,11 @@
 //! `receive.rs` takes calls out of a ring in memory that is shared; the model in `bell.rs` counts in place of that. Both
 //! run this loop.
 
-use super::bell;
-use crate::shm::sync::AtomicU32;
+use crate::bell;
+use crate::futex::AtomicU32;
 
 /// The ring as the thread that attends to it sees it.
-pub(super) trait Attendance {
+pub trait Attendance {
     /// Takes the ring. False if another thread has it.
     fn enter(&mut self) -> bool;
 
@@ -41,11 +41,13 @@ pub(super) trait Attendance {
     /// Looks for a record for a while, without sleeping. True if one is there.
     fn spin(&mut self) -> bool;
 
+    /// A wake-up or a look ended.
     fn note_idle(&mut self);
 
     /// Says whether the thread waits, so that it can be recalled.
     fn set_waiting(&mut self, waits: bool);
 
+    /// Whether a record is there.
     fn has_more(&mut self) -> bool;
 
     /// Whether something else than a record wants the thread.
@@ -56,7 +58,7 @@ pub(super) trait Attendance {
 }
 
 /// Takes out what there is, waits a while for more, serves.
-pub(super) fn attend(bell: &AtomicU32, ring: &mut impl Attendance) {
+pub fn attend(bell: &AtomicU32, ring: &mut impl Attendance) {
     bell::arrive();
     // Who rang while another thread is here was heard by that thread.
     if !ring.enter() {

@@ -7,9 +7,9 @@ use loom::thread;
 
 use std::time::Duration;
 
-use super::super::wait::{self, ReplyWait, RequestWait};
 use super::*;
-use crate::shm::sync::{self, AtomicBool, Ordering};
+use crate::futex::{self, AtomicBool, Ordering};
+use crate::wait::{self, ReplyWait, RequestWait};
 
 /// Every schedule of so many preemptions: without a bound, two calls take minutes.
 fn bounded(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
@@ -38,7 +38,7 @@ fn call(slot: &Slot, value: u32, sleeps: bool) -> Option<u32> {
     slot.payload.store(value, Ordering::Relaxed);
     match post_request(&slot.word, sleeps) {
         WakeAction::Nothing => {}
-        WakeAction::Wake => sync::wake(&slot.word),
+        WakeAction::Wake => futex::wake(&slot.word),
         WakeAction::Notify => ring(slot),
     }
     match await_reply(slot, |_| unreachable!("nobody nests here")) {
@@ -59,12 +59,12 @@ fn await_reply(slot: &Slot, nested: impl FnMut(bool) -> bool) -> ReplyWait {
 
 fn ring(slot: &Slot) {
     slot.bell.swap(1, Ordering::AcqRel);
-    sync::wake(&slot.bell);
+    futex::wake(&slot.bell);
 }
 
 fn await_bell(slot: &Slot) {
     while slot.bell.swap(0, Ordering::AcqRel) == 0 {
-        sync::wait(&slot.bell, 0, None);
+        futex::wait(&slot.bell, 0, None);
     }
 }
 
@@ -78,7 +78,7 @@ fn reply(slot: &Slot, attend: bool, sleeps: bool) {
     slot.payload.store(value + 100, Ordering::Relaxed);
     match post_reply(&slot.word, attend, sleeps) {
         WakeAction::Nothing => {}
-        WakeAction::Wake => sync::wake(&slot.word),
+        WakeAction::Wake => futex::wake(&slot.word),
         // The bell stands for the caller's socket.
         WakeAction::Notify => ring(slot),
     }
@@ -152,7 +152,7 @@ fn no_recall_is_lost_when_it_comes_while_the_thread_falls_asleep() {
         };
         slot.dead.store(true, Ordering::Relaxed);
         rouse(&slot.word);
-        sync::wake(&slot.word);
+        futex::wake(&slot.word);
         server.join().unwrap();
     });
 }
@@ -166,7 +166,7 @@ fn a_dead_server_frees_its_caller() {
             thread::spawn(move || {
                 slot.dead.store(true, Ordering::Release);
                 kill(&slot.word);
-                sync::wake(&slot.word);
+                futex::wake(&slot.word);
             })
         };
         assert_eq!(call(&slot, 1, true), None);
@@ -228,7 +228,7 @@ fn a_nested_call_reaches_the_waiting_caller() {
             thread::spawn(move || {
                 slot.payload.store(7, Ordering::Relaxed);
                 if nest(&slot.word).expect("the caller waits") {
-                    sync::wake(&slot.word);
+                    futex::wake(&slot.word);
                 }
                 // The nested reply travels in another slot; here the bell stands for it.
                 await_bell(&slot);
@@ -259,12 +259,12 @@ fn hostile(words: &'static [u32], honest: fn(&Slot)) {
                 for word in words {
                     // Exchanged: loom orders plain stores less than the kernel's look at the word does.
                     slot.word.swap(*word, Ordering::AcqRel);
-                    sync::wake(&slot.word);
+                    futex::wake(&slot.word);
                 }
                 // What `on_peer_death` does.
                 slot.dead.store(true, Ordering::Release);
                 kill(&slot.word);
-                sync::wake(&slot.word);
+                futex::wake(&slot.word);
             })
         };
         honest(&slot);

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use crate::shm::call::wait_strategy::SPIN_LIMIT;
+use crate::wait_strategy::SPIN_LIMIT;
 
 /// Looking is worth its CPU time while calls come soon after each other.
 #[derive(Debug, Default)]
-pub(super) struct AdaptiveSpin {
+pub struct AdaptiveSpin {
     fruitless: u32,
     rests: u32,
 }
@@ -20,7 +20,8 @@ impl AdaptiveSpin {
     const EVERY: u32 = 32;
 
     /// True if it is to look now. Not where its sender wants the CPU that it would take for that.
-    pub(super) fn looks(&mut self, in_the_way: bool) -> bool {
+    #[inline]
+    pub fn looks(&mut self, in_the_way: bool) -> bool {
         if in_the_way {
             return false;
         }
@@ -32,7 +33,8 @@ impl AdaptiveSpin {
     }
 
     /// What came of looking.
-    pub(super) fn looked(&mut self, found: bool) {
+    #[inline]
+    pub fn looked(&mut self, found: bool) {
         self.fruitless = if found { 0 } else { (self.fruitless + 1).min(Self::MOST) };
     }
 }
@@ -44,7 +46,7 @@ impl AdaptiveSpin {
 /// receiver that takes its CPU away. For calls that come now and then that is the cheapest way; while they come
 /// sooner after each other than a look lasts, another CPU is.
 #[derive(Debug)]
-pub(super) struct CpuMove {
+pub struct CpuMove {
     // Short sleeps in a row that ended beside the sender.
     run: u32,
     // Such sleeps before the next move.
@@ -67,7 +69,8 @@ impl CpuMove {
     const WORTH: u32 = 32;
 
     /// It was woken, perhaps on its sender's CPU. True if it is to go to another one.
-    pub(super) fn woken(&mut self, beside: bool, slept: Duration) -> bool {
+    #[inline]
+    pub fn woken(&mut self, beside: bool, slept: Duration) -> bool {
         self.run = if beside && slept < SPIN_LIMIT { self.run + 1 } else { 0 };
         if self.run < self.rest {
             return false;
@@ -80,7 +83,8 @@ impl CpuMove {
     }
 
     /// A look found a call.
-    pub(super) fn paid(&mut self) {
+    #[inline]
+    pub fn paid(&mut self) {
         self.found = self.found.saturating_add(1);
     }
 }

@@ -12,14 +12,14 @@
 //! The word lies in memory that the peer may scribble on. A wrong value costs the peer's own calls
 //! a wake-up, and nobody else anything.
 
-use crate::shm::sync::{AtomicU32, Ordering, WakeAction, fence};
+use crate::futex::{AtomicU32, Ordering, WakeAction, fence};
 
 /// Nobody looks: ring.
 const UNATTENDED: u32 = 0;
 /// A thread looks.
 const ATTENDED: u32 = 1;
 /// A thread sleeps on the word.
-pub(crate) const ASLEEP: u32 = 2;
+pub const ASLEEP: u32 = 2;
 /// Nobody looks, but somebody rang.
 const RUNG: u32 = 3;
 /// A thread serves the object whose number is this much less.
@@ -37,7 +37,7 @@ fn serving(node: u64) -> Option<u32> {
 /// After a record for `node` was made visible. A `patient` one may wait until the calls before it were
 /// served.
 #[inline]
-pub(crate) fn ring(bell: &AtomicU32, node: u64, patient: bool) -> WakeAction {
+pub fn ring(bell: &AtomicU32, node: u64, patient: bool) -> WakeAction {
     // The receiver sets the bell, fences and looks for records; here it is the other way round.
     fence(Ordering::SeqCst);
     for _ in 0..MOST_LOOKS {
@@ -58,7 +58,7 @@ pub(crate) fn ring(bell: &AtomicU32, node: u64, patient: bool) -> WakeAction {
 
 /// A thread looks from now on. It looks for records after this.
 #[inline]
-pub(crate) fn attend(bell: &AtomicU32) {
+pub fn attend(bell: &AtomicU32) {
     bell.store(ATTENDED, Ordering::SeqCst);
     fence(Ordering::SeqCst);
 }
@@ -66,21 +66,21 @@ pub(crate) fn attend(bell: &AtomicU32) {
 /// The thread is about to serve `node`. It looks for records once more before it does; calls to
 /// `node` alone may wait in the ring after that.
 #[inline]
-pub(crate) fn serve(bell: &AtomicU32, node: u64) {
+pub fn serve(bell: &AtomicU32, node: u64) {
     bell.store(serving(node).unwrap_or(UNATTENDED), Ordering::SeqCst);
     fence(Ordering::SeqCst);
 }
 
 /// True if the word still says that `node` is served: then every other object's call rings.
 #[inline]
-pub(crate) fn serves(bell: &AtomicU32, node: u64) -> bool {
+pub fn serves(bell: &AtomicU32, node: u64) -> bool {
     Some(bell.load(Ordering::Acquire)) == serving(node)
 }
 
 /// After the thread has let others at the ring. True if somebody rang: whoever was sent may have
 /// found this thread still there, and has gone.
 #[inline]
-pub(crate) fn was_rung(bell: &AtomicU32) -> bool {
+pub fn was_rung(bell: &AtomicU32) -> bool {
     // Pairs with that of `arrive`.
     fence(Ordering::SeqCst);
     bell.load(Ordering::Acquire) == RUNG
@@ -88,14 +88,14 @@ pub(crate) fn was_rung(bell: &AtomicU32) -> bool {
 
 /// A thread that was sent to the ring is about to see whether another is there.
 #[inline]
-pub(crate) fn arrive() {
+pub fn arrive() {
     fence(Ordering::SeqCst);
 }
 
 /// The thread found no record and wants to sleep on the word while it is [`ASLEEP`]. False: a sender
 /// rang, look again. It looks for records once more before it sleeps.
 #[inline]
-pub(crate) fn may_sleep(bell: &AtomicU32) -> bool {
+pub fn may_sleep(bell: &AtomicU32) -> bool {
     let said = bell.load(Ordering::Acquire);
     let quiet = said == ATTENDED || said >= SERVING;
     let said = quiet && bell.compare_exchange(said, ASLEEP, Ordering::SeqCst, Ordering::Acquire).is_ok();
@@ -105,7 +105,7 @@ pub(crate) fn may_sleep(bell: &AtomicU32) -> bool {
 
 /// True if the thread that said it sleeps was woken.
 #[inline]
-pub(crate) fn was_woken(bell: &AtomicU32) -> bool {
+pub fn was_woken(bell: &AtomicU32) -> bool {
     bell.load(Ordering::Acquire) != ASLEEP
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn was_woken(bell: &AtomicU32) -> bool {
 ///
 /// The thread looks for whatever that is after it has said that it sleeps, and sleeps only while the
 /// word still says so: one of the two sees the other.
-pub(crate) fn rouse(bell: &AtomicU32) {
+pub fn rouse(bell: &AtomicU32) {
     fence(Ordering::SeqCst);
     // Anything else it says wakes the thread anyway, or comes from a sender that did.
     let _ = bell.compare_exchange(ASLEEP, ATTENDED, Ordering::AcqRel, Ordering::Acquire);
@@ -122,7 +122,7 @@ pub(crate) fn rouse(bell: &AtomicU32) {
 
 /// The thread goes. It looks for records once more after this, and stays if there are any.
 #[inline]
-pub(crate) fn leave(bell: &AtomicU32) {
+pub fn leave(bell: &AtomicU32) {
     bell.store(UNATTENDED, Ordering::SeqCst);
     fence(Ordering::SeqCst);
 }
@@ -186,9 +186,9 @@ mod tests {
 /// Every interleaving of a sender and the threads that are sent to a ring, with a count in place of records.
 #[cfg(all(test, loom))]
 mod loom_model {
-    use super::super::stay::{self, Attendance};
     use super::*;
-    use crate::shm::sync;
+    use crate::futex;
+    use crate::stay::{self, Attendance};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -207,14 +207,14 @@ mod loom_model {
 
     fn want(ring: &Ring) {
         ring.wanted.fetch_add(1, Ordering::AcqRel);
-        sync::wake(&ring.wanted);
+        futex::wake(&ring.wanted);
     }
 
     fn send(ring: &Ring, upto: u32, node: u64) {
         ring.written.store(upto, Ordering::Release);
         match super::ring(&ring.bell, node, true) {
             WakeAction::Nothing => {}
-            WakeAction::Wake => sync::wake(&ring.bell),
+            WakeAction::Wake => futex::wake(&ring.bell),
             WakeAction::Notify => want(ring),
         }
     }
@@ -226,7 +226,7 @@ mod loom_model {
         if written != before {
             // Exchanged: a handler sleeps on it, and the model's futex knows only exchanges for sure.
             ring.taken.swap(written, Ordering::AcqRel);
-            sync::wake(&ring.taken);
+            futex::wake(&ring.taken);
         }
         before == 0 && written > 0
     }
@@ -303,7 +303,7 @@ mod loom_model {
         }
 
         fn sleep(&mut self) {
-            sync::wait(&self.ring.bell, ASLEEP, None);
+            futex::wait(&self.ring.bell, ASLEEP, None);
         }
     }
 
@@ -316,7 +316,7 @@ mod loom_model {
         while ring.taken.load(Ordering::Acquire) != 2 {
             let wanted = ring.wanted.load(Ordering::Acquire);
             if wanted == 0 {
-                sync::wait(&ring.wanted, 0, None);
+                futex::wait(&ring.wanted, 0, None);
             } else if ring
                 .wanted
                 .compare_exchange(wanted, wanted - 1, Ordering::AcqRel, Ordering::Acquire)
@@ -417,7 +417,7 @@ mod loom_model {
         }
 
         fn sleep(&mut self) {
-            sync::wait(&self.0.bell, ASLEEP, None);
+            futex::wait(&self.0.bell, ASLEEP, None);
         }
     }
 
@@ -432,7 +432,7 @@ mod loom_model {
             };
             ring.wanted.store(1, Ordering::Relaxed);
             rouse(&ring.bell);
-            sync::wake(&ring.bell);
+            futex::wake(&ring.bell);
             receiver.join().unwrap();
         });
     }
@@ -448,7 +448,7 @@ mod loom_model {
             let ring = new();
             let handler = |ring: &Ring| {
                 while ring.taken.load(Ordering::Acquire) != 2 {
-                    sync::wait(&ring.taken, 1, None);
+                    futex::wait(&ring.taken, 1, None);
                 }
             };
             let first = {

@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
-use super::word::{self, Reply, Request};
-use crate::shm::spurious::SpuriousWakes;
-use crate::shm::sync::{self, AtomicU32};
+use crate::futex::{self, AtomicU32};
+use crate::spurious::SpuriousWakes;
+use crate::word::{self, Reply, Request};
 
 /// Nested calls of one call that are taken up after its deadline, for other threads to serve.
 const MOST_LATE: u32 = 4;
 
 /// How a caller's wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReplyWait {
+pub enum ReplyWait {
     /// The reply is in the slot.
     Ready,
     /// The deadline passed, and the request was given up.
@@ -28,7 +28,7 @@ pub(crate) enum ReplyWait {
 /// Sleeps until the reply is there. `left` gives the longest time to sleep, `None` once the deadline has passed.
 /// `nested` takes a nested call up and says whether there was one; told that it is late, it must not serve it.
 #[inline]
-pub(crate) fn for_reply<E>(
+pub fn for_reply<E>(
     word: &AtomicU32,
     is_dead: impl Fn() -> bool,
     left: impl Fn() -> Option<Duration>,
@@ -64,14 +64,14 @@ pub(crate) fn for_reply<E>(
             }
         };
         if let Some(value) = word::caller_may_sleep(word) {
-            sync::wait(word, value, Some(left));
+            futex::wait(word, value, Some(left));
         }
     }
 }
 
 /// How a server's wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestWait {
+pub enum RequestWait {
     /// There is something in the word to look at.
     Found,
     /// The thread is wanted elsewhere.
@@ -85,7 +85,7 @@ pub(crate) enum RequestWait {
 /// Sleeps until the next request is there, at a word that says that a thread attends. `left` gives the longest
 /// time to sleep, `None` once that is over.
 #[inline]
-pub(crate) fn for_request(
+pub fn for_request(
     word: &AtomicU32,
     is_wanted: impl Fn() -> bool,
     left: impl Fn() -> Option<Duration>,
@@ -106,7 +106,7 @@ pub(crate) fn for_request(
         }
         let Some(left) = left else { return RequestWait::Idle };
         match asleep {
-            Ok(value) => sync::wait(word, value, Some(left)),
+            Ok(value) => futex::wait(word, value, Some(left)),
             // A caller never says that nobody attends.
             Err(Request::Pending | Request::Broken) => return RequestWait::Broken,
             Err(Request::Ready | Request::Dead) => return RequestWait::Found,
@@ -117,8 +117,8 @@ pub(crate) fn for_request(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::shm::spurious::STOPPED;
-    use crate::shm::sync::Ordering;
+    use crate::futex::Ordering;
+    use crate::spurious::STOPPED;
     use std::cell::Cell;
     use std::convert::Infallible;
     use std::time::Instant;
