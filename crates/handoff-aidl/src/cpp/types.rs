@@ -5,40 +5,11 @@ use super::names::text;
 use crate::ast::Direction;
 use crate::diagnostic::Diagnostic;
 use crate::model::{Def, DefKind, Parameter, Primitive, Type, TypeKind, Value};
-use crate::source::Span;
 
 impl Generator<'_> {
     /// Reports types that the NDK's C++ does not have.
     pub(super) fn check_types(&mut self, def: &Def) {
-        let mut wrong: Vec<(Span, String, &str)> = Vec::new();
-        crate::check::each_type(def, &mut |ty, at| {
-            let (what, help) = match &ty.kind {
-                TypeKind::CharSequence => ("`CharSequence`", "use a String"),
-                TypeKind::BareFileDescriptor => ("`FileDescriptor`", "use a ParcelFileDescriptor"),
-                TypeKind::Memory | TypeKind::Queue { .. } | TypeKind::Bitfield(_) => {
-                    ("a type of HIDL", "convert the package with `handoff aidl from-hidl`")
-                }
-                TypeKind::Named(_, arguments) if !arguments.is_empty() => {
-                    ("a parcelable with type parameters", "write one for each type that it is used with")
-                }
-                _ => return,
-            };
-            wrong.push((at, format!("{what} cannot be used from C++"), help));
-        });
-        match &def.kind {
-            DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty() => wrong.push((
-                def.span,
-                "parcelables with type parameters are not supported in C++".to_owned(),
-                "write one for each type that it is used with",
-            )),
-            DefKind::Opaque { .. } => wrong.push((
-                def.span,
-                "nothing is known of what is inside of this parcelable".to_owned(),
-                "give it fields",
-            )),
-            _ => {}
-        }
-        for (at, what, help) in wrong {
+        for (at, what, help) in crate::classes::wrong_types(def, "C++") {
             self.error(Diagnostic::error(at, what).help(help));
         }
     }

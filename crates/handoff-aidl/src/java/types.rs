@@ -64,46 +64,18 @@ enum Held {
 
 impl Generator<'_> {
     pub(super) fn check_types(&mut self, def: &Def) {
-        let mut wrong: Vec<(Span, String, &str)> = Vec::new();
-        crate::check::each_type(def, &mut |ty, at| {
-            let (what, help) = match &ty.kind {
-                TypeKind::CharSequence => ("`CharSequence`", "use a String"),
-                TypeKind::BareFileDescriptor => ("`FileDescriptor`", "use a ParcelFileDescriptor"),
-                TypeKind::Memory | TypeKind::Queue { .. } | TypeKind::Bitfield(_) => {
-                    ("a type of HIDL", "convert the package with `handoff aidl from-hidl`")
-                }
-                TypeKind::Named(_, arguments) if !arguments.is_empty() => {
-                    ("a parcelable with type parameters", "write one for each type that it is used with")
-                }
-                _ => return,
-            };
-            wrong.push((at, format!("{what} cannot be used from Java"), help));
-        });
-        match &def.kind {
-            DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty() => wrong.push((
-                def.span,
-                "parcelables with type parameters are not supported in Java".to_owned(),
-                "write one for each type that it is used with",
-            )),
-            DefKind::Opaque { .. } => wrong.push((
-                def.span,
-                "nothing is known of what is inside of this parcelable".to_owned(),
-                "give it fields",
-            )),
-            DefKind::Interface(interface) => {
-                for method in &interface.methods {
-                    let is_bare = |ty: &Type| ty.kind == TypeKind::FileDescriptor;
-                    if method.parameters.iter().any(|one| one.direction != Direction::In && is_bare(&one.ty))
-                    {
-                        wrong.push((
-                            method.span,
-                            "Java has no empty ParcelFileDescriptor that a service could fill".to_owned(),
-                            "let the method return it, or take an array",
-                        ));
-                    }
+        let mut wrong = crate::classes::wrong_types(def, "Java");
+        if let DefKind::Interface(interface) = &def.kind {
+            for method in &interface.methods {
+                let is_bare = |ty: &Type| ty.kind == TypeKind::FileDescriptor;
+                if method.parameters.iter().any(|one| one.direction != Direction::In && is_bare(&one.ty)) {
+                    wrong.push((
+                        method.span,
+                        "Java has no empty ParcelFileDescriptor that a service could fill".to_owned(),
+                        "let the method return it, or take an array",
+                    ));
                 }
             }
-            _ => {}
         }
         for (at, what, help) in wrong {
             self.diagnostics.push(Diagnostic::error(at, what).help(help));
