@@ -27,7 +27,7 @@ const END: u32 = 3;
 
 /// Who sees to it that the callee runs at the caller's priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Raising {
     /// It has it from the first call on.
     Kept,
     /// The callee, before and after each call.
@@ -44,14 +44,14 @@ fn main() -> ExitCode {
 
 fn subjects() -> Result<Vec<Subject<'static>>> {
     let floor = "priority kept from call to call";
-    let mut subjects = vec![hand_off(floor, Way::Kept)?];
-    for (name, way) in [
-        ("PI futex", Way::PiFutex),
-        ("sched_setattr by the callee", Way::Callee),
-        ("sched_setattr by the caller", Way::Caller),
+    let mut subjects = vec![hand_off(floor, Raising::Kept)?];
+    for (name, raising) in [
+        ("PI futex", Raising::PiFutex),
+        ("sched_setattr by the callee", Raising::Callee),
+        ("sched_setattr by the caller", Raising::Caller),
     ] {
         let row = format!("a FIFO caller's hand-off: {name}");
-        subjects.push(hand_off(name, way)?.against(floor).called(&row));
+        subjects.push(hand_off(name, raising)?.against(floor).called(&row));
     }
     let ordinary = "shm call of an ordinary caller";
     subjects.push(call(ordinary, None)?);
@@ -105,8 +105,8 @@ fn on_a_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-fn hand_off(name: &str, way: Way) -> Result<Subject<'static>> {
-    let pair = Threads::start(way)?;
+fn hand_off(name: &str, raising: Raising) -> Result<Subject<'static>> {
+    let pair = Threads::start(raising)?;
     subject(name, move |samples, trips| Ok(pair.batch(samples, trips)?))
 }
 
@@ -123,7 +123,7 @@ struct Shared {
 }
 
 struct Threads {
-    way: Way,
+    raising: Raising,
     shared: Arc<Shared>,
     callee: Tid,
     usual: Priority,
@@ -163,7 +163,7 @@ fn me() -> u32 {
 }
 
 impl Threads {
-    fn start(way: Way) -> Result<Self> {
+    fn start(raising: Raising) -> Result<Self> {
         let cpu = current_cpu();
         let usual = Priority::current()?;
         let urgent: Priority = format!("fifo:{URGENT}").parse()?;
@@ -176,15 +176,15 @@ impl Threads {
             let failed = ready.is_err();
             drop(told.send(ready.map(|()| Tid::current())));
             if !failed {
-                serve(way, &its, usual, urgent);
+                serve(raising, &its, usual, urgent);
             }
         })?;
         let callee = hears.recv().context("the callee did not start")??;
-        if way == Way::Kept {
+        if raising == Raising::Kept {
             urgent.apply(callee).context("this bench needs the right to run at FIFO")?;
         }
         let calls = AtomicU32::new(0);
-        Ok(Threads { way, shared, callee, usual, urgent, cpu, thread: Some(thread), calls })
+        Ok(Threads { raising, shared, callee, usual, urgent, cpu, thread: Some(thread), calls })
     }
 
     /// Nanoseconds a trip, on a thread of its own at FIFO.
@@ -202,18 +202,18 @@ impl Threads {
 
     fn call(&self, me: u32) {
         let turn = &self.shared.turn.0;
-        match self.way {
-            Way::Kept | Way::Callee => {
+        match self.raising {
+            Raising::Kept | Raising::Callee => {
                 hand_over(turn, REQUEST);
                 wait_while(turn, REQUEST);
             }
-            Way::Caller => {
+            Raising::Caller => {
                 self.urgent.apply(self.callee).expect("it lives, and was allowed before");
                 hand_over(turn, REQUEST);
                 wait_while(turn, REQUEST);
                 self.usual.apply(self.callee).expect("likewise");
             }
-            Way::PiFutex => {
+            Raising::PiFutex => {
                 let number = self.calls.fetch_add(1, Ordering::Relaxed);
                 hand_over(turn, REQUEST);
                 let reply = &self.shared.locks[number as usize % 2].0;
@@ -225,7 +225,7 @@ impl Threads {
 }
 
 /// What the callee does until the end.
-fn serve(way: Way, shared: &Shared, usual: Priority, urgent: Priority) {
+fn serve(raising: Raising, shared: &Shared, usual: Priority, urgent: Priority) {
     let (turn, me, myself) = (&shared.turn.0, me(), Tid::current());
     let mut number = 0;
     loop {
@@ -237,15 +237,15 @@ fn serve(way: Way, shared: &Shared, usual: Priority, urgent: Priority) {
                 continue;
             }
         }
-        match way {
-            Way::Kept | Way::Caller => hand_over(turn, REPLY),
-            Way::Callee => {
+        match raising {
+            Raising::Kept | Raising::Caller => hand_over(turn, REPLY),
+            Raising::Callee => {
                 urgent.apply(myself).expect("the caller may, and so may this thread");
                 // Lowered first: after the wake-up the caller has the CPU, and the next call comes.
                 usual.apply(myself).expect("down is always allowed");
                 hand_over(turn, REPLY);
             }
-            Way::PiFutex => {
+            Raising::PiFutex => {
                 lock(&shared.locks[(number + 1) % 2].0, me);
                 turn.store(IDLE, Ordering::Release);
                 unlock(&shared.locks[number % 2].0, me);

@@ -123,7 +123,7 @@ fn sysctl_path(name: &str) -> Result<String> {
 
 /// A link that exists. What was made for it goes when it is dropped, or with this process.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct Network {
     congestion: String,
     ends: Option<(Namespace, Namespace)>,
 }
@@ -140,7 +140,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 198, 51, 2);
 const CLIENT_DEVICE: &str = "handoff0";
 const SERVER_DEVICE: &str = "handoff1";
 
-impl Way {
+impl Network {
     /// Makes what the link needs.
     pub(crate) fn new(link: &Link) -> Result<Self> {
         link.check()?;
@@ -148,7 +148,7 @@ impl Way {
             Path::Loopback => None,
             Path::Namespaces => Some(join_two(link)?),
         };
-        Ok(Way { congestion: link.congestion.clone(), ends })
+        Ok(Network { congestion: link.congestion.clone(), ends })
     }
 
     /// Opens `count` connections.
@@ -282,18 +282,19 @@ mod tests {
     fn a_sysctl_on_loopback_is_refused() {
         let sysctls = BTreeMap::from([("net.ipv4.tcp_autocorking".to_owned(), "0".to_owned())]);
         let link = Link { sysctls, ..Link::default() };
-        assert!(Way::new(&link).expect_err("refused").to_string().contains("would change this machine"));
+        assert!(Network::new(&link).expect_err("refused").to_string().contains("would change this machine"));
     }
 
     #[test]
     fn an_unknown_congestion_control_is_named() {
         let link = Link { congestion: "no-such".into(), ..Link::default() };
-        let error = Way::new(&link).expect("loopback").connect(1, false).expect_err("refused").to_string();
+        let error =
+            Network::new(&link).expect("loopback").connect(1, false).expect_err("refused").to_string();
         assert!(error.contains("no-such") && error.contains("tcp_available"), "{error}");
     }
 
-    fn exchange(way: &Way) {
-        let mut connections = way.connect(3, true).expect("connected");
+    fn exchange(network: &Network) {
+        let mut connections = network.connect(3, true).expect("connected");
         for connection in &mut connections {
             connection.client.write_all(b"over").expect("sent");
             let mut got = [0; 4];
@@ -304,7 +305,7 @@ mod tests {
 
     #[test]
     fn both_ends_of_the_loopback_are_connected() {
-        exchange(&Way::new(&Link::default()).expect("loopback"));
+        exchange(&Network::new(&Link::default()).expect("loopback"));
     }
 
     #[test]
@@ -317,11 +318,11 @@ mod tests {
         for queue in [Queue::Tbf, Queue::Htb, Queue::None] {
             let sysctls = BTreeMap::from([("net.ipv4.tcp_autocorking".to_owned(), "0".to_owned())]);
             let link = Link { path: Path::Namespaces, queue, sysctls, ..Link::default() };
-            let way = Way::new(&link).expect("made");
-            exchange(&way);
+            let network = Network::new(&link).expect("made");
+            exchange(&network);
             let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_autocorking").expect("a sysctl");
-            assert_eq!(way.at_client(read).expect("runs there").trim(), "0");
-            let sent = way.counters().expect("counters").get("TcpOutSegs").expect("listed");
+            assert_eq!(network.at_client(read).expect("runs there").trim(), "0");
+            let sent = network.counters().expect("counters").get("TcpOutSegs").expect("listed");
             assert!(sent > 0, "the namespace has counters of its own");
         }
         assert_eq!(devices(), before);

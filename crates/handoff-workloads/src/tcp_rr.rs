@@ -13,7 +13,7 @@ use crate::deadline::{Watch, Watched};
 use crate::error::{Error, Result};
 use crate::floor::{receive, send};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
-use crate::net::{Link, Way};
+use crate::net::{Link, Network};
 use crate::outcome::{Counter, Outcome};
 use crate::sys::clock::now;
 use crate::sys::gate::Gate;
@@ -93,8 +93,8 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let &Parameters { request, response, flows, transactions, .. } = parameters;
     let watched = Watched::start(parameters.watch.as_ref())?;
-    let way = Way::new(&parameters.link)?;
-    let connections = way.connect(flows, true)?;
+    let network = Network::new(&parameters.link)?;
+    let connections = network.connect(flows, true)?;
     let region = SharedRegion::new(Gate::SIZE + 8 * flows * transactions)
         .map_err(|error| Error::io("cannot share memory", error))?;
     let gate = Gate::new(&region, 0);
@@ -131,11 +131,11 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     drop(connections);
     gate.wait_for(2 * flows, &mut team)?;
     let counting: Vec<Counting> = team.pids().into_iter().map(Counting::of).collect();
-    let before = way.counters()?;
+    let before = network.counters()?;
     let start = gate.open()?;
     let exits = team.finish()?;
     let elapsed = start.elapsed();
-    let snmp = way.counters()?.since(&before, &["TcpOutSegs", "TcpRetransSegs"]);
+    let snmp = network.counters()?.since(&before, &["TcpOutSegs", "TcpRetransSegs"]);
     let took = |index| region.u64(Gate::SIZE + 8 * index).load(Ordering::Relaxed) as f64;
     let trips: Vec<f64> = (0..flows * transactions).map(took).collect();
     let counted: Vec<Vec<Counter>> = counting.iter().map(Counting::read).collect();

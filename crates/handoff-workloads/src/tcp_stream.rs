@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
-use crate::net::{Link, Path, Queue, Way};
+use crate::net::{Link, Network, Path, Queue};
 use crate::outcome::{Counter, Outcome};
 use crate::sys::gate::Gate;
 use crate::sys::perf::Counting;
@@ -89,8 +89,8 @@ impl Parameters {
 /// `tcp-stream/sender_cpu` (CPUs that the senders kept busy; a weak measure without the throughput).
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
-    let way = Way::new(&parameters.link)?;
-    let connections = way.connect(parameters.flows, parameters.nodelay)?;
+    let network = Network::new(&parameters.link)?;
+    let connections = network.connect(parameters.flows, parameters.nodelay)?;
     let region = SharedRegion::new(Gate::SIZE + FLOW * parameters.flows)
         .map_err(|error| Error::io("cannot share memory", error))?;
     let gate = Gate::new(&region, 0);
@@ -113,11 +113,11 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     drop(connections);
     gate.wait_for(2 * parameters.flows, &mut team)?;
     let counting: Vec<Counting> = team.pids().into_iter().map(Counting::of).collect();
-    let before = way.counters()?;
+    let before = network.counters()?;
     let start = gate.open()?;
     let exits = team.finish()?;
     let elapsed = start.elapsed();
-    let snmp = way.counters()?.since(&before, &ALWAYS);
+    let snmp = network.counters()?.since(&before, &ALWAYS);
     let flow = |index| Flow { region: &region, at: Gate::SIZE + FLOW * index };
     let total = Total::of((0..parameters.flows).map(flow), elapsed)?;
     let counted: Vec<Vec<Counter>> = counting.iter().map(Counting::read).collect();

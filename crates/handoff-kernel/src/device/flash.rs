@@ -129,7 +129,7 @@ pub fn flash(plan: &Plan, tell: &mut dyn FnMut(&Call)) -> Result<String, FlashEr
     for call in plan.calls()? {
         tell(&call);
         written |= call.arguments.iter().any(|word| word == "flash");
-        let printed = carry_out(&call, plan.patience, written)?;
+        let printed = run_step(&call, plan.patience, written)?;
         if let Some(backup) = &call.into {
             check_backup(backup)?;
         }
@@ -146,7 +146,7 @@ fn check_backup(path: &Path) -> Result<(), FlashError> {
     super::BootImage::parse(&bytes).map(drop).map_err(|error| fail(error.to_string()))
 }
 
-fn carry_out(call: &Call, patience: Duration, written: bool) -> Result<String, FlashError> {
+fn run_step(call: &Call, patience: Duration, written: bool) -> Result<String, FlashError> {
     let started = Instant::now();
     let failed =
         |how: String| FlashError::Step { purpose: call.purpose, call: call.to_string(), how, written };

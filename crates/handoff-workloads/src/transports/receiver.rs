@@ -124,22 +124,22 @@ impl Receiver {
     }
 
     /// Gets ready for messages by one transport.
-    fn begin(&self, way: &Begin) -> Result<()> {
+    fn begin(&self, begin: &Begin) -> Result<()> {
         let mut state = self.state();
-        (state.left, state.each, state.wake) = (way.messages, way.each, way.wake);
+        (state.left, state.each, state.wake) = (begin.messages, begin.each, begin.wake);
         let Some(link) = &state.link else { return Err(not_ready()) };
-        let (messages, payload) = (way.messages, way.payload);
+        let (messages, payload) = (begin.messages, begin.payload);
         let shared = Arc::clone(&self.state);
         let complete = move |sum| shared.lock().unwrap_or_else(PoisonError::into_inner).complete(sum).is_ok();
-        let run: Box<dyn FnOnce() + Send> = match way.way {
-            Way::Calls => return Ok(()),
-            Way::Memory => {
+        let run: Box<dyn FnOnce() + Send> = match begin.carrier {
+            Carrier::Calls => return Ok(()),
+            Carrier::Memory => {
                 let (memory, flag) = (Arc::clone(&link.memory), link.flag.clone());
                 Box::new(move || from_memory(&memory, &flag, payload, messages, complete))
             }
-            way => {
+            carrier => {
                 let mut reader = free_reader(&link.queue)?;
-                let flag = link.queue.event_flag().filter(|_| way == Way::QueueBlocking);
+                let flag = link.queue.event_flag().filter(|_| carrier == Carrier::QueueBlocking);
                 Box::new(move || from_queue(&mut reader, flag.as_ref(), payload, messages, complete))
             }
         };
@@ -232,7 +232,7 @@ fn from_queue(
 
 /// How messages are to be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Carrier {
     Calls,
     QueueSpinning,
     QueueBlocking,
@@ -242,7 +242,7 @@ enum Way {
 /// What a receiver gets ready for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begin {
-    way: Way,
+    carrier: Carrier,
     messages: u64,
     payload: usize,
     each: bool,
@@ -252,17 +252,17 @@ pub(super) struct Begin {
 impl Begin {
     /// So many messages; the sender is told of `each` or of the last.
     pub(super) fn new(transport: Transport, messages: u64, payload: usize, each: bool) -> Self {
-        let way = match transport {
-            Transport::FmqSpinning => Way::QueueSpinning,
-            Transport::FmqBlocking => Way::QueueBlocking,
-            Transport::SharedMemory => Way::Memory,
+        let carrier = match transport {
+            Transport::FmqSpinning => Carrier::QueueSpinning,
+            Transport::FmqBlocking => Carrier::QueueBlocking,
+            Transport::SharedMemory => Carrier::Memory,
             Transport::Direct
             | Transport::Call(_)
             | Transport::Oneway(_)
             | Transport::GeneratedCall(_)
-            | Transport::GeneratedOneway(_) => Way::Calls,
+            | Transport::GeneratedOneway(_) => Carrier::Calls,
         };
-        Begin { way, messages, payload, each, wake: way != Way::QueueSpinning }
+        Begin { carrier, messages, payload, each, wake: carrier != Carrier::QueueSpinning }
     }
 }
 
@@ -281,11 +281,11 @@ impl Service for Receiver {
             }
             ATTACH => self.attach(data),
             BEGIN => {
-                let way = match data.read::<i32>()? {
-                    0 => Way::Calls,
-                    1 => Way::QueueSpinning,
-                    2 => Way::QueueBlocking,
-                    3 => Way::Memory,
+                let carrier = match data.read::<i32>()? {
+                    0 => Carrier::Calls,
+                    1 => Carrier::QueueSpinning,
+                    2 => Carrier::QueueBlocking,
+                    3 => Carrier::Memory,
                     other => {
                         let what = format!("{other} is no way to receive");
                         return Err(Status::new(ExceptionCode::IllegalArgument, what).into());
@@ -293,7 +293,7 @@ impl Service for Receiver {
                 };
                 let (messages, payload): (u64, u64) = (data.read()?, data.read()?);
                 let (each, wake) = (data.read()?, data.read()?);
-                self.begin(&Begin { way, messages, payload: payload as usize, each, wake })
+                self.begin(&Begin { carrier, messages, payload: payload as usize, each, wake })
             }
             GENERATED => reply.write(&BenchmarkStub::new(self.clone()).proxy()),
             CPU_TIME => reply.write(&crate::sys::clock::process_cpu_time()),
@@ -333,7 +333,7 @@ impl ReceiverProxy {
 
     pub(super) fn begin(&self, begin: &Begin) -> Result<()> {
         let send = |to: &mut ParcelWriter<'_>| {
-            to.write(&(begin.way as i32))?;
+            to.write(&(begin.carrier as i32))?;
             to.write(&begin.messages)?;
             to.write(&(begin.payload as u64))?;
             to.write(&begin.each)?;
