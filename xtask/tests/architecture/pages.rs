@@ -61,6 +61,30 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
+/// "In `folder`" says where the files are that the lines behind it name; others stand beside the one named before.
+#[test]
+fn the_ways_through_the_house_lead_from_file_to_file() {
+    let page = std::fs::read_to_string(root().join(BOOK).join("design/house.md")).expect("the page is read");
+    let (_, ways) = page.split_once("## Two ways through").expect("the page has the ways");
+    let (mut folder, mut beside) = (PathBuf::new(), PathBuf::new());
+    let (mut named, mut wrong) = (0, Vec::new());
+    for word in ways.split('`').skip(1).step_by(2) {
+        if word.starts_with("crates/") && !word.ends_with(".rs") {
+            (folder, beside) = (word.into(), word.into());
+        } else if word.ends_with(".rs") {
+            named += 1;
+            let possible = [folder.as_path(), beside.as_path(), Path::new("crates"), Path::new("")]
+                .map(|from| from.join(word));
+            match possible.into_iter().find(|path| root().join(path).is_file()) {
+                Some(path) => beside = path.parent().unwrap_or(Path::new("")).to_owned(),
+                None => wrong.push(format!("{word}, below {}", folder.display())),
+            }
+        }
+    }
+    assert!(named > 25, "only {named} files are named");
+    assert!(wrong.is_empty(), "house.md names files that are not there: {wrong:?}");
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     let mut wrong = Vec::new();
