@@ -37,7 +37,6 @@ pub(crate) struct Options {
     list: bool,
 }
 
-/// A fuzz target.
 #[derive(Debug)]
 struct FuzzTarget {
     name: String,

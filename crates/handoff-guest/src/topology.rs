@@ -95,7 +95,6 @@ impl fmt::Display for Smp {
     }
 }
 
-/// Checks capacities for a guest with this many CPUs.
 pub(crate) fn check_capacities(capacities: &[u32], cpus: u32) -> Result<(), GuestError> {
     if capacities.len() != cpus as usize {
         return Err(GuestError::Options(format!(

@@ -22,7 +22,6 @@ const CAPACITY: usize = 4096;
 /// Messages that are handed over at once where that is what is measured.
 const BATCH: usize = 32;
 
-/// A message.
 type Message = [u8; SIZE];
 
 /// A ring, and how many messages are handed over at once.

@@ -144,7 +144,6 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Stops it.
     pub fn stop(&self) -> io::Result<()> {
         (&self.file).write_all(b"0")
     }

@@ -69,12 +69,7 @@ pub enum What {
     /// `sched_wakeup_new`: a new task can run for the first time.
     WakeupNew(Wakee),
     /// `sched_migrate_task`: a task that does not run moves to another CPU's queue.
-    Migrate {
-        tid: Tid,
-        /// From where.
-        from: Cpu,
-        to: Cpu,
-    },
+    Migrate { tid: Tid, from: Cpu, to: Cpu },
     /// `sched_pi_setprio`: a priority is inherited through a kernel lock, or given back.
     PriorityInherited { tid: Tid, old: i16, new: i16 },
     /// `sched_process_fork`.

@@ -28,7 +28,6 @@ pub const MAX_KEPT: u32 = 1000;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnMiss {
-    /// It is counted.
     #[default]
     Count,
     /// It is counted, and what led to it is kept and explained.

@@ -37,7 +37,6 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Bytes of the whole input.
     pub bytes: usize,
-    /// Bytes of one line.
     pub line_bytes: usize,
     /// Lines of one hunk, as its header claims them.
     pub hunk_lines: usize,

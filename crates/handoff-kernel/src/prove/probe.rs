@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Probe {
-    /// What is counted.
     pub what: Counted,
     /// What the count must be.
     pub expect: Expectation,

@@ -32,7 +32,6 @@ struct Role {
     cpu: Option<usize>,
 }
 
-/// What it is asked.
 #[derive(Debug, Serialize, Deserialize)]
 struct Ask {
     messages: u64,

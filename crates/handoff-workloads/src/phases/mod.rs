@@ -72,7 +72,6 @@ impl Joined {
     }
 }
 
-/// Runs it.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
     let Parameters { engine, context, payload, placement, .. } = *parameters;
