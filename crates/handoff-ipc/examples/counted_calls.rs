@@ -8,7 +8,7 @@
 use std::sync::mpsc;
 
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, InterfaceId, Runtime, Service, SharedMemory, Transaction, shm};
+use handoff_ipc::{Binder, InterfaceId, Runtime, Service, SharedMemory, Transaction};
 use handoff_placement::fast::{current_cpu, pin_current};
 use handoff_placement::{Policy, Priority, Tid};
 
@@ -86,14 +86,13 @@ fn main() -> Outcome<()> {
     // found it before, and executes the same instructions.
     pin_current(current_cpu())?;
     Priority { policy: Policy::Batch, rt: 0, nice: 0 }.apply(Tid::current())?;
-    shm::follow_callers(false);
 
     let (told, tells) = mpsc::channel();
     let local = Binder::new(Counted(told));
     let callee = Runtime::private()?;
     callee.services().add("counted", local.clone(), ServiceOptions::default())?;
     let socket = callee.socket().ok_or("a private manager has a socket")?;
-    let caller = Runtime::builder().socket(socket).connect()?;
+    let caller = Runtime::builder().socket(socket).follow_callers(false).connect()?;
     let remote = caller.services().get("counted")?;
 
     let bytes = [7; 1 << 10];

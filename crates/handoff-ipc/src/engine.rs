@@ -33,6 +33,12 @@ pub trait Engine: Send + Sync {
     /// is 1.
     fn set_max_threads(&self, threads: usize);
 
+    /// Has the calling thread look at its priority before its next call. Without it, a thread that changes its
+    /// priority notices within 16 calls.
+    fn priority_changed(&self) {
+        crate::shm::priority_changed();
+    }
+
     /// What happened so far.
     fn stats(&self) -> EngineStats;
 }

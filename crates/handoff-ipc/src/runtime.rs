@@ -38,6 +38,7 @@ pub struct Builder {
     engine: EngineKind,
     socket: Option<PathBuf>,
     max_threads: Option<usize>,
+    follow_callers: bool,
     context: Context,
     lend_priorities: bool,
     device: Option<PathBuf>,
@@ -49,6 +50,7 @@ impl Default for Builder {
             engine: EngineKind::Shm,
             socket: None,
             max_threads: None,
+            follow_callers: true,
             context: Context::default(),
             lend_priorities: false,
             device: None,
@@ -71,6 +73,12 @@ impl Builder {
     /// is one for the process.
     pub fn max_threads(self, threads: usize) -> Self {
         Builder { max_threads: Some(threads), ..self }
+    }
+
+    /// On the `shm` engine, whether callers look for the best way to wait, as they do unless told otherwise; see
+    /// [`ShmEngine::follow_callers`].
+    pub fn follow_callers(self, follow_callers: bool) -> Self {
+        Builder { follow_callers, ..self }
     }
 
     /// On the `binder` engine, whose driver and manager: each context has its own. Other engines carry all contexts, and
@@ -100,7 +108,9 @@ impl Builder {
             EngineKind::Local => (Arc::new(LocalEngine), None),
             EngineKind::Shm => {
                 let socket = self.socket.clone().map_or_else(default_socket, Ok)?;
-                (Arc::new(ShmEngine::new(&socket)?), Some(socket))
+                let engine = ShmEngine::new(&socket)?;
+                engine.follow_callers(self.follow_callers);
+                (Arc::new(engine), Some(socket))
             }
             EngineKind::Binder => {
                 let engine = self.open_driver()?;
@@ -310,6 +320,12 @@ impl Runtime {
     /// Limits the threads that serve one user's calls at one time; see [`Builder::max_threads`].
     pub fn set_max_threads(&self, threads: usize) {
         self.inner.engine.0.set_max_threads(threads);
+    }
+
+    /// Has the calling thread look at its priority before its next call. Without it, a thread that changes its
+    /// priority notices within 16 calls.
+    pub fn priority_changed(&self) {
+        self.inner.engine.0.priority_changed();
     }
 
     /// What the engine did so far.

@@ -7,7 +7,6 @@
 //! a few calls, keeps the fastest, and looks again now and then, and at once when it got slower. What is best for a few
 //! bytes is not for many, which are copied from one cache to another or stay in one: calls of each size learn by themselves.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How a reply is awaited.
@@ -71,20 +70,13 @@ pub fn spin<T>(limit: Duration, yields: bool, mut look: impl FnMut() -> Option<T
     None
 }
 
-static ENABLED: AtomicBool = AtomicBool::new(true);
-
-/// Turns following the caller on or off for the process; off, every wait sleeps at once.
-pub fn enable(on: bool) {
-    ENABLED.store(on, Ordering::Relaxed);
-}
-
 /// Payloads from so many bytes on are of the next size class. In the first, the hand-off is all that costs.
 const SIZES: [u32; 3] = [4 << 10, 32 << 10, 256 << 10];
 /// Codes whose replies are remembered apart; more share a place.
 const CODES: usize = 16;
 
 /// What one caller knows: for each size class of calls.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WaitStrategies {
     by_size: [WaitStrategy; SIZES.len() + 1],
     // The size class of the last reply to each code.
@@ -92,6 +84,11 @@ pub struct WaitStrategies {
 }
 
 impl WaitStrategies {
+    /// Those of a caller that knows nothing yet. One that does not follow sleeps at once, always.
+    pub fn new(follows: bool) -> Self {
+        WaitStrategies { by_size: std::array::from_fn(|_| WaitStrategy::new(follows)), replies: [0; CODES] }
+    }
+
     /// The size class of a call whose request is so long: that of the request or of the last reply, whichever is larger.
     #[inline]
     pub fn size_class(&self, code: u32, request: u32) -> usize {
@@ -124,6 +121,7 @@ fn class_of_large(len: u32) -> usize {
 /// What one caller knows of calls of one size class.
 #[derive(Debug)]
 pub struct WaitStrategy {
+    follows: bool,
     mode: Mode,
     // Which of the modes is on trial; MODES.len(): none.
     trial: usize,
@@ -147,9 +145,10 @@ pub struct WaitStrategy {
     last: Option<Mode>,
 }
 
-impl Default for WaitStrategy {
-    fn default() -> Self {
+impl WaitStrategy {
+    fn new(follows: bool) -> Self {
         WaitStrategy {
+            follows,
             mode: Mode::Block,
             trial: MODES.len(),
             left: FIRST,
@@ -165,9 +164,7 @@ impl Default for WaitStrategy {
             apart_since: None,
         }
     }
-}
 
-impl WaitStrategy {
     /// Whether a mode is worth a trial at all: a caller with one CPU that it shares with its server
     /// need not try to spin.
     pub fn allow(&mut self, spin: bool, beside: bool) {
@@ -186,7 +183,7 @@ impl WaitStrategy {
     /// How to await the next reply.
     #[inline]
     pub fn mode(&self) -> Mode {
-        if ENABLED.load(Ordering::Relaxed) { self.mode } else { Mode::Block }
+        if self.follows { self.mode } else { Mode::Block }
     }
 
     /// In spin mode: whether the server, too, is to look for the next request before it sleeps.
@@ -325,15 +322,24 @@ mod tests {
     #[test]
     fn the_fastest_way_is_used_most() {
         for best in MODES {
-            let mut strategy = WaitStrategy::default();
+            let mut strategy = WaitStrategy::new(true);
             let used = run(&mut strategy, 20_000, |mode| if mode == best { 1_000 } else { 5_000 });
             assert!(used[best as usize] > 19_000, "{best:?}: {used:?}");
         }
     }
 
     #[test]
+    fn a_caller_that_does_not_follow_always_sleeps_at_once() {
+        let mut strategy = WaitStrategy::new(false);
+        assert_eq!(
+            run(&mut strategy, 10_000, |mode| if mode == Mode::Block { 9_000 } else { 1 }),
+            [0, 0, 10_000]
+        );
+    }
+
+    #[test]
     fn a_change_for_the_worse_is_noticed() {
-        let mut strategy = WaitStrategy::default();
+        let mut strategy = WaitStrategy::new(true);
         run(&mut strategy, 100_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
         assert_eq!(strategy.mode(), Mode::Spin);
         // Now the CPUs are contended: a spinning side waits for its time slice to end.
@@ -343,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_is_not_allowed_is_not_tried() {
-        let mut strategy = WaitStrategy::default();
+        let mut strategy = WaitStrategy::new(true);
         let used = run_where((false, false), &mut strategy, 10_000, |_| 1_000);
         assert_eq!(used, [0, 0, 10_000]);
         // Both sides may run apart again: found out at the next trial.
@@ -360,7 +366,7 @@ mod tests {
             (true, _) => 3_000,
             (false, _) => 6_000,
         };
-        let mut strategies = WaitStrategies::default();
+        let mut strategies = WaitStrategies::new(true);
         let mut best = [0_u32; 2];
         for call in 0..20_000 {
             let len = if call % 2 == 0 { small } else { large };
@@ -374,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_call_with_a_large_reply_is_a_large_one_from_the_second_time_on() {
-        let mut strategies = WaitStrategies::default();
+        let mut strategies = WaitStrategies::new(true);
         assert_eq!(strategies.size_class(7, 8), 0);
         strategies.note_reply(7, 1 << 20);
         assert_eq!(strategies.size_class(7, 8), SIZES.len());
@@ -386,7 +392,7 @@ mod tests {
 
     #[test]
     fn trials_get_rare_when_the_answer_stays() {
-        let mut strategy = WaitStrategy::default();
+        let mut strategy = WaitStrategy::new(true);
         let used = run(&mut strategy, 1_000_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
         assert!(used[1] + used[2] < 1_000, "{used:?}");
     }

@@ -81,6 +81,7 @@ pub(crate) struct Core {
     reserve: Mutex<Option<OwnedFd>>,
     // Links keep descriptors for parcels that have not come.
     keeps_fds: AtomicBool,
+    follow_callers: AtomicBool,
 }
 
 const BELL: u64 = 0;
@@ -125,6 +126,7 @@ impl Core {
             linked: Condvar::new(),
             reserve: Mutex::new(Some(new_reserve()?)),
             keeps_fds: AtomicBool::new(false),
+            follow_callers: AtomicBool::new(true),
         });
         let poller = Arc::clone(&core);
         std::thread::Builder::new()
@@ -132,6 +134,15 @@ impl Core {
             .spawn(move || poller.poll())
             .map_err(|error| Error::io("cannot start the engine's thread", error))?;
         Ok(core)
+    }
+
+    /// Whether callers on links that are made from now on look for the best way to wait.
+    pub(crate) fn follow_callers(&self, on: bool) {
+        self.follow_callers.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn follows_callers(&self) -> bool {
+        self.follow_callers.load(Ordering::Relaxed)
     }
 
     /// Ends the poller and every link. Calls in progress fail with [`Error::Dead`].

@@ -11,7 +11,6 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
-use super::client;
 use super::core::Core;
 use super::link::PEER_TIMEOUT;
 use crate::engine::{Engine, EngineStats};
@@ -32,6 +31,12 @@ impl ShmEngine {
     /// If the process cannot have another thread or descriptor.
     pub fn new(manager: impl Into<PathBuf>) -> Result<Self> {
         Ok(ShmEngine { core: Core::start()?, manager: manager.into() })
+    }
+
+    /// Whether callers look for the best way to wait (see the book on following the caller): those that call other
+    /// processes from now on. Off, each blocked call sleeps at once and the scheduler places both sides.
+    pub fn follow_callers(&self, on: bool) {
+        self.core.follow_callers(on);
     }
 
     /// Where the service manager listens.
@@ -162,16 +167,4 @@ impl Drop for ShmEngine {
     fn drop(&mut self) {
         self.core.stop();
     }
-}
-
-/// Whether callers look for the best way to wait (see the book on following the caller). Off, each
-/// blocked call sleeps at once and the scheduler places both sides.
-pub fn follow_callers(on: bool) {
-    wait_strategy::enable(on);
-}
-
-/// Call it after changing the priority of a thread that makes calls, so that the very next call
-/// carries the new one; without it, the thread notices within 16 calls.
-pub fn priority_changed() {
-    client::priority_changed();
 }

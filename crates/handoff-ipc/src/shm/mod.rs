@@ -23,5 +23,5 @@ pub(crate) mod wire;
 #[cfg(feature = "tokio")]
 pub(crate) use call::outstanding;
 use call::{client, slot};
-pub(crate) use client::me as caller;
-pub use engine::{ShmEngine, follow_callers, priority_changed};
+pub(crate) use client::{me as caller, priority_changed};
+pub use engine::ShmEngine;

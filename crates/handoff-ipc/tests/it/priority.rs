@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::common::*;
 use handoff_ipc::engine::Engine;
-use handoff_ipc::shm::{ShmEngine, priority_changed};
+use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Scheduling};
 use handoff_placement::{Policy, Priority, Tid};
 use handoff_testkit::{require, require_realtime, require_root};
@@ -31,6 +31,7 @@ fn role_main() {
 struct World {
     _place: Place,
     _server: Peer,
+    engine: ShmEngine,
     root: Binder,
 }
 
@@ -39,9 +40,7 @@ fn world(role: &str) -> World {
     let server = Peer::start(role, &place.socket());
     let engine = ShmEngine::new(place.socket()).unwrap();
     let root = engine.context_object().unwrap();
-    // The engine lives as long as the process does.
-    std::mem::forget(engine);
-    World { _place: place, _server: server, root }
+    World { _place: place, _server: server, engine, root }
 }
 
 #[test]
@@ -72,16 +71,16 @@ fn policy_priority_and_nice_are_inherited() {
 fn a_thread_that_changes_its_priority_is_followed() {
     require!(require_realtime());
     let w = world("inherits");
-    let root = w.root.clone();
     std::thread::spawn(move || {
+        let root = &w.root;
         let own = own_priority();
-        assert_eq!(served_at(&root), own.to_string());
+        assert_eq!(served_at(root), own.to_string());
         Priority::fifo(3).apply(Tid::current()).unwrap();
         // At once when told, within a few calls when not.
-        priority_changed();
-        assert_eq!(served_at(&root), "fifo:3");
+        w.engine.priority_changed();
+        assert_eq!(served_at(root), "fifo:3");
         own.apply(Tid::current()).unwrap();
-        let seen: Vec<String> = (0..17).map(|_| served_at(&root)).collect();
+        let seen: Vec<String> = (0..17).map(|_| served_at(root)).collect();
         assert_eq!(seen[16], own.to_string());
     })
     .join()

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use handoff_ipc::shm;
 use handoff_placement::{Policy, Priority, Tid};
 use handoff_trace::diagnose::Window;
 use serde::{Deserialize, Serialize};
@@ -121,14 +120,12 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
     Ok(tally.finish())
 }
 
-/// Makes the calling thread FIFO 99.
+/// Makes the calling thread FIFO 99, before its first call.
 pub(crate) fn become_urgent() -> Result<()> {
     URGENT.apply(Tid::current()).map_err(|error| {
         let reason = format!("{error}; run it as root, or allow it with `ulimit -r 99`");
         Error::NotSupported { workload: "a SCHED_FIFO caller", reason }
-    })?;
-    shm::priority_changed();
-    Ok(())
+    })
 }
 
 /// One transaction, seen from both sides.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use handoff_ipc::runtime::Builder;
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Proxy, Runtime, shm};
+use handoff_ipc::{Binder, Proxy, Runtime};
 use serde::{Deserialize, Serialize};
 
 use super::role::Client;
@@ -32,7 +32,11 @@ fn failed(what: &str, error: handoff_ipc::Error) -> Error {
 }
 
 fn builder(of: &Parameters) -> Builder {
-    Runtime::builder().engine(of.engine).context(of.context()).lend_priorities(of.inherit_user)
+    Runtime::builder()
+        .engine(of.engine)
+        .context(of.context())
+        .lend_priorities(of.inherit_user)
+        .follow_callers(of.follow)
 }
 
 /// Offers a [`Probe`]: with a service manager of its own where the engine allows it, so that a
@@ -68,7 +72,6 @@ pub(super) fn offer(calls: &Parameters, binder: Binder, interface: &str) -> Resu
 
 /// Connects to the [`Probe`] of `client`; one that has no address makes it in this process.
 pub(super) fn connect(Client { calls, address, serving, .. }: &Client) -> Result<(Runtime, ProbeProxy)> {
-    shm::follow_callers(calls.follow);
     match address {
         None => {
             let (runtime, address) = serve(calls, *serving)?;

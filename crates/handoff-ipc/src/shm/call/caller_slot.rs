@@ -49,16 +49,16 @@ unsafe impl Sync for CallerSlot {}
 unsafe impl Send for CallerSlot {}
 
 impl CallerSlot {
-    fn new(home: &Arc<FreeSlots>, id: u32, class: u64, slot: Slot, charge: Charge) -> Self {
+    fn new(slots: &CallerSlots, id: u32, class: u64, slot: Slot, charge: Charge) -> Self {
         CallerSlot {
             id,
             class,
-            home: Arc::downgrade(home),
+            home: Arc::downgrade(&slots.free),
             gate: Gate::default(),
             abandoned: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
             memory: Mutex::new((Some(charge), None)),
-            strategies: UnsafeCell::new(WaitStrategies::default()),
+            strategies: UnsafeCell::new(WaitStrategies::new(slots.follow)),
             refusal: OnceLock::new(),
             calls: Tally::default(),
             slept: Tally::default(),
@@ -203,14 +203,19 @@ impl CallerSlot {
 }
 
 /// The slots that this process opened on one link.
-#[derive(Default)]
 pub(crate) struct CallerSlots {
+    // Callers look for the best way to wait.
+    follow: bool,
     all: Mutex<Vec<Arc<CallerSlot>>>,
     free: Arc<FreeSlots>,
     next: AtomicU32,
 }
 
 impl CallerSlots {
+    pub(crate) fn new(follow: bool) -> Self {
+        CallerSlots { follow, all: Mutex::default(), free: Arc::default(), next: AtomicU32::new(0) }
+    }
+
     /// A slot that is free and fits.
     pub(crate) fn take_free(&self, fits: impl Fn(&CallerSlot) -> bool) -> Option<Arc<CallerSlot>> {
         let mut free = lock(&self.free);
@@ -229,7 +234,7 @@ impl CallerSlots {
             return Err(Error::PermissionDenied(many.into()));
         }
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let new = Arc::new(CallerSlot::new(&self.free, id, class, slot, charge));
+        let new = Arc::new(CallerSlot::new(self, id, class, slot, charge));
         all.push(Arc::clone(&new));
         Ok(new)
     }
