@@ -49,8 +49,9 @@ impl Cache {
         self.root.join(name)
     }
 
-    /// Waits until no other process holds the lock, then holds it.
-    pub(crate) fn lock(&self) -> Result<CacheLock, GuestError> {
+    /// Waits until no other process holds the lock, then holds it. Whoever has to wait is told so: the other one may
+    /// be fetching for minutes.
+    pub(crate) fn lock(&self, progress: &dyn Fn(&str)) -> Result<CacheLock, GuestError> {
         let path = self.path("lock");
         let file = File::options()
             .create(true)
@@ -58,7 +59,10 @@ impl Cache {
             .write(true)
             .open(&path)
             .map_err(GuestError::io("open", &path))?;
-        file.lock().map_err(GuestError::io("lock", &path))?;
+        if file.try_lock().is_err() {
+            progress(&format!("waiting for another program that fills the cache ({})", self.root.display()));
+            file.lock().map_err(GuestError::io("lock", &path))?;
+        }
         Ok(CacheLock { _file: file })
     }
 }
@@ -108,10 +112,17 @@ mod tests {
     fn a_lock_is_held_until_it_is_dropped() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = Cache::open(Some(folder.path())).expect("a cache");
-        let held = cache.lock().expect("the lock");
+        let held = cache.lock(&|what| panic!("nobody holds it: {what}")).expect("the lock");
         let file = File::options().write(true).open(cache.path("lock")).expect("the file");
         assert!(file.try_lock().is_err());
+        // Who waits says so first: then it is given back.
+        let (say, said) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            cache.lock(&|what| say.send(what.to_owned()).expect("heard")).map(drop).expect("the lock");
+        });
+        assert!(said.recv().expect("told").contains("waiting for another program"));
         drop(held);
+        waiting.join().expect("it got the lock");
         file.try_lock().expect("free again");
     }
 

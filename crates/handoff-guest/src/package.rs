@@ -38,7 +38,6 @@ impl KernelPackage {
         refresh: bool,
         progress: &dyn Fn(&str),
     ) -> Result<Self, GuestError> {
-        let _lock = cache.lock()?;
         let note = note_path(cache, arch, package)?;
         if !refresh && let Some(known) = read_note(&note) {
             let kernel = Self::at(cache, &known);
@@ -46,6 +45,7 @@ impl KernelPackage {
                 return Ok(kernel);
             }
         }
+        let _lock = cache.lock(progress)?;
         let (name, suite) = suite::split(package);
         let mut apt = Apt::new(cache, arch)?.of_suite(suite)?;
         if refresh && suite.is_some() {
@@ -84,7 +84,7 @@ impl KernelPackage {
             .filter(|name| !file(name).exists() && !absent.contains(*name))
             .collect();
         if !missing.is_empty() {
-            let _lock = cache.lock()?;
+            let _lock = cache.lock(&|_| ())?;
             self.unpack_modules(&folder, &missing)?;
             let still: Vec<&str> = missing.into_iter().filter(|name| !file(name).exists()).collect();
             self.note_absent(absent, &still)?;
@@ -198,12 +198,12 @@ pub fn fetch_package(
     progress: &dyn Fn(&str),
 ) -> Result<PathBuf, GuestError> {
     let cache = Cache::open(cache)?;
-    let _lock = cache.lock()?;
     let note = note_path(&cache, arch, package)?;
     let file = |known: &Resolved| cache.path("debs").join(&known.debs[0]);
     if let Some(known) = read_note(&note).filter(|known| file(known).exists()) {
         return Ok(file(&known));
     }
+    let _lock = cache.lock(progress)?;
     let (name, suite) = suite::split(package);
     let mut apt = Apt::new(&cache, arch)?.of_suite(suite)?;
     let candidate = apt.find(name)?;
@@ -226,13 +226,14 @@ pub fn unpack_packages(
     progress: &dyn Fn(&str),
 ) -> Result<PathBuf, GuestError> {
     let cache = Cache::open(cache)?;
-    let _lock = cache.lock()?;
+    let _lock = cache.lock(progress)?;
     let first = packages.first().copied().unwrap_or_default();
     let note = note_path(&cache, arch, &format!("{first}+unpacked/{suite}"))?;
     let folder = |known: &Resolved| cache.path("unpacked").join(&known.identity);
     if let Some(known) = read_note(&note).filter(|known| folder(known).is_dir()) {
         return Ok(folder(&known));
     }
+    progress(&format!("looking up {first} of {suite} and what it needs"));
     let mut apt = Apt::new(&cache, arch)?.of_suite(Some(suite))?;
     let mut found: Vec<Candidate> = Vec::new();
     let mut wanted: Vec<String> = packages.iter().rev().map(|name| (*name).to_owned()).collect();
@@ -268,9 +269,10 @@ pub fn kernel_package_names(
     cache: Option<&Path>,
     arch: Arch,
     suite: Option<&str>,
+    progress: &dyn Fn(&str),
 ) -> Result<Vec<String>, GuestError> {
     let cache = Cache::open(cache)?;
-    let _lock = cache.lock()?;
+    let _lock = cache.lock(progress)?;
     let names = Apt::new(&cache, arch)?.of_suite(suite)?.names("linux-image-")?;
     let is_bootable = |name: &String| {
         name.ends_with(arch.debian())
@@ -290,12 +292,12 @@ pub(crate) fn busybox(
     refresh: bool,
     progress: &dyn Fn(&str),
 ) -> Result<PathBuf, GuestError> {
-    let _lock = cache.lock()?;
     let note = note_path(cache, arch, "busybox-static")?;
     let program = |known: &Resolved| cache.path("busybox").join(&known.identity);
     if !refresh && let Some(known) = read_note(&note).filter(|known| program(known).exists()) {
         return Ok(program(&known));
     }
+    let _lock = cache.lock(progress)?;
     let mut apt = Apt::new(cache, arch)?;
     let candidate = apt.find("busybox-static")?;
     let debs = fetch_all(&mut apt, cache, arch, std::slice::from_ref(&candidate), progress)?;

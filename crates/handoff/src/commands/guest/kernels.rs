@@ -52,8 +52,10 @@ impl Options {
         let Some(arch) = self.arch.or_else(Arch::host) else {
             anyhow::bail!("no guest can be of this machine's architecture: name one of x86_64, arm64");
         };
-        let names =
-            kernel_package_names(self.cache.as_deref(), arch, self.suite.as_deref()).map_err(explained)?;
+        let names = kernel_package_names(self.cache.as_deref(), arch, self.suite.as_deref(), &|what| {
+            output.note(what)
+        })
+        .map_err(explained)?;
         if names.is_empty() {
             let suite = self.suite.as_deref().unwrap_or("this system's suite");
             return Err(anyhow::anyhow!("{suite} has no kernels for {arch}"))
