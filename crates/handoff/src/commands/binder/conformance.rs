@@ -163,14 +163,18 @@ struct FaultResult {
     found_by: Option<&'static str>,
 }
 
+impl fmt::Display for FaultResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.found_by {
+            Some(case) => write!(f, "{} {}: {case}", style::paint(style::GOOD, "found    "), self.fault),
+            None => write!(f, "{} {}", style::paint(style::BAD, "not found"), self.fault),
+        }
+    }
+}
+
 impl fmt::Display for FaultReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for FaultResult { fault, found_by } in &self.faults {
-            match found_by {
-                Some(case) => writeln!(f, "{} {fault}: {case}", style::paint(style::GOOD, "found    "))?,
-                None => writeln!(f, "{} {fault}", style::paint(style::BAD, "not found"))?,
-            }
-        }
+        self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))?;
         let found = self.faults.iter().filter(|fault| fault.found_by.is_some()).count();
         write!(
             f,
@@ -182,8 +186,9 @@ impl fmt::Display for FaultReport {
     }
 }
 
-/// Puts each fault before the driver, and runs the cases that passed without it until one does not.
-fn seed_faults(device: &KernelDevice, chosen: &[&'static Case]) -> Vec<FaultResult> {
+/// Puts each fault before the driver, and runs the cases that passed without it until one does not. It takes long: each
+/// fault is told of as it is done.
+fn seed_faults(device: &KernelDevice, chosen: &[&'static Case], output: &Output) -> Vec<FaultResult> {
     let passes = |suite: &Suite<'_>, case: &Case| matches!(suite.run(case).outcome, Outcome::Pass);
     let sound = Suite::new(device);
     let passing: Vec<&Case> = chosen.iter().copied().filter(|case| passes(&sound, case)).collect();
@@ -194,7 +199,18 @@ fn seed_faults(device: &KernelDevice, chosen: &[&'static Case]) -> Vec<FaultResu
         let found_by = passing.iter().find(|case| !passes(&suite, case)).map(|case| case.name);
         FaultResult { fault: fault.name, found_by }
     };
-    FAULTS.iter().map(find).collect()
+    let all = FAULTS.len();
+    output.note(format_args!(
+        "{} of {} cases pass without a fault; {all} faults",
+        passing.len(),
+        chosen.len()
+    ));
+    let announced = |(number, fault)| {
+        let result: FaultResult = find(fault);
+        output.note(format_args!("{number} of {all}: {result}"));
+        result
+    };
+    (1..).zip(&FAULTS).map(announced).collect()
 }
 
 impl Conformance {
@@ -220,7 +236,7 @@ impl Conformance {
             std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
         let driver = Implementation::running().name();
         if self.seed_faults {
-            let faults = seed_faults(&device, &chosen);
+            let faults = seed_faults(&device, &chosen, output);
             let all_found = faults.iter().all(|fault| fault.found_by.is_some());
             output.result(&FaultReport { kernel, driver, faults })?;
             return Ok(Verdict::of(all_found));
