@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::Result;
 use crate::outcome::Outcome;
 use crate::{
-    add_ints, floor, hackbench, latency, rpc, sched_pipe, spin, tcp_rr, tcp_stream, transports, wake_fanout,
+    add_ints, floor, hackbench, latency, objects, rpc, sched_pipe, several, spin, tcp_rr, tcp_stream,
+    transports, wake_fanout,
 };
 
 /// The list of workloads: what each one's parameters are, what it measures where that does not depend on the
@@ -99,8 +100,13 @@ workloads! {
     /// Normal and urgent callers, their deadlines and their priorities: [`latency`].
     "latency" Latency(latency::Parameters), ["other", "fifo", "in_sync"],
         |parameters| latency::run(parameters)?.outcome();
+    /// Many objects of one process in another: [`objects`].
+    "objects" Objects(objects::Parameters),
+        ["take", "take_first", "take_last", "call", "link", "deaths", "kernel_memory"], objects::run;
     /// A token through two pipes: [`sched_pipe`].
     "sched-pipe" SchedPipe(sched_pipe::Parameters), ["time", "operations", "round_trip"], sched_pipe::run;
+    /// Several of these in one run: [`several`].
+    "several" Several(several::Parameters), VARYING, several::run;
     /// Tasks that only compute: [`spin`].
     "spin" Spin(spin::Parameters), ["time", "item", "cpu_time", "cpu_utilisation"], spin::run;
     /// Request and response over TCP: [`tcp_rr`].
@@ -140,6 +146,7 @@ mod tests {
         crate::rpc::play_here();
         for (name, parameters) in [
             ("hackbench", r#"{"loops": 5, "groups": 1}"#),
+            ("objects", r#"{"objects": 20, "calls": 5}"#),
             ("sched-pipe", r#"{"loops": 20}"#),
             ("spin", r#"{"items": 3, "steps": 100}"#),
             ("tcp-rr", r#"{"transactions": 20}"#),

@@ -10,6 +10,7 @@
 //! | [`transports`] | direct, oneway, queue and memory beside calls |
 //! | [`latency`], [`inversion`] | deadlines and priorities of calls |
 //! | [`add_ints`] | one small call after a pause |
+//! | [`objects`] | many objects in another process: handles, deaths, the kernel's memory |
 //! | [`phases`] | the points that a call passes, one by one |
 //! | [`floor`] | bare primitives: futex, cache line, pipe, socket, copy |
 //! | [`hackbench`] | N writers to M readers in groups |
@@ -20,7 +21,7 @@
 //!
 //! What a missed deadline leaves is the business of [`deadline`].
 //!
-//! [`Workload`] is any of them by name. A program that runs those with calls in them calls
+//! [`Workload`] is any of them by name, and [`several`] is some of them in one run. A program that runs those with calls in them calls
 //! [`play_if_peer`] first in its `main`: the second process is that program, started again.
 
 pub mod add_ints;
@@ -36,12 +37,14 @@ pub mod inversion;
 pub mod latency;
 pub mod measurement;
 mod net;
+pub mod objects;
 mod outcome;
 pub mod peer;
 pub mod phases;
 mod place;
 pub mod rpc;
 pub mod sched_pipe;
+pub mod several;
 pub mod spin;
 mod sys;
 pub mod tcp_rr;

@@ -254,6 +254,12 @@ impl Measurement {
         self
     }
 
+    /// The same under another name.
+    #[must_use]
+    pub(crate) fn renamed(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
     /// The same with all of `parameters` written beside it.
     #[must_use]
     pub fn with_parameters(mut self, parameters: &BTreeMap<String, Parameter>) -> Self {

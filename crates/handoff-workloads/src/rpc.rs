@@ -6,6 +6,7 @@
 //!
 //! A program that uses this module calls [`crate::play_if_peer`] first in its `main`.
 
+pub(crate) mod hold;
 pub(crate) mod host;
 pub(crate) mod play;
 pub(crate) mod role;

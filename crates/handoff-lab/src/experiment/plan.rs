@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use handoff_workloads::Workload;
 use serde::Serialize;
 
 use super::ArmId;
@@ -80,15 +81,31 @@ fn metrics_but_for(name: &str, work: &Work) -> Option<Vec<String>> {
             (!figures.clone().any(|known| known == name)).then(|| figures.chain(usual()).collect())
         }
         Work::Workload(workload) => {
-            // Without a slash it is one of the kernel's counters, which this machine may or may not have.
-            let (prefix, rest) = name.split_once('/')?;
-            let base = rest.split_once(':').map_or(rest, |(base, _)| base);
-            let measured = workload.measures();
-            let is_known = prefix == workload.name() && measured.is_none_or(|known| known.contains(&base));
-            let full = |base: &&str| format!("{}/{base}", workload.name());
-            (!is_known).then(|| measured.unwrap_or_default().iter().map(full).chain(usual()).collect())
+            let measured = workload_metrics_but_for(name, workload)?;
+            Some(measured.into_iter().chain(usual()).collect())
         }
     }
+}
+
+/// What a workload measures, if that has certainly no such name.
+fn workload_metrics_but_for(name: &str, workload: &Workload) -> Option<Vec<String>> {
+    // Without a slash it is one of the kernel's counters, which this machine may or may not have.
+    let (prefix, rest) = name.split_once('/')?;
+    if let Workload::Several(several) = workload {
+        // The name of a part stands in front of what that one measures.
+        return match several.parts.get(prefix) {
+            Some(part) => {
+                let names = workload_metrics_but_for(rest, part)?;
+                Some(names.into_iter().map(|name| format!("{prefix}/{name}")).collect())
+            }
+            None => Some(several.parts.keys().map(|part| format!("{part}/...")).collect()),
+        };
+    }
+    let base = rest.split_once(':').map_or(rest, |(base, _)| base);
+    let measured = workload.measures();
+    let is_known = prefix == workload.name() && measured.is_none_or(|known| known.contains(&base));
+    let full = |base: &&str| format!("{}/{base}", workload.name());
+    (!is_known).then(|| measured.unwrap_or_default().iter().map(full).collect())
 }
 
 /// What can be said before anything runs.
@@ -199,5 +216,15 @@ mod tests {
         let mut here = Local::new("handoff", folder.path(), None).expect("a journal");
         let error = pilot(&experiment, &mut here, 6).expect_err("no such metric").to_string();
         assert!(error.contains("nothing cannot be planned with: it is not measured"), "{error}");
+    }
+
+    #[test]
+    fn the_figures_of_a_part_stand_behind_its_name() {
+        let text = r#"{"workload": "several", "parameters": {"parts": {"a": {"workload": "spin", "parameters": {}}}}}"#;
+        let several: Workload = serde_json::from_str(text).expect("a workload");
+        let but_for = |name| workload_metrics_but_for(name, &several);
+        assert_eq!(but_for("a/spin/time:p99"), None);
+        assert_eq!(but_for("a/spin/tme").expect("there is none")[0], "a/spin/time");
+        assert_eq!(but_for("spin/time"), Some(vec!["a/...".to_owned()]));
     }
 }

@@ -9,6 +9,7 @@ use rustix::process::getpid;
 use rustix::thread::sched_setaffinity;
 use serde::{Deserialize, Serialize};
 
+use super::hold::hold;
 use super::host::{self, Address};
 use super::role::{
     AskClient, AskServer, Batch, EnginePoint, ROLE, Role, Stamped, TransportReceiver, TransportSender,
@@ -145,6 +146,7 @@ fn answer(probe: &ProbeProxy, asked: Question, parent: &mut Channel) -> Result<(
             say(parent, Ok(()))
         }
         Question::Always(AskClient::StopPhases) => say(parent, Ok(engine_points())),
+        Question::Always(AskClient::Hold { objects, calls }) => hold(probe, objects, calls, parent),
         Question::Always(AskClient::Busy { steps }) => loop {
             probe.work(steps).map_err(|error| call_failed(&error))?;
         },

@@ -95,8 +95,22 @@ pub(crate) enum AskClient {
     StartPhases,
     /// As [`AskServer::StopPhases`].
     StopPhases,
+    /// To hold so many objects of the server and call some of them: [`Held`] for an answer and, once all have died, the
+    /// nanoseconds at which it heard of the last one.
+    Hold { objects: u32, calls: u32 },
     /// Long calls without a pause, until it is ended. There is no answer.
     Busy { steps: u32 },
+}
+
+/// First answer to [`AskClient::Hold`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Held {
+    /// Nanoseconds an object of each reply that brought some.
+    pub(crate) take: Vec<f64>,
+    /// Nanoseconds of each call.
+    pub(crate) call: Vec<u64>,
+    /// Nanoseconds an object to ask for its death notice.
+    pub(crate) link: f64,
 }
 
 /// Answer to [`AskClient::Echo`].

@@ -16,6 +16,7 @@ const ADD: Code = 3;
 const WORK: Code = 4;
 const LATE: Code = 5;
 const STAMP: Code = 6;
+const OBJECTS: Code = 7;
 
 /// Answers with what it was sent, with where it runs, with a sum, or after some work.
 #[derive(Debug)]
@@ -79,6 +80,10 @@ impl Service for Probe {
                 reply.write(&Tid::current().as_raw())?;
                 reply.write(&received.cast_signed())?;
                 reply.write(&now().cast_signed())
+            }
+            OBJECTS => {
+                let count: i32 = data.read()?;
+                (0..count).try_for_each(|_| reply.write_binder(Some(&Binder::new(Probe::new(false)))))
             }
             _ => Err(transaction.unknown(self.descriptor())),
         }
@@ -216,6 +221,15 @@ impl ProbeProxy {
             },
         )?;
         Ok(Stamps { send, served_from, served_to, received, exit: now(), server })
+    }
+
+    /// So many new objects of the server.
+    pub(crate) fn objects(&self, count: u32) -> Result<Vec<Binder>> {
+        let missing = || Error::Protocol("the reply has fewer objects than were asked for".into());
+        self.0.transaction(OBJECTS).call(
+            |request| request.write(&count.cast_signed()),
+            |reply| (0..count).map(|_| reply.read_binder()?.ok_or_else(missing)).collect(),
+        )
     }
 
     /// Keeps the server busy for so many steps of [`spin::compute`], or gives up.
