@@ -74,14 +74,15 @@ impl Parameters {
     }
 
     fn to_map(&self) -> BTreeMap<String, crate::measurement::Parameter> {
-        BTreeMap::from([
-            ("engine".to_owned(), self.engine.name().into()),
-            ("context".to_owned(), self.context.unwrap_or(rpc::usual_context(self.engine)).device().into()),
+        let context = self.context.unwrap_or(rpc::usual_context(self.engine));
+        let mut map = rpc::engine_map(self.engine, context);
+        map.extend([
             ("iterations".to_owned(), self.iterations.into()),
             ("delay".to_owned(), self.delay.into()),
             ("server_cpu".to_owned(), cpu_name(self.server_cpu).into()),
             ("client_cpu".to_owned(), cpu_name(self.client_cpu).into()),
-        ])
+        ]);
+        map
     }
 }
 

@@ -207,8 +207,8 @@ fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {
     let deadline = parameters.deadline_us.saturating_mul(1000);
     let missed = times.iter().filter(|&&ns| ns > deadline).count() as u64;
     let values = times.into_iter().map(|ns| ns as f64).collect();
-    let map = BTreeMap::from([
-        ("engine".to_owned(), parameters.engine.name().into()),
+    let mut map = rpc::engine_map(engine, calls.context());
+    map.extend([
         ("inherit".to_owned(), inherit.into()),
         ("period_us".to_owned(), parameters.period_us.into()),
         ("clients".to_owned(), parameters.clients.into()),

@@ -121,16 +121,16 @@ impl Parameters {
     }
 
     fn to_map(&self) -> BTreeMap<String, Parameter> {
-        BTreeMap::from([
-            ("engine".to_owned(), self.engine.name().into()),
-            ("context".to_owned(), self.context().device().into()),
+        let mut map = rpc::engine_map(self.engine, self.context());
+        map.extend([
             ("pairs".to_owned(), self.pairs.into()),
             ("iterations".to_owned(), self.iterations.into()),
             ("deadline_us".to_owned(), self.deadline_us.into()),
             ("inherit".to_owned(), self.inherit.into()),
             ("inherit_user".to_owned(), self.inherit_user.into()),
             ("follow".to_owned(), self.follow.into()),
-        ])
+        ]);
+        map
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) use session::{Processes, Serving};
 
 use std::collections::BTreeMap;
 
+use handoff_ipc::binder::Implementation;
 pub use handoff_ipc::{Context, EngineKind};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,21 @@ pub const fn usual_context(engine: EngineKind) -> Context {
         EngineKind::Binder => Context::Framework,
         EngineKind::Local | EngineKind::Shm => Context::Hardware,
     }
+}
+
+/// Which Binder driver an engine calls through on this kernel, where it does: a part of every result.
+pub(crate) fn driver_name(engine: EngineKind) -> Option<&'static str> {
+    (engine == EngineKind::Binder).then(|| Implementation::running().name())
+}
+
+/// What calls are made with, as results have it.
+pub(crate) fn engine_map(engine: EngineKind, context: Context) -> BTreeMap<String, Parameter> {
+    let mut map = BTreeMap::from([
+        ("engine".to_owned(), engine.name().into()),
+        ("context".to_owned(), context.device().into()),
+    ]);
+    map.extend(driver_name(engine).map(|driver| ("driver".to_owned(), driver.into())));
+    map
 }
 
 /// How a service is offered and called, and the calls of a run of the workload `call`.
@@ -104,15 +120,15 @@ impl Parameters {
 
     /// For [`crate::measurement::Measurement::parameters`].
     pub fn to_map(&self) -> BTreeMap<String, Parameter> {
-        BTreeMap::from([
-            ("engine".to_owned(), self.engine.name().into()),
-            ("context".to_owned(), self.context().device().into()),
+        let mut map = engine_map(self.engine, self.context());
+        map.extend([
             ("payload".to_owned(), self.payload.into()),
             ("placement".to_owned(), self.placement.to_string().into()),
             ("inherit".to_owned(), self.inherit.into()),
             ("inherit_user".to_owned(), self.inherit_user.into()),
             ("follow".to_owned(), self.follow.into()),
-        ])
+        ]);
+        map
     }
 
     /// Runs it once. Measures `call/round_trip`.

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Summary, Unit};
-use crate::rpc::EngineKind;
+use crate::rpc::{self, EngineKind};
 
 /// Largest payload, in bytes.
 pub const MAX_PAYLOAD: usize = 1 << 20;
@@ -269,10 +269,12 @@ pub fn survey(
 }
 
 fn row(lane: &dyn OpenTransport, payload: usize, turns: &[Batch]) -> Result<Row> {
-    let map = BTreeMap::from([
+    let mut map = BTreeMap::from([
         ("transport".to_owned(), Parameter::from(lane.name())),
         ("payload".to_owned(), payload.into()),
     ]);
+    let driver = lane.transport().and_then(Transport::engine).and_then(rpc::driver_name);
+    map.extend(driver.map(|driver| ("driver".to_owned(), driver.into())));
     let times = |name: &str, pick: fn(&Batch) -> &[u64]| {
         let values = turns.iter().flat_map(pick).map(|&ns| ns as f64).collect();
         measurement(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values, &map)

@@ -12,7 +12,7 @@ use crate::deadline::Miss;
 use crate::error::Result;
 use crate::measurement::{Better, Clock, Measurement, Summary, Unit};
 use crate::outcome::Outcome;
-use crate::rpc::{Context, EngineKind};
+use crate::rpc::{self, Context, EngineKind};
 
 /// The result of one run. It prints as `libhwbinder_latency` does, and serialises with the same keys.
 #[derive(Debug, Clone)]
@@ -345,6 +345,9 @@ struct Configuration<'a> {
     deadline_us: u64,
     engine: &'a str,
     context: &'a str,
+    /// The Binder driver, where the calls go through it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver: Option<&'static str>,
     inherit: bool,
     inherit_user: bool,
     follow: bool,
@@ -371,7 +374,17 @@ impl Serialize for Report {
             (engine.name(), self.parameters.context().device(), self.parameters.inherit_user);
         map.serialize_entry(
             "cfg",
-            &Configuration { pair, iterations, deadline_us, engine, context, inherit, inherit_user, follow },
+            &Configuration {
+                pair,
+                iterations,
+                deadline_us,
+                engine,
+                context,
+                driver: rpc::driver_name(self.parameters.engine),
+                inherit,
+                inherit_user,
+                follow,
+            },
         )?;
         for (index, pair) in self.pairs.iter().enumerate() {
             let entry = Pair {

@@ -12,6 +12,9 @@ use crate::rpc;
 pub struct Report {
     engine: &'static str,
     context: &'static str,
+    /// The Binder driver, where the calls go through it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver: Option<&'static str>,
     payload: usize,
     placement: String,
     points: &'static [Point],
@@ -97,6 +100,7 @@ impl Report {
         Report {
             engine: parameters.engine.name(),
             context: parameters.context.unwrap_or(rpc::usual_context(parameters.engine)).device(),
+            driver: rpc::driver_name(parameters.engine),
             payload: parameters.payload,
             placement: parameters.placement.to_string(),
             points,

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use handoff_ipc::binder::Implementation;
 use serde::{Deserialize, Serialize};
 
 /// `context` of the JSON; its `Display` is what stands above the console table.
@@ -25,6 +26,9 @@ pub struct Context {
     pub load_avg: Vec<f64>,
     /// `debug` if assertions are on, which slows everything down.
     pub library_build_type: String,
+    /// Which Binder driver the kernel has, if any: `C`, `Android` or `Rust`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binder_driver: Option<String>,
 }
 
 /// A cache of a CPU.
@@ -58,6 +62,10 @@ impl Context {
             caches: caches(Path::new("/sys/devices/system/cpu/cpu0/cache")),
             load_avg: load.split(' ').take(3).filter_map(|value| value.parse().ok()).collect(),
             library_build_type: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+            binder_driver: match Implementation::running() {
+                Implementation::Unknown => None,
+                driver => Some(driver.name().to_owned()),
+            },
         }
     }
 }
