@@ -41,7 +41,6 @@ mod locked;
 pub mod log;
 mod memory;
 mod object;
-#[cfg(not(loom))]
 mod oneway_queue;
 pub mod parcel;
 mod parcel_service;
