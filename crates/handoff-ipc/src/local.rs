@@ -103,7 +103,7 @@ fn reader<'a>(bytes: &'a [u8], objects: &'a mut Vec<(u32, Option<Object>)>) -> R
     if objects.is_empty() { Reader::new(bytes) } else { Reader::with_objects(bytes, objects) }
 }
 
-/// A oneway call: served on the shared pool, in the order of its user's.
+/// A oneway call: served on the shared pool, in order.
 pub(crate) fn oneway(node: &Arc<LocalNode>, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
     node.check_interface(call)?;
     let mut request = Vec::new();

@@ -31,7 +31,6 @@ pub mod kind {
     pub const RELEASE: u32 = 11;
     pub const RING: u32 = 12;
     pub const POST: u32 = 13;
-    pub const DONE: u32 = 14;
     /// The first that has no meaning.
     pub const UNKNOWN: u32 = 60;
 }

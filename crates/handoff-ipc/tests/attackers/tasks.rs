@@ -33,6 +33,9 @@ attacks! {
 /// Threads of the pool wait for the attacker, in place of the one that runs the tasks.
 const WAITING: Bounds = Bounds { threads: 64, fds: 200, maps: 240, ..BUSY };
 
+/// The kind of a message that says that a reply is in a slot.
+const REPLIED: u32 = 14;
+
 /// Hands the object that it keeps on to the object in the request.
 const HAND_ON: Code = 103;
 
@@ -179,7 +182,7 @@ fn replies_to_a_task_that_lack_their_descriptors(at: &Path) {
                 if let Some(called) = called_in(&connection) {
                     let file = Entry { kind: object::FD, offset: 4, ..Entry::default() };
                     called.reply_with(&[0, 0, 0], &[file]);
-                    connection.send(message(kind::DONE, called.id, 0), &[]);
+                    connection.send(message(REPLIED, called.id, 0), &[]);
                     std::mem::forget(called);
                 }
                 std::mem::forget((slot, connection));
