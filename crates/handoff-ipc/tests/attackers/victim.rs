@@ -22,7 +22,14 @@ pub fn server(socket: &Path, uid: u32) {
     engine.become_context_manager(Binder::new(Everything::default())).unwrap();
     open_to_all(socket);
     process::tell("serving");
-    process::report_until_end(|| engine.stats().messages.to_string());
+    process::report_until_end(|| {
+        // SAFETY: it takes a number.
+        #[cfg(target_env = "gnu")]
+        unsafe {
+            libc::malloc_trim(0)
+        };
+        engine.stats().messages.to_string()
+    });
 }
 
 /// Lets every user connect.
