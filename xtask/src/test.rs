@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::process::{Last, Stream, cargo, root, target_dir, watch};
 use crate::tally::Tally;
-use crate::{disk, interrupt, nextest, packages, tools};
+use crate::{disk, interrupt, kernels, nextest, packages, tools};
 
 /// Run the tests of every crate: unit, integration and documentation; with `--all` also what takes long.
 #[derive(Debug, Default, Args)]
@@ -91,6 +91,9 @@ impl Step {
 
 fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
     let missing = if options.no_install { packages::Missing::Any } else { packages::ensure()? };
+    if options.all {
+        kernels::take_from_cache()?;
+    }
     let [skipped, again] = ["skipped", "again"].map(Log::new);
     let started = Instant::now();
     let mut tally = Tally::default();

@@ -1,12 +1,12 @@
 //! The runtime on the kernel's own Binder driver, in a guest that has one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use handoff_guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
 use handoff_ipc::Context;
-use handoff_testkit::{again_if_stuck, require, require_guest};
+use handoff_testkit::{again_if_stuck, require, require_file, require_guest};
 
 /// Tests of a package as static programs, which run in a guest with nothing but busybox.
 fn static_tests<const N: usize>(package: &str, names: [&str; N]) -> [PathBuf; N] {
@@ -126,4 +126,31 @@ fn what_newer_kernels_have_works_too() {
         passes(&mut guest, "/bin/driver", Context::Framework, &[]);
         guest.shutdown();
     });
+}
+
+/// A boot image that `cargo xtask kernels` made, and with it `cargo xtask test` found in the cache.
+fn built(driver: &str) -> Result<PathBuf, String> {
+    let image =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernels").join(format!("bzImage-{driver}"));
+    require_file(image).map_err(|why| format!("{why}: `cargo xtask kernels` builds it"))
+}
+
+#[test]
+fn both_drivers_of_mainline_carry_calls() {
+    require!(require_guest());
+    let images = [require!(built("c")), require!(built("rust"))];
+    let [ipc, driver] = static_tests("handoff-ipc", ["it", "driver"]);
+    for image in images {
+        again_if_stuck(|| {
+            let mut guest = guest()
+                .kernel(Kernel::Image { image: image.clone(), modules: None })
+                .program(&ipc, "/bin/ipc")
+                .program(&driver, "/bin/driver")
+                .boot()
+                .expect("a guest boots");
+            passes(&mut guest, "/bin/driver", Context::Framework, &[]);
+            passes(&mut guest, "/bin/ipc", Context::Framework, &["calls::"]);
+            guest.shutdown();
+        });
+    }
 }
