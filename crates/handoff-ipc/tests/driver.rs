@@ -15,7 +15,7 @@ use handoff_ipc::binder::{
     BinderEngine, Binderfs, Features, Implementation, find_device, freeze, frozen_info, thaw,
 };
 use handoff_ipc::engine::Engine;
-use handoff_ipc::parcel::{Handle, Reader, Writer};
+use handoff_ipc::parcel::Handle;
 use handoff_ipc::servicemanager::{Manager, Policy, ServiceOptions};
 use handoff_ipc::{Binder, Code, Context, Error, Result, Runtime, Service, Transaction};
 use handoff_placement::{Priority, Tid};
