@@ -122,8 +122,7 @@ struct DeviceForm {
 impl Campaign {
     /// Reads and checks a file, and the experiment files that it names, which are found from its folder.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| FileError::at(path, "", 0..0, format!("cannot read the file: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Self::parse(path, &text, &|experiment| std::fs::read_to_string(folder.join(experiment)))
     }

@@ -87,11 +87,7 @@ impl<'a> Apt<'a> {
                 return Ok(found);
             }
         }
-        Err(self.failure(
-            package,
-            "the package lists do not know it: check the system's package sources, or name a kernel image \
-             with `--kernel FILE`",
-        ))
+        Err(self.failure(package, "the package lists do not know it"))
     }
 
     /// Downloads a package into `folder` and gives the file's path.
@@ -158,7 +154,15 @@ impl<'a> Apt<'a> {
         if output.status.success() {
             return Ok(());
         }
-        Err(self.failure("lists", &format!("apt-get update: {}", last_lines(&output.stderr))))
+        // Hooks of the system fail, too, where they need root; what apt itself says begins with `E:`.
+        let said = String::from_utf8_lossy(&output.stderr);
+        let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("E: ")).collect();
+        let reason = if errors.is_empty() { last_lines(&output.stderr) } else { errors.join("; ") };
+        let suite = self.suite.as_ref().map(|suite| format!(" of {}", suite.name)).unwrap_or_default();
+        Err(GuestError::Package {
+            package: format!("lists{suite}"),
+            reason: format!("apt-get update: {reason}"),
+        })
     }
 
     fn command(&self, program: &str) -> Command {

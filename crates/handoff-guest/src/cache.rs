@@ -28,7 +28,8 @@ impl Cache {
             Some(folder) => folder.to_owned(),
             None => default_root(|name| std::env::var_os(name).map(PathBuf::from)).ok_or_else(|| {
                 GuestError::Options(format!(
-                    "there is no folder for the cache: neither {CACHE_DIR}, XDG_CACHE_HOME nor HOME is set"
+                    "there is no folder for the cache, because neither {CACHE_DIR}, XDG_CACHE_HOME nor HOME is set: \
+                     name one, as in {CACHE_DIR}=/var/tmp/handoff"
                 ))
             })?,
         };

@@ -14,7 +14,7 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Lists of one suite.
 #[derive(Debug, Clone)]
 pub(crate) struct Suite {
-    name: String,
+    pub(crate) name: String,
     folder: PathBuf,
 }
 

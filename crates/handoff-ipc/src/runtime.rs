@@ -182,13 +182,14 @@ pub fn own_socket() -> Result<PathBuf> {
     let usual = || Some(PathBuf::from(format!("/run/user/{}", user.as_raw()))).filter(|usual| usual.is_dir());
     match folder.or_else(usual) {
         Some(folder) => Ok(folder.join("handoff/servicemanager.sock")),
-        None => Err(Error::io(
-            format!(
-                "no place for the service manager's socket: $XDG_RUNTIME_DIR is not set; \
-                 set ${SOCKET_VARIABLE} to the path of the socket"
-            ),
-            std::io::Error::from(std::io::ErrorKind::NotFound),
-        )),
+        None => {
+            let why = format!(
+                "$XDG_RUNTIME_DIR is not set, and there is no /run/user/{}; set ${SOCKET_VARIABLE} to the path of the socket",
+                user.as_raw()
+            );
+            let source = std::io::Error::new(std::io::ErrorKind::NotFound, why);
+            Err(Error::io("there is no place for the service manager's socket", source))
+        }
     }
 }
 

@@ -75,8 +75,10 @@ impl Adb {
     fn service(&self, name: &str) -> Result<TcpStream> {
         let target = self.address().to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).map_err(|error| {
-            let why =
-                format!("the adb server does not answer on port {}: {error}; `adb start-server`", self.port);
+            let why = format!(
+                "the adb server does not answer on port {}: {error}; `adb start-server` starts it",
+                self.port
+            );
             TargetError::Unreachable { target: target.clone(), why }
         })?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(|error| TargetError::io("set a time-out", error))?;
@@ -85,7 +87,9 @@ impl Adb {
                 .map_err(|error| match error.kind() {
                     io::ErrorKind::InvalidData => self.garbage(&error),
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                        let why = format!("the adb server says nothing for {PATIENCE:?}; `adb reconnect`");
+                        let why = format!(
+                            "the adb server says nothing for {PATIENCE:?}; `adb reconnect` may wake it"
+                        );
                         TargetError::Unreachable { target: target.clone(), why }
                     }
                     _ => self.lost(&error),

@@ -6,6 +6,7 @@
 //! length and JSON. When the parent ends, however it ends, the socket closes and the peer exits.
 
 use std::ffi::OsString;
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -28,6 +29,8 @@ static PLAYS: AtomicBool = AtomicBool::new(false);
 /// Arguments with which this program is started as a peer.
 static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
+const NO_PARENT: &str = "cannot talk to the parent process";
+
 /// No message is longer; what says that it is comes from something else than a peer.
 const LONGEST: u32 = 256 << 20;
 
@@ -45,6 +48,12 @@ pub fn play<R: DeserializeOwned>(name: &str, play: impl FnOnce(R, Channel) -> Re
         .and_then(|role: R| play(role, Channel::to_parent()?));
     match played {
         Ok(()) => std::process::exit(0),
+        // Who started it was ended, by Ctrl-C for one: nobody is to be told.
+        Err(Error::Io { what, source })
+            if what == NO_PARENT && matches!(source.kind(), UnexpectedEof | BrokenPipe | ConnectionReset) =>
+        {
+            std::process::exit(0)
+        }
         Err(error) => {
             eprintln!("a process of a workload failed: {error}");
             std::process::exit(1);
@@ -68,7 +77,7 @@ pub struct Channel(UnixStream);
 impl Channel {
     /// The parent's end, in a peer. Starts a thread that ends the process when the parent is gone.
     fn to_parent() -> Result<Self> {
-        let cannot = |error: io::Error| Error::io("cannot talk to the parent process", error);
+        let cannot = |error: io::Error| Error::io(NO_PARENT, error);
         let socket: OwnedFd = io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?;
         let watched = socket.try_clone().map_err(cannot)?;
         let watch = move || {
@@ -88,12 +97,12 @@ impl Channel {
     /// Answers the parent: with what it asked for, or with why there is none.
     pub fn say<T: Serialize>(&mut self, result: Result<T>) -> Result<()> {
         let answered = self.send(&Answer::from(result));
-        answered.map_err(|error| Error::io("cannot talk to the parent process", error))
+        answered.map_err(|error| Error::io(NO_PARENT, error))
     }
 
     /// The next question of the parent.
     pub fn asked<T: DeserializeOwned>(&mut self) -> Result<T> {
-        self.receive().map_err(|error| Error::io("cannot talk to the parent process", error))
+        self.receive().map_err(|error| Error::io(NO_PARENT, error))
     }
 
     pub(crate) fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {

@@ -1,6 +1,8 @@
 //! The options that every command takes.
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser};
+use handoff_placement::suggest::nearest;
 
 use crate::commands::Command;
 use crate::config::{self, Config};
@@ -11,8 +13,8 @@ use crate::width;
 const AFTER_HELP: &str = "\
 Exit status:
   0    it worked; a test that was run has passed
-  1    a test that was run has failed
-  2    it could not be done: wrong options, a missing privilege, an error
+  1    a test or a check that was run has failed
+  2    it could not be done: wrong options, a file that cannot be read, a missing privilege, an error
   130  it was interrupted (Ctrl-C, SIGTERM) and has put back what it changed
 
 Examples:
@@ -109,14 +111,45 @@ const PARSERS: [(&str, &str); 5] = [
 ];
 
 /// Says what is wrong with a command line, and ends.
-pub(crate) fn refuse(error: &clap::Error) -> ! {
+pub(crate) fn refuse(mut error: clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit(); // That is --help or --version.
+    }
+    if let (Some(ContextValue::String(word)), None) =
+        (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
+    {
+        let found = similar(word);
+        if !found.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(found));
+        }
+    }
+    if error.get(ContextKind::InvalidArg).is_some_and(|arg| arg.to_string() == "--json") {
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec!["JSON is printed with --format json".into()]),
+        );
     }
     let styled = error.render().ansi().to_string();
     let text = PARSERS.iter().fold(styled, |text, (said, meant)| text.replace(said, meant));
     anstream::eprint!("{text}");
     std::process::exit(error.exit_code())
+}
+
+/// The commands of the nearest name, wherever they stand: clap looks only among those of one group.
+fn similar(word: &str) -> Vec<String> {
+    fn collect(command: &clap::Command, above: &str, found: &mut Vec<(String, String)>) {
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+            let path = format!("{above} {}", inner.get_name());
+            collect(inner, &path, found);
+            found.push((inner.get_name().to_owned(), path));
+        }
+    }
+    let mut all = Vec::new();
+    collect(&command(), "handoff", &mut all);
+    let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+    let near = nearest(word, &names);
+    let same = all.iter().filter(|(name, _)| near == Some(name)).map(|(_, path)| path.clone());
+    same.collect()
 }
 
 /// The commands as `handoff --help` lists them: by what a person wants, not by the alphabet.

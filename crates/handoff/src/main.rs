@@ -32,12 +32,13 @@ fn main() -> ExitCode {
     commands::complete();
     let args = legacy::rewrite(std::env::args_os());
     let (configured, command) = cli::configured();
-    let matches = command.try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(&error));
+    let matches = command.try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(error));
     let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let output = output::Output::new(cli.format, cli.color, cli.quiet);
     if let Err(error) = configured {
         return output.conclude(Err(error));
     }
+    interrupt::watch();
     match elsewhere::Elsewhere::asked(&args, &matches) {
         Ok(None) => {}
         Ok(Some(elsewhere)) => {

@@ -120,6 +120,7 @@ impl Output {
 
     /// Prints a line of text on standard output, whatever the format.
     pub(crate) fn line(&self, text: fmt::Arguments<'_>) -> anyhow::Result<()> {
+        interrupt::note_printed();
         let text = width::fitted(text.to_string(), &io::stdout());
         let mut stdout = anstream::stdout().lock();
         writeln!(stdout, "{text}").and_then(|()| stdout.flush()).context(CANNOT_PRINT)
@@ -134,6 +135,7 @@ impl Output {
 
     /// Writes bytes to standard output as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        interrupt::note_printed();
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes).and_then(|()| stdout.flush()).context(CANNOT_PRINT)
     }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use handoff_placement::PrivateFolder;
 
-use crate::config;
 use crate::output::Advice as _;
+use crate::{config, interrupt};
 
 /// Names another folder for results.
 pub(crate) const VARIABLE: &str = config::RESULTS_VARIABLE;
@@ -143,7 +143,7 @@ pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> 
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
         _ => io::Result::Ok(()),
     };
-    made.and_then(|()| std::fs::write(file, bytes))
+    made.and_then(|()| interrupt::keeping(file, || std::fs::write(file, bytes)))
         .with_context(|| format!("cannot write {}", file.display()))
 }
 

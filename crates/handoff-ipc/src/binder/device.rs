@@ -40,20 +40,21 @@ fn find_among(context: Context, chosen: Option<OsString>, mounted: &[PathBuf]) -
     if let Some(found) = folders.iter().map(|folder| folder.join(name)).find(|device| device.exists()) {
         return Ok(found);
     }
-    let what = match (is_chosen, folders.first()) {
-        (true, Some(folder)) => {
-            format!("${FOLDER_VARIABLE} is {}, which has no device called {name}", folder.display())
-        }
+    let why = match (is_chosen, folders.first()) {
+        (true, Some(folder)) => format!(
+            "${FOLDER_VARIABLE} is {}, which has no device called {name}; name the folder of a binderfs, or unset it",
+            folder.display()
+        ),
         _ if Binderfs::is_supported() => format!(
-            "there is no Binder driver for the {context} context (/dev/{name}), but this kernel has binderfs: \
-             `mount -t binder binder FOLDER` makes one, and ${FOLDER_VARIABLE} names the folder"
+            "/dev/{name} is not there, but this kernel has binderfs; `mount -t binder binder FOLDER` as root makes \
+             devices, and ${FOLDER_VARIABLE}=FOLDER names them"
         ),
         _ => format!(
-            "there is no Binder driver for the {context} context (/dev/{name}), and this kernel has no binderfs: \
-             `handoff guest run` boots one that has the driver"
+            "this kernel has neither /dev/{name} nor binderfs; `handoff guest run` boots one that has the driver"
         ),
     };
-    Err(Error::io(what, io::Error::from(io::ErrorKind::NotFound)))
+    let source = io::Error::new(io::ErrorKind::NotFound, why);
+    Err(Error::io(format!("there is no Binder driver for the {context} context"), source))
 }
 
 /// Which of the Binder drivers a kernel has.
@@ -197,7 +198,13 @@ mod tests {
             let found = find_among(Context::Hardware, Some(OsString::new()), &elsewhere).unwrap();
             assert_eq!(found, folder.path().join("hwbinder"));
             let missed = find_among(Context::Hardware, None, &[]).unwrap_err().to_string();
-            assert!(missed.contains("hardware context") && missed.contains("handoff "), "{missed}");
+            let (what, why) = missed.split_once(": ").unwrap();
+            assert_eq!(what, "there is no Binder driver for the hardware context");
+            assert!(why.contains("/dev/hwbinder") && !missed.contains("not found"), "{missed}");
+            assert!(
+                why.contains("; `handoff guest run` boots") || why.contains("; `mount -t binder"),
+                "{missed}"
+            );
         }
     }
 

@@ -9,6 +9,8 @@ pub enum TableError {
     Read { path: String, source: std::io::Error },
     #[error("the table is malformed: {0}")]
     Csv(#[from] csv::Error),
+    #[error("the file is empty: its first line names the columns, as in `before,after`")]
+    Empty,
     #[error("there is no column {name:?}; the columns are {}", columns.join(", "))]
     NoColumn { name: String, columns: Vec<String> },
     #[error("line {line}, column {column:?}: {text:?} is not a number above 0, and a ratio needs that")]
@@ -58,6 +60,9 @@ pub fn read(path: &Path, columns: &Columns) -> Result<Vec<Group>, TableError> {
 pub fn parse(text: &str, columns: &Columns) -> Result<Vec<Group>, TableError> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+    if header.is_empty() {
+        return Err(TableError::Empty);
+    }
     let find = |name: &str| {
         header
             .iter()

@@ -49,7 +49,8 @@ fn place(file: &Path, line: usize, column: usize) -> String {
 
 impl FileError {
     /// A file that cannot be read.
-    fn unreadable(file: &Path, error: &std::io::Error) -> Self {
+    #[must_use]
+    pub fn unreadable(file: &Path, error: &std::io::Error) -> Self {
         let message = format!("cannot read the file: {error}");
         Self { line: 0, column: 0, ..Self::at(file, "", 0..0, message) }
     }

@@ -103,9 +103,9 @@ fn workload_metrics_but_for(name: &str, workload: &Workload) -> Option<Vec<Strin
     }
     let base = rest.split_once(':').map_or(rest, |(base, _)| base);
     let measured = workload.measures();
-    let is_known = prefix == workload.name() && measured.is_none_or(|known| known.contains(&base));
+    let is_known = prefix == workload.name() && measured.contains(&base);
     let full = |base: &&str| format!("{}/{base}", workload.name());
-    (!is_known).then(|| measured.unwrap_or_default().iter().map(full).collect())
+    (!is_known).then(|| measured.iter().map(full).collect())
 }
 
 /// What can be said before anything runs.

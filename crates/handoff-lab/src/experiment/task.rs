@@ -87,7 +87,10 @@ pub struct Run {
 pub enum TaskError {
     #[error("cannot start `{command}`")]
     Start { command: String, source: io::Error },
-    #[error("`{command}` ended with {status}{}", tail(stderr))]
+    #[error(
+        "`{command}` ended with {status}, and only 0 is a run (sh -c 'COMMAND || true' ends with 0){}",
+        tail(stderr)
+    )]
     Failed { command: String, status: ExitStatus, stderr: String },
     #[error("`{command}` was killed after {} s; raise `limit_seconds` if it needs longer", limit.as_secs())]
     Late { command: String, limit: Duration },

@@ -27,6 +27,8 @@ pub use causes::{Cause, Kind};
 pub use kept::{Kept, keep};
 pub use path::{Doing, Step};
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::capture::{Capture, Config, Keep, Stopper, diagnosis_events};
@@ -134,6 +136,8 @@ pub struct Diagnosis {
     pub path: Vec<Step>,
     /// How caller and callee spent the window.
     pub phases: Vec<Phases>,
+    /// What the caller, the callee and the tasks of the path were called when it began.
+    pub names: BTreeMap<Tid, String>,
     /// What makes the diagnosis less sure, and what else was going on.
     pub notes: Vec<String>,
 }
@@ -187,8 +191,11 @@ pub fn explain_in(trace: &Trace, timeline: &Timeline, window: Window) -> Result<
     let causes = causes::causes(trace, timeline, window, &path);
     let notes = causes::notes(trace, timeline, window, &path);
     let tasks = [Some(caller), window.callee].into_iter().flatten();
-    let phases = tasks.map(|tid| phases(trace, timeline, tid, window)).collect();
-    Ok(Diagnosis { window, causes, path, phases, notes })
+    let phases: Vec<_> = tasks.map(|tid| phases(trace, timeline, tid, window)).collect();
+    let ends = phases.iter().map(|phases| phases.tid);
+    let names = ends.chain(path.iter().map(|step| step.tid));
+    let names = names.map(|tid| (tid, text::name(trace, timeline, tid, start))).collect();
+    Ok(Diagnosis { window, causes, path, phases, names, notes })
 }
 
 /// The `count` longest waits between being woken and running, of the tasks that `keep` wants, each

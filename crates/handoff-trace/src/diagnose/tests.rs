@@ -266,6 +266,11 @@ fn the_slowest_wake_ups_come_first() {
     assert_eq!(found, [(CALLEE, 600), (CALLER, 10)]);
     assert_eq!(main_cause(&slow[0]), (Kind::BusyCpu, CALLEE, Some(OTHER)));
     assert_eq!(slowest_wakes(&trace, &Timeline::of(&trace), 5, |tid| tid == CALLER).len(), 1);
+    // A wake-up has no caller and no callee: its task is named, and so is each of the steps.
+    let text = slow[0].to_string();
+    assert!(text.starts_with("`task-2` (task 2) took 600 ns.\n"), "{text}");
+    assert!(text.contains("  `task-2` (task 2) waits for CPU 1 for 600 ns"), "{text}");
+    assert!(!text.contains("call"), "{text}");
 }
 
 #[test]

@@ -90,12 +90,11 @@ pub(super) fn cause(case: &Case<'_>, key: Key, start: u64) -> String {
 }
 
 fn role(case: &Case<'_>, tid: Tid) -> String {
-    if tid == case.window.caller {
-        "the caller ".to_owned()
-    } else if Some(tid) == case.window.callee {
-        "the callee ".to_owned()
-    } else {
-        String::new()
+    match case.window.callee {
+        Some(_) if tid == case.window.caller => "the caller ".to_owned(),
+        Some(callee) if tid == callee => "the callee ".to_owned(),
+        // A wake-up alone has neither.
+        _ => String::new(),
     }
 }
 
@@ -139,11 +138,15 @@ const SHOWN: usize = 8;
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let window = &self.window;
-        write!(f, "The transaction of task {}", window.caller)?;
-        if let Some(callee) = window.callee {
-            write!(f, " with task {callee}")?;
+        let task = |tid: Tid| match self.names.get(&tid) {
+            Some(name) => format!("`{name}` (task {tid})"),
+            None => format!("task {tid}"),
+        };
+        let (caller, length) = (task(window.caller), duration(window.length()));
+        match window.callee.map(task) {
+            Some(callee) => writeln!(f, "The transaction of {caller} with {callee} took {length}.")?,
+            None => writeln!(f, "{caller} took {length}.")?,
         }
-        writeln!(f, " took {}.", duration(window.length()))?;
         writeln!(f, "In short: {}", self.headline())?;
         writeln!(f, "\nWhere the time went:")?;
         for cause in self.causes.iter().filter(|cause| cause.share >= 0.005).take(SHOWN) {
@@ -169,7 +172,7 @@ impl fmt::Display for Diagnosis {
                 Doing::Unknown => "is not seen".to_owned(),
             };
             let at = duration(step.start - window.start);
-            writeln!(f, "  {at:>8}  task {} {doing} for {}", step.tid, duration(step.length()))?;
+            writeln!(f, "  {at:>8}  {} {doing} for {}", task(step.tid), duration(step.length()))?;
         }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;

@@ -222,7 +222,11 @@ pub fn around(diagnosis: &Diagnosis) -> (u64, u64) {
 
 /// A title for a transaction's page.
 pub fn title(diagnosis: &Diagnosis) -> String {
-    format!("A transaction of {}", duration(diagnosis.window.length()))
+    let (window, length) = (diagnosis.window, duration(diagnosis.window.length()));
+    match (window.callee, diagnosis.names.get(&window.caller)) {
+        (None, Some(name)) => format!("{length} of {name} (task {})", window.caller),
+        _ => format!("A transaction of {length}"),
+    }
 }
 
 #[cfg(test)]

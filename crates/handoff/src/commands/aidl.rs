@@ -1,6 +1,7 @@
 //! `handoff aidl`: compile, check and convert interfaces.
 
 use std::fmt::{self, Display};
+use std::fs::File;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
@@ -190,7 +191,7 @@ impl Options {
                 })
             }
             What::Check { files } => {
-                let compilation = self.compile(files);
+                let compilation = self.compile(files)?;
                 let found = Found::of(&compilation, &compilation.diagnostics);
                 output.result(&found)?;
                 Ok(Verdict::of(found.errors == 0))
@@ -209,18 +210,19 @@ impl Options {
         }
     }
 
-    fn compile(&self, files: &[PathBuf]) -> Compilation {
+    fn compile(&self, files: &[PathBuf]) -> anyhow::Result<Compilation> {
         let options = Includes {
             includes: self.includes.clone(),
             package_roots: self.package_roots.clone(),
             ..Includes::default()
         };
-        handoff_aidl::compile(&options, files)
+        interface_files(files)?;
+        Ok(handoff_aidl::compile(&options, files))
     }
 
     /// What files mean, unless they have errors, which are printed.
     fn sound(&self, output: &Output, files: &[PathBuf]) -> anyhow::Result<Option<Compilation>> {
-        let compilation = self.compile(files);
+        let compilation = self.compile(files)?;
         complain(output, &compilation, &compilation.diagnostics)?;
         Ok((!compilation.diagnostics.has_errors()).then_some(compilation))
     }
@@ -273,8 +275,7 @@ impl Options {
         let (mut good, mut changed) = (true, Vec::new());
         for path in interface_files(files)? {
             let text = read(&path)?;
-            let language =
-                Language::of(&path).with_context(|| format!("{} is no interface", path.display()))?;
+            let Some(language) = Language::of(&path) else { continue };
             let mut sources = Sources::new();
             let file = sources.add(&path, text.clone(), language);
             match handoff_aidl::format(&sources, file) {
@@ -370,12 +371,19 @@ fn complain(output: &Output, compilation: &Compilation, wrong: &Diagnostics) -> 
     }
 }
 
-/// The interface files that arguments stand for.
+/// The interface files that arguments stand for. One that cannot be read is no fault of an interface: status 2.
 fn interface_files(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = Vec::new();
     for path in arguments {
-        if path.is_dir() { folders.push(path.clone()) } else { found.push(path.clone()) }
+        File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        if path.is_dir() {
+            folders.push(path.clone());
+        } else if Language::of(path).is_some() {
+            found.push(path.clone());
+        } else {
+            bail!("{} is no interface file: the names of such files end in .aidl or .hal", path.display());
+        }
     }
     while let Some(folder) = folders.pop() {
         let entries =
@@ -391,7 +399,7 @@ fn interface_files(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     }
     found.sort();
     if found.is_empty() {
-        bail!("there is no .aidl or .hal file");
+        bail!("there is no .aidl or .hal file in the folder");
     }
     Ok(found)
 }

@@ -11,6 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::placing::{Grouping, Placing, journal, warn_of_shortfall};
+use crate::interrupt;
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -86,6 +87,7 @@ fn not_started(error: &std::io::Error, what: &str, output: &Output) -> Verdict {
 ///
 /// Ctrl-C reaches it through the terminal; here it must only not end us before the group is removed.
 fn wait(mut child: Child) -> anyhow::Result<u8> {
+    interrupt::leave_alone();
     let pid = Pid::from_child(&child);
     let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
         .context("signals cannot be passed on to the command")?;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap_mangen::Man;
 
-use crate::cli;
 use crate::output::{Output, Verdict};
+use crate::{cli, interrupt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,8 +37,8 @@ const FILES: [(&str, &str); 5] = [
 
 const STATUS: [(&str, &str); 5] = [
     ("0", "it worked; a test that was run has passed"),
-    ("1", "a test that was run has failed"),
-    ("2", "it could not be done: wrong options, a missing privilege, an error"),
+    ("1", "a test or a check that was run has failed"),
+    ("2", "it could not be done: wrong options, a file that cannot be read, a missing privilege, an error"),
     ("3", "it worked, with doubts that a person should look at"),
     ("130", "it was interrupted and has put back what it changed"),
 ];
@@ -73,7 +73,8 @@ fn write_all(command: &clap::Command, above: Option<&str>, folder: &Path) -> io:
     }
     let mut page = Vec::new();
     render(command, above, &mut page)?;
-    std::fs::write(folder.join(format!("{name}.1")), begun_once(&String::from_utf8_lossy(&page)))
+    let file = folder.join(format!("{name}.1"));
+    interrupt::keeping(&file, || std::fs::write(&file, begun_once(&String::from_utf8_lossy(&page))))
 }
 
 /// Each section comes from the library with this in front of it, which a page needs once.

@@ -16,6 +16,7 @@ use handoff_policy::{
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::interrupt;
 use crate::output::{Advice as _, Format, Output, Verdict, style};
 use crate::results::read;
 
@@ -238,6 +239,7 @@ fn daemon<'a>(
 }
 
 fn apply(output: &Output, file: &Path, folder: PathBuf) -> anyhow::Result<Verdict> {
+    interrupt::flag(); // All of it is placed, and in the journal, before Ctrl-C ends it.
     let mut daemon = daemon(output, file, folder, Duration::from_secs(10))?;
     daemon.look_at_all();
     let count = daemon.leave()?;
@@ -249,6 +251,7 @@ fn apply(output: &Output, file: &Path, folder: PathBuf) -> anyhow::Result<Verdic
 
 fn run(output: &Output, file: &Path, folder: PathBuf, verify: Duration) -> anyhow::Result<Verdict> {
     // Before anything is changed, so that every signal to stop puts it back.
+    interrupt::leave_alone();
     let (stop, stopper) = UnixStream::pair().context("no socket pair for signals")?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let stopper = stopper.try_clone().context("no socket for signals")?;

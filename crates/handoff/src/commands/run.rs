@@ -238,7 +238,7 @@ impl fmt::Display for Summary<'_> {
         }
         writeln!(f)?;
         for (reason, names) in result.skipped_by_reason() {
-            writeln!(f, "not measured: {}: {reason}", names.join("; "))?;
+            writeln!(f, "not measured: {reason}\n  {}", names.join("\n  "))?;
         }
         writeln!(f, "{} rounds in {:.0} s, seed {}.", result.rounds, result.seconds, result.seed)?;
         let serious: Vec<String> = result

@@ -10,8 +10,8 @@ use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::activation;
 use crate::output::{Advice as _, Output, Verdict};
+use crate::{activation, interrupt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,6 +60,7 @@ impl Options {
             return Ok(Verdict::Pass);
         }
         // Before the socket exists, so that no signal can leave it behind.
+        interrupt::leave_alone();
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
         let serving = match activation::listener()? {
             Some(listener) => self.serve_at(policy, listener)?,

@@ -11,6 +11,7 @@ mod config;
 mod deadlines;
 #[path = "../../../../examples/tests/it/everything/mod.rs"]
 mod everything;
+mod interrupts;
 mod kernel_device;
 mod lab;
 mod lab_kills;

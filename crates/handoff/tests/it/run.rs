@@ -63,3 +63,18 @@ fn results_go_below_one_folder_and_nothing_is_replaced() {
     }
     assert_eq!(std::fs::read_dir(&here).expect("the folder").count(), 0, "something was left behind");
 }
+
+#[test]
+fn a_command_that_cannot_be_started_leaves_no_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab = |args: &[&str]| {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_handoff"));
+        lab.arg("lab").args(args).env("HANDOFF_RESULTS", folder.path()).env("XDG_STATE_HOME", folder.path());
+        lab.output().expect("handoff runs")
+    };
+    let refused = lab(&["aa", "/nowhere/no-such-program", "--cgroup", "never"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("cannot start"), "{said}");
+    let kept: Value = serde_json::from_slice(&lab(&["history", "--format", "json"]).stdout).expect("JSON");
+    assert_eq!(kept.as_array().map(Vec::len), Some(0), "{kept}");
+}

@@ -1,12 +1,14 @@
 //! `handoff sched` and `handoff trace` on real recordings.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use handoff_testkit::{require, require_root, require_tool};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 fn handoff(args: &[&str]) -> Output {
@@ -112,6 +114,22 @@ fn a_recording_is_read_back_and_shows_the_waking() {
         let length = window["end"].as_u64().zip(window["start"].as_u64()).map(|(end, start)| end - start);
         assert_eq!(Some(sum), length, "{diagnosis}");
     }
+}
+
+#[test]
+fn ctrl_c_is_how_top_ends() {
+    require!(require_root());
+    let mut top = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["sched", "top", "--every", "0.2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("handoff runs");
+    let mut look = String::new();
+    let mut looks = BufReader::new(top.stdout.take().expect("a pipe"));
+    looks.read_line(&mut look).expect("a look");
+    rustix::process::kill_process(Pid::from_child(&top), Signal::INT).expect("signalled");
+    std::io::copy(&mut looks, &mut std::io::sink()).expect("read to the end");
+    assert_eq!(top.wait().expect("it ends").code(), Some(0), "{look}");
 }
 
 #[test]

@@ -180,6 +180,9 @@ pub(crate) fn explained(error: GuestError) -> anyhow::Error {
         GuestError::BootTimeout { .. } => {
             "boot again with --console to see how far it gets, or give it longer with --boot-timeout"
         }
+        GuestError::Package { .. } => {
+            "check the name and the system's package sources, or name a kernel image with --kernel"
+        }
         GuestError::Qemu { .. } => "check --qemu-arg, --kernel and --accel",
         GuestError::CommandTimeout { .. } => "give it longer with --timeout, or 0 for no limit",
         GuestError::Hang { .. } => {

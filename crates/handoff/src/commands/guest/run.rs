@@ -138,7 +138,7 @@ impl Options {
             ));
         }
         if error.use_stderr() {
-            cli::refuse(&error);
+            cli::refuse(error);
         }
         Ok(())
     }

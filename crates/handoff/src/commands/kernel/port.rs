@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::interrupt::until_interrupted;
 use crate::output::{Output, Verdict, style};
+use crate::results;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -249,8 +250,7 @@ impl Options {
             output.note(format_args!("{} placed as the review decided", counted(made, "hunk")));
         }
         let Some(path) = &self.review else { return Ok(()) };
-        std::fs::write(path, report.review_page())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        results::write(path, report.review_page())?;
         output.note(format_args!(
             "{} to judge: open {} in a browser, then port again with the file that it saves as --decisions",
             counted(report.hunks().filter(|hunk| hunk.view.is_some()).count(), "hunk"),

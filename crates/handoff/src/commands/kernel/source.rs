@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use handoff_kernel::build::fetch_source;
 
-use crate::output::{Output, Verdict};
+use crate::output::{Advice as _, Output, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +31,8 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let tree =
-            fetch_source(&self.package, &self.into, self.cache.as_deref(), &|what| eprintln!("{what}"))?;
+            fetch_source(&self.package, &self.into, self.cache.as_deref(), &|what| eprintln!("{what}"))
+                .advise("`apt-cache search linux-source` lists such packages")?;
         output.line(format_args!("{}", tree.display()))?;
         Ok(Verdict::Pass)
     }

@@ -203,6 +203,11 @@ fn measure(
     });
     bar.finish_and_clear();
     let result = match (result, kept) {
+        (Err(error), 0) => {
+            // A run without a round would stand in the history for ever; what is told is why it failed.
+            id.map(|id| store.remove(id)).transpose().unwrap_or_default();
+            return Err(error);
+        }
         (Err(error), 1..) => {
             return Err(error).advise(format!(
                 "its {kept} rounds are kept: the same command with --resume goes on after them"

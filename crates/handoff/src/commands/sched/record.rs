@@ -54,7 +54,7 @@ impl Options {
             }
         };
         let (raw, processes) = self.recording.record(output)?;
-        dat::save(&raw, &file)?;
+        results::write(&file, dat::to_bytes(&raw))?;
         let trace = raw.decode()?;
         warn_of_loss(output, &trace);
         let (start, end) = trace.span().unwrap_or_default();

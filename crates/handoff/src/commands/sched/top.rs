@@ -64,7 +64,7 @@ impl Options {
             output.result(&live)?;
             looks += 1;
         }
-        Ok(Verdict::Pass)
+        Ok(if self.looks.is_some() { Verdict::Pass } else { Verdict::Ended })
     }
 }
 
