@@ -1,4 +1,4 @@
-//! Affinity of the calling thread on a path that may not allocate: one system call each.
+//! Affinity and CPU time of the calling thread on a path that may not allocate: one system call each.
 //!
 //! A hand-off that runs the callee beside its caller pins itself for one call and goes back.
 //! [`SavedMask`] lives on the stack and holds the largest mask a kernel can be built for.
@@ -16,6 +16,7 @@
 use crate::cpuset::{CpuId, CpuSet};
 use crate::sys;
 use std::io;
+use std::time::Duration;
 
 /// Words of the largest mask: `NR_CPUS` is at most 8192.
 const WORDS: usize = 8192 / 64;
@@ -76,6 +77,12 @@ impl Default for SavedMask {
 pub fn current_cpu() -> CpuId {
     // The call fails only on kernels older than any that this crate supports.
     CpuId::try_from(sys::sched_getcpu()).unwrap_or(0)
+}
+
+/// How long this thread was on a CPU since it began.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    sys::thread_cpu_time()
 }
 
 /// Copies the mask of this thread into `saved`.
@@ -150,5 +157,16 @@ mod tests {
         }
         assert!(!SavedMask::new().contains(CpuId::MAX));
         assert_eq!(affinity(Tid::current()).unwrap(), before);
+    }
+
+    #[test]
+    fn time_on_a_cpu_grows_while_a_thread_computes_and_not_while_it_sleeps() {
+        let begin = cpu_time();
+        while cpu_time() < begin + Duration::from_millis(2) {
+            std::hint::spin_loop();
+        }
+        let slept = cpu_time();
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(cpu_time() - slept < Duration::from_millis(150));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem::size_of;
+use std::time::Duration;
 
 /// `sched_setaffinity(2)` with exactly these words of mask; 0 is the calling thread.
 #[inline]
@@ -30,6 +31,16 @@ pub(crate) fn sched_getaffinity(tid: i32, mask: &mut [u64]) -> io::Result<usize>
 pub(crate) fn sched_getcpu() -> i32 {
     // SAFETY: it takes nothing and reads only the thread's own state.
     unsafe { libc::sched_getcpu() }
+}
+
+/// CPU time of the calling thread. From the C library: rustix looks the kernel's function up in the vdso, which valgrind
+/// takes away, and falls.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes `time` and nothing else.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    debug_assert_eq!(result, 0, "every thread has this clock");
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Flags of [`SchedAttr`], from `linux/sched.h`; `libc` does not have them for Android.

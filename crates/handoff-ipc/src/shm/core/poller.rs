@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
+use handoff_placement::fast::cpu_time;
 use handoff_placement::{Priority, Tid, can_raise_to};
 
 use super::budget::Budget;
@@ -85,9 +85,10 @@ impl Core {
                     Some(Peer::Link(link, socket)) => {
                         let user = link.peer().uid;
                         disposal::poll_for(user);
-                        let began = time_on_cpu();
+                        // Not by the clock: what others have of the CPU meanwhile is no cost of a link's.
+                        let began = cpu_time();
                         let messages = self.serve_link(&link, &socket, flags);
-                        let cost = (messages, time_on_cpu().saturating_sub(began));
+                        let cost = (messages, cpu_time().saturating_sub(began));
                         if let Some(time) = budget.spend(user, link.id, cost, Instant::now()) {
                             self.pause(key, time);
                         } else if disposal::is_crowded(link.peer()) {
@@ -272,12 +273,6 @@ impl Core {
         }
         next
     }
-}
-
-/// Of this thread: what others have of the CPU meanwhile is no cost of a link's.
-fn time_on_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Refuses a connection and closes it: at once, unless its maker has put something into its queue already, as descriptors
