@@ -163,7 +163,7 @@ mod tests {
             ("before,after\n1\n", "malformed"),
             ("before,after\n", "0 rows"),
             ("before,after\n1,1\n1,1\n", "2 rows"),
-            ("", "no column \"before\""),
+            ("", "the file is empty"),
         ] {
             let error = parse(text, &columns()).expect_err(text).to_string();
             assert!(error.contains(says), "{text:?}: {error}");
