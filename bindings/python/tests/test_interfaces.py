@@ -296,7 +296,8 @@ def test_asyncio_calls_without_threads(runtime):
                 await waiting
             gate.open.set()
             await held.write_message(SampleMessage(1, b"\x05"))
-            assert gate.sums[-1] == 5
+            # The two that were given up go on beside it, and may come after it.
+            assert 5 in gate.sums
             await held.write_message_oneway(SampleMessage(1, b"\x06"))
 
     asyncio.run(main())
