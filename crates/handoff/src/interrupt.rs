@@ -130,7 +130,9 @@ fn hooks() -> std::sync::MutexGuard<'static, Vec<(u64, Hook)>> {
 pub(crate) fn watch() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
-        let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+        // A shell has what a script starts with `&` ignore SIGINT. Such a command is stopped by `kill -INT` all the same,
+        // as perf is: nothing else has it say what it has recorded.
+        let heard = [SIGINT, SIGTERM].into_iter().chain((!is_ignored(SIGHUP)).then_some(SIGHUP));
         let Ok(mut signals) = Signals::new(heard) else {
             return; // Without it a signal ends the process at once, which is what the user asked for.
         };
