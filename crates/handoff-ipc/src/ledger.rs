@@ -33,6 +33,8 @@ pub(crate) enum Resource {
     Bytes,
     /// Bytes of replies whose memory was not given back. The kernel counts it as this process's, who filled it first.
     Replies,
+    /// Bytes of requests that were read. The kernel counts them as this process's where the peer had not filled them.
+    Requests,
     /// Bytes of arguments of calls that were given up, until the peer has answered them.
     Arguments,
     /// Bytes that oneway calls take which were taken out of their ring and wait to be served.
@@ -46,7 +48,7 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    const COUNT: usize = 13;
+    const COUNT: usize = 14;
 
     /// As an error names it.
     fn name(self) -> &'static str {
@@ -59,6 +61,7 @@ impl Resource {
             Resource::Mappings => "shared regions",
             Resource::Bytes => "bytes of shared memory",
             Resource::Replies => "bytes of replies that it has not given up",
+            Resource::Requests => "bytes of requests",
             Resource::Arguments => "bytes of arguments of calls that it has not answered",
             Resource::Oneway => "bytes of oneway calls that wait",
             Resource::Exports => "objects",
@@ -76,7 +79,7 @@ struct Limits([u64; Resource::COUNT]);
 const OWN_MAPPINGS: u64 = 8 << 10;
 /// Bytes that may be mapped however small the machine is: most of them are never touched.
 const LEAST_BYTES: u64 = 64 << 30;
-/// Bytes of replies, of arguments and of oneway calls that may be held however small the machine is, and however large.
+/// Bytes of replies, of requests, of arguments and of oneway calls that may be held however small the machine is, and however large.
 const LEAST_FILLED: u64 = 256 << 20;
 const MOST_FILLED: u64 = 1 << 30;
 /// Descriptors that may wait to be closed however few there may be.
@@ -117,6 +120,7 @@ impl Limits {
         limits[Resource::Bytes as usize] = memory.saturating_mul(4).max(LEAST_BYTES);
         let filled = (memory / 16).clamp(LEAST_FILLED, MOST_FILLED);
         limits[Resource::Replies as usize] = filled;
+        limits[Resource::Requests as usize] = filled;
         limits[Resource::Arguments as usize] = filled;
         limits[Resource::Oneway as usize] = filled;
         limits[Resource::Exports as usize] = MOST_EXPORTS;
@@ -374,7 +378,11 @@ pub(crate) fn held() -> Held {
             + of(Resource::Refused)
             + of(Resource::Sent),
         mappings: of(Resource::Mappings),
-        bytes: of(Resource::Bytes) + of(Resource::Replies) + of(Resource::Arguments) + of(Resource::Oneway),
+        bytes: of(Resource::Bytes)
+            + of(Resource::Replies)
+            + of(Resource::Requests)
+            + of(Resource::Arguments)
+            + of(Resource::Oneway),
         exports: of(Resource::Exports),
         introductions: of(Resource::Introductions),
         threads: of(Resource::Threads),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE};
-use crate::common::{ECHO, FILL, HOARD, MAKE_FD, SELF, SESSION, SLEEP_MS};
+use crate::common::{ECHO, FILL, HOARD, MAKE_FD, SELF, SESSION, SLEEP_MS, SUM};
 use crate::process;
 use crate::raw::{Connection, WAIT, any_file, dial, kind, message, object, send_bytes};
 use crate::regions::{Entry, Request};
@@ -31,6 +31,7 @@ attacks! {
     refused_connections_that_wait_to_be_closed: "server", Bounds { fds: 450, ..BUSY };
     descriptors_that_are_not_read: "server", Bounds { fds: 200, threads: 64, ..BUSY };
     replies_that_nobody_reads: "server", Bounds { rss: FILLED + 64, maps: 1200, threads: 64, ..BUSY };
+    requests_that_nobody_filled: "server", Bounds { rss: FILLED + 64, maps: 700, threads: 64, ..BUSY };
     sessions_that_introductions_hold: "server", Bounds { fds: 200, ..IDLE };
 }
 
@@ -330,6 +331,20 @@ fn replies_that_nobody_reads(at: &Path) {
     for id in 0..700 {
         let slot = connection.slot(id);
         connection.call(&slot, &Request::new(connection.root, FILL).with(&[], |w| w.write_i32(1_900_000)));
+        std::mem::forget(slot);
+    }
+    std::mem::forget(connection);
+}
+
+/// Large requests in memory that the attacker never touched: the victim, which reads them, is who has the kernel fill it.
+fn requests_that_nobody_filled(at: &Path) {
+    const LEN: u32 = 1_900_000;
+    let connection = Connection::to(at).unwrap();
+    let mut sum = Request::new(connection.root, SUM).with(&[], |w| w.write_i32(LEN as i32));
+    sum.lies = Some((4 + LEN, 0));
+    for id in 0..350 {
+        let slot = connection.slot(id);
+        connection.call(&slot, &sum);
         std::mem::forget(slot);
     }
     std::mem::forget(connection);

@@ -279,7 +279,7 @@ impl ServerSlot {
             self.discard_request(link);
         }
         let called = node.as_ref().ok().copied();
-        let mut arrived = None;
+        let (mut arrived, mut frees) = (None, false);
         let data = Reader::new(SharedBytes::from_slice(&[]));
         let mut transaction = Transaction { call: self.call(link, header), data, reply };
         let deadline = transaction.call.deadline;
@@ -288,7 +288,12 @@ impl ServerSlot {
                 .slot
                 .payload(Area::A, header.meta, header.len)
                 .ok_or_else(|| Self::too_large(header.len))?;
-            let data = if small { scratch.copy(data) } else { data };
+            let data = if small {
+                scratch.copy(data)
+            } else {
+                frees = !self.count_request(link, header.len);
+                data
+            };
             transaction.data = if header.meta.has(Meta::OBJECTS) {
                 Reader::with_objects(data, arrived.insert(self.arrived(link, deadline)?))
             } else {
@@ -299,6 +304,9 @@ impl ServerSlot {
         let reply = &mut transaction.reply;
         let written = self.slot.put_down(area, reply);
         let objects = reply.has_objects().then_some(|| reply.take_objects());
+        if frees {
+            self.slot.free_payload(Area::A);
+        }
         self.put_reply(link, area, || called.and_then(|node| node.context()), written, objects, outcome);
     }
 
@@ -331,6 +339,13 @@ impl ServerSlot {
             }
             Err(error) => self.slot.write_reply(error.to_status_t(), 0, Meta(0)),
         }
+    }
+
+    /// Enters the memory of a request that is read where it lies: what the caller has not filled, this process's access
+    /// fills. False if it is beyond the caller's share, and is to be given back before the reply is handed over.
+    #[inline]
+    fn count_request(&self, link: &Link, len: u32) -> bool {
+        self.requests.covers(len) || self.requests.count(link.peer(), len, || ()).is_ok()
     }
 
     /// Enters the memory of a reply, where it is the largest yet.

@@ -15,6 +15,9 @@ use crate::object::Binder;
 use crate::pool::{Recall, Worker};
 use crate::stats::Tally;
 
+/// Bytes of a request, and of a reply in each area, that are not counted: a page of them.
+const FREE: u32 = 4096;
+
 /// A slot that a peer opened, and the thread that attends to it.
 pub(crate) struct ServerSlot {
     pub(super) id: u32,
@@ -34,6 +37,8 @@ pub(crate) struct ServerSlot {
     pub(super) holds_large: AtomicBool,
     // Of each area, which has a page for nothing.
     pub(super) replies: [Filled; 2],
+    // Of requests, likewise.
+    pub(super) requests: Filled,
     // Who attends, for a raise from outside.
     pub(super) worker: std::sync::Mutex<Weak<Worker>>,
 }
@@ -69,7 +74,8 @@ impl ServerSlot {
             returned: std::sync::Mutex::default(),
             has_returned: AtomicBool::new(false),
             holds_large: AtomicBool::new(false),
-            replies: std::array::from_fn(|_| Filled::new(Resource::Replies, 4096)),
+            replies: std::array::from_fn(|_| Filled::new(Resource::Replies, FREE)),
+            requests: Filled::new(Resource::Requests, FREE),
             worker: std::sync::Mutex::default(),
         })
     }

@@ -79,6 +79,7 @@ impl Turn {
             .payload(Area::A, header.meta, header.len)
             .ok_or(Error::TooLarge { size: header.len as usize, limit: super::super::slot::MAX_PAYLOAD })?;
         let call = self.slot.call(&self.link, header);
+        let frees = !self.slot.count_request(&self.link, header.len);
         let mut arrived;
         let data = if header.meta.has(Meta::OBJECTS) {
             arrived = self.slot.arrived(&self.link, call.deadline)?;
@@ -86,7 +87,11 @@ impl Turn {
         } else {
             Reader::new(data)
         };
-        dispatch::begin(asynchronous.service(), &mut Request { call, data })
+        let response = dispatch::begin(asynchronous.service(), &mut Request { call, data });
+        if frees {
+            self.slot.slot.free_payload(Area::A);
+        }
+        response
     }
 
     fn answer(mut self, outcome: Result<Reply>) {
