@@ -4,6 +4,7 @@
 //! is recalled when it is the last that could take up other work.
 
 mod shares;
+mod waiting;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use std::time::Duration;
 use handoff_placement::{CpuSet, Priority, Tid, affinity, set_affinity};
 
 use self::shares::Shares;
+use self::waiting::Queues;
 use crate::identity::CallingIdentity;
 use crate::ledger::MOST_AWAY;
 use crate::locked::lock;
@@ -143,7 +145,7 @@ struct State {
     idle: Vec<Arc<Worker>>,
     busy: Vec<Arc<Worker>>,
     attached: Vec<(Arc<Worker>, Arc<dyn Recall>)>,
-    pending: Vec<Work>,
+    pending: Queues,
     shares: Shares,
 }
 
@@ -161,22 +163,20 @@ impl State {
     /// The most urgent task that waits, of those whose user may have a thread. Its thread is counted.
     fn take_pending(&mut self) -> Option<Work> {
         let (shares, all) = (&self.shares, self.all());
-        let work = take_most_urgent(&mut self.pending, |user| shares.may_begin(user, all))?;
-        self.shares.wait_no_more(work.user);
+        let work = self.pending.take(|user| shares.may_begin(user, all))?;
         self.shares.begin(work.user);
         self.tell_pending();
         Some(work)
     }
 
     fn keep_pending(&mut self, work: Work) {
-        self.shares.wait(work.user);
-        self.pending.push(work);
+        self.pending.add(work, POOL.base);
         self.tell_pending();
     }
 
     /// For [`has_pending`]: after each change of what waits, or of who may have a thread.
     fn tell_pending(&self) {
-        POOL.pending.store(self.shares.mask(self.all()), Ordering::SeqCst);
+        POOL.pending.store(self.shares.mask(self.pending.users(), self.all()), Ordering::SeqCst);
     }
 }
 
@@ -438,19 +438,6 @@ fn next(worker: &Arc<Worker>, user: u32) -> Option<Work> {
     }
 }
 
-fn take_most_urgent(pending: &mut Vec<Work>, may_begin: impl Fn(u32) -> bool) -> Option<Work> {
-    let base = POOL.base;
-    let mut best: Option<(usize, Priority)> = None;
-    for (at, work) in pending.iter().enumerate() {
-        let priority = work.priority.unwrap_or(base);
-        // The first of equals: whoever waits longest.
-        if best.is_none_or(|(_, most)| priority.more_urgent_than(most)) && may_begin(work.user) {
-            best = Some((at, priority));
-        }
-    }
-    best.map(|(at, _)| pending.remove(at))
-}
-
 /// Makes known that `worker` waits at `place`, from where it can be recalled, until the guard goes.
 pub(crate) fn attach(worker: &Arc<Worker>, place: Arc<dyn Recall>) -> Attached {
     let place_ref = Arc::clone(&place);
@@ -485,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_run_and_the_most_urgent_goes_first() {
+    fn jobs_run() {
         let (send, receive) = mpsc::channel();
         for n in 0..100 {
             let send = send.clone();
@@ -494,15 +481,6 @@ mod tests {
         let mut seen: Vec<i32> = receive.iter().take(100).collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
-
-        let work = |user, priority| Work { user, priority, task: Box::new(|_| ()) };
-        let fifo = |n| Some(Priority::fifo(n));
-        let mut pending =
-            vec![work(1, None), work(1, fifo(3)), work(1, fifo(9)), work(2, fifo(99)), work(1, fifo(9))];
-        let order: Vec<_> = std::iter::from_fn(|| take_most_urgent(&mut pending, |user| user == 1))
-            .map(|work| work.priority)
-            .collect();
-        assert_eq!(order, [fifo(9), fifo(9), fifo(3), None]);
     }
 
     #[test]

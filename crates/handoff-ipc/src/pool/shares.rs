@@ -41,21 +41,11 @@ pub(super) fn concerns_this_thread(mask: u64) -> bool {
     mask != 0 && mask & WANTED.get() != 0
 }
 
-/// Threads at work and tasks that wait, by user.
+/// Threads at work, by user.
 #[derive(Default)]
 pub(super) struct Shares {
     at_work: HashMap<u32, usize>,
     all_at_work: usize,
-    waiting: HashMap<u32, usize>,
-}
-
-fn subtract(counts: &mut HashMap<u32, usize>, user: u32) {
-    if let Some(count) = counts.get_mut(&user) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(&user);
-        }
-    }
 }
 
 impl Shares {
@@ -65,16 +55,13 @@ impl Shares {
     }
 
     pub(super) fn end(&mut self, user: u32) {
-        subtract(&mut self.at_work, user);
+        if let Some(count) = self.at_work.get_mut(&user) {
+            *count -= 1;
+            if *count == 0 {
+                self.at_work.remove(&user);
+            }
+        }
         self.all_at_work -= 1;
-    }
-
-    pub(super) fn wait(&mut self, user: u32) {
-        *self.waiting.entry(user).or_default() += 1;
-    }
-
-    pub(super) fn wait_no_more(&mut self, user: u32) {
-        subtract(&mut self.waiting, user);
     }
 
     /// Whether the user may have one more of `all` threads. One alone may have half of them.
@@ -84,10 +71,10 @@ impl Shares {
         its < (all.saturating_sub(others) / 2).max(LEAST.min(all))
     }
 
-    /// What waits, as a mask of those threads that could take it up.
-    pub(super) fn mask(&self, all: usize) -> u64 {
-        let part = |user: &u32| if self.may_begin(*user, all) { ANY } else { bit(*user) };
-        self.waiting.keys().fold(0, |mask, user| mask | part(user))
+    /// What waits for users, as a mask of those threads that could take it up.
+    pub(super) fn mask(&self, waiting: impl Iterator<Item = u32>, all: usize) -> u64 {
+        let part = |user| if self.may_begin(user, all) { ANY } else { bit(user) };
+        waiting.fold(0, |mask, user| mask | part(user))
     }
 }
 
@@ -114,19 +101,15 @@ mod tests {
     fn work_that_waits_for_its_users_share_concerns_only_that_users_threads() {
         let mut shares = Shares::default();
         fill(&mut shares, 1, 8);
-        shares.wait(1);
-        let mask = shares.mask(8);
+        let mask = shares.mask([1].into_iter(), 8);
         let concerns = |user| {
             work_for(user);
             concerns_this_thread(mask)
         };
         assert!(concerns(Some(1)) && !concerns(Some(2)) && !concerns(None));
-        shares.wait(2);
-        let mask = shares.mask(8);
+        let mask = shares.mask([1, 2].into_iter(), 8);
         work_for(None);
         assert!(concerns_this_thread(mask), "this one waits for any thread");
-        shares.wait_no_more(2);
-        shares.wait_no_more(1);
-        assert_eq!(shares.mask(8), 0);
+        assert_eq!(shares.mask(std::iter::empty(), 8), 0);
     }
 }

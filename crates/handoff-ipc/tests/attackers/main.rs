@@ -14,6 +14,7 @@ mod bank;
 mod calls;
 #[path = "../it/common/mod.rs"]
 mod common;
+mod ends;
 mod flood;
 mod frames;
 mod fuse;
@@ -56,8 +57,16 @@ fn role_main() {
                 ("slot_of_huge_pages", words::slot_of_huge_pages),
                 ("file_that_never_answers", fuse::file_that_never_answers),
             ];
-            let all =
-                [calls::ALL, flood::ALL, frames::ALL, messages::ALL, names::ALL, peers::ALL, rings::ALL];
+            let all = [
+                calls::ALL,
+                ends::ALL,
+                flood::ALL,
+                frames::ALL,
+                messages::ALL,
+                names::ALL,
+                peers::ALL,
+                rings::ALL,
+            ];
             #[cfg(feature = "tokio")]
             let alone = [tasks::ALL, alone].concat();
             let known = [all.concat(), shares::ALL.to_vec(), words::ALL.to_vec(), alone.to_vec()]
