@@ -72,7 +72,6 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
 
 /// The user of a process that would be asked for an introduction, before these objects can go over `link`: whoever
 /// encodes them waits for it.
-#[cfg(feature = "tokio")]
 pub(crate) fn asked(link: &Arc<Link>, objects: &[(u32, Object)]) -> Option<u32> {
     objects.iter().find_map(|(_, object)| match object {
         Object::Binder(Binder(Reference::Remote(remote))) => {

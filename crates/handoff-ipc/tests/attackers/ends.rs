@@ -1,16 +1,48 @@
 //! Attacks that come when something ends: a link, or what a link had this process hold.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::case::{Bounds, IDLE};
 use crate::common::{SESSION, SLEEP_MS};
+use crate::names::{ADD, WATCH, with_object};
 use crate::process;
-use crate::raw::{Connection, kind, message};
-use crate::regions::Request;
+use crate::raw::{Connection, kind, message, object};
+use crate::regions::{Entry, Request};
 
 attacks! {
+    watchers_that_end_while_an_owner_is_asked: "bank", Bounds { threads: 40, maps: 400, fds: 200, ..IDLE };
     sessions_given_back_behind_slow_calls: "server", Bounds { cpu: 0.1, rss: 96, threads: 40, ..IDLE };
+}
+
+/// Who waits for a name is told of it with an object whose owner is to make a connection, does not, and goes.
+fn watchers_that_end_while_an_owner_is_asked(at: &Path) {
+    let begin = Instant::now();
+    for pair in 0..8u32 {
+        let (owner, watcher) = (Connection::to(at).unwrap(), Connection::to(at).unwrap());
+        let (owners, watchers) = (owner.slot(0), watcher.slot(0));
+        let mine = Entry { kind: object::OF_SENDER, value: 1, ..Entry::default() };
+        let name = format!("asked.{pair}");
+        let ask = |of: &Connection, code| Request { node: of.root, ..with_object(code, &name, mine) };
+        watcher.call(&watchers, &ask(&watcher, WATCH));
+        let add = ask(&owner, ADD);
+        let ping = Request::new(owner.root, u32::from_be_bytes(*b"_PNG"));
+        // One a while after the other: whoever waits for the first waits for the next then.
+        let when = begin + Duration::from_millis(800 + 3000 * u64::from(pair));
+        std::thread::spawn(move || {
+            // A thread of the manager's stays at the slot.
+            while Instant::now() < when {
+                owner.call(&owners, &ping);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            owner.call(&owners, &add);
+            // Not before the manager asks.
+            owner.receive(Duration::from_secs(2));
+            drop(watcher);
+            std::mem::forget((owner, owners, watchers));
+        });
+    }
+    std::thread::sleep(Duration::from_millis(1200));
 }
 
 /// Makes calls that take long, more than the user may have threads.

@@ -39,7 +39,7 @@ fn placeholder() -> handoff_ipc::Binder {
     handoff_ipc::Binder::new(crate::common::Everything::default())
 }
 
-fn with_object(code: u32, name: &str, entry: Entry) -> Request {
+pub fn with_object(code: u32, name: &str, entry: Entry) -> Request {
     Request::new(0, code).with(&[entry], |w| {
         w.write_string16(name)?;
         w.write_binder(Some(&placeholder()))?;

@@ -217,7 +217,7 @@ impl Link {
         slots.iter().for_each(|slot| slot.on_peer_death());
         // Unmapped elsewhere, and counted until then.
         drop_later(self.peer.uid, slots);
-        drop(lock(&self.oneway_out).take());
+        self.end_oneway_out();
         let outbox = std::mem::take(&mut *lock(&self.outbox));
         drop_later(self.peer.uid, outbox);
         // After this nobody waits for the peer, in the ring of its oneway calls neither.
@@ -238,6 +238,17 @@ impl Link {
         // Services that only this peer held: their `drop` is application code, not the poller's.
         if !exports.is_empty() {
             pool::run_for(self.peer.uid, Box::new(move || drop(exports)));
+        }
+    }
+
+    /// Nothing is sent to the peer any longer. Whoever is about to send has the lock, and the application writes its call.
+    fn end_oneway_out(self: &Arc<Self>) {
+        match self.oneway_out.try_lock() {
+            Ok(mut sender) => drop(sender.take()),
+            Err(_) => {
+                let link = Arc::clone(self);
+                pool::run_for(self.peer.uid, Box::new(move || drop(lock(&link.oneway_out).take())));
+            }
         }
     }
 }

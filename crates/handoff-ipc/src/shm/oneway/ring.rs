@@ -161,6 +161,13 @@ impl Ring {
         unsafe { Writer::over(self.at(at).wrapping_add(RECORD), space) }
     }
 
+    /// A copy of the payload of the record at `at`.
+    pub(crate) fn payload(&self, at: u32, len: usize) -> Vec<u8> {
+        let len = len.min(Self::until_end(at).saturating_sub(RECORD));
+        // SAFETY: behind the head and before the end of the memory, which lives as long as `self`.
+        unsafe { SharedBytes::new(self.at(at).wrapping_add(RECORD), len) }.to_vec()
+    }
+
     /// Puts objects behind the payload of `len` bytes of the record at `at`.
     ///
     /// # Safety

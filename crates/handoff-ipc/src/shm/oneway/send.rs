@@ -1,6 +1,7 @@
 //! Sends oneway calls: each is copied into the ring, and the sender goes on.
 #![allow(unsafe_code)]
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use handoff_placement::fast::current_cpu;
@@ -12,6 +13,7 @@ use super::ring::{DATA, RECORD, Record, Ring, size_of_record};
 use crate::call::OutCall;
 use crate::locked::lock;
 use crate::object::WriteFn;
+use crate::parcel::{Object, Writer};
 use crate::shm::call::client;
 use crate::shm::call::slot::{Entry, MAX_OBJECTS};
 use crate::shm::link::Link;
@@ -26,23 +28,49 @@ const COMFORT: usize = DATA - DATA / 4;
 /// Sends one oneway call.
 pub(crate) fn send(remote: &RemoteNode, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
     let link = &remote.link;
-    let mut sender = lock(&link.oneway_out);
+    let (payload, objects) = {
+        let mut end = lock(&link.oneway_out);
+        let sender = open(&mut end, link)?;
+        let written = sender.write(write, 0)?;
+        if objects::asked(link, &written.objects).is_none() {
+            let encoded = objects::encode(link, written.objects)?;
+            return sender.complete(link, remote.node, call, written.len, encoded);
+        }
+        (sender.ring.payload(sender.written, written.len), written.objects)
+    };
+    // An owner is asked for a connection, and may not answer: the others who send to this peer do not wait for that, nor
+    // does the poller, which takes the ring away when the peer ends.
+    let encoded = objects::encode(link, objects)?;
+    let mut end = lock(&link.oneway_out);
+    let sender = open(&mut end, link)?;
+    let written = sender.write(&mut |to: &mut Writer<'_>| to.write_raw(&payload), encoded.0.len())?;
+    sender.complete(link, remote.node, call, written.len, encoded)
+}
+
+/// The sending end; the first call makes it.
+fn open<'a>(end: &'a mut Option<Sender>, link: &Link) -> Result<&'a mut Sender> {
     if link.is_dead() {
         return Err(Error::Dead);
     }
-    let sender = match &mut *sender {
-        Some(sender) => sender,
+    match end {
+        Some(sender) => Ok(sender),
         none => {
             let (ring, file) = Ring::create()?;
             link.send(Message::Ring, vec![file])?;
-            none.insert(Sender { ring, written: 0, taken: 0 })
+            Ok(none.insert(Sender { ring, written: 0, taken: 0 }))
         }
-    };
-    sender.send(link, remote.node, call, write)
+    }
+}
+
+/// A parcel whose payload stands in the ring, where the receiver does not look yet.
+struct Written {
+    len: usize,
+    objects: Vec<(u32, Object)>,
 }
 
 impl Sender {
-    fn send(&mut self, link: &Arc<Link>, node: u64, call: &OutCall, write: WriteFn<'_>) -> Result<()> {
+    /// Puts a payload behind what was sent last, where there is room for it and its objects, and for `more` of them.
+    fn write(&mut self, write: WriteFn<'_>, more: usize) -> Result<Written> {
         let mut room = Ring::until_end(self.written);
         let mut free = self.free(DATA / 2);
         if room < DATA / 2 {
@@ -79,19 +107,29 @@ impl Sender {
         })?;
         let len = writer.len();
         let objects = writer.finish();
-        let count = objects.len();
-        let size = size_of_record(len, count);
-        if size + 32 > space {
+        if size_of_record(len, objects.len() + more) + 32 > space {
             return Err(full);
         }
-        if count > 0 {
-            let (entries, fds) = objects::encode(link, objects)?;
-            // SAFETY: it was just checked that the record fits into the free space.
+        Ok(Written { len, objects })
+    }
+
+    /// Puts what belongs to a payload around it, and lets the receiver see the record.
+    fn complete(
+        &mut self,
+        link: &Arc<Link>,
+        node: u64,
+        call: &OutCall,
+        len: usize,
+        (entries, fds): (Vec<Entry>, Vec<OwnedFd>),
+    ) -> Result<()> {
+        let size = size_of_record(len, entries.len()) as u32;
+        if !entries.is_empty() {
+            // SAFETY: `write` found that the record fits into the free space; the sending end is locked since.
             unsafe { self.ring.put_entries(self.written, len, &entries) };
             link.send_fds(INBOX, false, fds)?;
         }
         let (priority, _) = client::me();
-        let (len, objects, size) = (len as u32, count as u32, size as u32);
+        let (len, objects) = (len as u32, entries.len() as u32);
         let record =
             Record { len, code: call.code, node, priority, objects, size, cpu: current_cpu().into() };
         // SAFETY: as above.
