@@ -167,7 +167,7 @@ fn hold_many(at: &Path, greet: fn(&std::os::fd::OwnedFd)) {
 }
 
 /// The attacker may have as many as the machine lets it.
-fn more_descriptors() {
+pub fn more_descriptors() {
     // SAFETY: it reads and writes the structure.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();

@@ -29,6 +29,14 @@ impl Budget {
         Budget { since: now, users: HashMap::new() }
     }
 
+    /// How long nothing more is done for a user that has had its time. Asked before what a link costs but once, so that a
+    /// pause afterwards would come too late: its beginning and its end.
+    pub(super) fn left_if_spent(&self, user: u32, now: Instant) -> Option<Duration> {
+        let left = (self.since + WINDOW).checked_duration_since(now)?;
+        let is_spent = self.users.get(&user).is_some_and(|user| user.all > TIME);
+        (is_spent && !left.is_zero()).then_some(left)
+    }
+
     /// Counts the messages of a link of that user's, and the time that they took. Gives how long the link is to be paused,
     /// if it took more than its part of what its user may.
     pub(super) fn spend(
@@ -81,6 +89,19 @@ mod tests {
         assert_eq!(budget.spend(1, 10, (1, TIME), now), None);
         assert_eq!(budget.spend(1, 10, (1, TIME), now), Some(WINDOW));
         assert_eq!(budget.spend(2, 20, (1, TIME / 2), now), None, "another user");
+    }
+
+    #[test]
+    fn links_that_begin_and_end_have_their_users_budget_too() {
+        let now = Instant::now();
+        let mut budget = Budget::new(now);
+        for link in 0..3 {
+            assert_eq!(budget.left_if_spent(1, now), None);
+            budget.spend(1, link, (1, TIME / 2), now);
+        }
+        assert_eq!(budget.left_if_spent(1, now), Some(WINDOW));
+        assert_eq!(budget.left_if_spent(2, now), None, "another user");
+        assert_eq!(budget.left_if_spent(1, now + WINDOW), None, "another window");
     }
 
     #[test]

@@ -84,6 +84,11 @@ impl Core {
                 match peer {
                     Some(Peer::Link(link, socket)) => {
                         let user = link.peer().uid;
+                        let is_over = flags.contains(EventFlags::HUP);
+                        if let Some(time) = budget.left_if_spent(user, Instant::now()).filter(|_| is_over) {
+                            self.pause(key, time);
+                            continue;
+                        }
                         disposal::poll_for(user);
                         // Not by the clock: what others have of the CPU meanwhile is no cost of a link's.
                         let began = cpu_time();
@@ -101,7 +106,17 @@ impl Core {
                         self.pause(key, SHORTAGE);
                     }
                     Some(Peer::Newcomer { socket, introduction, .. }) => {
+                        let user = socket.owner().map(|owner| owner.uid);
+                        let spent = user.and_then(|user| budget.left_if_spent(user, Instant::now()));
+                        if let Some(time) = spent {
+                            self.pause(key, time);
+                            continue;
+                        }
+                        let began = cpu_time();
                         self.hear_newcomer(key, socket, introduction);
+                        let cost = (1, cpu_time().saturating_sub(began));
+                        // It is no newcomer any longer, and there is nothing left to pause.
+                        let _ = user.map(|user| budget.spend(user, key, cost, Instant::now()));
                     }
                     Some(Peer::Listener(listener)) => self.accept(key, &listener),
                     None => {}

@@ -224,21 +224,43 @@ impl Link {
         self.tell();
         // A proxy that somebody keeps does not keep the ring.
         let receiver = lock(&self.oneway_in).take();
-        if let Some(receiver) = receiver {
-            receiver.on_peer_death(self);
-            drop_later(self.peer.uid, receiver);
-        }
-        lock(&self.inbox).clear();
-        let exports = std::mem::take(&mut *lock(&self.exports));
-        self.exports_version.fetch_add(1, Ordering::AcqRel);
+        receiver.iter().for_each(|receiver| receiver.on_peer_death());
         let recipients = std::mem::take(&mut *lock(&self.recipients));
         for died in recipients.into_values() {
             pool::run_for(self.peer.uid, died);
         }
-        // Services that only this peer held: their `drop` is application code, not the poller's.
-        if !exports.is_empty() {
-            pool::run_for(self.peer.uid, Box::new(move || drop(exports)));
+        // Not on the poller: there may be thousands of calls in the ring, and a service's `drop` is application code.
+        // A link that leaves neither leaves no task: else those of who connects without end would wait for its threads.
+        if receiver.is_some() || self.has_exports_to_end() {
+            // The connection counts until then: who has all threads of its user wait has no more links than otherwise.
+            let (link, socket) = (Arc::clone(self), self.socket());
+            let let_go = move || {
+                link.let_go(receiver);
+                drop(socket);
+            };
+            pool::run_for(self.peer.uid, Box::new(let_go));
+        } else {
+            self.let_go(None);
         }
+    }
+
+    /// Whether objects may end with the link, or are too many to look.
+    fn has_exports_to_end(&self) -> bool {
+        const FEW: usize = 16;
+        let exports = lock(&self.exports);
+        exports.len() > FEW || exports.values().any(|export| Arc::strong_count(&export.node) == 1)
+    }
+
+    /// Serves what the peer had sent before its end, and lets go what it had this process keep.
+    fn let_go(self: &Arc<Self>, receiver: Option<Arc<oneway::Receiver>>) {
+        if let Some(receiver) = receiver {
+            receiver.take_last(self);
+        }
+        lock(&self.inbox).clear();
+        let exports = std::mem::take(&mut *lock(&self.exports));
+        self.exports_version.fetch_add(1, Ordering::AcqRel);
+        // Services that only this peer held end here.
+        drop(exports);
     }
 
     /// Nothing is sent to the peer any longer. Whoever is about to send has the lock, and the application writes its call.

@@ -221,13 +221,15 @@ impl Receiver {
         due.into_iter().for_each(|(_, node, count)| link.unexport(node, count));
     }
 
-    /// The peer is gone. On the poller's thread, before the peer's references are: what it has sent until
-    /// now is served.
-    pub(crate) fn on_peer_death(self: &Arc<Self>, link: &Arc<Link>) {
+    /// The peer is gone. A thread that is at the ring goes at the sight of `dead`.
+    pub(crate) fn on_peer_death(&self) {
         self.dead.store(true, Ordering::Release);
         bell::leave(self.ring.bell());
         futex::wake(self.ring.bell());
-        // A thread that is there goes at the sight of `dead`.
+    }
+
+    /// Has what the peer had sent before its end served, before its references are gone.
+    pub(crate) fn take_last(self: &Arc<Self>, link: &Arc<Link>) {
         let mut drained = lock(&self.drained);
         // Nonsense at its end has nobody left to be told of.
         let (to_run, _) = self.drain(link, &mut drained);
