@@ -19,6 +19,7 @@ mod flood;
 mod frames;
 mod fuse;
 mod honest;
+mod kinds;
 mod messages;
 mod names;
 mod peers;
@@ -62,6 +63,7 @@ fn role_main() {
                 ends::ALL,
                 flood::ALL,
                 frames::ALL,
+                kinds::ALL,
                 messages::ALL,
                 names::ALL,
                 peers::ALL,
