@@ -25,6 +25,8 @@ use crate::paths::Path;
 use crate::records::{Fault, HEAD, Records};
 use crate::sweep::Sweep;
 
+/// Also at boundaries of whose instruction nobody else sees anything.
+const ALL: &str = "HANDOFF_KILL_ALL";
 /// The folder in which records are kept.
 const FOLDER: &str = "HANDOFF_KILL_RECORDS";
 
@@ -87,10 +89,10 @@ fn kill_at_some_boundaries(part: usize) {
     for path in Path::all().filter(fits).skip(part).step_by(PARTS) {
         let mut sweep = Sweep::new(path, 2, cpu(None));
         // Spread over the path, at other places for each.
-        let every = (sweep.boundaries.len() as u64 / kills).max(1);
+        let every = (sweep.showing() as u64 / kills).max(1);
         let mut seen = Vec::new();
-        sweep.run(path.name.len() as u64 % every, every, |kill| seen.push(kill));
-        println!("{}", records::row(path.name, sweep.boundaries.len(), &seen));
+        sweep.run(path.name.len() as u64 % every, every, false, |kill| seen.push(kill));
+        println!("{}", records::row(path.name, (sweep.boundaries.len(), sweep.showing()), &seen));
         assert!(seen.iter().any(|kill| kill.reached), "{}: nobody was killed", path.name);
         faults
             .extend(seen.into_iter().filter(|kill| kill.fault != Fault::None).map(|kill| (path.name, kill)));
@@ -105,6 +107,7 @@ fn all_boundaries() {
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder for what is found"));
     let every = number("HANDOFF_KILL_EVERY").unwrap_or(1);
     let turns = number("HANDOFF_KILL_TURNS").unwrap_or(16) as u32;
+    let all = std::env::var_os(ALL).is_some_and(|value| value == "1");
     let wanted = std::env::var("HANDOFF_KILL_PATHS").unwrap_or_default();
     let wanted: Vec<&str> = wanted.split(',').filter(|name| !name.is_empty()).collect();
     for path in Path::all().filter(|path| wanted.is_empty() || wanted.contains(&path.name)) {
@@ -118,10 +121,11 @@ fn all_boundaries() {
         // First: its descriptor is none that a victim leaves.
         let mut records = Records::open(&folder, path.name);
         let mut sweep = Sweep::new(path, turns, cpu(number("HANDOFF_KILL_SHARD")));
-        println!("{}: {} boundaries, from {} on", path.name, sweep.boundaries.len(), records.next);
+        let (boundaries, showing) = (sweep.boundaries.len(), sweep.showing());
+        println!("{}: {boundaries} boundaries, {showing} of them show, from {} on", path.name, records.next);
         let mut faults = 0;
         let mut told = std::time::Instant::now();
-        sweep.run(records.next, every, |kill| {
+        sweep.run(records.next, every, all, |kill| {
             records.add(&kill);
             if kill.fault != Fault::None {
                 faults += 1;
@@ -133,7 +137,7 @@ fn all_boundaries() {
                 println!("{}: {}", path.name, kill.number);
             }
         });
-        std::fs::write(folder.join(format!("{}.complete", path.name)), sweep.boundaries.len().to_string())
+        std::fs::write(folder.join(format!("{}.complete", path.name)), format!("{boundaries} {showing}"))
             .unwrap();
     }
 }
@@ -148,7 +152,11 @@ fn table() {
     for path in Path::all() {
         let kills = records::read(&folder, path.name);
         let complete = std::fs::read_to_string(folder.join(format!("{}.complete", path.name)));
-        let boundaries = complete.as_ref().map_or(0, |text| text.parse().unwrap());
+        let counts = complete.as_ref().ok().and_then(|text| text.split_once(' '));
+        let boundaries = counts.map_or((0, 0), |(all, showing)| {
+            let number = |text: &str| text.parse().expect("a number of boundaries");
+            (number(all), number(showing))
+        });
         if complete.is_err() {
             missing.push(path.name);
         }

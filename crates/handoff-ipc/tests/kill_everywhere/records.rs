@@ -96,7 +96,7 @@ pub fn read(folder: &Path, path: &str) -> Vec<Kill> {
 }
 
 /// A line of the table.
-pub fn row(path: &str, boundaries: usize, kills: &[Kill]) -> String {
+pub fn row(path: &str, (boundaries, showing): (usize, usize), kills: &[Kill]) -> String {
     let count = |fault| kills.iter().filter(|kill| kill.fault == fault).count();
     let reached = kills.iter().filter(|kill| kill.reached).count();
     let mut times: Vec<Duration> = kills.iter().map(|kill| kill.recovery).collect();
@@ -105,7 +105,7 @@ pub fn row(path: &str, boundaries: usize, kills: &[Kill]) -> String {
     let worst = kills.iter().max_by_key(|kill| kill.recovery);
     let other = count(Fault::WrongNotices) + count(Fault::Unclear);
     let mut row = format!(
-        "| {path} | {boundaries} | {} | {} | {} | {other} | {} | {} |",
+        "| {path} | {boundaries} | {showing} | {} | {} | {} | {other} | {} | {} |",
         reached,
         count(Fault::Hung),
         count(Fault::Leaked),
@@ -117,8 +117,8 @@ pub fn row(path: &str, boundaries: usize, kills: &[Kill]) -> String {
 }
 
 pub const HEAD: &str = "\
-| path | boundaries | killed at | hung | leaked | other faults | median | worst | where death costs most |
-|---|---|---|---|---|---|---|---|---|";
+| path | boundaries | that show | killed at | hung | leaked | other faults | median | worst | where death costs most |
+|---|---|---|---|---|---|---|---|---|---|";
 
 fn shown(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// survivor holds.
 const WARM_UP: u32 = 3;
 /// Where no instruction is.
-const NEVER: Boundary = Boundary { at: 8, turn: 1 };
+const NEVER: Boundary = Boundary { at: 8, turn: 1, shows: false };
 
 /// What a survivor holds that a dead peer could have left behind.
 #[derive(Debug, Clone, Copy)]
@@ -95,10 +95,17 @@ impl<'a> Sweep<'a> {
         sweep
     }
 
-    /// Kills at each `every`th boundary from `first` on, and tells of each.
-    pub fn run(&mut self, first: u64, every: u64, mut tell: impl FnMut(Kill)) {
-        let chosen = (0u64..).zip(self.boundaries.clone()).skip(first as usize).step_by(every as usize);
-        for (number, boundary) in chosen {
+    /// At how many boundaries others may see something of the instruction. Between two of them no kill differs from the other.
+    pub fn showing(&self) -> usize {
+        self.boundaries.iter().filter(|boundary| boundary.shows).count()
+    }
+
+    /// Kills at each `every`th boundary from `first` on, and tells of each; without `all`, of those of which others may see
+    /// something.
+    pub fn run(&mut self, first: u64, every: u64, all: bool, mut tell: impl FnMut(Kill)) {
+        let numbered = (0u64..).zip(self.boundaries.clone());
+        let chosen = numbered.filter(|(number, boundary)| *number >= first && (all || boundary.shows));
+        for (number, boundary) in chosen.step_by(every as usize) {
             tell(self.kill_at(number, Some(boundary)));
         }
         let threads = self.survivor.engine.stats().threads;

@@ -2,6 +2,9 @@
 //!
 //! The path is stepped through once, all threads of it. A boundary is an instruction's address and the how-manieth
 //! time it is run. To kill a process there it runs at its own speed up to a hardware breakpoint on that address.
+//!
+//! Another process sees nothing of an instruction that neither calls the kernel nor writes to memory that is shared: to be
+//! killed before it or after it is the same. So those are marked that may do either.
 
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -14,6 +17,8 @@ use std::time::{Duration, Instant};
 pub struct Boundary {
     pub at: u64,
     pub turn: u32,
+    /// Whether others may see something of the instruction: it is a system call, or a register leads to shared memory.
+    pub shows: bool,
 }
 
 /// How a run ended.
@@ -70,6 +75,8 @@ struct Tracee {
     threads: HashMap<i32, Thread>,
     /// Whether a system call stands at an address, or before it.
     syscalls: HashMap<u64, bool>,
+    /// Where memory lies that others have, and that can be written.
+    shared: Vec<std::ops::Range<u64>>,
 }
 
 fn request(what: libc::c_uint, tid: i32, at: usize, data: usize) -> i64 {
@@ -92,7 +99,8 @@ fn tasks(pid: i32) -> Vec<i32> {
 impl Tracee {
     /// Traces each thread of the process, and waits until all sleep again.
     fn seize(pid: i32, mode: Mode) -> Result<Self, Ended> {
-        let mut tracee = Tracee { pid, mode, threads: HashMap::new(), syscalls: HashMap::new() };
+        let mut tracee =
+            Tracee { pid, mode, threads: HashMap::new(), syscalls: HashMap::new(), shared: Vec::new() };
         let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
         loop {
             let known = tracee.threads.len();
@@ -118,6 +126,47 @@ impl Tracee {
         request(libc::PTRACE_PEEKUSER, tid, offset_of!(libc::user, regs.rip), 0) as u64
     }
 
+    fn registers(tid: i32) -> libc::user_regs_struct {
+        // SAFETY: numbers, of which any are valid.
+        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        request(libc::PTRACE_GETREGS, tid, 0, (&raw mut registers) as usize);
+        registers
+    }
+
+    /// Whether a system call stands at an address, or before it: a thread that is stopped inside of one goes back into it.
+    fn is_syscall(&mut self, tid: i32, at: u64) -> bool {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        *self.syscalls.entry(at).or_insert_with(|| {
+            [at, at - 2]
+                .iter()
+                .any(|at| request(libc::PTRACE_PEEKTEXT, tid, *at as usize, 0).to_le_bytes()[..2] == SYSCALL)
+        })
+    }
+
+    /// Whether others may see something of the instruction that a thread stands at. One that writes has the address in a
+    /// register, or what a number is added to.
+    fn shows(&mut self, tid: i32, registers: &libc::user_regs_struct) -> bool {
+        let r = registers;
+        let all = [
+            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
+            r.r15,
+        ];
+        all.iter().any(|value| self.shared.iter().any(|range| range.contains(value)))
+            || self.is_syscall(tid, r.rip)
+    }
+
+    /// After a system call, which may have been one that maps.
+    fn look_for_shared_memory(&mut self) {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let shared = maps.lines().filter_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            rest.starts_with("rw-s").then_some(number(from)?..number(to)?)
+        });
+        self.shared = shared.collect();
+    }
+
     /// Has a thread run on that is stopped.
     fn resume(&mut self, tid: i32, signal: i32) {
         let Mode::Step = self.mode else {
@@ -125,14 +174,7 @@ impl Tracee {
             request(libc::PTRACE_CONT, tid, 0, signal as usize);
             return;
         };
-        const SYSCALL: [u8; 2] = [0x0f, 0x05];
-        let at = Self::instruction(tid);
-        let calls = *self.syscalls.entry(at).or_insert_with(|| {
-            // Stopped inside of one, it goes back into it.
-            [at, at - 2]
-                .iter()
-                .any(|at| request(libc::PTRACE_PEEKTEXT, tid, *at as usize, 0).to_le_bytes()[..2] == SYSCALL)
-        });
+        let calls = self.is_syscall(tid, Self::instruction(tid));
         self.threads.insert(tid, if calls { Thread::Runs } else { Thread::Steps });
         request(libc::PTRACE_SINGLESTEP, tid, 0, signal as usize);
     }
@@ -223,19 +265,25 @@ pub fn record(
     is_over: impl Fn() -> bool,
 ) -> Result<(Vec<Boundary>, Instant), Ended> {
     let mut tracee = Tracee::seize(pid, Mode::Step)?;
+    tracee.look_for_shared_memory();
     begin();
     let start = Instant::now();
     let (mut seen, mut boundaries, mut old) = (HashMap::<u64, u32>::new(), Vec::new(), 0);
     loop {
         match tracee.next()? {
             Some(tid) => {
-                let at = Tracee::instruction(tid);
+                if tracee.threads.get(&tid) == Some(&Thread::Runs) {
+                    tracee.look_for_shared_memory();
+                }
+                let registers = Tracee::registers(tid);
+                let at = registers.rip;
                 let turn = seen.entry(at).or_default();
                 *turn += 1;
                 old += 1;
                 if *turn <= turns {
                     old = 0;
-                    boundaries.push(Boundary { at, turn: *turn });
+                    let shows = tracee.shows(tid, &registers);
+                    boundaries.push(Boundary { at, turn: *turn, shows });
                 }
                 if old > TAIL && is_over() {
                     return Ok((boundaries, tracee.kill()));
