@@ -22,7 +22,7 @@ attacks! {
     rings_full_of_calls_that_wait: "server", Bounds { rss: FILLED + 64, fds: 200, maps: 400, ..BUSY };
     oneway_calls_without_end: "server", Bounds { rss: 64, ..BUSY };
     references_given_back_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
-    calls_of_links_that_end: "server", Bounds { maps: 600, ..SHARE };
+    calls_of_links_that_end: "server", Bounds { maps: 1200, ..SHARE };
 }
 
 fn record(node: u64, value: i32) -> Request {
