@@ -63,13 +63,10 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slurm {
-    /// `--partition`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
-    /// `--account`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// `--qos`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<String>,
     /// `--nice`: more of it makes the campaign wait for others.

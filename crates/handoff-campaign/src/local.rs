@@ -22,7 +22,6 @@ pub struct Told {
     pub event: Event,
 }
 
-/// What the workers need.
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub plan: Arc<Plan>,

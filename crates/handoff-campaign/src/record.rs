@@ -50,7 +50,6 @@ pub enum State {
     Waiting,
     /// A worker has it now.
     Running,
-    /// It has a result.
     Done,
     /// It has none, and `submit --retry` is needed for another try.
     Failed,
@@ -109,7 +108,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// How far it is.
     #[must_use]
     pub fn state(&self) -> State {
         if self.path.join("result.json").is_file() {
@@ -129,7 +127,6 @@ impl Record {
         self.lines("rounds.jsonl")
     }
 
-    /// What happened to it.
     pub fn notes(&self) -> Result<Vec<Note>> {
         self.lines("notes.jsonl")
     }
@@ -248,7 +245,6 @@ impl Claim {
         write_whole(&self.record.path.join("failure.json"), &failure)
     }
 
-    /// Writes down what happened.
     pub fn note(&self, what: impl Into<String>, started: bool) -> Result<()> {
         let worker = rustix::system::uname().nodename().to_string_lossy().into_owned();
         append(

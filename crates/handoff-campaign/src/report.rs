@@ -28,9 +28,7 @@ pub struct Report {
     pub name: String,
     /// Tasks in all, and those with a result.
     pub tasks: usize,
-    /// Tasks with a result.
     pub done: usize,
-    /// Rounds of all results.
     pub rounds: usize,
     pub points: Vec<PointReport>,
     /// Tasks without a result, and why, as far as it is known.
@@ -83,7 +81,6 @@ pub struct DeviceReport {
     pub left_out: Option<String>,
 }
 
-/// Combines what is there.
 pub fn report(plan: &Plan, folder: &Folder) -> Result<Report> {
     let mut points = Vec::new();
     let (mut missing, mut done, mut rounds) = (Vec::new(), 0, 0);

@@ -53,7 +53,6 @@ pub struct Outcome {
     pub tasks: usize,
     /// Mean number of rounds of a task.
     pub rounds_per_task: f64,
-    /// Rounds of all tasks.
     pub rounds: f64,
     /// How long the campaign takes, in seconds: the least, the median and the most of several.
     pub wall_seconds: [f64; 3],

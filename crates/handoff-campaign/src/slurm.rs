@@ -91,7 +91,6 @@ impl Engine<'_> {
         std::path::absolute(&place).map_err(CampaignError::io("find", &place))
     }
 
-    /// What an element runs.
     fn script(&self, numbers: &Path) -> Result<String> {
         let folder = std::path::absolute(self.folder.path());
         let folder = folder.map_err(CampaignError::io("find", self.folder.path()))?;

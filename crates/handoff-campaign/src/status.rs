@@ -14,7 +14,6 @@ pub struct Status {
     pub waiting: usize,
     /// Tasks that a worker has.
     pub running: usize,
-    /// Tasks with a result.
     pub done: usize,
     /// Tasks that were given up.
     pub failed: usize,
@@ -30,7 +29,6 @@ pub struct TaskStatus {
     pub number: usize,
     pub target: String,
     pub title: String,
-    /// How far it is.
     pub state: State,
     pub rounds: usize,
     pub most_rounds: usize,
@@ -45,7 +43,6 @@ pub struct TaskStatus {
     pub engine: Option<String>,
 }
 
-/// Looks at every task.
 pub fn status(plan: &Plan, folder: &Folder) -> Result<Status> {
     let mut tasks = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {

@@ -27,7 +27,6 @@ pub struct GuestSpec {
     /// CPUs and how they are grouped, such as `4,sockets=2,cores=2`.
     #[serde(alias = "cpus")]
     pub smp: Smp,
-    /// Memory in MiB.
     pub memory_mib: u32,
     /// The capacity of each CPU, 1024 for the fastest (arm64 only); none where they are alike.
     pub cpu_capacity: Vec<u32>,

@@ -142,9 +142,7 @@ pub struct Line {
 /// A device beside all others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Others {
-    /// Median of all ratios.
     pub ratio: f64,
-    /// Its 95% interval.
     pub interval: Interval,
     /// The p-value of Mann and Whitney, adjusted for all devices by Holm's method.
     pub p: f64,

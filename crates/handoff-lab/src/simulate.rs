@@ -102,7 +102,6 @@ pub struct Outcome {
     /// The share that was predicted for the rounds of a [`Stopping::Fixed`] experiment from [`round_sd`];
     /// 0 where there is no effect to be found.
     pub predicted: f64,
-    /// Mean number of rounds.
     pub rounds: f64,
 }
 

@@ -80,7 +80,6 @@ impl Kind {
         Kind::ZeroMq,
     ];
 
-    /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Pipe => "pipe",
@@ -147,7 +146,6 @@ impl Kind {
         }
     }
 
-    /// Connects to `address`.
     fn connect(self, address: &Path) -> io::Result<Ask> {
         match self {
             Kind::Pipe => kernel::pipe::connect(address),

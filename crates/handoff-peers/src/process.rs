@@ -21,7 +21,6 @@ const ADDRESS: &str = "peer";
 /// Requests before those that count.
 const WARM_UP: u32 = 20;
 
-/// What a process is.
 #[derive(Debug, Serialize, Deserialize)]
 struct Role {
     kind: Kind,

@@ -15,7 +15,6 @@ use pair::Pair;
 pub(crate) use pair::play_if_writer;
 use race::race;
 
-/// Bytes of a message.
 const SIZE: usize = 64;
 /// Messages that a ring holds.
 const CAPACITY: usize = 4096;
@@ -94,7 +93,6 @@ impl QueueKind {
         }
     }
 
-    /// Whether it is ours.
     pub fn is_ours(self) -> bool {
         use QueueKind::{Fmq, FmqBatch, FmqInside, FmqMappings};
         matches!(self, Fmq | FmqMappings | FmqInside | FmqBatch)

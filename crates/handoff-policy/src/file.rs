@@ -31,7 +31,6 @@ pub struct Policy {
 pub struct Profile {
     /// The line of the file where it starts.
     pub line: usize,
-    /// CPUs, scheduling, I/O.
     pub placement: Placement,
     /// CPUs of a cpuset of its own, resolved when it is used.
     pub group_cpus: Option<Selector>,
@@ -85,7 +84,6 @@ impl Profile {
 }
 
 impl Policy {
-    /// Reads a policy.
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let (file, problems) = lenient(text);
         let mut reader = Reader { text, problems };

@@ -48,7 +48,6 @@ struct Asked<W> {
     ask: String,
     /// Whether the agent says every second that it is still there, and stops when nobody listens.
     alive: bool,
-    /// What the service needs.
     with: W,
 }
 

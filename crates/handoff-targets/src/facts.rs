@@ -16,7 +16,6 @@ echo folder \"$FOLDER\"
 echo free $(df -Pk \"$FOLDER\" 2>/dev/null | tail -n 1 | awk '{print $4}')
 ";
 
-/// What a target is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Facts {
     /// The machine's architecture, as `uname -m` has it.

@@ -9,7 +9,6 @@ pub struct Retry {
     pub most: u32,
     /// Before the second try.
     pub first_wait: Duration,
-    /// No wait is longer.
     pub longest_wait: Duration,
     tries: u32,
 }

@@ -57,7 +57,6 @@ impl Ways {
     }
 }
 
-/// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     /// Its exit status; 128 and the signal if one ended it.

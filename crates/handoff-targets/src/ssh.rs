@@ -21,7 +21,6 @@ const SSH_FAILED: i32 = 255;
 /// What is kept of what ssh says, to tell why it failed.
 const KEPT: usize = 4096;
 
-/// A machine behind ssh.
 #[derive(Debug)]
 pub(crate) struct Ssh {
     destination: String,

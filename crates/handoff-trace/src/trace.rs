@@ -171,7 +171,6 @@ impl RawTrace {
         self.pages.iter().map(Vec::len).sum()
     }
 
-    /// Decodes all pages.
     pub fn decode(&self) -> Result<Trace> {
         let formats = self.formats.iter().map(|(system, text)| EventFormat::parse(system, text));
         let decoder = Decoder::new(formats.collect::<Result<Vec<_>>>()?)?;

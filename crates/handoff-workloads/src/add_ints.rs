@@ -137,7 +137,6 @@ fn cpu_name(cpu: Option<usize>) -> String {
     cpu.map_or_else(|| "unbound".to_owned(), |cpu| cpu.to_string())
 }
 
-/// Runs it once.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     parameters.check()?;
     let Parameters { engine, context, .. } = *parameters;

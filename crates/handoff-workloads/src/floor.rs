@@ -228,7 +228,6 @@ impl Plan {
         self.parameters().check()
     }
 
-    /// Runs it once.
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
         let trips = if self.trips == 0 { self.primitive.usual_trips() } else { self.trips };

@@ -36,7 +36,6 @@ pub struct Parameters {
     pub readers: usize,
     /// Messages that each writer sends to each reader of its group.
     pub loops: usize,
-    /// Bytes of a message.
     pub size: usize,
     /// What the messages travel through.
     pub transport: Transport,

@@ -134,7 +134,6 @@ impl Parameters {
     }
 }
 
-/// Runs it once.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     run_until(parameters, &AtomicBool::new(false))
 }

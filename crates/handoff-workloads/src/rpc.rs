@@ -76,7 +76,6 @@ pub struct Parameters {
     pub follow: bool,
     /// Of a run; a [`Session`] is told with each batch.
     pub samples: u32,
-    /// Calls of one sample.
     pub trips: u32,
 }
 

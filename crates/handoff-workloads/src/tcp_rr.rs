@@ -29,9 +29,7 @@ const MAX_TRANSACTIONS: usize = 4 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
-    /// Bytes of a request.
     pub request: usize,
-    /// Bytes of a response.
     pub response: usize,
     /// Connections, each with a process at either end.
     pub flows: usize,

@@ -208,7 +208,6 @@ pub struct Row {
     pub transport: Option<Transport>,
     /// True if the sender has the receiver's answer when it goes on.
     pub answers: bool,
-    /// Bytes of a message.
     pub payload: usize,
     /// Nanoseconds until the sender goes on.
     pub caller: Measurement,

@@ -31,7 +31,6 @@ pub(super) fn file() -> PathBuf {
     root().join("docs/book/src/reference/figures.svg")
 }
 
-/// Draws the figure again.
 pub(super) fn write(kept: &[Results]) -> Result<()> {
     let file = file();
     std::fs::write(&file, of(kept)).with_context(|| format!("cannot write {}", file.display()))

@@ -24,7 +24,6 @@ pub(crate) struct Contents {
     pub(crate) foreign: Option<&'static str>,
 }
 
-/// What builds for arm64.
 pub(crate) const ARM64: Contents = Contents {
     name: "debian-arm64",
     packages: &["rustc-web", "libstd-rust-web-dev", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],

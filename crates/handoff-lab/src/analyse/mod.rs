@@ -19,7 +19,6 @@ use crate::stats::{Interval, bootstrap, effect, paired};
 use serde::Serialize;
 use table::Group;
 
-/// Resamples of the bootstrap.
 const RESAMPLES: usize = 20_000;
 
 /// Everything about one group of a table.
@@ -44,7 +43,6 @@ pub struct Analysis {
     pub bootstrap_medians: Interval,
     /// Permutation of the difference of means.
     pub permutation: PValue,
-    /// Mann and Whitney's test.
     pub mann_whitney: MannWhitney,
     /// What comes out if rows are taken for pairs.
     pub paired: Paired,
@@ -72,9 +70,7 @@ pub struct Analysis {
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Paired {
     pub t: TTest,
-    /// Exact sign-flip p-value.
     pub sign_flip: PValue,
-    /// Exact Wilcoxon p-value.
     pub wilcoxon: f64,
     /// Spearman's correlation of the columns: real pairs resemble each other.
     pub correlation: f64,

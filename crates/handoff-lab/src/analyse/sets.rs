@@ -34,7 +34,6 @@ pub struct Row {
     pub medians: [f64; 2],
     /// Hodges-Lehmann ratio of the second to the first, where a ratio can be made.
     pub ratio: Option<f64>,
-    /// Its 95% interval.
     pub interval: Option<Interval>,
     /// Mann and Whitney's p-value, adjusted for all rows by Holm's method.
     pub p: Option<f64>,

@@ -41,9 +41,7 @@ pub struct Columns {
 pub struct Group {
     /// What tells it apart, such as `readers = 50`; empty if there is one group.
     pub key: String,
-    /// Values to compare with.
     pub before: Vec<f64>,
-    /// Values of the change.
     pub after: Vec<f64>,
     /// Claimed reductions in percent, where there is such a column.
     pub claimed: Option<Vec<f64>>,

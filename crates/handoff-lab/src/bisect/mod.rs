@@ -52,7 +52,6 @@ impl fmt::Display for Commit {
     }
 }
 
-/// What is looked for.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// A folder of the repository.
@@ -67,7 +66,6 @@ pub struct Request {
     pub build: Option<String>,
     /// What is measured: program and arguments, in the commit's folder.
     pub command: Vec<String>,
-    /// Figures in its output.
     pub figures: Vec<Figure>,
     /// Metric, margin, control group, seed; its arms and its rule are not used.
     pub template: Experiment,

@@ -81,7 +81,6 @@ impl Level {
 pub struct Finding {
     /// A stable name for programs, such as `cpu.governor`.
     pub id: String,
-    /// How much it matters.
     pub level: Level,
     /// What was looked at, in a few words.
     pub topic: String,

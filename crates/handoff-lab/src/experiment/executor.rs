@@ -28,9 +28,7 @@ const QUIET: f64 = 0.2;
 /// One run of an arm, with everything that it needs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunRequest {
-    /// What is set meanwhile.
     pub settings: Vec<Setting>,
-    /// What is counted meanwhile.
     pub proofs: Vec<Proof>,
     pub task: Task,
     /// How long to wait before it for the machine to be quiet; zero does not wait.
@@ -191,7 +189,6 @@ pub struct QuietGate {
     /// The share of all CPU time that others may use.
     pub share: f64,
     pub glance: Duration,
-    /// How long to wait.
     pub most: Duration,
 }
 

@@ -101,7 +101,6 @@ pub struct Arm {
     pub work: Work,
     /// What is in front of the command.
     pub prefix: Vec<String>,
-    /// Added to the environment.
     pub environment: BTreeMap<String, String>,
     /// CPUs to run on.
     pub cpus: Option<CpuSet>,
@@ -112,15 +111,12 @@ pub struct Arm {
     pub proofs: Vec<Proof>,
 }
 
-/// What an arm runs.
 #[derive(Debug, Clone)]
 pub enum Work {
-    /// A workload of Handoff.
     Workload(Box<Workload>),
     /// Any command, with figures in its output.
     Command {
         argv: Vec<String>,
-        /// Figures in its output.
         figures: Vec<Figure>,
     },
 }

@@ -25,7 +25,6 @@ pub struct Bounds {
     pub budget_seconds: f64,
 }
 
-/// What a pilot tells.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pilot {
     /// Pairs of runs of the baseline.

@@ -93,7 +93,6 @@ impl Expect {
 pub struct Proof {
     pub counter: String,
     pub source: Source,
-    /// What it must do.
     pub expect: Expect,
     /// Whether growth is counted a second of the run.
     pub per_second: bool,

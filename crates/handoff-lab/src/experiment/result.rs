@@ -31,13 +31,11 @@ pub struct RoundRecord {
     pub samples: BTreeMap<ArmId, Sample>,
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The stopping rule said so.
     Finished,
-    /// The budget was spent.
     Budget,
     /// Somebody stopped it, or it died.
     Interrupted,
@@ -64,7 +62,6 @@ pub struct ProofResult {
     pub range: Option<(f64, f64)>,
     /// In how many runs it did not hold, or was not counted.
     pub failures: usize,
-    /// Runs of the arm.
     pub runs: usize,
 }
 
@@ -74,7 +71,6 @@ pub struct MetricResult {
     pub unit: String,
     pub question: Question,
     pub judgement: Judgement,
-    /// The answer in words.
     pub sentence: String,
     /// Holm's adjusted p-value, for a secondary metric.
     pub adjusted_p: Option<f64>,
@@ -87,7 +83,6 @@ pub struct MetricResult {
 pub struct Header {
     /// The version of this form: [`ExperimentResult::SCHEMA`].
     pub schema: u32,
-    /// The version of handoff.
     pub version: String,
     pub title: String,
     pub question: String,
@@ -117,7 +112,6 @@ fn this_machine() -> String {
 /// Everything that a run found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentResult {
-    /// What was known before.
     #[serde(flatten)]
     pub header: Header,
     pub ending: Ending,
@@ -209,7 +203,6 @@ pub struct RequestedMetric {
 #[derive(Debug, Clone)]
 pub struct Evidence<'a> {
     pub stopping: &'a Stopping,
-    /// What the figures mean.
     pub semantics: &'a BTreeMap<String, MetricSemantics>,
     pub arms: &'a [String; 2],
     /// Proofs of the baseline and the change.

@@ -32,13 +32,11 @@ pub struct Options<'a> {
 #[derive(Debug)]
 pub enum Event<'a> {
     Started(&'a Header),
-    /// An arm runs next.
     Arm {
         /// The round, counted from 1; 0 is a warm-up.
         round: usize,
         arm: ArmId,
     },
-    /// A round is complete.
     Round {
         record: &'a RoundRecord,
         /// Rounds that the rule can take at most.

@@ -81,7 +81,6 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// How a wait ended.
 #[derive(Debug)]
 pub(super) enum Wait {
     /// The process ended: its status, and what it used.

@@ -47,7 +47,6 @@ pub struct Task {
     pub input: Option<String>,
     /// Whether its output is an [`Outcome`] in JSON.
     pub is_workload: bool,
-    /// Figures in its output.
     pub figures: Vec<Figure>,
     /// Variables that are added to its environment.
     pub environment: BTreeMap<String, String>,
@@ -69,7 +68,6 @@ pub struct MetricSemantics {
     pub better: Option<Direction>,
 }
 
-/// What one run gave.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Wall time in seconds.
@@ -77,7 +75,6 @@ pub struct Run {
     pub values: BTreeMap<String, f64>,
     /// Counters of the workload by name: growth during the run.
     pub counters: BTreeMap<String, f64>,
-    /// What the figures mean.
     #[serde(rename = "meanings")]
     pub semantics: BTreeMap<String, MetricSemantics>,
 }

@@ -54,7 +54,6 @@ pub struct Intervals {
     /// A band of values that do not matter.
     pub band: Option<(f64, f64)>,
     pub kind: Kind,
-    /// How values are written.
     pub format: Label,
 }
 
@@ -79,7 +78,6 @@ impl Intervals {
 pub struct Series {
     /// What it is, for the legend.
     pub name: String,
-    /// Its points, in order.
     pub points: Vec<(f64, f64)>,
     /// The number of its colour.
     pub colour: usize,
@@ -114,7 +112,6 @@ pub struct Lines {
     pub x_format: Label,
     /// How vertical values are written.
     pub y_format: Label,
-    /// How points are drawn.
     pub mark: Mark,
     /// Whether the points of the first two series at the same place belong together.
     pub paired: bool,

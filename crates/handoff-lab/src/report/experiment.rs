@@ -32,7 +32,6 @@ struct MetricView<'a> {
     outliers: Vec<usize>,
 }
 
-/// Writes the HTML report.
 pub fn html(result: &ExperimentResult) -> Result<String, ReportError> {
     let metrics = std::iter::once(&result.primary)
         .chain(&result.secondary)

@@ -20,7 +20,6 @@ pub(super) struct Waterfall {
     pub(super) axis: String,
     /// The bars, from the top.
     pub(super) bars: Vec<Bar>,
-    /// How values are written.
     pub(super) format: Label,
 }
 

@@ -46,7 +46,6 @@ pub struct ChangePoint {
     pub p: f64,
     /// The new level by the old one: the median of all ratios.
     pub ratio: f64,
-    /// Its 95% interval.
     pub interval: Interval,
 }
 

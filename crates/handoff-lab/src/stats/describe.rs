@@ -58,23 +58,18 @@ pub fn robust_sd(values: &[f64]) -> f64 {
     1.482_602_218_505_602 * median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
 }
 
-/// One group in numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many values.
     pub count: usize,
-    /// Arithmetic mean.
     pub mean: f64,
     /// Sample standard deviation.
     pub sd: f64,
-    /// The smallest.
     pub min: f64,
     /// First quartile.
     pub q1: f64,
     pub median: f64,
     /// Third quartile.
     pub q3: f64,
-    /// The largest.
     pub max: f64,
 }
 

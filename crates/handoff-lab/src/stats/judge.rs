@@ -8,7 +8,6 @@ use super::sequential::Stopping;
 use super::shape::{Autocorrelation, Bimodality, Drift, outliers};
 use serde::{Deserialize, Serialize};
 
-/// Which way is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -93,7 +92,6 @@ pub struct Round {
     pub a: f64,
     /// The same once more, to see what no difference looks like.
     pub again: f64,
-    /// The change.
     pub b: f64,
 }
 
@@ -108,7 +106,6 @@ pub struct Estimate {
     pub p: f64,
     /// Standard deviation of the log-ratios of single rounds: see [`round_sd`].
     pub round_sd: f64,
-    /// How many rounds.
     pub rounds: usize,
 }
 
@@ -126,7 +123,6 @@ impl Estimate {
         }
     }
 
-    /// The change in percent.
     #[must_use]
     pub fn percent(&self) -> f64 {
         (self.ratio - 1.0) * 100.0
@@ -136,11 +132,9 @@ impl Estimate {
 /// The question, fixed before the first round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Which way is better.
     pub direction: Direction,
     /// The share below which a difference does not matter, such as 0.02.
     pub margin: f64,
-    /// When to stop.
     pub stopping: Stopping,
 }
 
@@ -148,7 +142,6 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     pub verdict: Verdict,
-    /// B against A.
     pub change: Estimate,
     /// A' against A: what no difference looks like here.
     pub noise: Estimate,
@@ -288,7 +281,6 @@ fn shape_caveats(rounds: &[Round], change: &[f64]) -> Vec<Caveat> {
     caveats
 }
 
-/// Three significant digits.
 pub(crate) fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");

@@ -12,10 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case", tag = "rule")]
 pub enum Stopping {
     /// So many rounds, one look, error rate 5%.
-    Fixed {
-        /// How many rounds.
-        rounds: usize,
-    },
+    Fixed { rounds: usize },
     /// Looks after these rounds, each at the level that keeps 5% in all ([`pocock`]).
     Looks {
         /// Rounds after which to look, ascending.

@@ -14,7 +14,6 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Looks for a trend.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let order: Vec<f64> = (0..values.len()).map(|index| index as f64).collect();

@@ -7,7 +7,6 @@ use super::rank::{doubled_ranks, rank_sum_quantile};
 use super::special::{normal_cdf, student_critical, student_two_sided};
 use serde::{Deserialize, Serialize};
 
-/// A t statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TTest {
     /// The statistic, `after` minus `before`.

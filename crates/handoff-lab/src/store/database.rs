@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-/// Why a database refuses.
 pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// A value of a row.

@@ -118,7 +118,6 @@ pub struct Entry {
     pub id: i64,
     pub started: String,
     pub title: String,
-    /// Rounds that are complete.
     pub rounds: usize,
     /// The verdict's word; `None` if it was killed before it had one.
     pub verdict: Option<String>,

@@ -33,7 +33,6 @@ impl fmt::Display for Owner {
 /// The values of a metric in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// The run or import.
     pub owner: Owner,
     /// When it began or was added, in UTC.
     pub when: String,
@@ -50,7 +49,6 @@ pub type Arm = ArmId;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Known {
     pub unit: String,
-    /// Which way is better.
     pub better: Option<Direction>,
 }
 

@@ -8,7 +8,6 @@ use handoff_workloads::rpc::{Context, EngineKind, Parameters, Session};
 use super::floors::{LARGE, LARGE_BYTES, ONE_CPU, SMALL_BYTES, TWO_CPUS, UNPINNED};
 use super::{Batch, Entry, Kind, Start, Suite, batch_size};
 
-/// Which calls are measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Calls {
     pub engines: Vec<EngineKind>,

@@ -54,7 +54,6 @@ pub type Batch = Box<dyn FnMut() -> Result<Vec<f64>, SubjectError>>;
 /// Starts whatever an entry needs, such as its processes.
 pub type Start = Box<dyn FnOnce() -> Result<Batch, SubjectError>>;
 
-/// One thing to measure.
 pub struct Entry {
     /// The id of its group.
     pub group: String,
@@ -78,11 +77,9 @@ pub struct Suite {
     pub tests: Calls,
     /// The groups, in the order in which they are shown.
     pub groups: Vec<Group>,
-    /// Everything that is measured.
     pub entries: Vec<Entry>,
 }
 
-/// How to run it.
 #[derive(Debug, Clone)]
 pub struct Options<'a> {
     pub rounds: usize,

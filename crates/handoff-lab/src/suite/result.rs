@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 pub struct SuiteResult {
     /// The version of this form: [`SuiteResult::SCHEMA`].
     pub schema: u32,
-    /// The version of handoff.
     pub version: String,
     /// When it began, in UTC, as RFC 3339 has it.
     pub started: String,
@@ -23,7 +22,6 @@ pub struct SuiteResult {
     pub command: String,
     /// The seed of the order of runs.
     pub seed: u64,
-    /// Rounds that are complete.
     pub rounds: usize,
     /// Whether it was stopped early.
     pub interrupted: bool,

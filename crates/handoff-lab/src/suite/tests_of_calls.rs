@@ -35,14 +35,10 @@ impl Latency {
     }
 }
 
-/// One kind of caller.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Callers {
-    /// Median in milliseconds.
     pub p50_ms: f64,
-    /// 99th percentile in milliseconds.
     pub p99_ms: f64,
-    /// The slowest, in milliseconds.
     pub worst_ms: f64,
     /// The share that met the deadline of 2.5 ms.
     pub met: f64,

@@ -18,10 +18,8 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 use super::{failed, runtime};
 use crate::Ask;
 
-/// The interface's number.
 const INTERFACE: u64 = 0xb3f0_6e5d_9d44_a1c7;
 
-/// The object.
 struct Sum;
 
 #[derive(Clone)]
@@ -64,7 +62,6 @@ impl Server for Dispatch {
     }
 }
 
-/// The proxy.
 #[derive(Clone)]
 struct Client(Box<dyn ClientHook>);
 

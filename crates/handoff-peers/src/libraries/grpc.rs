@@ -65,7 +65,6 @@ impl Decoder for Raw {
     }
 }
 
-/// The method.
 #[derive(Debug, Clone)]
 struct Sum;
 
@@ -78,7 +77,6 @@ impl server::UnaryService<Bytes> for Sum {
     }
 }
 
-/// The service.
 #[derive(Debug, Clone)]
 struct Sums;
 

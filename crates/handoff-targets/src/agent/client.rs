@@ -160,7 +160,6 @@ fn printable(text: &str) -> String {
     text.trim().chars().map(plain).collect()
 }
 
-/// How an answer ends.
 enum End<D> {
     Done(D),
     Failed(String),

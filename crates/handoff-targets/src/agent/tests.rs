@@ -115,7 +115,6 @@ proptest! {
     }
 }
 
-/// What an agent writes.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 

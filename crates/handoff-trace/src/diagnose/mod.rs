@@ -118,11 +118,9 @@ impl Window {
 pub struct Phases {
     pub tid: Tid,
     pub name: String,
-    /// Nanoseconds it ran.
     pub running_ns: u64,
     /// Nanoseconds it waited for a CPU.
     pub runnable_ns: u64,
-    /// Nanoseconds it slept.
     pub blocked_ns: u64,
 }
 

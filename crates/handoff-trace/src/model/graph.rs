@@ -88,11 +88,9 @@ pub struct Node {
     pub name: String,
     /// Whether it wakes many tasks again and again, for which there are few other wakers.
     pub hub: bool,
-    /// Nanoseconds it ran.
     pub running_ns: u64,
     /// Nanoseconds it waited for a CPU.
     pub runnable_ns: u64,
-    /// Nanoseconds it slept.
     pub blocked_ns: u64,
     /// How often it came to run.
     pub switches: u64,

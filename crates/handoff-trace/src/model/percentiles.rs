@@ -6,15 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
     pub count: u64,
-    /// The smallest.
     pub min: u64,
-    /// The median.
     pub p50: u64,
     /// Nine of ten are not longer.
     pub p90: u64,
     /// 99 of 100 are not longer.
     pub p99: u64,
-    /// The largest.
     pub max: u64,
     pub sum: u64,
 }

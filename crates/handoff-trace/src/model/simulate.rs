@@ -60,7 +60,6 @@ impl std::fmt::Display for Placement {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {
     pub rule: Placement,
-    /// Wake-ups placed.
     pub wakes: u64,
     pub waker_cpu: u64,
     /// On the CPU where the wakee was before.

@@ -78,7 +78,6 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// Adds a `TracePacket`.
     fn packet(&mut self, time: Option<u64>, fill: impl FnOnce(&mut Message)) {
         self.out.message(1, |packet| {
             if let Some(time) = time {

@@ -63,7 +63,6 @@ impl Instance {
         self.path.join("events").join(system).join(event).join("enable").exists()
     }
 
-    /// Enables an event.
     pub fn enable(&self, system: &str, event: &str) -> Result<()> {
         if !self.has_event(system, event) {
             return Err(TraceError::NoEvent {

@@ -12,22 +12,16 @@ use super::{BadMeasurement, Histogram};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub count: u64,
-    /// Smallest value.
     pub min: f64,
-    /// Largest value.
     pub max: f64,
     pub mean: f64,
     /// Standard deviation of a sample (divisor n - 1); 0 for one value.
     pub stddev: f64,
     /// Median (nearest rank).
     pub p50: f64,
-    /// 90th percentile.
     pub p90: f64,
-    /// 95th percentile.
     pub p95: f64,
-    /// 99th percentile.
     pub p99: f64,
-    /// 99.9th percentile.
     pub p999: f64,
 }
 

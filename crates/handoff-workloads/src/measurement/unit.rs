@@ -8,19 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Unit {
-    /// Nanoseconds, `ns`.
     Nanoseconds,
-    /// Milliseconds, `ms`.
     Milliseconds,
-    /// Seconds, `s`.
     Seconds,
-    /// Bytes, `B`.
     Bytes,
-    /// Bytes a second, `B/s`.
     BytesPerSecond,
     /// A number of things, `count`.
     Count,
-    /// Things a second, `1/s`.
     PerSecond,
     /// A ratio, where 1 is the whole, `ratio`.
     Ratio,

@@ -216,7 +216,6 @@ fn echo(probe: &ProbeProxy, payload: usize, samples: u32, trips: u32) -> Result<
     Ok(Batch { samples: taken, cpu: process_cpu_time() - cpu_before })
 }
 
-/// Whole nanoseconds.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

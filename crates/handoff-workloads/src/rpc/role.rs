@@ -51,7 +51,6 @@ pub(crate) struct Client {
     pub(crate) calls: Parameters,
     /// The server; the client serves itself if absent.
     pub(crate) address: Option<Address>,
-    /// How it serves itself.
     pub(crate) serving: Serving,
     pub(crate) cpu: Option<usize>,
 }

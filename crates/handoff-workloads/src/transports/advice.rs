@@ -8,7 +8,6 @@ use crate::rpc::EngineKind;
 /// What the figures say about one payload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// Bytes of a message.
     pub payload: usize,
     /// Sentences to follow, the most telling first.
     pub choose: Vec<String>,

@@ -14,7 +14,6 @@ use crate::rpc::EngineKind;
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
     pub transport: Transport,
-    /// Bytes of a message.
     pub payload: usize,
     /// Where sender and receiver run.
     pub placement: Placement,
