@@ -31,7 +31,6 @@ pub struct Export {
 }
 
 /// A job definition of LAVA for each task on a device behind ssh.
-#[must_use]
 pub fn lava(plan: &Plan) -> Export {
     let mut export = Export::default();
     for (target, device) in plan.targets.iter().enumerate() {
@@ -60,7 +59,6 @@ pub fn lava(plan: &Plan) -> Export {
 }
 
 /// A configuration of tradefed for each phone, and the experiments that it pushes there.
-#[must_use]
 pub fn tradefed(plan: &Plan) -> Export {
     let mut export = Export::default();
     for (target, device) in plan.targets.iter().enumerate() {

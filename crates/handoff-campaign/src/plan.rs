@@ -130,7 +130,6 @@ impl Plan {
         Ok(plan)
     }
 
-    #[must_use]
     pub fn task(&self, number: usize) -> Option<Task> {
         self.tasks.iter().find(|task| task.number == number).copied()
     }
@@ -141,7 +140,6 @@ impl Plan {
     }
 
     /// The longest that a device can be busy, in seconds, without time for its link.
-    #[must_use]
     pub fn most_seconds(&self) -> f64 {
         let each = |task: Task| self.points[task.point].budget_seconds.min(self.deadline_seconds);
         let device = |target| self.tasks_of(target).map(each).sum::<f64>();
@@ -149,7 +147,6 @@ impl Plan {
     }
 
     /// Devices that are the same machine, and take turns: their names, by address and node.
-    #[must_use]
     pub fn shared(&self) -> Vec<Vec<&str>> {
         let mut machines: BTreeMap<(&str, Option<&str>), Vec<&str>> = BTreeMap::new();
         for device in self.targets.iter().filter(|device| device.address != "guest") {

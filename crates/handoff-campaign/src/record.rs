@@ -57,7 +57,6 @@ pub enum State {
 
 impl Folder {
     /// Where the campaign of this name is below the folder for results.
-    #[must_use]
     pub fn at(results: &Path, name: &str) -> PathBuf {
         results.join("campaigns").join(name)
     }
@@ -85,7 +84,6 @@ impl Folder {
         Ok(Folder { path: path.to_owned() })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -95,7 +93,6 @@ impl Folder {
         read(&self.path.join("plan.json"))?.ok_or_else(|| CampaignError::Nothing(self.path.clone()))
     }
 
-    #[must_use]
     pub fn task(&self, task: Task) -> Record {
         Record { path: self.path.join("tasks").join(format!("{:06}", task.number)) }
     }
@@ -108,7 +105,6 @@ pub struct Record {
 }
 
 impl Record {
-    #[must_use]
     pub fn state(&self) -> State {
         if self.path.join("result.json").is_file() {
             return State::Done;
@@ -192,12 +188,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    #[must_use]
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    #[must_use]
     pub fn rounds(&self) -> &[RoundRecord] {
         &self.rounds
     }

@@ -253,7 +253,6 @@ fn remark(device: &DeviceReport) -> String {
 }
 
 impl Report {
-    #[must_use]
     pub fn text(&self) -> String {
         let mut out = format!(
             "{}: {} of {} tasks have a result, {} rounds\n",
@@ -282,7 +281,6 @@ impl Report {
     }
 
     /// For a pull request.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
         let mut out = format!(

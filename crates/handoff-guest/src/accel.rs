@@ -37,7 +37,6 @@ pub enum Acceleration {
 
 impl Acceleration {
     /// QEMU's name of it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",

@@ -27,7 +27,6 @@ impl Arch {
     }
 
     /// Debian's name of the architecture.
-    #[must_use]
     pub const fn debian(self) -> &'static str {
         match self {
             Self::X86_64 => "amd64",
@@ -36,7 +35,6 @@ impl Arch {
     }
 
     /// QEMU's system emulator for it.
-    #[must_use]
     pub const fn qemu(self) -> &'static str {
         match self {
             Self::X86_64 => "qemu-system-x86_64",
@@ -45,7 +43,6 @@ impl Arch {
     }
 
     /// Debian's package with that emulator.
-    #[must_use]
     pub const fn qemu_package(self) -> &'static str {
         match self {
             Self::X86_64 => "qemu-system-x86",
@@ -54,7 +51,6 @@ impl Arch {
     }
 
     /// Rust's name of the target whose static programs run in such a guest.
-    #[must_use]
     pub const fn rust_target(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64-unknown-linux-gnu",

@@ -66,7 +66,6 @@ impl Stopper {
         }
     }
 
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).asked
     }

@@ -122,19 +122,16 @@ pub struct GuestOutput {
 
 impl GuestOutput {
     /// Whether the exit status is 0.
-    #[must_use]
     pub fn success(&self) -> bool {
         self.status == 0
     }
 
     /// The standard output as text; bytes that are none are replaced.
-    #[must_use]
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
     /// The standard error as text; bytes that are none are replaced.
-    #[must_use]
     pub fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }

@@ -39,7 +39,6 @@ pub enum IncidentKind {
 
 impl IncidentKind {
     /// What it is called in messages.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Panic => "panic",
@@ -125,19 +124,16 @@ impl ConsoleLog {
     }
 
     /// The last lines, oldest first.
-    #[must_use]
     pub fn tail(&self, count: usize) -> Vec<String> {
         self.lines.iter().skip(self.lines.len().saturating_sub(count)).cloned().collect()
     }
 
     /// How many lines came, those that are no longer kept included.
-    #[must_use]
     pub fn seen(&self) -> usize {
         self.dropped + self.lines.len()
     }
 
     /// What was reported so far, oldest first.
-    #[must_use]
     pub fn incidents(&self) -> &[Incident] {
         &self.incidents
     }
@@ -148,7 +144,6 @@ impl ConsoleLog {
     }
 
     /// The panic, if there was one, with the place of the oops that led to it.
-    #[must_use]
     pub fn panic(&self) -> Option<Incident> {
         let index = self.incidents.iter().position(|incident| incident.kind == IncidentKind::Panic)?;
         let mut panic = self.incidents[index].clone();

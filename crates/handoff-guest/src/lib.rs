@@ -102,13 +102,11 @@ struct Running<'a> {
 
 impl Guest {
     /// Begins to describe a guest.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
 
     /// What the guest is and how it is run.
-    #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }

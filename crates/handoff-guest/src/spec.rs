@@ -62,7 +62,6 @@ impl Default for GuestSpec {
 
 impl GuestSpec {
     /// The guest that this describes, for what is not described: programs, time limits, who is told of progress.
-    #[must_use]
     pub fn builder(&self) -> Builder {
         let mut builder = Guest::builder()
             .kernel(self.kernel.clone())

@@ -35,7 +35,6 @@ impl Smp {
     }
 
     /// How many CPUs are online after the boot.
-    #[must_use]
     pub fn cpus(&self) -> u32 {
         self.cpus
     }

@@ -3,7 +3,6 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Now, in UTC, as RFC 3339 has it: `2026-01-31T12:00:00Z`.
-#[must_use]
 pub fn timestamp() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     format(seconds)
@@ -26,7 +25,6 @@ fn format(seconds: u64) -> String {
 }
 
 /// Seconds since 1970 of what [`timestamp`] wrote; none if it is anything else.
-#[must_use]
 pub fn seconds_of(timestamp: &str) -> Option<u64> {
     let number = |from: usize, to: usize| timestamp.get(from..to)?.parse::<u64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);

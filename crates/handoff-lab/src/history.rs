@@ -28,7 +28,6 @@ pub enum What {
 }
 
 impl What {
-    #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
             Self::Baseline => "A",
@@ -150,7 +149,6 @@ pub struct Others {
 
 impl Line {
     /// The parts between the changes.
-    #[must_use]
     pub fn segments(&self) -> Vec<&[Point]> {
         let mut bounds = vec![0];
         bounds.extend(self.changes.iter().map(|change| change.point.at));

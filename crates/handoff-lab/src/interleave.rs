@@ -272,13 +272,11 @@ pub struct Row {
 }
 
 impl Outcome {
-    #[must_use]
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.subjects.iter().find(|series| series.name == name)
     }
 
     /// The ratio of two subjects by name; `None` unless both were measured.
-    #[must_use]
     pub fn ratio(&self, subject: &str, floor: &str, level: f64) -> Option<Estimate> {
         let (subject, floor) = (self.series(subject)?, self.series(floor)?);
         let logs: Vec<f64> = subject.values.iter().zip(&floor.values).map(|(s, f)| (s / f).ln()).collect();
@@ -287,7 +285,6 @@ impl Outcome {
 
     /// A row for each comparison that was asked for. Fewer than six rounds give no interval at 95%;
     /// the row then has the extremes of the rounds instead.
-    #[must_use]
     pub fn rows(&self, level: f64) -> Vec<Row> {
         let mut rows = Vec::new();
         for series in &self.subjects {

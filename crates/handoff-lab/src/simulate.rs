@@ -79,7 +79,6 @@ impl Recording {
     }
 
     /// What was recorded of a metric, in order; `None` if it was not.
-    #[must_use]
     pub fn values(&self, metric: &str) -> Option<&[f64]> {
         self.metrics.get(metric).map(Vec::as_slice)
     }

@@ -101,7 +101,6 @@ impl Command {
 }
 
 /// A word that the shell takes as it is, whatever is in it.
-#[must_use]
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

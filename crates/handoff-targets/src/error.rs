@@ -73,7 +73,6 @@ impl TargetError {
     }
 
     /// Whether another try may succeed, because the link was at fault and not what was asked.
-    #[must_use]
     pub fn is_link(&self) -> bool {
         matches!(self, TargetError::Lost { .. } | TargetError::Unreachable { .. })
     }

@@ -9,7 +9,6 @@ use crate::session::Ways;
 
 /// This machine, the guest, the hosts of ssh's configuration by name, and the devices of the adb server.
 /// None of them is asked whether it is there.
-#[must_use]
 pub fn known() -> Vec<Address> {
     let mut all = vec![Address::Local, Address::Guest];
     let own = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".ssh/config"));

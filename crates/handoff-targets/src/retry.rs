@@ -34,7 +34,6 @@ impl Retry {
     }
 
     /// Tries in a row that were lost.
-    #[must_use]
     pub fn tries(&self) -> u32 {
         self.tries
     }

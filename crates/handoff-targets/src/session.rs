@@ -101,13 +101,11 @@ impl Session {
         self.is_stale = self.address() == Address::Guest;
     }
 
-    #[must_use]
     pub fn address(&self) -> Address {
         self.target.address()
     }
 
     /// What it is. A guest that was booted anew is asked when the next command runs in it.
-    #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -222,7 +220,6 @@ impl Session {
     }
 
     /// A folder there in which files can be put: its user alone can write to it.
-    #[must_use]
     pub fn folder(&self) -> String {
         self.facts.folder.clone()
     }

@@ -104,7 +104,6 @@ pub struct WrongClaim {
 }
 
 /// Analyses one group. Its columns have at least four values each, all above 0 (as [`table::read`] sees to).
-#[must_use]
 pub fn analyse(group: &Group) -> Analysis {
     let (before, after) = (group.before.as_slice(), group.after.as_slice());
     let (ratio, interval) = hodges_lehmann_ratio(before, after, 0.95);

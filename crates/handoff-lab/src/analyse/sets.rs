@@ -57,7 +57,6 @@ pub enum Finding {
 }
 
 impl Finding {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -71,7 +70,6 @@ impl Finding {
 
 /// Compares two sets, quantity by quantity. Two that have one subject each (`./old: wall` and `./new: wall`, the
 /// usual files of hyperfine) are compared whatever the subjects are called.
-#[must_use]
 pub fn compare(names: [String; 2], sets: [&[Series]; 2]) -> Comparison {
     if let Some([first, second]) = one_subject_each(sets) {
         return compare_by_name(names, [&first, &second]);
@@ -155,7 +153,6 @@ fn row(first: &Series, second: &Series) -> Row {
 
 /// The values of a run of the lab: both runs of A together, and those of B. Arms are called A and B and not by
 /// their names, which often are commands with a build in their path.
-#[must_use]
 pub fn series_of(result: &ExperimentResult) -> Vec<Series> {
     let mut all = Vec::new();
     for metric in std::iter::once(&result.primary).chain(&result.secondary) {

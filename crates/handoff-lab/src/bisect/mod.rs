@@ -91,7 +91,6 @@ pub enum Judged {
 }
 
 impl Judged {
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "good",

@@ -32,7 +32,6 @@ pub use handoff_placement::Root;
 use serde::{Deserialize, Serialize};
 
 /// The ids of the CPUs that have a folder under `sys/devices/system/cpu`.
-#[must_use]
 pub fn cpus(root: &Root) -> Vec<u32> {
     root.numbered("sys/devices/system/cpu", "cpu")
 }
@@ -64,7 +63,6 @@ pub enum Level {
 
 impl Level {
     /// One lower-case word for people.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Fine => "fine",
@@ -148,19 +146,16 @@ impl Diagnosis {
     }
 
     /// How many findings have exactly this level.
-    #[must_use]
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|finding| finding.level == level).count()
     }
 
     /// The finding of this id, if it was looked for.
-    #[must_use]
     pub fn finding(&self, id: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.id == id)
     }
 
     /// The value of a [`Fact`] by its name.
-    #[must_use]
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.machine.iter().find(|fact| fact.name == name).map(|fact| fact.value.as_str())
     }
@@ -187,14 +182,12 @@ impl Machine {
     }
 
     /// Where its files are read.
-    #[must_use]
     pub fn root(&self) -> &Root {
         &self.root
     }
 
     /// Looks at everything. A file that is missing or malformed gives an `unknown` finding, never an
     /// error: what cannot be read must not stop a measurement.
-    #[must_use]
     pub fn diagnose(&self) -> Diagnosis {
         let root = &self.root;
         let mut findings = Vec::new();

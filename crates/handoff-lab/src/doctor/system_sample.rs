@@ -102,7 +102,6 @@ impl SystemSample {
     }
 
     /// What happened between `before` and this reading.
-    #[must_use]
     pub fn since(&self, before: &Self) -> SystemChange {
         let ticks = self.ticks.zip(before.ticks).map(|(after, before)| after.since(before));
         SystemChange {
@@ -132,7 +131,6 @@ pub struct SystemChange {
 
 impl SystemChange {
     /// What of it should be said beside the figure, in words; empty after a quiet round.
-    #[must_use]
     pub fn flags(&self) -> Vec<String> {
         let mut flags = Vec::new();
         if self.steal > 0.01 {

@@ -41,7 +41,6 @@ impl RunAnswer {
 }
 
 /// Answers a request, if it is one for the lab.
-#[must_use]
 pub fn answer(request: &Request, machine: &MachineOptions<'_>) -> Option<Reply> {
     let reply = match request.ask.as_str() {
         RUN => run(request, machine),
@@ -67,7 +66,6 @@ fn cannot(error: impl std::error::Error) -> String {
 }
 
 /// An error with its causes in one line, for who is elsewhere.
-#[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -200,7 +200,6 @@ impl QuietGate {
     }
 
     /// Waits before a run, and says for its flags if the machine did not become quiet. No time is no gate.
-    #[must_use]
     pub fn wait(self, root: &Root, stop: Option<&AtomicBool>) -> Option<String> {
         if self.most.is_zero() {
             return None;

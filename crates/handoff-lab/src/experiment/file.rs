@@ -239,13 +239,11 @@ impl Experiment {
     }
 
     /// The arm behind an id: A and A' are both the baseline.
-    #[must_use]
     pub fn arm(&self, id: ArmId) -> &Arm {
         if id == ArmId::B { &self.arms[1] } else { &self.arms[0] }
     }
 
     /// One run of the baseline (0) or the change (1), with `handoff` as the program that runs workloads.
-    #[must_use]
     pub fn request(&self, arm: usize, handoff: &Path) -> RunRequest {
         let (arm, rounds) = (&self.arms[arm], &self.rounds);
         RunRequest {
@@ -276,7 +274,6 @@ impl Arm {
     }
 
     /// What to run, with `handoff` as the program that runs workloads.
-    #[must_use]
     pub fn task(&self, handoff: &Path, limit: Duration) -> Task {
         let (work, input, figures) = match &self.work {
             Work::Command { argv, figures } => (argv.clone(), None, figures.clone()),
@@ -301,7 +298,6 @@ impl Arm {
     }
 
     /// What distinguishes it, in words.
-    #[must_use]
     pub fn describe(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.settings.iter().map(Setting::describe).collect();
         lines.push(match &self.work {

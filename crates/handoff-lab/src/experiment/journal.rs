@@ -72,7 +72,6 @@ const ROOT: [&str; 2] = ["/var/lib/handoff", "/dev/handoff"];
 ///
 /// What root puts back was written by root: its environment may be that of another user (`sudo -E`, a prolog of a
 /// batch system), so it is not asked.
-#[must_use]
 pub fn state_folder() -> PathBuf {
     folder_for(rustix::process::geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from))
 }

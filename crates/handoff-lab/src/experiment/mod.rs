@@ -46,7 +46,6 @@ impl ArmId {
     /// All three, as a round has them.
     pub const ALL: [ArmId; 3] = [ArmId::A, ArmId::Control, ArmId::B];
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             ArmId::A => "A",

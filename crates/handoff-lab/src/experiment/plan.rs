@@ -108,7 +108,6 @@ fn workload_metrics_but_for(name: &str, workload: &Workload) -> Option<Vec<Strin
 }
 
 /// What can be said before anything runs.
-#[must_use]
 pub fn bounds(experiment: &Experiment) -> Bounds {
     let rounds = &experiment.rounds;
     Bounds {

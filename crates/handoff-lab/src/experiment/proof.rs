@@ -78,7 +78,6 @@ impl From<Expect> for String {
 }
 
 impl Expect {
-    #[must_use]
     pub fn holds(self, growth: f64) -> bool {
         match self {
             Self::Zero => growth == 0.0,
@@ -99,7 +98,6 @@ pub struct Proof {
 }
 
 impl Proof {
-    #[must_use]
     pub fn describe(&self) -> String {
         let rate = if self.per_second { " a second" } else { "" };
         format!("{} {}{rate}", self.counter, String::from(self.expect))
@@ -159,7 +157,6 @@ enum Started {
 
 impl Count<'_> {
     /// What was counted since the start; `None` if only the workload knows, or the counter has gone.
-    #[must_use]
     pub fn end(&self) -> Option<f64> {
         match &self.started {
             Started::ByTheWorkload => None,
@@ -169,7 +166,6 @@ impl Count<'_> {
     }
 
     /// How much it grew in this run; `None` if nobody counted it.
-    #[must_use]
     pub fn growth(&self, ended: Option<f64>, run: &Run) -> Option<f64> {
         let growth = match self.started {
             Started::ByTheWorkload => *run.counters.get(&self.proof.counter)?,

@@ -42,7 +42,6 @@ pub enum Ending {
 }
 
 impl Ending {
-    #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
             Self::Finished => "with all rounds that its rule asked for",
@@ -136,13 +135,11 @@ impl ExperimentResult {
     pub const SCHEMA: u32 = 1;
 
     /// The verdict on the primary metric.
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.primary.judgement.verdict
     }
 
     /// The unit of a metric; empty if it has none or nobody said.
-    #[must_use]
     pub fn unit_of(&self, metric: &str) -> &str {
         let judged = std::iter::once(&self.primary).chain(&self.secondary);
         let known = judged.map(|one| (one.name.as_str(), one.unit.as_str())).chain(super::task::USAGE);
@@ -150,7 +147,6 @@ impl ExperimentResult {
     }
 
     /// Runs in which something happened to the machine.
-    #[must_use]
     pub fn disturbed(&self) -> usize {
         self.rounds
             .iter()
@@ -160,7 +156,6 @@ impl ExperimentResult {
     }
 
     /// The values of a metric: one triple a round.
-    #[must_use]
     pub fn triples(&self, metric: &str) -> Vec<Round> {
         triples(&self.rounds, metric).unwrap_or_default()
     }

@@ -70,7 +70,6 @@ impl Setting {
     }
 
     /// What to write to the file.
-    #[must_use]
     pub fn value(&self) -> &str {
         match self {
             Self::Sysctl { value, .. } | Self::File { value, .. } => value,
@@ -114,7 +113,6 @@ impl Setting {
         Ok(())
     }
 
-    #[must_use]
     pub fn describe(&self) -> String {
         match self {
             Self::Sysctl { name, value } => format!("sysctl {name} = {value}"),

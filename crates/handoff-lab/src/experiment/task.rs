@@ -136,7 +136,6 @@ pub fn words(line: &str) -> Result<Vec<String>, String> {
 }
 
 /// What only a shell would understand in a line for [`words`], where it is not quoted: `|`, `>`, `$`, `*` and the like.
-#[must_use]
 pub fn shell_syntax(line: &str) -> Vec<char> {
     let mut found = Vec::new();
     let (mut quote, mut backslash) = (None, false);
@@ -165,7 +164,6 @@ pub fn shell_syntax(line: &str) -> Vec<char> {
 
 impl Task {
     /// The command for people.
-    #[must_use]
     pub fn command(&self) -> String {
         self.argv.join(" ")
     }

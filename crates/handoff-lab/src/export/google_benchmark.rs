@@ -53,7 +53,6 @@ pub(crate) fn this_machine() -> Context {
 /// Only a metric that is a time goes into `real_time`; any other is a counter beside the run's wall time. The CPU time
 /// is that of the whole run, so it stands only beside a time of the whole run. It is 0 elsewhere, which `compare.py`
 /// shows as no change.
-#[must_use]
 pub fn of_experiment(result: &ExperimentResult) -> File {
     let metric = &result.primary;
     let is_time = ["ns", "us", "ms", "s"].contains(&metric.unit.as_str());

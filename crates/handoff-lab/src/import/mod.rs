@@ -37,7 +37,6 @@ pub enum Format {
 }
 
 impl Format {
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::GoogleBenchmark => "Google Benchmark",

@@ -118,7 +118,6 @@ pub struct Lines {
 }
 
 /// Text for SVG and HTML.
-#[must_use]
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -203,7 +202,6 @@ impl Svg {
 
 impl Intervals {
     /// Both drawings, for the page to choose from.
-    #[must_use]
     pub fn svg(&self) -> String {
         self.draw(WIDE) + &self.draw(NARROW)
     }
@@ -276,7 +274,6 @@ impl Intervals {
 
 impl Lines {
     /// Both drawings, for the page to choose from.
-    #[must_use]
     pub fn svg(&self) -> String {
         self.draw(WIDE) + &self.draw(NARROW)
     }
@@ -361,7 +358,6 @@ impl Lines {
 }
 
 /// The steps of an empirical distribution, thinned to what a screen can show.
-#[must_use]
 pub fn distribution(values: &[f64]) -> Vec<(f64, f64)> {
     const MOST: usize = 200;
     let sorted = crate::stats::describe::sorted(values);
@@ -401,25 +397,21 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 /// A plain number, as a [`Label`].
-#[must_use]
 pub fn plain(value: f64) -> String {
     compact(value)
 }
 
 /// A ratio, as a [`Label`].
-#[must_use]
 pub fn times(value: f64) -> String {
     format!("{}\u{d7}", number(value))
 }
 
 /// A share in percent, as a [`Label`].
-#[must_use]
 pub fn percent(value: f64) -> String {
     format!("{}%", number(value * 100.0))
 }
 
 /// A ratio as a change in percent, as a [`Label`].
-#[must_use]
 pub fn change(value: f64) -> String {
     let percent = (value - 1.0) * 100.0;
     if percent.abs() < 0.005 {

@@ -180,7 +180,6 @@ fn interval(metric: &MetricResult) -> String {
 }
 
 /// The result for a terminal.
-#[must_use]
 pub fn text(result: &ExperimentResult) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -254,7 +253,6 @@ fn proof_words(proof: &crate::experiment::result::ProofResult) -> String {
 }
 
 /// The result for a pull request.
-#[must_use]
 pub fn markdown(result: &ExperimentResult) -> String {
     let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
     let mut out = format!("### {}: {}\n\n", cell(&result.header.title), result.verdict().word());

@@ -17,7 +17,6 @@ const COLUMNS: usize = 100;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The history for a terminal.
-#[must_use]
 pub fn text(history: &History) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {

@@ -54,7 +54,6 @@ impl Scale {
     }
 
     /// The pixel of a value; beyond the ends for values beyond the ends.
-    #[must_use]
     pub fn at(&self, value: f64) -> f64 {
         let place = |value: f64| match self.kind {
             Kind::Linear | Kind::Whole => value,
@@ -65,7 +64,6 @@ impl Scale {
     }
 
     /// The pixel of a value, moved to the nearer end if it lies beyond.
-    #[must_use]
     pub fn clamped(&self, value: f64) -> f64 {
         let (low, high) = (self.range.0.min(self.range.1), self.range.0.max(self.range.1));
         let at = self.at(value);
@@ -73,7 +71,6 @@ impl Scale {
     }
 
     /// Round values inside of the axis, at most about `most` of them.
-    #[must_use]
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         let inside = |value: &f64| self.domain.0 <= *value && *value <= self.domain.1;
         match self.kind {
@@ -134,7 +131,6 @@ impl Scale {
 }
 
 /// A number for people: three digits, without zeros at the end.
-#[must_use]
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -145,7 +141,6 @@ pub fn number(value: f64) -> String {
 }
 
 /// A number for people that stays short: beyond 100,000 with a suffix of the SI.
-#[must_use]
 pub fn compact(value: f64) -> String {
     for (limit, divisor, suffix) in [(1e15, 1e15, "P"), (1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M")] {
         if value.abs() >= limit {
@@ -156,7 +151,6 @@ pub fn compact(value: f64) -> String {
 }
 
 /// A time in the unit that suits it.
-#[must_use]
 pub fn nanoseconds(value: f64) -> String {
     for (limit, divisor, unit) in [(1e3, 1.0, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms")] {
         if value.abs() < limit {
@@ -167,7 +161,6 @@ pub fn nanoseconds(value: f64) -> String {
 }
 
 /// A number of bytes in the unit that suits it.
-#[must_use]
 pub fn bytes(value: f64) -> String {
     for (limit, divisor, unit) in
         [(1024.0, 1.0, "B"), (1048576.0, 1024.0, "KiB"), (1073741824.0, 1048576.0, "MiB")]

@@ -64,7 +64,6 @@ fn colour(kind: Kind, index: usize) -> usize {
 }
 
 /// The group's figures in one sentence: what the floor takes, and what the calls take of it.
-#[must_use]
 pub fn sentence(group: &GroupResult) -> String {
     let floor = group.subjects.iter().find(|subject| subject.kind == Kind::Floor);
     let Some(floor) = floor else {
@@ -143,7 +142,6 @@ fn sweep(result: &SuiteResult) -> Lines {
 }
 
 /// The greatest throughput of an engine, in words.
-#[must_use]
 pub fn greatest(sweep: &Sweep) -> Option<String> {
     let point = sweep.greatest()?;
     let rate = bytes(point.bytes_per_second);

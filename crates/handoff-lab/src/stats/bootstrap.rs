@@ -11,7 +11,6 @@ use super::random::Random;
 /// The interval of `statistic(after) / statistic(before)` when both groups are drawn anew.
 ///
 /// `statistic` may reorder what it gets.
-#[must_use]
 pub fn ratio(
     before: &[f64],
     after: &[f64],
@@ -40,13 +39,11 @@ pub fn ratio(
 }
 
 /// The mean, as a statistic for [`ratio`].
-#[must_use]
 pub fn mean(values: &mut [f64]) -> f64 {
     super::describe::mean(values)
 }
 
 /// The median, as a statistic for [`ratio`].
-#[must_use]
 pub fn median(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
     let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);

@@ -51,7 +51,6 @@ pub struct ChangePoint {
 
 impl ChangePoint {
     /// Whether the level changed by more than a share such as 0.02.
-    #[must_use]
     pub fn exceeds(&self, share: f64) -> bool {
         self.ratio.ln().abs() > share.ln_1p()
     }
@@ -65,7 +64,6 @@ const TAIL: f64 = 0.025;
 
 impl Search {
     /// The change points of a series, in its order. All values must be above 0.
-    #[must_use]
     pub fn find(&self, values: &[f64]) -> Vec<ChangePoint> {
         let mut bounds = vec![0, values.len()];
         let mut found: Vec<(usize, f64)> = Vec::new();

@@ -45,7 +45,6 @@ pub struct Combined {
 /// Combines with a random effect of the device: DerSimonian and Laird (Controlled Clinical Trials 7,
 /// 1986) with the interval of Hartung and Knapp (Statistics in Medicine 20, 2001), which stays honest
 /// with few devices. `None` for fewer than two devices or an error that is not above 0.
-#[must_use]
 pub fn combine(blocks: &[Block], level: f64) -> Option<Combined> {
     if blocks.len() < 2 || !blocks.iter().all(Block::is_usable) {
         return None;
@@ -83,7 +82,6 @@ fn variance_between(blocks: &[Block]) -> f64 {
 
 /// The share of the spread between devices that their own errors do not explain, in 0 .. 1 (I squared:
 /// Higgins and Thompson, Statistics in Medicine 21, 2002).
-#[must_use]
 pub fn unexplained(blocks: &[Block]) -> f64 {
     if blocks.len() < 2 || !blocks.iter().all(Block::is_usable) {
         return 0.0;
@@ -97,7 +95,6 @@ pub fn unexplained(blocks: &[Block]) -> f64 {
 /// For each device the probability that it differs so much from what the others say together, adjusted by
 /// Holm's method: its studentised deleted residual (Viechtbauer and Cheung, Research Synthesis Methods 1,
 /// 2010). All are 1 for fewer than three devices: of two that differ nobody can tell which is the odd one.
-#[must_use]
 pub fn disagreements(blocks: &[Block]) -> Vec<f64> {
     if blocks.len() < 3 || !blocks.iter().all(Block::is_usable) {
         return vec![1.0; blocks.len()];

@@ -3,13 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// The arithmetic mean; NaN of nothing.
-#[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// The sample variance (divisor n - 1); 0 of fewer than two values.
-#[must_use]
 pub fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -19,13 +17,11 @@ pub fn variance(values: &[f64]) -> f64 {
 }
 
 /// The sample standard deviation.
-#[must_use]
 pub fn sd(values: &[f64]) -> f64 {
     variance(values).sqrt()
 }
 
 /// The values in ascending order.
-#[must_use]
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -33,14 +29,12 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
 }
 
 /// The median; NaN of nothing.
-#[must_use]
 pub fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)
 }
 
 /// A quantile of sorted values, by linear interpolation (Hyndman and Fan's type 7, the default of R
 /// and NumPy); NaN of nothing.
-#[must_use]
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let position = q.clamp(0.0, 1.0) * last as f64;
@@ -52,7 +46,6 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
 
 /// A standard deviation that single wild values do not move: 1.4826 times the median absolute
 /// deviation (consistent for the normal distribution; Rousseeuw and Croux, JASA 88, 1993).
-#[must_use]
 pub fn robust_sd(values: &[f64]) -> f64 {
     let middle = median(values);
     1.482_602_218_505_602 * median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())

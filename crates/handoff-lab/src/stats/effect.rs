@@ -4,7 +4,6 @@ use super::describe::{mean, variance};
 
 /// Hedges' g: difference of means in pooled standard deviations, corrected for small groups by
 /// 1 - 3 / (4 df - 1) (Hedges, Journal of Educational Statistics 6, 1981).
-#[must_use]
 pub fn hedges_g(before: &[f64], after: &[f64]) -> f64 {
     let df = (before.len() + after.len()) as f64 - 2.0;
     let pooled =
@@ -14,7 +13,6 @@ pub fn hedges_g(before: &[f64], after: &[f64]) -> f64 {
 
 /// Cliff's delta: how much more often a value of `after` is above one of `before` than below, -1 to 1
 /// (Cliff, Psychological Bulletin 114, 1993).
-#[must_use]
 pub fn cliffs_delta(before: &[f64], after: &[f64]) -> f64 {
     let mut balance = 0_i64;
     for a in after {

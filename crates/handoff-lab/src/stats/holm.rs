@@ -2,7 +2,6 @@
 
 /// Holm's adjusted p-values, in the order given (Holm, Scandinavian Journal of Statistics 6, 1979):
 /// rejecting those at or below alpha keeps the chance of any false rejection at alpha.
-#[must_use]
 pub fn adjust(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));

@@ -37,7 +37,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// For people.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Improved => "improved",
@@ -123,7 +122,6 @@ impl Estimate {
         }
     }
 
-    #[must_use]
     pub fn percent(&self) -> f64 {
         (self.ratio - 1.0) * 100.0
     }
@@ -158,7 +156,6 @@ pub struct Judgement {
 /// The log-ratios B/A and A'/A. B is compared with A alone, though the mean of both runs of A is less
 /// noisy: only the difference of two single runs is symmetric where there is no effect, whatever the
 /// shape of the noise, and that is what makes the interval and the p-value exact.
-#[must_use]
 pub fn log_ratios(rounds: &[Round]) -> (Vec<f64>, Vec<f64>) {
     let change = rounds.iter().map(|r| r.b.ln() - r.a.ln()).collect();
     let noise = rounds.iter().map(|r| r.again.ln() - r.a.ln()).collect();
@@ -167,7 +164,6 @@ pub fn log_ratios(rounds: &[Round]) -> (Vec<f64>, Vec<f64>) {
 
 /// Judges. `outside` are the caveats that the numbers cannot know: a failed proof (kind `proof`), lost
 /// trace events, a changed environment. All values must be above 0.
-#[must_use]
 pub fn judge(question: &Question, rounds: &[Round], outside: Vec<Caveat>) -> Judgement {
     let (change_logs, noise_logs) = log_ratios(rounds);
     let alpha = question.stopping.alpha();
@@ -291,13 +287,11 @@ pub(crate) fn short(value: f64) -> String {
 
 impl Judgement {
     /// The verdict in one or two plain sentences, for a metric of this name.
-    #[must_use]
     pub fn sentence(&self, metric: &str, question: &Question) -> String {
         self.sentence_of("B against A", metric, question)
     }
 
     /// The same, with the two arms called otherwise than `B against A`.
-    #[must_use]
     pub fn sentence_of(&self, pair: &str, metric: &str, question: &Question) -> String {
         let change = &self.change;
         let interval = change.interval;
@@ -348,7 +342,6 @@ impl Judgement {
     }
 
     /// The chance that as many rounds would have found a difference of this share.
-    #[must_use]
     pub fn power(&self, share: f64) -> f64 {
         let alpha = 1.0 - self.change.interval.level;
         power_of_rounds(share.ln_1p(), self.change.round_sd, self.change.rounds, alpha)

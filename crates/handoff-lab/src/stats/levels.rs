@@ -14,7 +14,6 @@ const POINTS: usize = 257;
 /// at his .0221 err in 5.3% of all runs and not in 5%.
 ///
 /// `looks` must ascend. With one look, or none, it is `total`.
-#[must_use]
 pub fn pocock(looks: &[usize], total: f64) -> f64 {
     if looks.len() < 2 {
         return total;

@@ -51,7 +51,6 @@ pub struct Interval {
 
 impl Interval {
     /// Whether `value` lies in it, ends included.
-    #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
@@ -63,7 +62,6 @@ impl Interval {
     }
 
     /// Whether both ends are finite.
-    #[must_use]
     pub fn is_bounded(&self) -> bool {
         self.low.is_finite() && self.high.is_finite()
     }

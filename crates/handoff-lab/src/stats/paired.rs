@@ -11,7 +11,6 @@ use super::unpaired::{TTest, student};
 const EXACT: usize = 200;
 
 /// Student's test that the mean difference is 0.
-#[must_use]
 pub fn t_test(differences: &[f64], level: f64) -> TTest {
     let n = differences.len() as f64;
     student(mean(differences), sd(differences) / n.sqrt(), n - 1.0, level)
@@ -19,7 +18,6 @@ pub fn t_test(differences: &[f64], level: f64) -> TTest {
 
 /// Exact two-sided p-value of Wilcoxon's signed-rank test; zeros are dropped, ties share their ranks
 /// (Wilcoxon, Biometrics Bulletin 1, 1945; distribution counted for these very ties).
-#[must_use]
 pub fn wilcoxon(differences: &[f64]) -> f64 {
     // Differences that are equal on paper (0.089 - 0.085 and 0.085 - 0.081) must tie here.
     let grain = differences.iter().fold(0.0_f64, |most, d| most.max(d.abs())) * 1e-10;
@@ -51,7 +49,6 @@ pub fn wilcoxon(differences: &[f64]) -> f64 {
 /// distribution (Hodges and Lehmann, 1963; Hollander, Wolfe and Chicken, section 3.3).
 ///
 /// Too few differences for the level (fewer than six at 95%) give an unbounded interval; none give NaN.
-#[must_use]
 pub fn hodges_lehmann(differences: &[f64], level: f64) -> (f64, Interval) {
     let n = differences.len();
     let mut walsh = Vec::with_capacity(n * (n + 1) / 2);

@@ -67,7 +67,6 @@ fn whole_numbers(values: &[f64]) -> Option<Vec<u64>> {
 }
 
 /// Whether a difference of means this large arises when labels are dealt at random, two-sided.
-#[must_use]
 pub fn means_differ(before: &[f64], after: &[f64]) -> PValue {
     let all = [before, after].concat();
     if let Some(whole) = whole_numbers(&all) {
@@ -97,7 +96,6 @@ const MOST_PAIRS: usize = 40;
 ///
 /// Counts all 2^n patterns for up to 40 differences: the sums of both halves are sorted, and a pair of
 /// pointers counts the combinations beyond the observed sum (the method of Horowitz and Sahni, 1974).
-#[must_use]
 pub fn sign_flip(differences: &[f64]) -> PValue {
     let observed = differences.iter().sum::<f64>().abs();
     let size: f64 = differences.iter().map(|d| d.abs()).sum();

@@ -10,7 +10,6 @@ use super::unpaired::TTest;
 /// exists. `None` if the effect is 0 or the answer is beyond a billion.
 ///
 /// At 5% and 80% power this is (2.8 sd / effect)^2.
-#[must_use]
 pub fn rounds_needed(log_effect: f64, sd: f64, alpha: f64, power: f64) -> Option<u64> {
     let z = normal_quantile(1.0 - alpha / 2.0) + normal_quantile(power);
     let rounds = (z * sd / log_effect).powi(2).ceil();
@@ -18,7 +17,6 @@ pub fn rounds_needed(log_effect: f64, sd: f64, alpha: f64, power: f64) -> Option
 }
 
 /// The smallest log-effect that `rounds` find with probability `power`.
-#[must_use]
 pub fn smallest_effect(rounds: usize, sd: f64, alpha: f64, power: f64) -> f64 {
     (normal_quantile(1.0 - alpha / 2.0) + normal_quantile(power)) * sd / (rounds as f64).sqrt()
 }
@@ -32,7 +30,6 @@ pub(super) const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 /// predicts what more rounds will do; neither the plain nor a robust deviation does.
 ///
 /// The robust deviation where there is no interval.
-#[must_use]
 pub fn round_sd(log_ratios: &[f64], interval: Interval) -> f64 {
     let rounds = log_ratios.len() as f64;
     if interval.is_bounded() && log_ratios.len() > 1 {
@@ -46,7 +43,6 @@ pub fn round_sd(log_ratios: &[f64], interval: Interval) -> f64 {
 
 /// The probability that the signed-rank interval at `alpha` excludes 0 when `log_effect` is there, for
 /// normal noise of this standard deviation.
-#[must_use]
 pub fn power_of_rounds(log_effect: f64, sd: f64, rounds: usize, alpha: f64) -> f64 {
     if rounds < 2 {
         return 0.0;
@@ -57,7 +53,6 @@ pub fn power_of_rounds(log_effect: f64, sd: f64, rounds: usize, alpha: f64) -> f
 
 /// The probability that Student's test on two groups of `per_arm` values finds a difference of `d`
 /// standard deviations.
-#[must_use]
 pub fn power_of_groups(d: f64, per_arm: usize, alpha: f64) -> f64 {
     if per_arm < 2 {
         return 0.0;
@@ -96,7 +91,6 @@ fn noncentral_power(shift: f64, df: f64, alpha: f64) -> f64 {
 
 /// Values in each of two groups for Student's test to find `d` standard deviations with probability
 /// `power`; `None` beyond ten million.
-#[must_use]
 pub fn values_per_arm(d: f64, alpha: f64, power: f64) -> Option<usize> {
     let mut high = 2;
     while power_of_groups(d, high, alpha) < power {
@@ -118,7 +112,6 @@ pub fn values_per_arm(d: f64, alpha: f64, power: f64) -> Option<usize> {
 }
 
 /// The effect that a t test saw, in standard deviations of one value, for groups of equal size.
-#[must_use]
 pub fn effect_of(test: &TTest, per_arm: usize) -> f64 {
     test.t.abs() / (per_arm as f64 / 2.0).sqrt()
 }

@@ -27,13 +27,11 @@ pub(super) fn doubled_ranks(values: &[f64]) -> (Vec<u64>, Vec<usize>) {
 }
 
 /// The midranks of the values, from 1.
-#[must_use]
 pub fn ranks(values: &[f64]) -> Vec<f64> {
     doubled_ranks(values).0.into_iter().map(|rank| rank as f64 / 2.0).collect()
 }
 
 /// Pearson's correlation; 0 if either side does not vary.
-#[must_use]
 pub fn correlation(x: &[f64], y: &[f64]) -> f64 {
     let (mx, my) = (super::describe::mean(x), super::describe::mean(y));
     let sum = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(y).map(|(x, y)| f(x - mx, y - my)).sum::<f64>();
@@ -46,7 +44,6 @@ const EXACT_PAIRS: usize = 7;
 
 /// Spearman's rank correlation and its p-value: exact for up to 7 pairs, where Student's t
 /// calls three values in a row certain, and by Student's t with n - 2 degrees of freedom beyond.
-#[must_use]
 pub fn spearman(x: &[f64], y: &[f64]) -> (f64, f64) {
     let (x, mut y) = (ranks(x), ranks(y));
     let rho = correlation(&x, &y);

@@ -46,7 +46,6 @@ impl Stopping {
     pub const MOST_LOOKS: usize = 8;
 
     /// The error rate of each look; an interval has the level of one minus this.
-    #[must_use]
     pub fn alpha(&self) -> f64 {
         match self {
             Self::Fixed { .. } => TOTAL,
@@ -56,7 +55,6 @@ impl Stopping {
     }
 
     /// The most rounds that it can take.
-    #[must_use]
     pub fn most_rounds(&self) -> usize {
         match self {
             Self::Fixed { rounds } => *rounds,
@@ -67,7 +65,6 @@ impl Stopping {
 
     /// Whether to stop after these rounds. `margin` is the log-ratio below which nobody cares: an
     /// interval inside of it answers the question as well as one that excludes 0.
-    #[must_use]
     pub fn is_over(&self, log_ratios: &[f64], margin: f64) -> bool {
         let rounds = log_ratios.len();
         if rounds >= self.most_rounds() {
@@ -92,7 +89,6 @@ impl Stopping {
     }
 
     /// It in words, for a plan.
-    #[must_use]
     pub fn describe(&self) -> String {
         match self {
             Self::Fixed { rounds } => format!("{rounds} rounds"),

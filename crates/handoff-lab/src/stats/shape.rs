@@ -22,7 +22,6 @@ impl Drift {
     }
 
     /// Whether it is worth a warning: p below 1%, since many series are looked at.
-    #[must_use]
     pub fn is_clear(&self) -> bool {
         self.p < 0.01
     }
@@ -53,13 +52,11 @@ impl Autocorrelation {
     }
 
     /// Whether neighbours resemble each other so much that rounds are no longer worth a round each.
-    #[must_use]
     pub fn is_clear(&self) -> bool {
         self.lag1 > 0.2 && self.z > 2.6
     }
 
     /// How many independent values so many values are worth.
-    #[must_use]
     pub fn worth(&self, count: usize) -> f64 {
         let lag1 = self.lag1.clamp(0.0, 0.95);
         count as f64 * (1.0 - lag1) / (1.0 + lag1)
@@ -118,7 +115,6 @@ impl Bimodality {
 
 /// The positions of values more than `reach` robust standard deviations from the median (Iglewicz and
 /// Hoaglin, "How to Detect and Handle Outliers", 1993, who advise 3.5). They are shown, never dropped.
-#[must_use]
 pub fn outliers(values: &[f64], reach: f64) -> Vec<usize> {
     let (middle, spread) = (median(values), robust_sd(values));
     if spread <= 0.0 {

@@ -1,13 +1,11 @@
 //! The normal and Student's t distribution, and what they are made of.
 
 /// Probability that a standard normal variable is at most `z`.
-#[must_use]
 pub fn normal_cdf(z: f64) -> f64 {
     0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)
 }
 
 /// The `z` with `normal_cdf(z) == p`, for `p` in 0 .. 1: Newton's method on [`normal_cdf`].
-#[must_use]
 pub fn normal_quantile(p: f64) -> f64 {
     if p <= 0.0 {
         return f64::NEG_INFINITY;
@@ -35,7 +33,6 @@ pub fn normal_quantile(p: f64) -> f64 {
 
 /// The regularised incomplete beta function, by its continued fraction (Lentz's method; Press et al.,
 /// "Numerical Recipes", section 6.4).
-#[must_use]
 pub fn beta_regularised(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -76,14 +73,12 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
 }
 
 /// Two-sided p-value of Student's t with `df` degrees of freedom, which need not be whole.
-#[must_use]
 pub fn student_two_sided(t: f64, df: f64) -> f64 {
     beta_regularised(df / 2.0, 0.5, df / (df + t * t))
 }
 
 /// The `t` that a variable with `df` degrees of freedom exceeds in absolute value with probability
 /// `p`, by bisection.
-#[must_use]
 pub fn student_critical(p: f64, df: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while student_two_sided(high, df) > p && high < 1e12 {

@@ -20,7 +20,6 @@ pub struct TTest {
 }
 
 /// Welch's test of equal means (Welch, Biometrika 34, 1947).
-#[must_use]
 pub fn welch(before: &[f64], after: &[f64], level: f64) -> TTest {
     let part = |values: &[f64]| variance(values) / values.len() as f64;
     let (b, a) = (part(before), part(after));
@@ -54,7 +53,6 @@ pub struct MannWhitney {
 }
 
 /// See [`MannWhitney`]; Mann and Whitney, Annals of Mathematical Statistics 18 (1947).
-#[must_use]
 pub fn mann_whitney(before: &[f64], after: &[f64]) -> MannWhitney {
     let all = [after, before].concat();
     let (ranks, ties) = doubled_ranks(&all);
@@ -75,7 +73,6 @@ pub fn mann_whitney(before: &[f64], after: &[f64]) -> MannWhitney {
 /// The median of all ratios `after / before` and the exact interval from Mann and Whitney's
 /// distribution (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963). All values must be
 /// above 0.
-#[must_use]
 pub fn hodges_lehmann_ratio(before: &[f64], after: &[f64], level: f64) -> (f64, Interval) {
     let mut logs: Vec<f64> = after.iter().flat_map(|a| before.iter().map(move |b| (a / b).ln())).collect();
     logs.sort_by(f64::total_cmp);

@@ -20,7 +20,6 @@ pub const SMALL_BYTES: usize = 8;
 pub const LARGE_BYTES: usize = 64 << 10;
 
 /// The four groups with their primitives. `batch` is how long one batch of one entry takes about.
-#[must_use]
 pub fn suite(batch: Duration) -> Suite {
     let mut suite = Suite { tests: super::Calls::default(), groups: groups(), entries: Vec::new() };
     let mut add = |group: &str, placement: Place, primitive: Primitive, kind: Kind, name: &str| {

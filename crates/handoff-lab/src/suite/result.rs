@@ -49,7 +49,6 @@ impl SuiteResult {
     pub const SCHEMA: u32 = 1;
 
     /// What could not run, by its reason: one reason often stops several.
-    #[must_use]
     pub fn skipped_by_reason(&self) -> Vec<(&str, Vec<&str>)> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for entry in &self.skipped {
@@ -62,7 +61,6 @@ impl SuiteResult {
     }
 
     /// The rounds in which something happened to the machine.
-    #[must_use]
     pub fn disturbed_rounds(&self) -> usize {
         self.round_flags.iter().filter(|flags| !flags.is_empty()).count()
     }

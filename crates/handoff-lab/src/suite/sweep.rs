@@ -33,7 +33,6 @@ pub struct Point {
 
 impl Sweep {
     /// The greatest throughput and the size that gives it.
-    #[must_use]
     pub fn greatest(&self) -> Option<Point> {
         self.points.iter().copied().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
     }

@@ -29,7 +29,6 @@ pub struct Latency {
 
 impl Latency {
     /// The engine, and who has priorities inherited where that is not the engine.
-    #[must_use]
     pub fn label(&self) -> String {
         format!("{} engine{}", self.engine, if self.inherit_user { ", --inherit user" } else { "" })
     }
@@ -60,7 +59,6 @@ pub struct AddInts {
 ///
 /// On the kernel's driver, where the service's context leaves it at the nice value, the latency test is also
 /// run with the runtime's own inheritance. `iterations` are those of the latency test, of two transactions each.
-#[must_use]
 pub fn run(
     calls: &Calls,
     iterations: u32,

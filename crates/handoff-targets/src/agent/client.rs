@@ -87,7 +87,6 @@ impl Agent {
         std::mem::take(&mut self.incidents)
     }
 
-    #[must_use]
     pub fn program(&self) -> &Path {
         Path::new(&self.program)
     }
