@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::cformat::general;
 use crate::deadline::{Missed, Recorder, Slices, Watch, Wire};
 use crate::error::call_failed;
-use crate::error::{Error, Result};
-use crate::measurement::{Better, Clock, Measurement, Unit};
+use crate::error::{Error, Result, in_range};
+use crate::measurement::{Better, Clock, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
 use crate::rpc::play::AskWorkload;
@@ -60,10 +60,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        if self.iterations == 0 || self.iterations > MAX_ITERATIONS {
-            let problem = format!("{}; 1 to {MAX_ITERATIONS} calls are made", self.iterations);
-            return Err(Error::parameter("iterations", problem));
-        }
+        in_range("iterations", self.iterations, 1..=MAX_ITERATIONS, "calls are made")?;
         if !(self.delay >= 0.0 && self.delay <= 3600.0) {
             return Err(Error::parameter("delay", format!("{} s; 0 to an hour is possible", self.delay)));
         }
@@ -154,21 +151,9 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     let Timed(samples, missed) = processes.clients[0].ask(&AskWorkload::AddInts(plan), limit)?;
     let notes = recorder.map_or(Ok(Vec::new()), |recorder| recorder.conclude(missed))?;
     let samples = samples.into_iter().map(|ns| ns as f64).collect();
-    let map = parameters.to_map();
-    let time = Measurement::from_samples(
-        "add-ints/time",
-        Unit::Nanoseconds,
-        Clock::Monotonic,
-        Better::Lower,
-        samples,
-    )?;
-    let outcome = Outcome {
-        workload: "add-ints".to_owned(),
-        measurements: vec![time.with_parameters(&map)],
-        parameters: map,
-        counters: Vec::new(),
-        notes,
-    };
+    let mut outcome = Outcome::of("add-ints", parameters.to_map());
+    outcome.add("time", Unit::Nanoseconds, Clock::Monotonic, Better::Lower, samples)?;
+    outcome.notes = notes;
     Ok(Report { outcome, parameters: parameters.clone() })
 }
 

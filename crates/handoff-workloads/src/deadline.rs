@@ -19,7 +19,7 @@ use handoff_trace::TraceFs;
 use handoff_trace::diagnose::{FlightRecorder, Kept, keep};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 
 /// The most misses that are kept of one run.
 pub const MAX_KEPT: u32 = 1000;
@@ -76,10 +76,10 @@ impl OnMiss {
     /// Checks everything that can be known before anything is started.
     pub fn check(&self) -> Result<()> {
         match self {
-            OnMiss::Record { keep, .. } if *keep == 0 || *keep > MAX_KEPT => {
-                Err(Error::parameter("keep-going", format!("{keep}; 1 to {MAX_KEPT} are kept")))
+            OnMiss::Record { recording, keep } => {
+                in_range("keep-going", *keep, 1..=MAX_KEPT, "are kept")?;
+                recording.check()
             }
-            OnMiss::Record { recording, .. } => recording.check(),
             OnMiss::Count | OnMiss::Halt(_) => Ok(()),
         }
     }

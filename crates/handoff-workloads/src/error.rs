@@ -1,6 +1,8 @@
 //! Why a workload could not run.
 
+use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 
 use crate::measurement::BadMeasurement;
 
@@ -50,6 +52,8 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] handoff_trace::TraceError),
     #[error(transparent)]
+    Placement(#[from] handoff_placement::Error),
+    #[error(transparent)]
     Measurement(#[from] BadMeasurement),
 }
 
@@ -63,6 +67,19 @@ impl Error {
     pub fn parameter(parameter: impl Into<String>, problem: impl Into<String>) -> Self {
         Error::Parameter { parameter: parameter.into(), problem: problem.into() }
     }
+}
+
+/// Refuses a number that is not in its range: `flows: 0; 1 to 1000 are run`.
+pub(crate) fn in_range<N: PartialOrd + fmt::Display>(
+    parameter: &str,
+    value: N,
+    range: RangeInclusive<N>,
+    done: &str,
+) -> Result<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(Error::parameter(parameter, format!("{value}; {} to {} {done}", range.start(), range.end())))
 }
 
 /// A call that failed, as an error of the workload.

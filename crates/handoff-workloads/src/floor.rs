@@ -11,13 +11,12 @@ mod session;
 pub(crate) use fds::{receive, send};
 pub use session::{MAX_SAMPLES, Session};
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
@@ -140,15 +139,6 @@ impl Parameters {
         }
         self.placement.check()
     }
-
-    /// For [`Measurement::parameters`].
-    pub fn to_map(&self) -> BTreeMap<String, Parameter> {
-        BTreeMap::from([
-            ("primitive".to_owned(), self.primitive.name().into()),
-            ("payload".to_owned(), self.payload.into()),
-            ("placement".to_owned(), self.placement.to_string().into()),
-        ])
-    }
 }
 
 /// Runs `samples` samples of `trips` round trips each, and gives nanoseconds a round trip.
@@ -161,7 +151,7 @@ fn measurement(parameters: &Parameters, trips: u32, values: Vec<f64>) -> Result<
     let name = format!("floor/{}", parameters.primitive);
     let measured =
         Measurement::from_samples(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values)?;
-    Ok(measured.with_parameters(&parameters.to_map()).with_parameter("trips_per_sample", trips))
+    Ok(measured.with_parameters(&Parameter::of_fields(parameters)).with_parameter("trips_per_sample", trips))
 }
 
 /// Runs several floors in turns: `rounds` times `samples` samples of each, so that what disturbs the
@@ -219,12 +209,7 @@ impl Plan {
 
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        if self.samples == 0 || self.samples > MAX_SAMPLES {
-            return Err(Error::parameter(
-                "samples",
-                format!("{}; 1 to {MAX_SAMPLES} are taken", self.samples),
-            ));
-        }
+        in_range("samples", self.samples, 1..=MAX_SAMPLES, "are taken")?;
         self.parameters().check()
     }
 
@@ -233,13 +218,10 @@ impl Plan {
         let trips = if self.trips == 0 { self.primitive.usual_trips() } else { self.trips };
         let counting = Counting::of_this_thread();
         let measured = run(&self.parameters(), self.samples, trips)?;
-        Ok(Outcome {
-            workload: "floor".to_owned(),
-            parameters: measured.parameters().clone(),
-            measurements: vec![measured],
-            counters: counting.read(),
-            notes: Vec::new(),
-        })
+        let mut outcome = Outcome::of("floor", measured.parameters().clone());
+        outcome.push(measured);
+        outcome.counters = counting.read();
+        Ok(outcome)
     }
 }
 

@@ -7,19 +7,15 @@
 
 mod tasks;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
+use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::sys::gate::Gate;
 use crate::sys::limits::OpenFiles;
 use crate::sys::perf::Counting;
 use crate::sys::shared::SharedRegion;
-use crate::sys::usage::Usage;
 
 /// Most tasks of one run.
 pub const MAX_TASKS: usize = 100_000;
@@ -114,26 +110,6 @@ impl Parameters {
         }
         Ok(())
     }
-
-    fn to_map(&self) -> BTreeMap<String, Parameter> {
-        let transport = match self.transport {
-            Transport::Sockets => "sockets",
-            Transport::Pipes => "pipes",
-        };
-        let tasks = match self.tasks {
-            Tasks::Processes => "processes",
-            Tasks::Threads => "threads",
-        };
-        BTreeMap::from([
-            ("groups".to_owned(), self.groups.into()),
-            ("writers".to_owned(), self.writers.into()),
-            ("readers".to_owned(), self.readers.into()),
-            ("loops".to_owned(), self.loops.into()),
-            ("size".to_owned(), self.size.into()),
-            ("transport".to_owned(), transport.into()),
-            ("tasks".to_owned(), tasks.into()),
-        ])
-    }
 }
 
 /// Runs it once. Measures `hackbench/time`, `hackbench/messages` (a second) and `hackbench/cpu_time`.
@@ -152,34 +128,16 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
         Tasks::Processes => tasks::processes(parameters, gate)?,
         Tasks::Threads => tasks::threads(parameters, gate)?,
     };
-    let map = parameters.to_map();
-    let measurements = measurements(parameters, elapsed, &usage)?
-        .into_iter()
-        .map(|measurement| measurement.with_parameters(&map))
-        .collect();
-    Ok(Outcome {
-        workload: "hackbench".to_owned(),
-        parameters: map,
-        measurements,
-        counters: counting.read(),
-        notes: Vec::new(),
-    })
-}
-
-fn measurements(parameters: &Parameters, elapsed: Duration, usage: &Usage) -> Result<Vec<Measurement>> {
     let seconds = elapsed.as_secs_f64();
     let rate = parameters.message_count() as f64 / seconds;
-    let value = |name, unit, clock, better, value| {
-        Measurement::from_value(format!("hackbench/{name}"), unit, clock, better, value)
-    };
-    let cpu = usage.cpu().as_secs_f64();
-    let system = usage.system.as_secs_f64();
-    Ok(vec![
-        value("time", Unit::Seconds, Clock::Monotonic, Better::Lower, seconds)?,
-        value("messages", Unit::PerSecond, Clock::Monotonic, Better::Higher, rate)?,
-        value("cpu_time", Unit::Seconds, Clock::ProcessCpu, Better::Lower, cpu)?,
-        value("system_time", Unit::Seconds, Clock::ProcessCpu, Better::Lower, system)?,
-    ])
+    let mut outcome = Outcome::of("hackbench", Parameter::of_fields(parameters));
+    outcome.add("time", Unit::Seconds, Clock::Monotonic, Better::Lower, vec![seconds])?;
+    outcome.add("messages", Unit::PerSecond, Clock::Monotonic, Better::Higher, vec![rate])?;
+    let (cpu, system) = (usage.cpu().as_secs_f64(), usage.system.as_secs_f64());
+    outcome.add("cpu_time", Unit::Seconds, Clock::ProcessCpu, Better::Lower, vec![cpu])?;
+    outcome.add("system_time", Unit::Seconds, Clock::ProcessCpu, Better::Lower, vec![system])?;
+    outcome.counters = counting.read();
+    Ok(outcome)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::{Missed, Recorder, Recording, Slices, Wire};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 use crate::latency::{Mismatch, Transaction, become_urgent};
 use crate::measurement::{Better, Clock, Measurement, Unit};
 use crate::place::{self, Placement};
@@ -76,9 +76,7 @@ impl Parameters {
         if self.engine == EngineKind::Local {
             return Err(Error::parameter("engine", "local: a call within one process cannot be inverted"));
         }
-        if self.iterations == 0 || self.iterations > 1 << 20 {
-            return Err(Error::parameter("i", format!("{}; 1 to 1048576 calls are made", self.iterations)));
-        }
+        in_range("i", self.iterations, 1..=1 << 20, "calls are made")?;
         if self.period_us < 100 || self.period_us > 10_000_000 {
             let problem = format!("{} us; 100 (so that others run at all) to 10000000", self.period_us);
             return Err(Error::parameter("period_us", problem));

@@ -27,7 +27,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::{Missed, OnMiss, Recorder, Wire, running_trace};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 use crate::measurement::Parameter;
 use crate::place::allowed_cpus;
 use crate::rpc::play::AskWorkload;
@@ -89,12 +89,8 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        if self.pairs == 0 || self.pairs > 1000 {
-            return Err(Error::parameter("pair", format!("{}; 1 to 1000 are run", self.pairs)));
-        }
-        if self.iterations == 0 || self.iterations > MAX_ITERATIONS {
-            return Err(Error::parameter("i", format!("{}; 1 to {MAX_ITERATIONS} are run", self.iterations)));
-        }
+        in_range("pair", self.pairs, 1..=1000, "are run")?;
+        in_range("i", self.iterations, 1..=MAX_ITERATIONS, "are run")?;
         if self.deadline_us == 0 {
             return Err(Error::parameter("deadline_us", "0; a transaction takes at least some time"));
         }

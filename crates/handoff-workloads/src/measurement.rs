@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// One measured quantity with all its values.
 ///
@@ -121,6 +122,22 @@ impl fmt::Display for Parameter {
     }
 }
 
+impl Parameter {
+    /// The fields of a workload's parameters, by name: a list with commas. What is absent and what has fields of its
+    /// own is left out.
+    pub(crate) fn of_fields(parameters: &impl Serialize) -> BTreeMap<String, Parameter> {
+        let of = |value| match value {
+            Value::Array(list) => {
+                let list: Vec<String> = list.iter().map(Value::to_string).collect();
+                Some(Parameter::Text(list.join(",")))
+            }
+            value => serde_json::from_value(value).ok(),
+        };
+        let Ok(Value::Object(fields)) = serde_json::to_value(parameters) else { return BTreeMap::new() };
+        fields.into_iter().filter_map(|(name, value)| Some((name, of(value)?))).collect()
+    }
+}
+
 impl From<bool> for Parameter {
     fn from(value: bool) -> Self {
         Parameter::Bool(value)
@@ -211,17 +228,6 @@ impl Measurement {
         histogram: &hdrhistogram::Histogram<u64>,
     ) -> Result<Self, BadMeasurement> {
         Self::from_values(name.into(), unit, clock, better, Values::Histogram(histogram.into()))
-    }
-
-    /// A measurement of a single value.
-    pub fn from_value(
-        name: impl Into<String>,
-        unit: Unit,
-        clock: Clock,
-        better: Better,
-        value: f64,
-    ) -> Result<Self, BadMeasurement> {
-        Self::from_samples(name, unit, clock, better, vec![value])
     }
 
     fn from_values(

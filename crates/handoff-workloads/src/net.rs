@@ -11,7 +11,7 @@ use std::process::Command;
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 use crate::measurement::Parameter;
 use namespace::Namespace;
 
@@ -70,12 +70,7 @@ impl Default for Link {
 impl Link {
     /// Checks everything that can be known before anything is made.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.rate_mbit == 0 || self.rate_mbit > 100_000 {
-            return Err(Error::parameter(
-                "rate",
-                format!("{} Mbit/s; 1 to 100000 are possible", self.rate_mbit),
-            ));
-        }
+        in_range("rate", self.rate_mbit, 1..=100_000, "Mbit/s are possible")?;
         if self.path == Path::Loopback && !self.sysctls.is_empty() {
             let problem = "they would change this machine; they are for --path namespaces, where they end with \
                            the namespace (set a sysctl of the machine as a variant of an experiment)";
@@ -84,27 +79,17 @@ impl Link {
         self.sysctls.keys().try_for_each(|name| sysctl_path(name).map(drop))
     }
 
-    pub(crate) fn add_to(&self, map: &mut BTreeMap<String, Parameter>) {
-        let path = match self.path {
-            Path::Loopback => "loopback",
-            Path::Namespaces => "namespaces",
-        };
-        map.insert("path".to_owned(), path.into());
-        map.insert("congestion".to_owned(), self.congestion.as_str().into());
-        if self.path == Path::Namespaces {
-            let queue = match self.queue {
-                Queue::Tbf => "tbf",
-                Queue::Htb => "htb",
-                Queue::None => "none",
-            };
-            map.insert("queue".to_owned(), queue.into());
-            if self.queue != Queue::None {
-                map.insert("rate_mbit".to_owned(), self.rate_mbit.into());
-            }
-            for (name, value) in &self.sysctls {
-                map.insert(name.clone(), value.as_str().into());
-            }
+    /// The parameters of a workload with those of the link that count.
+    pub(crate) fn with(&self, mut parameters: BTreeMap<String, Parameter>) -> BTreeMap<String, Parameter> {
+        parameters.extend(Parameter::of_fields(self));
+        if self.path == Path::Loopback {
+            parameters.remove("queue");
         }
+        if self.path == Path::Loopback || self.queue == Queue::None {
+            parameters.remove("rate_mbit");
+        }
+        parameters.extend(self.sysctls.iter().map(|(name, value)| (name.clone(), value.as_str().into())));
+        parameters
     }
 }
 

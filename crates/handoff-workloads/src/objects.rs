@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::measurement::{Better, Clock, Measurement, Unit};
+use crate::error::{Error, Result, in_range};
+use crate::measurement::{Better, Clock, Unit};
 use crate::outcome::Outcome;
 use crate::rpc::hold::BATCH;
 use crate::rpc::role::{AskClient, Held};
@@ -39,15 +39,8 @@ impl Parameters {
         if self.engine == EngineKind::Local {
             return Err(Error::parameter("engine", "local: objects of the same process are not held"));
         }
-        if self.objects < 10 || self.objects > MAX_OBJECTS {
-            let problem = format!("{}; 10 to {MAX_OBJECTS} are held", self.objects);
-            return Err(Error::parameter("objects", problem));
-        }
-        if self.calls == 0 || self.calls > rpc::MAX_SAMPLES {
-            let problem = format!("{}; 1 to {} are made", self.calls, rpc::MAX_SAMPLES);
-            return Err(Error::parameter("calls", problem));
-        }
-        Ok(())
+        in_range("objects", self.objects, 10..=MAX_OBJECTS, "are held")?;
+        in_range("calls", self.calls, 1..=rpc::MAX_SAMPLES, "are made")
     }
 }
 
@@ -70,34 +63,22 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let mut map = of_calls.to_map();
     map.insert("objects".to_owned(), objects.into());
     map.insert("batch".to_owned(), BATCH.into());
-    let mut measurements = Vec::new();
-    let mut add = |name: &str, unit, clock, values: Vec<f64>| -> Result<()> {
-        let name = format!("objects/{name}");
-        let one = Measurement::from_samples(name, unit, clock, Better::Lower, values)?;
-        measurements.push(one.with_parameters(&map));
-        Ok(())
-    };
+    let mut outcome = Outcome::of("objects", map);
     let tenth = take.len().div_ceil(10);
-    let ns = |values: &[f64]| values.to_vec();
-    let mut timed = |name: &str, values| add(name, Unit::Nanoseconds, Clock::Monotonic, values);
-    timed("take", ns(&take))?;
-    timed("take_first", ns(&take[..tenth]))?;
-    timed("take_last", ns(&take[take.len() - tenth..]))?;
+    let (first, last) = (take[..tenth].to_vec(), take[take.len() - tenth..].to_vec());
+    let mut timed =
+        |quantity, values| outcome.add(quantity, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values);
+    timed("take", take)?;
+    timed("take_first", first)?;
+    timed("take_last", last)?;
     timed("call", call.into_iter().map(|took| took as f64).collect())?;
     timed("link", vec![link])?;
     timed("deaths", vec![last_notice.saturating_sub(killed) as f64])?;
     let each = slab as f64 / f64::from(objects);
-    add("kernel_memory", Unit::Bytes, Clock::KernelCounter, vec![each])?;
-    Ok(Outcome {
-        workload: "objects".to_owned(),
-        parameters: map,
-        measurements,
-        counters: Vec::new(),
-        notes: vec![
-            "kernel_memory is what all slabs grew by, whoever took it: of use where nothing else runs"
-                .to_owned(),
-        ],
-    })
+    outcome.add("kernel_memory", Unit::Bytes, Clock::KernelCounter, Better::Lower, vec![each])?;
+    let note = "kernel_memory is what all slabs grew by, whoever took it: of use where nothing else runs";
+    outcome.notes.push(note.to_owned());
+    Ok(outcome)
 }
 
 /// Bytes that the kernel's slabs take.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::{Measurement, Parameter};
+use crate::measurement::{BadMeasurement, Better, Clock, Measurement, Parameter, Unit};
 
 /// The result of one run of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,36 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The outcome of a workload that was asked for `parameters`, before anything is in it.
+    pub(crate) fn of(workload: &str, parameters: BTreeMap<String, Parameter>) -> Self {
+        Outcome {
+            workload: workload.to_owned(),
+            parameters,
+            measurements: Vec::new(),
+            counters: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds the measurement `workload/quantity`.
+    pub(crate) fn add(
+        &mut self,
+        quantity: &str,
+        unit: Unit,
+        clock: Clock,
+        better: Better,
+        values: Vec<f64>,
+    ) -> Result<(), BadMeasurement> {
+        let name = format!("{}/{quantity}", self.workload);
+        self.push(Measurement::from_samples(name, unit, clock, better, values)?);
+        Ok(())
+    }
+
+    /// Adds a measurement, with what the workload was asked for beside it.
+    pub(crate) fn push(&mut self, measurement: Measurement) {
+        self.measurements.push(measurement.with_parameters(&self.parameters));
+    }
+
     /// The measurement called `name`, such as `hackbench/time`.
     pub fn measurement(&self, name: &str) -> Option<&Measurement> {
         self.measurements.iter().find(|measurement| measurement.name() == name)

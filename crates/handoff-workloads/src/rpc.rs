@@ -24,8 +24,8 @@ use handoff_ipc::binder::Implementation;
 pub use handoff_ipc::{Context, EngineKind};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
+use crate::error::{Error, Result, in_range};
+use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
 
@@ -98,10 +98,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        if self.samples == 0 || self.samples > MAX_SAMPLES {
-            let problem = format!("{}; 1 to {MAX_SAMPLES} are taken", self.samples);
-            return Err(Error::parameter("samples", problem));
-        }
+        in_range("samples", self.samples, 1..=MAX_SAMPLES, "are taken")?;
         if self.trips == 0 {
             return Err(Error::parameter("trips", "0; a sample has at least one trip"));
         }
@@ -136,14 +133,8 @@ impl Parameters {
         let values = Session::start(self)?.batch(self.samples, self.trips)?;
         let mut map = self.to_map();
         map.insert("trips_per_sample".to_owned(), self.trips.into());
-        let (unit, clock) = (Unit::Nanoseconds, Clock::Monotonic);
-        let trips = Measurement::from_samples("call/round_trip", unit, clock, Better::Lower, values)?;
-        Ok(Outcome {
-            workload: "call".to_owned(),
-            measurements: vec![trips.with_parameters(&map)],
-            parameters: map,
-            counters: Vec::new(),
-            notes: Vec::new(),
-        })
+        let mut outcome = Outcome::of("call", map);
+        outcome.add("round_trip", Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values)?;
+        Ok(outcome)
     }
 }

@@ -3,7 +3,6 @@
 //! The same work as `perf bench sched pipe`: each operation is one round trip, with two wake-ups. It
 //! is the pipe floor, run for a given number of operations and told as a rate.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::deadline::{Watch, Watched};
 use crate::error::{Error, Result};
 use crate::floor::{self, MAX_SAMPLES, Primitive, Session};
-use crate::measurement::{Better, Clock, Measurement, Unit};
+use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
 use crate::sys::perf::Counting;
@@ -56,7 +55,7 @@ impl Parameters {
 /// `sched-pipe/round_trip` (samples).
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
-    let Parameters { loops, size, placement, .. } = *parameters;
+    let loops = parameters.loops;
     let counting = Counting::of_this_thread();
     let watched = Watched::start(parameters.watch.as_ref())?;
     let mut session = Session::start_watched(&parameters.floor(), watched.as_ref())?;
@@ -70,31 +69,16 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     }
     let seconds = start.elapsed().as_secs_f64();
     drop(session);
-    let notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a round trip"))?;
-    let map = BTreeMap::from([
-        ("loops".to_owned(), loops.into()),
-        ("size".to_owned(), size.into()),
-        ("placement".to_owned(), placement.to_string().into()),
-    ]);
     let rate = f64::from(loops) / seconds;
-    let value = |name: &str, unit, better, values| {
-        let name = format!("sched-pipe/{name}");
-        Ok::<_, Error>(
-            Measurement::from_samples(name, unit, Clock::Monotonic, better, values)?.with_parameters(&map),
-        )
-    };
-    let measurements = vec![
-        value("time", Unit::Seconds, Better::Lower, vec![seconds])?,
-        value("operations", Unit::PerSecond, Better::Higher, vec![rate])?,
-        value("round_trip", Unit::Nanoseconds, Better::Lower, values)?,
-    ];
-    Ok(Outcome {
-        workload: "sched-pipe".to_owned(),
-        parameters: map,
-        measurements,
-        counters: counting.read(),
-        notes,
-    })
+    let mut outcome = Outcome::of("sched-pipe", Parameter::of_fields(parameters));
+    let mut add =
+        |quantity, unit, better, values| outcome.add(quantity, unit, Clock::Monotonic, better, values);
+    add("time", Unit::Seconds, Better::Lower, vec![seconds])?;
+    add("operations", Unit::PerSecond, Better::Higher, vec![rate])?;
+    add("round_trip", Unit::Nanoseconds, Better::Lower, values)?;
+    outcome.counters = counting.read();
+    outcome.notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a round trip"))?;
+    Ok(outcome)
 }
 
 #[cfg(test)]

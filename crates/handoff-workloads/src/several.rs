@@ -41,13 +41,7 @@ impl Parameters {
 /// Runs them in the order of their names. What `call` measures as the part `small` is `small/call/round_trip`.
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
-    let mut all = Outcome {
-        workload: "several".to_owned(),
-        parameters: BTreeMap::new(),
-        measurements: Vec::new(),
-        counters: Vec::new(),
-        notes: Vec::new(),
-    };
+    let mut all = Outcome::of("several", BTreeMap::new());
     for (part, workload) in &parameters.parts {
         let one = workload.run()?;
         let named = |name: &str| format!("{part}/{name}");

@@ -4,22 +4,20 @@
 //! additions and multiplications which touches no memory. An item that takes longer than the others was
 //! interrupted; a task that takes longer had a slower or a shared CPU.
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::measurement::{Better, Clock, Measurement, Unit};
+use crate::error::{Error, Result, in_range};
+use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::place::{self, Placement};
 use crate::sys::gate::Gate;
 use crate::sys::perf::Counting;
 use crate::sys::shared::SharedRegion;
 use crate::sys::team::Team;
-use crate::sys::usage::Usage;
 
 /// Most items of all tasks together.
 const MAX_ITEMS: usize = 4 << 20;
@@ -47,9 +45,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a task is started.
     pub fn check(&self) -> Result<()> {
-        if self.tasks == 0 || self.tasks > 10_000 {
-            return Err(Error::parameter("tasks", format!("{}; 1 to 10000 are run", self.tasks)));
-        }
+        in_range("tasks", self.tasks, 1..=10_000, "are run")?;
         if self.items == 0 || self.items.saturating_mul(self.tasks) > MAX_ITEMS {
             let problem = format!("{} items of {} tasks; 1 to {MAX_ITEMS} in all", self.items, self.tasks);
             return Err(Error::parameter("items", problem));
@@ -106,44 +102,16 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let elapsed = start.elapsed();
     let took = |index| region.u64(samples_at + 8 * index).load(Ordering::Relaxed) as f64;
     let samples: Vec<f64> = (0..tasks * items).map(took).collect();
-    let usages: Vec<Usage> = exits.into_iter().map(|exit| exit.usage).collect();
-    outcome(parameters, samples, &usages, elapsed, counting)
-}
-
-fn outcome(
-    parameters: &Parameters,
-    items: Vec<f64>,
-    usages: &[Usage],
-    elapsed: Duration,
-    counting: Counting,
-) -> Result<Outcome> {
-    let cpus: Vec<String> = parameters.cpus.iter().map(ToString::to_string).collect();
-    let map = BTreeMap::from([
-        ("tasks".to_owned(), parameters.tasks.into()),
-        ("items".to_owned(), parameters.items.into()),
-        ("steps".to_owned(), parameters.steps.into()),
-        ("cpus".to_owned(), cpus.join(",").into()),
-    ]);
-    let measurement = |name: &str, unit, clock, better, values| {
-        let name = format!("spin/{name}");
-        Ok::<_, Error>(Measurement::from_samples(name, unit, clock, better, values)?.with_parameters(&map))
-    };
-    let times: Vec<f64> = items.chunks(parameters.items).map(|task| task.iter().sum::<f64>() / 1e9).collect();
-    let cpu: Vec<f64> = usages.iter().map(|usage| usage.cpu().as_secs_f64()).collect();
+    let times = samples.chunks(items).map(|task| task.iter().sum::<f64>() / 1e9).collect();
+    let cpu: Vec<f64> = exits.iter().map(|exit| exit.usage.cpu().as_secs_f64()).collect();
     let utilisation = cpu.iter().sum::<f64>() / elapsed.as_secs_f64();
-    let measurements = vec![
-        measurement("time", Unit::Seconds, Clock::Monotonic, Better::Lower, times)?,
-        measurement("item", Unit::Nanoseconds, Clock::Monotonic, Better::Lower, items)?,
-        measurement("cpu_time", Unit::Seconds, Clock::ProcessCpu, Better::Lower, cpu)?,
-        measurement("cpu_utilisation", Unit::Ratio, Clock::ProcessCpu, Better::Neither, vec![utilisation])?,
-    ];
-    Ok(Outcome {
-        workload: "spin".to_owned(),
-        parameters: map,
-        measurements,
-        counters: counting.read(),
-        notes: Vec::new(),
-    })
+    let mut outcome = Outcome::of("spin", Parameter::of_fields(parameters));
+    outcome.add("time", Unit::Seconds, Clock::Monotonic, Better::Lower, times)?;
+    outcome.add("item", Unit::Nanoseconds, Clock::Monotonic, Better::Lower, samples)?;
+    outcome.add("cpu_time", Unit::Seconds, Clock::ProcessCpu, Better::Lower, cpu)?;
+    outcome.add("cpu_utilisation", Unit::Ratio, Clock::ProcessCpu, Better::Neither, vec![utilisation])?;
+    outcome.counters = counting.read();
+    Ok(outcome)
 }
 
 /// `steps` steps, each of which needs the one before: a linear congruential generator (D. E. Knuth's

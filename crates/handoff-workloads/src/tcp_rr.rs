@@ -1,25 +1,23 @@
 //! tcp-rr: a request and a response over TCP, again and again: netperf's `TCP_RR` with every time kept.
 
-use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::{Watch, Watched};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 use crate::floor::{receive, send};
-use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
+use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::net::{Link, Network};
 use crate::outcome::{Counter, Outcome};
 use crate::sys::clock::now;
 use crate::sys::gate::Gate;
 use crate::sys::perf::Counting;
 use crate::sys::shared::SharedRegion;
-use crate::sys::team::{Exit, Team};
+use crate::sys::team::Team;
 use crate::sys::usage::Usage;
 
 /// Most transactions of one run, all flows together.
@@ -62,26 +60,13 @@ impl Parameters {
                 return Err(Error::parameter(name, format!("{bytes} bytes; 1 to 16777216 are sent")));
             }
         }
-        if self.flows == 0 || self.flows > 1000 {
-            return Err(Error::parameter("flows", format!("{}; 1 to 1000 are run", self.flows)));
-        }
+        in_range("flows", self.flows, 1..=1000, "are run")?;
         if self.transactions == 0 || self.transactions.saturating_mul(self.flows) > MAX_TRANSACTIONS {
             let problem = format!("{}; 1 to {MAX_TRANSACTIONS} in all flows", self.transactions);
             return Err(Error::parameter("transactions", problem));
         }
         self.watch.as_ref().map_or(Ok(()), Watch::check)?;
         self.link.check()
-    }
-
-    fn to_map(&self) -> BTreeMap<String, Parameter> {
-        let mut map = BTreeMap::from([
-            ("request".to_owned(), self.request.into()),
-            ("response".to_owned(), self.response.into()),
-            ("flows".to_owned(), self.flows.into()),
-            ("transactions".to_owned(), self.transactions.into()),
-        ]);
-        self.link.add_to(&mut map);
-        map
     }
 }
 
@@ -137,10 +122,17 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let took = |index| region.u64(Gate::SIZE + 8 * index).load(Ordering::Relaxed) as f64;
     let trips: Vec<f64> = (0..flows * transactions).map(took).collect();
     let counted: Vec<Vec<Counter>> = counting.iter().map(Counting::read).collect();
-    let mut counters = Counter::sum("", &counted);
-    counters.extend(snmp);
-    let notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a transaction"))?;
-    Ok(Outcome { notes, ..outcome(parameters, trips, elapsed, &exits, counters)? })
+    let usage = Usage::sum(exits.iter().map(|exit| &exit.usage));
+    let count = trips.len() as f64;
+    let (rate, cpu) = (count / elapsed.as_secs_f64(), usage.cpu().as_nanos() as f64 / count);
+    let mut outcome = Outcome::of("tcp-rr", parameters.link.with(Parameter::of_fields(parameters)));
+    outcome.add("round_trip", Unit::Nanoseconds, Clock::Monotonic, Better::Lower, trips)?;
+    outcome.add("transactions", Unit::PerSecond, Clock::Monotonic, Better::Higher, vec![rate])?;
+    outcome.add("cpu_time", Unit::Nanoseconds, Clock::ProcessCpu, Better::Lower, vec![cpu])?;
+    outcome.counters = Counter::sum("", &counted);
+    outcome.counters.extend(snmp);
+    outcome.notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a transaction"))?;
+    Ok(outcome)
 }
 
 fn serve(socket: &TcpStream, transactions: usize, asked: &mut [u8], answer: &[u8]) -> rustix::io::Result<()> {
@@ -167,30 +159,6 @@ fn call(
         before = after;
     }
     Ok(())
-}
-
-fn outcome(
-    parameters: &Parameters,
-    trips: Vec<f64>,
-    elapsed: Duration,
-    exits: &[Exit],
-    counters: Vec<Counter>,
-) -> Result<Outcome> {
-    let mut usage = Usage::default();
-    exits.iter().for_each(|exit| usage.add(&exit.usage));
-    let map = parameters.to_map();
-    let count = trips.len() as f64;
-    let measurement = |name: &str, unit, clock, better, values| {
-        let name = format!("tcp-rr/{name}");
-        Ok::<_, Error>(Measurement::from_samples(name, unit, clock, better, values)?.with_parameters(&map))
-    };
-    let (rate, cpu) = (count / elapsed.as_secs_f64(), usage.cpu().as_nanos() as f64 / count);
-    let measurements = vec![
-        measurement("round_trip", Unit::Nanoseconds, Clock::Monotonic, Better::Lower, trips)?,
-        measurement("transactions", Unit::PerSecond, Clock::Monotonic, Better::Higher, vec![rate])?,
-        measurement("cpu_time", Unit::Nanoseconds, Clock::ProcessCpu, Better::Lower, vec![cpu])?,
-    ];
-    Ok(Outcome { workload: "tcp-rr".to_owned(), parameters: map, measurements, counters, notes: Vec::new() })
 }
 
 #[cfg(test)]

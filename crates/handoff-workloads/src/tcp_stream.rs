@@ -7,7 +7,6 @@
 //!
 //! [`Path::Namespaces`]: crate::Path::Namespaces
 
-use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +16,7 @@ use rustix::io::{Errno, read, write};
 use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
 use crate::net::{Link, Network, Path, Queue};
 use crate::outcome::{Counter, Outcome};
@@ -60,9 +59,7 @@ impl Parameters {
                 format!("{} bytes; 1 to 16777216 are sent", self.message),
             ));
         }
-        if self.flows == 0 || self.flows > 1000 {
-            return Err(Error::parameter("flows", format!("{}; 1 to 1000 are run", self.flows)));
-        }
+        in_range("flows", self.flows, 1..=1000, "are run")?;
         if !(self.seconds > 0.0 && self.seconds <= 86_400.0) {
             return Err(Error::parameter(
                 "seconds",
@@ -70,17 +67,6 @@ impl Parameters {
             ));
         }
         self.link.check()
-    }
-
-    fn to_map(&self) -> BTreeMap<String, Parameter> {
-        let mut map = BTreeMap::from([
-            ("message".to_owned(), self.message.into()),
-            ("flows".to_owned(), self.flows.into()),
-            ("seconds".to_owned(), self.seconds.into()),
-            ("nodelay".to_owned(), self.nodelay.into()),
-        ]);
-        self.link.add_to(&mut map);
-        map
     }
 }
 
@@ -223,37 +209,30 @@ fn outcome(
     counters: Vec<Counter>,
 ) -> Result<Outcome> {
     let used = |role| {
-        let mut usage = Usage::default();
-        exits.iter().filter(|exit| exit.role == role).for_each(|exit| usage.add(&exit.usage));
-        usage.cpu().as_nanos() as f64
+        let of_role = exits.iter().filter(|exit| exit.role == role);
+        Usage::sum(of_role.map(|exit| &exit.usage)).cpu().as_nanos() as f64
     };
     let (sender, receiver) = (used("sender"), used("receiver"));
     let megabytes = total.bytes as f64 / 1e6;
-    let map = parameters.to_map();
-    let value = |name: &str, unit, clock, better, value| {
-        let name = format!("tcp-stream/{name}");
-        Ok::<_, Error>(Measurement::from_value(name, unit, clock, better, value)?.with_parameters(&map))
-    };
     let per_mb = Unit::NanosecondsPerMegabyte;
-    let busy = sender / 1e9 / total.seconds;
-    let measurements = vec![
-        value(
-            "throughput",
-            Unit::BytesPerSecond,
-            Clock::Monotonic,
-            Better::Higher,
-            total.bytes as f64 / total.seconds,
-        )?,
-        value("sender_cpu_per_mb", per_mb.clone(), Clock::ProcessCpu, Better::Lower, sender / megabytes)?,
-        value("receiver_cpu_per_mb", per_mb, Clock::ProcessCpu, Better::Lower, receiver / megabytes)?,
-        value("sender_cpu", Unit::Ratio, Clock::ProcessCpu, Better::Neither, busy)?
-            .with_note("CPU use says little without the throughput beside it: a sender that waits uses none"),
-    ];
-    let mut notes = Vec::new();
+    let (rate, busy) = (total.bytes as f64 / total.seconds, sender / 1e9 / total.seconds);
+    let mut outcome = Outcome::of("tcp-stream", parameters.link.with(Parameter::of_fields(parameters)));
+    let mut add =
+        |quantity, unit, clock, better, value| outcome.add(quantity, unit, clock, better, vec![value]);
+    add("throughput", Unit::BytesPerSecond, Clock::Monotonic, Better::Higher, rate)?;
+    add("sender_cpu_per_mb", per_mb.clone(), Clock::ProcessCpu, Better::Lower, sender / megabytes)?;
+    add("receiver_cpu_per_mb", per_mb, Clock::ProcessCpu, Better::Lower, receiver / megabytes)?;
+    let (name, clock) = ("tcp-stream/sender_cpu", Clock::ProcessCpu);
+    let busy = Measurement::from_samples(name, Unit::Ratio, clock, Better::Neither, vec![busy])?;
+    let note = "CPU use says little without the throughput beside it: a sender that waits uses none";
+    outcome.push(busy.with_note(note));
+    outcome.counters = counters;
     if parameters.link.path == Path::Loopback || parameters.link.queue == Queue::None {
-        notes.push("no queue forms on this link, so automatic corking cannot happen on it".to_owned());
+        outcome
+            .notes
+            .push("no queue forms on this link, so automatic corking cannot happen on it".to_owned());
     }
-    Ok(Outcome { workload: "tcp-stream".to_owned(), parameters: map, measurements, counters, notes })
+    Ok(outcome)
 }
 
 #[cfg(test)]
@@ -277,11 +256,35 @@ mod tests {
     }
 
     #[test]
+    fn a_result_has_the_parameters_that_count() {
+        let written = |link: Link| {
+            let map = link.with(Parameter::of_fields(&short(link.clone())));
+            map.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        };
+        let common = "flows=2 message=128 nodelay=false";
+        let loopback = format!("congestion=cubic {common} path=loopback seconds=0.3");
+        assert_eq!(written(Link::default()), loopback);
+        let link = Link { path: Path::Namespaces, queue: Queue::Htb, ..Link::default() };
+        let shaped =
+            format!("congestion=cubic {common} path=namespaces queue=htb rate_mbit=1000 seconds=0.3");
+        assert_eq!(written(link.clone()), shaped);
+        let sysctls = std::collections::BTreeMap::from([("net.ipv4.x".to_owned(), "0".to_owned())]);
+        let free = written(Link { queue: Queue::None, sysctls, ..link });
+        assert!(
+            free.contains("net.ipv4.x=0") && free.contains("queue=none") && !free.contains("rate"),
+            "{free}"
+        );
+    }
+
+    #[test]
     fn a_queue_limits_the_rate_and_corking_follows_its_switch() {
         require!(require_root());
         require!(require_tool("tc"));
         let corked = |switch: &str| {
-            let sysctls = BTreeMap::from([("net.ipv4.tcp_autocorking".to_owned(), switch.to_owned())]);
+            let sysctls = std::collections::BTreeMap::from([(
+                "net.ipv4.tcp_autocorking".to_owned(),
+                switch.to_owned(),
+            )]);
             let link = Link { path: Path::Namespaces, rate_mbit: 100, sysctls, ..Link::default() };
             let outcome = run(&Parameters { seconds: 1.0, flows: 5, ..short(link) }).expect("it runs");
             let rate = outcome.measurement("tcp-stream/throughput").expect("measured").summary().mean;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 use crate::rpc::{self, Context, EngineKind, Session};
 use filter::Filter;
 
@@ -136,10 +136,7 @@ impl Parameters {
             let problem = format!("{} s; more than 0 and at most 120", self.min_time);
             return Err(Error::parameter("benchmark_min_time", problem));
         }
-        if self.repetitions == 0 || self.repetitions > 10_000 {
-            let problem = format!("{}; 1 to 10000 are made", self.repetitions);
-            return Err(Error::parameter("benchmark_repetitions", problem));
-        }
+        in_range("benchmark_repetitions", self.repetitions, 1..=10_000, "are made")?;
         if self.selected()?.is_empty() {
             let problem = format!("no benchmark matches {:?}", self.filter);
             return Err(Error::parameter("benchmark_filter", problem));

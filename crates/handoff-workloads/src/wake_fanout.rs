@@ -4,17 +4,15 @@
 //! has done its work and wakes it. This is the 1 : N relation for which `wake_affine` and `wake_wide`
 //! decide where wakees run.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
 use serde::{Deserialize, Serialize};
 
 use crate::deadline::{Watch, Watched};
-use crate::error::{Error, Result};
-use crate::measurement::{Better, Clock, Measurement, Unit};
+use crate::error::{Error, Result, in_range};
+use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::spin;
 use crate::sys::clock::now;
@@ -50,9 +48,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a task is started.
     pub fn check(&self) -> Result<()> {
-        if self.wakees == 0 || self.wakees > 10_000 {
-            return Err(Error::parameter("wakees", format!("{}; 1 to 10000 are run", self.wakees)));
-        }
+        in_range("wakees", self.wakees, 1..=10_000, "are run")?;
         if self.rounds == 0 || self.rounds.saturating_mul(self.wakees) > MAX_WAKES {
             let problem =
                 format!("{} of {} wakees; 1 to {MAX_WAKES} wake-ups in all", self.rounds, self.wakees);
@@ -177,44 +173,17 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let start = gate.open()?;
     let exits = team.finish()?;
     let elapsed = start.elapsed();
-    let mut usage = Usage::default();
-    exits.iter().for_each(|exit| usage.add(&exit.usage));
-    let notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a wake-up"))?;
-    Ok(Outcome { notes, ..outcome(parameters, &board, elapsed, &usage, counting)? })
-}
-
-fn outcome(
-    parameters: &Parameters,
-    board: &Board,
-    elapsed: Duration,
-    usage: &Usage,
-    counting: Counting,
-) -> Result<Outcome> {
-    let map = BTreeMap::from([
-        ("wakees".to_owned(), parameters.wakees.into()),
-        ("rounds".to_owned(), parameters.rounds.into()),
-        ("work".to_owned(), parameters.work.into()),
-    ]);
-    let measurement = |name: &str, unit, clock, values| {
-        let name = format!("wake-fanout/{name}");
-        Ok::<_, Error>(
-            Measurement::from_samples(name, unit, clock, Better::Lower, values)?.with_parameters(&map),
-        )
-    };
+    let cpu = Usage::sum(exits.iter().map(|exit| &exit.usage)).cpu();
+    let mut outcome = Outcome::of("wake-fanout", Parameter::of_fields(parameters));
+    let mut add = |quantity, unit, clock, values| outcome.add(quantity, unit, clock, Better::Lower, values);
     let wakees = parameters.wakees;
-    let measurements = vec![
-        measurement("time", Unit::Seconds, Clock::Monotonic, vec![elapsed.as_secs_f64()])?,
-        measurement("round", Unit::Nanoseconds, Clock::Monotonic, board.samples(wakees..wakees + 1))?,
-        measurement("latency", Unit::Nanoseconds, Clock::Monotonic, board.samples(0..wakees))?,
-        measurement("cpu_time", Unit::Seconds, Clock::ProcessCpu, vec![usage.cpu().as_secs_f64()])?,
-    ];
-    Ok(Outcome {
-        workload: "wake-fanout".to_owned(),
-        parameters: map,
-        measurements,
-        counters: counting.read(),
-        notes: Vec::new(),
-    })
+    add("time", Unit::Seconds, Clock::Monotonic, vec![elapsed.as_secs_f64()])?;
+    add("round", Unit::Nanoseconds, Clock::Monotonic, board.samples(wakees..wakees + 1))?;
+    add("latency", Unit::Nanoseconds, Clock::Monotonic, board.samples(0..wakees))?;
+    add("cpu_time", Unit::Seconds, Clock::ProcessCpu, vec![cpu.as_secs_f64()])?;
+    outcome.counters = counting.read();
+    outcome.notes = watched.map_or(Ok(Vec::new()), |watched| watched.finish("a wake-up"))?;
+    Ok(outcome)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use handoff_placement::fast::cpu_time;
 use handoff_placement::{Priority, Tid};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -165,12 +165,8 @@ impl Holder {
 
 /// Uses so much CPU time of this thread.
 fn compute(time: Duration) {
-    let own = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
-    };
-    let end = own() + time;
-    while own() < end {
+    let end = cpu_time() + time;
+    while cpu_time() < end {
         std::hint::spin_loop();
     }
 }

@@ -14,7 +14,7 @@ pub use report::{Overhead, Report, Segment};
 
 use handoff_trace::{Capture, TraceFs};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_range};
 use crate::place::Placement;
 use crate::rpc::role::{AskClient, AskServer, Batch, EnginePoint, Stamped};
 use crate::rpc::service::{CALL_LIMIT, Stamps};
@@ -44,9 +44,7 @@ pub struct Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        if self.calls == 0 || self.calls > MAX_CALLS {
-            return Err(Error::parameter("n", format!("{}; 1 to {MAX_CALLS} are recorded", self.calls)));
-        }
+        in_range("n", self.calls, 1..=MAX_CALLS, "are recorded")?;
         if self.payload > MAX_PAYLOAD {
             let problem = format!("{} bytes; a call carries up to {MAX_PAYLOAD}", self.payload);
             return Err(Error::parameter("payload", problem));

@@ -31,6 +31,13 @@ impl Usage {
         self.user + self.system
     }
 
+    /// What several processes used together.
+    pub(crate) fn sum<'a>(all: impl Iterator<Item = &'a Usage>) -> Self {
+        let mut sum = Usage::default();
+        all.for_each(|one| sum.add(one));
+        sum
+    }
+
     /// Adds what another process used.
     pub(crate) fn add(&mut self, other: &Usage) {
         self.user += other.user;

@@ -11,10 +11,10 @@ use handoff_ipc::queue::{
 use handoff_ipc::{
     Binder, Code, Error, ExceptionCode, Proxy, Result, Service, SharedMemory, Status, Transaction,
 };
-use rustix::time::{ClockId, clock_gettime};
 
 use super::Transport;
 use super::generated::{BenchmarkProxy, BenchmarkStub};
+use crate::sys::clock::{now, process_cpu_time};
 
 const ATTACH: Code = 1;
 const BEGIN: Code = 2;
@@ -49,13 +49,6 @@ pub fn sum(bytes: SharedBytes<'_>) -> u8 {
         total = total.wrapping_add(piece.iter().fold(0, |sum, byte| sum.wrapping_add(*byte)));
     });
     total
-}
-
-/// Nanoseconds of `CLOCK_MONOTONIC`.
-#[inline]
-pub(super) fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 #[derive(Default, Clone)]
@@ -296,7 +289,7 @@ impl Service for Receiver {
                 self.begin(&Begin { carrier, messages, payload: payload as usize, each, wake })
             }
             GENERATED => reply.write(&BenchmarkStub::new(self.clone()).proxy()),
-            CPU_TIME => reply.write(&crate::sys::clock::process_cpu_time()),
+            CPU_TIME => reply.write(&process_cpu_time()),
             _ => Err(transaction.unknown(self.descriptor())),
         }
     }

@@ -9,11 +9,11 @@ use handoff_ipc::{Error as IpcError, Runtime, SharedMemory};
 use serde::{Deserialize, Serialize};
 
 use super::generated::{self, BenchmarkProxy, IBenchmark as _, SampleMessage};
-use super::receiver::{Begin, Completion, EMPTIED, FILLED, ReceiverProxy, now, sum};
+use super::receiver::{Begin, Completion, EMPTIED, FILLED, ReceiverProxy, sum};
 use super::{Batch, MAX_PAYLOAD, Transport};
 use crate::error::{Error, Result, call_failed};
 use crate::rpc::EngineKind;
-use crate::sys::clock::process_cpu_time;
+use crate::sys::clock::{now, process_cpu_time};
 
 /// Messages before those that count.
 const WARM_UP: u32 = 20;
