@@ -43,7 +43,7 @@ impl Hierarchy {
     }
 
     /// The name of a cpuset file in this hierarchy.
-    fn cpuset_file(&self, name: &str) -> String {
+    pub(crate) fn cpuset_file(&self, name: &str) -> String {
         if self.no_prefix { name.to_owned() } else { format!("cpuset.{name}") }
     }
 }
@@ -100,18 +100,7 @@ fn unescape(text: &str) -> PathBuf {
 pub fn group_of(root: &Root, tid: Tid, controller: &str) -> Option<(Hierarchy, PathBuf)> {
     let memberships = root.text(format!("/proc/{tid}/cgroup")).ok()?;
     let hierarchies = hierarchies(root);
-    // The unified hierarchy has a controller only if no v1 hierarchy has taken it.
-    let v1 = memberships.lines().find_map(|line| {
-        let (controllers, group) = membership(line)?;
-        controllers.split(',').any(|name| name == controller).then_some(group)
-    });
-    let v2 = || {
-        memberships.lines().find_map(|line| Some(membership(line)?).filter(|m| m.0.is_empty()).map(|m| m.1))
-    };
-    let (group, unified) = match v1 {
-        Some(group) => (group, false),
-        None => (v2()?, true),
-    };
+    let (group, unified) = group_for(&memberships, controller)?;
     let fits = |h: &&Hierarchy| h.unified == unified && (unified || h.has(controller));
     let candidates = hierarchies.iter().filter(fits);
     candidates.filter_map(|h| Some((h.clone(), h.folder(group)?))).next()
@@ -122,10 +111,16 @@ pub fn group_of(root: &Root, tid: Tid, controller: &str) -> Option<(Hierarchy, P
 #[must_use]
 pub fn path_of(root: &Root, pid: Tid) -> Option<String> {
     let memberships = root.text(format!("/proc/{pid}/cgroup")).ok()?;
-    let parsed: Vec<(&str, &Path)> = memberships.lines().filter_map(membership).collect();
-    let v1 = parsed.iter().find(|(controllers, _)| controllers.split(',').any(|name| name == "cpu"));
-    let group = v1.or_else(|| parsed.iter().find(|(controllers, _)| controllers.is_empty()))?;
-    Some(group.1.to_string_lossy().into_owned())
+    Some(group_for(&memberships, "cpu")?.0.to_string_lossy().into_owned())
+}
+
+/// The group for a controller among the lines of `/proc/PID/cgroup`, and whether it is one of the unified hierarchy,
+/// which has a controller only if no v1 hierarchy has taken it.
+fn group_for<'a>(memberships: &'a str, controller: &str) -> Option<(&'a Path, bool)> {
+    let groups = || memberships.lines().filter_map(membership);
+    let v1 = groups().find(|(controllers, _)| controllers.split(',').any(|name| name == controller));
+    let (controllers, group) = v1.or_else(|| groups().find(|(controllers, _)| controllers.is_empty()))?;
+    Some((group, controllers.is_empty()))
 }
 
 /// `4:memory:/a` is (`memory`, `/a`); the unified hierarchy has no name: `0::/a`.

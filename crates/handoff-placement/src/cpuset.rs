@@ -132,43 +132,6 @@ impl CpuSet {
         self.difference(other).is_empty()
     }
 
-    /// Reads the mask format of the kernel: groups of up to 8 hexadecimal digits, highest first
-    /// (`ff,ffffffff`), as in `Cpus_allowed` and `shared_cpu_map`; a leading `0x` is accepted.
-    ///
-    /// # Errors
-    ///
-    /// If a group is empty, too long or not hexadecimal, or there are more than 65536 CPUs.
-    pub fn from_mask(text: &str) -> Result<Self, CpuListError> {
-        let bad = |why| CpuListError::new(text, why);
-        let trimmed = text.trim();
-        let digits = trimmed.strip_prefix("0x").unwrap_or(trimmed);
-        if digits.is_empty() {
-            return Err(bad("it is empty"));
-        }
-        let mut halves = Vec::new();
-        // Without commas (taskset's format) the last 8 digits are the first 32 CPUs.
-        if digits.contains(',') {
-            for group in digits.rsplit(',') {
-                halves.push(hex_group(group).ok_or_else(|| bad("a group is not 1 to 8 hexadecimal digits"))?);
-            }
-        } else {
-            if !digits.is_ascii() {
-                return Err(bad("it is not hexadecimal"));
-            }
-            for group in digits.as_bytes().rchunks(8) {
-                let group = std::str::from_utf8(group).unwrap_or_default();
-                halves.push(hex_group(group).ok_or_else(|| bad("it is not hexadecimal"))?);
-            }
-        }
-        if halves.len() > WORDS * 2 {
-            return Err(bad("it has more than 65536 CPUs"));
-        }
-        let words = halves
-            .chunks(2)
-            .map(|half| u64::from(half[0]) | u64::from(half.get(1).copied().unwrap_or(0)) << 32);
-        Ok(Self::from_words(words.collect()))
-    }
-
     /// The mask as system calls take it.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
@@ -191,12 +154,6 @@ impl CpuSet {
 
 /// Words that hold every [`CpuId`].
 const WORDS: usize = (CpuId::MAX as usize + 1) / 64;
-
-fn hex_group(group: &str) -> Option<u32> {
-    // `from_str_radix` would take a sign.
-    let fits = (1..=8).contains(&group.len()) && group.bytes().all(|b| b.is_ascii_hexdigit());
-    fits.then(|| u32::from_str_radix(group, 16).ok()).flatten()
-}
 
 impl FromIterator<CpuId> for CpuSet {
     fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
@@ -378,18 +335,6 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_read() {
-        for (text, list) in
-            [("3", "0-1"), ("ff,ffffffff", "0-39"), ("0x1", "0"), ("100000000", "32"), ("0,00000000", "")]
-        {
-            assert_eq!(CpuSet::from_mask(text).expect(text).to_string(), list, "{text}");
-        }
-        for text in ["", "g", "+1", "1,,1", "123456789,1", "é"] {
-            assert!(CpuSet::from_mask(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn removing_the_highest_leaves_an_equal_set() {
         let mut set = list("1,5000");
         assert!(set.remove(5000) && !set.remove(5000));
@@ -413,7 +358,6 @@ mod tests {
             if let Ok(set) = text.parse::<CpuSet>() {
                 prop_assert_eq!(list(&set.to_string()), set);
             }
-            let _ = CpuSet::from_mask(&text);
         }
 
         #[test]

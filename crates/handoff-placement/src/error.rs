@@ -116,13 +116,6 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The affinity study cannot be run.
-    #[error("the study cannot be run: {why}")]
-    Study {
-        /// What is missing or went wrong.
-        why: String,
-    },
-
     /// The machine does not tell which CPUs it has.
     #[error("{} does not tell which CPUs are online; is /sys mounted?", path.display())]
     Topology {

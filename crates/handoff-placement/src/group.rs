@@ -166,15 +166,6 @@ impl ControlGroup {
         self.parts.iter().try_for_each(|part| enter_group(&part.folder, pid))
     }
 
-    /// The time that its threads spent on CPUs, in microseconds, where the kernel counts it.
-    #[must_use]
-    pub fn cpu_time_us(&self) -> Option<u64> {
-        self.parts.iter().find_map(|part| {
-            let text = fs::read_to_string(part.folder.join("cpu.stat")).ok()?;
-            text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.parse().ok())
-        })
-    }
-
     fn remove(&mut self) {
         for part in self.parts.drain(..).filter(|part| part.made) {
             let parent = part.folder.parent().map(Path::to_owned).unwrap_or_default();
@@ -263,13 +254,13 @@ pub(crate) fn set_time(folder: &Path, unified: bool, limits: &Limits) -> Result<
 }
 
 fn set_cpus(hierarchy: &Hierarchy, folder: &Path, cpus: &CpuSet) -> Result<()> {
-    let name = |file: &str| if hierarchy.no_prefix { file.to_owned() } else { format!("cpuset.{file}") };
     if !hierarchy.unified {
         // A v1 cpuset takes nobody before it has memory nodes.
-        let mems = fs::read_to_string(hierarchy.mount.join(name("mems"))).unwrap_or_default();
-        write(folder, &name("mems"), mems.trim())?;
+        let mems =
+            fs::read_to_string(hierarchy.mount.join(hierarchy.cpuset_file("mems"))).unwrap_or_default();
+        write(folder, &hierarchy.cpuset_file("mems"), mems.trim())?;
     }
-    write(folder, &name("cpus"), &cpus.to_string())
+    write(folder, &hierarchy.cpuset_file("cpus"), &cpus.to_string())
 }
 
 #[cfg(test)]

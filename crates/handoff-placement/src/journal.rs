@@ -9,7 +9,7 @@ use crate::controller::TurnedOn;
 use crate::error::{Error, Result};
 use crate::group::{Change, ControlGroup, Limits};
 use crate::private_folder::PrivateFolder;
-use crate::process::{ProcessKey, Scope, autogroup_nice, set_autogroup_nice, tree_of};
+use crate::process::{ProcessKey, Scope, autogroup_nice, boot_id, set_autogroup_nice, tree_of};
 use crate::snapshot::{Restored, Snapshot};
 use crate::tid::Tid;
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -152,7 +152,7 @@ impl Journal {
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| fail("cannot be locked", io::Error::from(e)))?;
         let mut journal = Self { folder, name, file, is_own: true };
-        journal.append(&Entry::Boot(boot()))?;
+        journal.append(&Entry::Boot(boot_id()))?;
         Ok(journal)
     }
 
@@ -257,7 +257,7 @@ impl Journal {
         if used.is_empty() {
             return Ok(false);
         }
-        self.append(&Entry::Boot(boot()))?;
+        self.append(&Entry::Boot(boot_id()))?;
         for on in used {
             self.append(&Entry::Controller(on.clone()))?;
         }
@@ -346,7 +346,7 @@ impl Contents {
         for line in BufReader::new(text).lines() {
             match line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
                 // Nothing that is changed outlives a boot, and numbers of processes start anew.
-                Some(Entry::Boot(then)) if then != boot() => return Self::default(),
+                Some(Entry::Boot(then)) if then != boot_id() => return Self::default(),
                 Some(Entry::Boot(_)) => {}
                 // The first entry of a process is what it had before anybody placed it.
                 Some(Entry::Before(new))
@@ -364,10 +364,6 @@ impl Contents {
         }
         contents
     }
-}
-
-fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 fn is_ours(folder: &Path) -> bool {

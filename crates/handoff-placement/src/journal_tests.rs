@@ -237,7 +237,7 @@ fn a_journal_of_an_earlier_boot_is_void() {
     let path = folder.path().join(&journal.name);
     kill(journal);
     set_affinity(pid, &one).unwrap();
-    std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace(&boot(), "another")).unwrap();
+    std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace(&boot_id(), "another")).unwrap();
     empties(folder.path());
     assert_eq!(affinity(pid).unwrap(), one);
     assert!(!path.exists());

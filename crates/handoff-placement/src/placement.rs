@@ -1,5 +1,6 @@
 //! One placement: CPUs, scheduling and I/O together, given to threads as a whole or not at all.
 
+use crate::CpuSet;
 use crate::error::{Error, Result};
 use crate::pin::Pin;
 use crate::process::{self, Scope, autogroup_nice, set_autogroup_nice, settle};
@@ -9,7 +10,6 @@ use crate::selector::Selector;
 use crate::sys::{self, SchedAttr};
 use crate::tid::Tid;
 use crate::topology::Topology;
-use crate::{CpuSet, Priority};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What to give to a thread, a process or a tree of processes; what is `None` stays as it is.
@@ -136,12 +136,6 @@ impl Applied {
         self.pin.as_mut()
     }
 
-    /// What a thread had before, where it was changed and can be said with a [`Priority`].
-    #[must_use]
-    pub fn former_priority(&self, tid: Tid) -> Option<Priority> {
-        self.former.get(&tid).and_then(Priority::from_attributes)
-    }
-
     /// Gives every thread what it had before. Threads that ended are passed over; those that were
     /// born since get what the first one had.
     pub fn restore(&mut self) {
@@ -178,7 +172,7 @@ fn attributes(tid: Tid) -> Result<SchedAttr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::affinity;
+    use crate::{Priority, affinity};
     use handoff_testkit::{require, require_realtime, require_root};
 
     fn wish(cpus: &str, priority: &str) -> Placement {
@@ -202,7 +196,6 @@ mod tests {
             assert_eq!(affinity(me).unwrap(), CpuSet::of(one));
             assert_eq!(Priority::current().unwrap().to_string(), "batch:3");
             assert_eq!(IoPriority::of(me).unwrap(), IoPriority::Idle);
-            assert_eq!(applied.former_priority(me), Some(before.1));
             applied.restore();
             assert_eq!((affinity(me).unwrap(), Priority::current().unwrap()), before);
             assert_ne!(IoPriority::of(me).unwrap(), IoPriority::Idle);

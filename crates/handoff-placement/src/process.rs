@@ -194,6 +194,12 @@ impl ProcessKey {
     }
 }
 
+/// Names the time since the machine was booted; empty where the kernel does not tell (`random(4)`).
+#[must_use]
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
 /// The nice of a process's autogroup (`sched(7)`): with `CONFIG_SCHED_AUTOGROUP`, nice works only
 /// among the processes of one session, and this is the session's own.
 ///

@@ -114,15 +114,6 @@ impl Selector {
         }
         Ok(chosen)
     }
-
-    /// Does it mean something else when threads move?
-    #[must_use]
-    pub fn follows_a_thread(&self) -> bool {
-        self.terms
-            .iter()
-            .flat_map(|term| &term.parts)
-            .any(|part| matches!(part, Part::On(_) | Part::Beside(_)))
-    }
 }
 
 impl From<CpuSet> for Selector {

@@ -17,6 +17,7 @@
 //! | [`sched_pipe`] | a token through two pipes |
 //! | [`wake_fanout`] | one waker, N wakees |
 //! | [`spin`] | CPU-bound tasks |
+//! | [`affinity_study`] | CPU-bound tasks as the kernel places them, on a slow core, on fast ones |
 //! | [`tcp_stream`], [`tcp_rr`] | TCP over loopback, or two network namespaces with a queue |
 //!
 //! What a missed deadline leaves is the business of [`deadline`].
@@ -25,6 +26,7 @@
 //! [`play_if_peer`] first in its `main`: the second process is that program, started again.
 
 pub mod add_ints;
+pub mod affinity_study;
 mod catalog;
 mod cformat;
 pub mod deadline;

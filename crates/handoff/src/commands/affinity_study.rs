@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use handoff_lab::stats::describe::median;
 use handoff_lab::stats::paired::hodges_lehmann;
 use handoff_lab::stats::random::Random;
-use handoff_placement::study::{self, Plan, Sample, Scenario};
 use handoff_placement::{CpuId, CpuSet, Topology};
+use handoff_workloads::affinity_study::{self as study, Plan, Sample, Scenario};
 use serde::Serialize;
 
 use crate::interrupt;

@@ -3,7 +3,7 @@
 //! References: `Documentation/power/powercap/powercap.rst` and
 //! `Documentation/ABI/testing/sysfs-class-power` in Linux.
 
-use crate::root::Root;
+use handoff_placement::Root;
 use serde::Serialize;
 use std::fmt;
 use std::time::Instant;

@@ -4,17 +4,16 @@
 //! Each run is a process of its own, so that pinning "the whole process" is just that. The process
 //! waits for a word before it starts, so that it is placed before it works.
 
-use crate::cpuset::{CpuId, CpuSet};
-use crate::energy::{EnergySource, Meter};
+mod energy;
+
+pub use energy::EnergySource;
+
 use crate::error::{Error, Result};
-use crate::group::{ControlGroup, Limits};
-use crate::guard::AffinityGuard;
-use crate::pin::Pin;
-use crate::process::{Scope, run_time_ns};
-use crate::root::Root;
-use crate::tid::Tid;
-use crate::topology::Topology;
-use crate::{affinity, fast};
+use energy::Meter;
+use handoff_placement::process::run_time_ns;
+use handoff_placement::{
+    AffinityGuard, ControlGroup, CpuId, CpuSet, Limits, Pin, Root, Scope, Tid, Topology, affinity, fast,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hint::black_box;
@@ -73,10 +72,10 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::Study`] if there are fewer fast cores than tasks.
+    /// [`Error::NotSupported`] if there are fewer fast cores than tasks.
     pub fn new(machine: &Topology, tasks: usize, iterations: u64, emulate: f64) -> Result<Self> {
         let usable = affinity(Tid::current())?.intersection(&machine.online);
-        let of = |class: Option<&crate::Class>| {
+        let of = |class: Option<&handoff_placement::Class>| {
             class.map(|class| class.cpus.intersection(&usable)).unwrap_or_default()
         };
         // From the fastest class down, one of each core first, so that SMT siblings do not share.
@@ -91,9 +90,8 @@ impl Plan {
             .collect();
         let slow = if machine.is_asymmetric() { of(machine.little()).first() } else { usable.iter().last() };
         let (Some(slow), true) = (slow, fast.len() == tasks && tasks > 0) else {
-            return Err(Error::Study {
-                why: format!("{tasks} tasks want a core each, and {} may be used", usable.len()),
-            });
+            let reason = format!("{tasks} tasks want a core each, and {} may be used", usable.len());
+            return Err(Error::NotSupported { workload: "affinity-study", reason });
         };
         let emulated = (!machine.is_asymmetric()).then_some(emulate);
         Ok(Self { tasks, iterations, slow, emulated, fast, usable })
@@ -158,7 +156,6 @@ struct TaskReport {
 ///
 /// If the worker cannot be started or placed, or ends early.
 pub fn run(plan: &Plan, scenario: Scenario, mut worker: Command) -> Result<Sample> {
-    let study = |why: String| Error::Study { why };
     let group = group(plan, scenario)?;
     let fast: Vec<String> = match scenario {
         Scenario::FastCoreEach => plan.fast.iter().map(ToString::to_string).collect(),
@@ -170,12 +167,11 @@ pub fn run(plan: &Plan, scenario: Scenario, mut worker: Command) -> Result<Sampl
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|e| study(format!("the worker cannot be started: {e}")))?,
+            .map_err(|e| Error::io("cannot start the worker", e))?,
     );
-    let pid =
-        i32::try_from(child.0.id()).ok().and_then(Tid::new).ok_or_else(|| study("no pid".to_owned()))?;
-    let ended = |e: io::Error| study(format!("the worker ended early: {e}"));
-    let output = child.0.stdout.take().ok_or_else(|| study("no output".to_owned()))?;
+    let pid = i32::try_from(child.0.id()).ok().and_then(Tid::new).ok_or_else(|| unread("no pid"))?;
+    let ended = |e: io::Error| Error::io("the worker ended early", e);
+    let output = child.0.stdout.take().ok_or_else(|| unread("no output"))?;
     let mut output = BufReader::new(output);
     let mut line = String::new();
     output.read_line(&mut line).map_err(ended)?;
@@ -204,10 +200,10 @@ pub fn run(plan: &Plan, scenario: Scenario, mut worker: Command) -> Result<Sampl
         }
         (reader.join(), peak.highest)
     });
-    let line = reports.map_err(|_| study("its output cannot be read".to_owned()))?.map_err(ended)?;
+    let line = reports.map_err(|_| unread("its output cannot be read"))?.map_err(ended)?;
     let energy = meter.and_then(|mut meter| meter.joules(Instant::now()));
-    let reports: Vec<TaskReport> = serde_json::from_str(&line)
-        .map_err(|e| study(format!("the worker did not report its times: {e}")))?;
+    let reports: Vec<TaskReport> =
+        serde_json::from_str(&line).map_err(|e| Error::io("the worker did not report its times", e))?;
     drop(child);
     Ok(Sample {
         scenario,
@@ -221,6 +217,10 @@ pub fn run(plan: &Plan, scenario: Scenario, mut worker: Command) -> Result<Sampl
     })
 }
 
+fn unread(why: &str) -> Error {
+    Error::io("the worker", io::Error::other(why))
+}
+
 /// A group with much weight, so that what else runs does not spoil the times; and with a quota where a
 /// slow core is emulated. Without the right to make one, only the emulation is an error.
 fn group(plan: &Plan, scenario: Scenario) -> Result<Option<ControlGroup>> {
@@ -229,7 +229,7 @@ fn group(plan: &Plan, scenario: Scenario) -> Result<Option<ControlGroup>> {
     let limits = Limits { quota, period_us: Some(10_000), weight: Some(10_000), cpus: None };
     match ControlGroup::create(&format!("handoff-study-{}", std::process::id()), &limits) {
         Ok(group) => Ok(Some(group)),
-        Err(error) if quota.is_some() => Err(error),
+        Err(error) if quota.is_some() => Err(error.into()),
         Err(_) => Ok(None),
     }
 }
@@ -263,12 +263,12 @@ pub fn worker(tasks: usize, iterations: u64, cpus: &[CpuId]) -> Result<()> {
             std::process::exit(1);
         }
         start.wait();
-        let joined = threads.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|_| Err(Error::Study { why: "a task panicked".to_owned() }))
-        });
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(unread("a task panicked"))));
         joined.collect::<Result<Vec<TaskReport>>>()
     })?;
-    let line = serde_json::to_string(&reports).map_err(|e| Error::Study { why: e.to_string() })?;
+    let line = serde_json::to_string(&reports).map_err(|e| Error::io("the worker's report", e))?;
     println!("{line}");
     Ok(())
 }
