@@ -12,12 +12,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use handoff_lab::experiment::agent::{answer as answer_for_lab, with_causes};
+use handoff_lab::experiment::agent::answer as answer_for_lab;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::journal::restore;
 use handoff_lab::experiment::machine::MachineOptions;
 use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event, RunError};
+use handoff_lab::experiment::with_causes;
 use handoff_lab::store::Store;
 use handoff_targets::agent::{Reply, Request, Teller};
 use rustix::process::{Pid, Signal, kill_process};

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use handoff_guest::Stopper;
 use handoff_lab::doctor::{Root, SystemSample, cpus};
-use handoff_lab::experiment::ArmId;
-use handoff_lab::experiment::agent::{RUN, RunAnswer, with_causes};
+use handoff_lab::experiment::agent::{RUN, RunAnswer};
 use handoff_lab::experiment::executor::{
     ArmError, Cgroup, Executor, QuietGate, Replicate, RunRequest, wait_for_quiet,
 };
+use handoff_lab::experiment::{ArmId, with_causes};
 use handoff_targets::agent::{Agent, Question};
 use handoff_targets::{GUEST_PROGRAM, Session, TargetError};
 use serde::{Deserialize, Serialize};

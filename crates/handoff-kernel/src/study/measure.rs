@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use handoff_guest::Stopper;
-use handoff_lab::experiment::agent::with_causes;
 use handoff_lab::experiment::file::{Experiment, FileError};
 use handoff_lab::experiment::result::{ExperimentResult, MetricResult};
 use handoff_lab::experiment::runner::{self, Event, RunError};
+use handoff_lab::experiment::with_causes;
 use handoff_lab::stats::judge::{Estimate, Verdict};
 use handoff_lab::store::Store;
 use handoff_workloads::figures::human;

@@ -4,11 +4,11 @@ use handoff_targets::agent::{Reply, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::to_value;
 
-use super::ArmId;
 use super::executor::{ArmError, Executor as _, Local, Replicate, RunRequest};
 use super::journal::restore;
 use super::machine::MachineOptions;
 use super::task::TaskError;
+use super::{ArmId, with_causes};
 use crate::doctor::Machine;
 
 /// Runs an arm once: a [`RunRequest`] for a [`RunAnswer`].
@@ -63,20 +63,6 @@ fn reply(answer: impl Serialize) -> Reply {
 
 fn cannot(error: impl std::error::Error) -> String {
     with_causes(&error)
-}
-
-/// An error with its causes in one line, for who is elsewhere.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -12,11 +12,13 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use handoff_placement::{PrivateFolder, Root};
+use handoff_placement::process::{Status, boot_id};
+use handoff_placement::{PrivateFolder, Root, Tid};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::setting::{Setting, SettingError, Undo};
+use super::with_causes;
 
 /// Why the journal cannot be kept, or something not put back.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +47,7 @@ struct Owner {
 impl Owner {
     fn this() -> Self {
         let pid = std::process::id();
-        Self { pid, started: start_of(pid).unwrap_or(0), boot: boot() }
+        Self { pid, started: start_of(pid).unwrap_or(0), boot: boot_id() }
     }
 
     fn lives(&self) -> bool {
@@ -53,14 +55,10 @@ impl Owner {
     }
 }
 
-/// See `proc_pid_stat(5)`: field 22, counted after the name, which may hold anything.
+/// When a process started, in clock ticks since boot.
 fn start_of(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
-fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    let pid = i32::try_from(pid).ok().and_then(Tid::new)?;
+    Some(Status::of(pid).ok()?.start)
 }
 
 /// Root's own folder; where there is no `/var`, as on Android, one that lasts until the machine is booted anew,
@@ -153,7 +151,7 @@ impl Journal {
         let mut left = Vec::new();
         for undo in self.undo.drain(..).rev() {
             if let Err(error) = undo.apply() {
-                failures.push(describe(&error));
+                failures.push(with_causes(&error));
                 left.push(undo);
             }
         }
@@ -181,13 +179,6 @@ fn unique() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-fn describe(error: &(dyn std::error::Error + 'static)) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,7 +241,7 @@ pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
                 restored.running += 1;
                 continue;
             }
-            Some(owner) if owner.boot != boot() => restored.rebooted += 1,
+            Some(owner) if owner.boot != boot_id() => restored.rebooted += 1,
             // A torn first line was never followed by a change.
             None => {}
             Some(_) => {
@@ -262,7 +253,7 @@ pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
                         Ok(()) => restored.written.push(undo),
                         Err(error) => {
                             whole = false;
-                            failures.push(describe(&error));
+                            failures.push(with_causes(&error));
                         }
                     }
                 }
@@ -361,7 +352,7 @@ mod tests {
         let path = journal.path();
         std::mem::forget(journal);
         let text = std::fs::read_to_string(&path).expect("the journal");
-        let gone = Owner { pid: u32::MAX, started: 1, boot: boot() };
+        let gone = Owner { pid: u32::MAX, started: 1, boot: boot_id() };
         let (_, changes) = text.split_once('\n').expect("an owner");
         let torn = r#"{"path":"/proc/sys/kernel/prin"#;
         let left = format!("{}\n{changes}{torn}", serde_json::to_string(&gone).expect("serialises"));
@@ -390,7 +381,7 @@ mod tests {
 
     /// A journal as a process leaves it that was killed, with one change.
     fn left(path: &Path, change: &Undo) {
-        let gone = Owner { pid: u32::MAX, started: 1, boot: boot() };
+        let gone = Owner { pid: u32::MAX, started: 1, boot: boot_id() };
         let line = |value: String| value + "\n";
         let owner = serde_json::to_string(&gone).map(line).expect("serialises");
         let change = serde_json::to_string(change).map(line).expect("serialises");
@@ -419,7 +410,7 @@ mod tests {
         left(&theirs.join("journal-1-0.jsonl"), &change);
         std::os::unix::fs::chown(&theirs, Some(1001), Some(1001)).expect("given away");
         let refused = restore(&theirs).expect_err("another user's folder");
-        assert!(describe(&refused).contains("belongs to user 1001"), "{}", describe(&refused));
+        assert!(with_causes(&refused).contains("belongs to user 1001"), "{}", with_causes(&refused));
         assert!(Journal::start(&theirs).is_err(), "nor is anything kept there");
         // Their file in our folder.
         let ours = top.path().join("ours");

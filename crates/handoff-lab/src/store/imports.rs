@@ -22,6 +22,15 @@ pub struct ImportEntry {
     pub series: usize,
 }
 
+/// A direction as the table of imports has it.
+pub(super) fn direction(value: &Value) -> Option<Direction> {
+    match value.text()?.as_str() {
+        "lower" => Some(Direction::Lower),
+        "higher" => Some(Direction::Higher),
+        _ => None,
+    }
+}
+
 impl Store {
     /// Keeps imported results, as a whole or not at all; gives their number.
     pub fn keep_import(&mut self, title: &str, imported: &Imported) -> Result<i64, StoreError> {
@@ -91,11 +100,7 @@ impl Store {
                     all.push(Series {
                         name: row[1].text().unwrap_or_default(),
                         unit: row[2].text().unwrap_or_default(),
-                        better: match row[3].text().as_deref() {
-                            Some("lower") => Some(Direction::Lower),
-                            Some("higher") => Some(Direction::Higher),
-                            _ => None,
-                        },
+                        better: direction(&row[3]),
                         values: Vec::new(),
                     });
                     last = Some(number);

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::database::Value;
+use super::imports::direction;
 use super::{Store, StoreError};
 use crate::doctor::Diagnosis;
 use crate::experiment::ArmId;
@@ -140,11 +141,7 @@ impl Store {
                    (SELECT max(id) FROM import WHERE title = ?1) LIMIT 1";
         let found = self.rows(sql, &[title.into(), metric.into()], |row| Known {
             unit: row[0].text().unwrap_or_default(),
-            better: match row[1].text().as_deref() {
-                Some("lower") => Some(Direction::Lower),
-                Some("higher") => Some(Direction::Higher),
-                _ => None,
-            },
+            better: direction(&row[1]),
         })?;
         Ok(found.into_iter().next().unwrap_or_default())
     }

@@ -16,6 +16,7 @@ use crate::experiment::executor::Cgroup;
 use crate::experiment::proof::{Proof, Source};
 use crate::experiment::setting::Setting;
 use crate::experiment::task::{Figure, Pick, words};
+use crate::experiment::with_causes;
 use crate::stats::sequential::Stopping;
 
 /// Where the arms of a file without `[guest]` run.
@@ -97,7 +98,7 @@ impl Reader<'_> {
                 continue;
             }
             // That it can be read tells that this kernel has it; that it can be written, only trying does.
-            setting.undo().map_err(|error| self.error(span.clone(), with_source(&error)))?;
+            setting.undo().map_err(|error| self.error(span.clone(), with_causes(&error)))?;
             rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).map_err(|error| {
                 self.error(
                     span.clone(),
@@ -107,7 +108,7 @@ impl Reader<'_> {
         }
         let cpus = arm.cpus.as_ref().map(|text| {
             let cpus: Result<CpuSet, _> = text.get_ref().parse();
-            cpus.map_err(|error| self.error(text.span(), with_source(&error)))
+            cpus.map_err(|error| self.error(text.span(), with_causes(&error)))
         });
         if let Some(nice) = arm.nice.as_ref().filter(|nice| !(-20..=19).contains(nice.get_ref())) {
             return Err(
@@ -319,12 +320,5 @@ fn merge(base: &mut toml::Table, over: &toml::Table) {
                 base.insert(key.clone(), value.clone());
             }
         }
-    }
-}
-
-fn with_source(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }
