@@ -144,15 +144,15 @@ impl Place {
 
 /// One server and one client, with a subject for each size that they carry; ours is compared with each.
 fn pair(place: &Place, kind: Kind) -> Result<Vec<Subject<'static>>> {
-    let lane = std::rc::Rc::new(std::cell::RefCell::new(handoff_peers::open(kind, place.placement)?));
+    let transport = std::rc::Rc::new(std::cell::RefCell::new(handoff_peers::open(kind, place.placement)?));
     let mut subjects = Vec::new();
     for payload in PAYLOADS.into_iter().filter(|payload| *payload <= kind.largest()) {
-        let trial = lane.borrow_mut().turn(payload, 20, 1)?;
+        let trial = transport.borrow_mut().turn(payload, 20, 1)?;
         let samples = TURN.as_nanos() as f64 / middle(&trial.caller).max(1.0);
         let samples = (samples as u32).clamp(20, MAX_SAMPLES);
-        let lane = std::rc::Rc::clone(&lane);
+        let transport = std::rc::Rc::clone(&transport);
         let turn = move || -> Result<f64, SubjectError> {
-            Ok(middle(&lane.borrow_mut().turn(payload, samples, 1)?.caller))
+            Ok(middle(&transport.borrow_mut().turn(payload, samples, 1)?.caller))
         };
         let subject = Subject::new(place.named(payload, kind), turn);
         subjects.push(against_others(subject, kind, |other| {

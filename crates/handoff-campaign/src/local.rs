@@ -17,7 +17,7 @@ const GLANCE: Duration = Duration::from_millis(500);
 
 /// What happened to which task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct TaskEvent {
     pub task: Task,
     pub event: Event,
 }
@@ -36,7 +36,7 @@ pub struct Engine {
 /// Workers that go on, one a device.
 #[derive(Debug)]
 pub struct Running {
-    events: Receiver<Told>,
+    events: Receiver<TaskEvent>,
     wrong: Arc<Mutex<Option<crate::CampaignError>>>,
 }
 
@@ -46,7 +46,7 @@ impl Running {
     /// # Errors
     ///
     /// If nothing can happen any more.
-    pub fn next_within(&self, time: Duration) -> Result<Option<Told>, Over> {
+    pub fn next_within(&self, time: Duration) -> Result<Option<TaskEvent>, Over> {
         match self.events.recv_timeout(time) {
             Ok(told) => Ok(Some(told)),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Ok(None),
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// Works on the tasks of a device until none is left.
-    fn device(&self, target: usize, tell: &Sender<Told>) -> Result<()> {
+    fn device(&self, target: usize, tell: &Sender<TaskEvent>) -> Result<()> {
         let worker =
             Worker { plan: &self.plan, folder: &self.programs, program: &self.program, stop: self.stop };
         loop {
@@ -109,7 +109,7 @@ impl Engine {
                     continue;
                 }
                 // Nobody listens any more when the process ends.
-                let tell = |event| drop(tell.send(Told { task, event }));
+                let tell = |event| drop(tell.send(TaskEvent { task, event }));
                 match worker.run(task, &mut claim, &tell)? {
                     Outcome::Absent(_) | Outcome::Stopped => return Ok(()),
                     Outcome::Done(_) | Outcome::Failed(_) => {}

@@ -228,7 +228,7 @@ impl Clients {
     }
 }
 
-/// A peer as a lane of `handoff measure transports`.
+/// A peer as a transport of `handoff measure transports`.
 #[derive(Debug)]
 pub struct PeerTransport {
     kind: Kind,
@@ -285,10 +285,11 @@ mod tests {
     fn every_peer_adds_up_every_payload() {
         play_in_test("process::tests::peer_main");
         for kind in built() {
-            let mut lane = open(kind, Placement::Unpinned).unwrap_or_else(|error| panic!("{kind}: {error}"));
-            assert!(lane.version().is_some_and(|version| version != "unknown"), "{kind}");
-            for payload in [1, 1000, lane.largest()] {
-                let turn = lane.turn(payload, 3, 5).unwrap_or_else(|error| panic!("{kind}: {error}"));
+            let mut transport =
+                open(kind, Placement::Unpinned).unwrap_or_else(|error| panic!("{kind}: {error}"));
+            assert!(transport.version().is_some_and(|version| version != "unknown"), "{kind}");
+            for payload in [1, 1000, transport.largest()] {
+                let turn = transport.turn(payload, 3, 5).unwrap_or_else(|error| panic!("{kind}: {error}"));
                 assert_eq!((turn.caller.len(), turn.messages), (3, 5), "{kind}");
                 assert!(turn.elapsed > 0, "{kind}");
             }

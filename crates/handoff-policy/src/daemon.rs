@@ -8,8 +8,8 @@ use super::log::{Event, Log, Stopped, printable};
 use super::request::Request;
 use super::rule::Rule;
 use super::socket::Server;
+use super::state::{Observer, Process, SystemState};
 use super::text::matches;
-use super::world::{Observer, Process, SystemState};
 use crate::error::{Error, Result};
 use handoff_placement::Applied;
 use handoff_placement::Error as PlacementError;
@@ -81,7 +81,7 @@ pub struct Daemon<'a> {
     journal: Journal,
     decider: Decider,
     observer: Observer,
-    world: SystemState,
+    state: SystemState,
     before: BTreeMap<ProcessKey, Snapshot>,
     placed: BTreeMap<ProcessKey, Placed>,
     refused: BTreeMap<ProcessKey, Rules>,
@@ -117,7 +117,7 @@ impl<'a> Daemon<'a> {
             journal,
             decider: Decider::default(),
             observer: Observer::default(),
-            world: SystemState::default(),
+            state: SystemState::default(),
             before: BTreeMap::new(),
             placed: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -126,7 +126,7 @@ impl<'a> Daemon<'a> {
             log,
         };
         daemon.make_groups()?;
-        daemon.world.read_sensors(&Root::host());
+        daemon.state.read_sensors(&Root::host());
         Ok(daemon)
     }
 
@@ -155,7 +155,7 @@ impl<'a> Daemon<'a> {
 
     /// Looks at every process once; says how many are placed.
     pub fn look_at_all(&mut self) -> usize {
-        self.world.forget_ended();
+        self.state.forget_ended();
         let now = Instant::now();
         for pid in processes() {
             self.look_at(pid, now);
@@ -171,7 +171,7 @@ impl<'a> Daemon<'a> {
         self.timers.retain(|key, _| key.is_alive());
         self.observer.forget_ended();
         self.decider.forget_ended();
-        self.world.forget_ended();
+        self.state.forget_ended();
     }
 
     fn look_at(&mut self, pid: Tid, now: Instant) {
@@ -181,7 +181,7 @@ impl<'a> Daemon<'a> {
         if !self.may_concern(pid) {
             return;
         }
-        let Some(process) = self.observer.look(pid, &self.world, now) else { return };
+        let Some(process) = self.observer.look(pid, &self.state, now) else { return };
         let (wanted, reason, again) = self.wanted(&process, now);
         match again {
             Some(again) => drop(self.timers.insert(process.key, again)),
@@ -226,7 +226,7 @@ impl<'a> Daemon<'a> {
 
     /// The rules that a process and its threads should have.
     fn wanted(&mut self, process: &Process, now: Instant) -> (Rules, String, Option<Instant>) {
-        let whole = self.decider.decide(&self.policy, Subject::whole(process), &self.world, now);
+        let whole = self.decider.decide(&self.policy, Subject::whole(process), &self.state, now);
         let mut rules = Rules { process: whole.rule, threads: BTreeMap::new() };
         let (mut reason, mut again) = (whole.reason, whole.again);
         let is_for_threads =
@@ -236,7 +236,7 @@ impl<'a> Daemon<'a> {
                 let path = format!("/proc/{}/task/{tid}/comm", process.key.pid);
                 let Ok(name) = std::fs::read_to_string(path) else { continue };
                 let subject = Subject { process, thread: Some((tid, name.trim_end_matches('\n'))) };
-                let decision = self.decider.decide(&self.policy, subject, &self.world, now);
+                let decision = self.decider.decide(&self.policy, subject, &self.state, now);
                 if let Some(rule) = decision.rule {
                     reason = format!("{reason}; thread {tid}: {}", decision.reason);
                     rules.threads.insert(tid, rule);
@@ -437,9 +437,9 @@ impl<'a> Daemon<'a> {
 
     /// Reads the sensors, and decides again if one of them moved.
     fn sense(&mut self) {
-        let before = self.world.clone();
-        self.world.read_sensors(&Root::host());
-        if self.world != before {
+        let before = self.state.clone();
+        self.state.read_sensors(&Root::host());
+        if self.state != before {
             self.look_at_all();
         }
     }
@@ -455,7 +455,7 @@ impl<'a> Daemon<'a> {
     /// placed before the next look.
     pub fn note_service(&mut self, pid: Tid, name: &str) -> std::result::Result<(), String> {
         let key = ProcessKey::of(pid).map_err(|error| error.to_string())?;
-        let names = self.world.services.entry(key).or_default();
+        let names = self.state.services.entry(key).or_default();
         if names.len() >= 64 {
             return Err("a process may have 64 service names".to_owned());
         }
@@ -472,9 +472,9 @@ impl<'a> Daemon<'a> {
             &Request::Foreground { pid, on } => {
                 let key = ProcessKey::of(pid).map_err(gone)?;
                 if on {
-                    self.world.foreground.insert(key)
+                    self.state.foreground.insert(key)
                 } else {
-                    self.world.foreground.remove(&key)
+                    self.state.foreground.remove(&key)
                 };
                 let what = if on { "in the foreground" } else { "not in the foreground" }.to_owned();
                 self.log.tell(Event::Told { pid: pid.as_raw(), what });

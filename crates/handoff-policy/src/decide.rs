@@ -1,10 +1,10 @@
-//! Which rule each process gets, and why: a function of the policy, the process and the world, and of
+//! Which rule each process gets, and why: a function of the policy, the process and the system's state, and of
 //! what was decided before.
 
 use super::file::Policy;
 use super::rule::Rule;
+use super::state::{Process, SystemState};
 use super::text::matches;
-use super::world::{Process, SystemState};
 use handoff_placement::Tid;
 use handoff_placement::process::ProcessKey;
 use std::collections::BTreeMap;
@@ -60,14 +60,14 @@ impl Decider {
         &mut self,
         policy: &Policy,
         subject: Subject<'_>,
-        world: &SystemState,
+        state: &SystemState,
         now: Instant,
     ) -> Decision {
         let (former, since) = match self.current.get(&subject.key()) {
             Some(&(rule, since)) => (rule, Some(since)),
             None => (None, None),
         };
-        let (rule, reason, mut again) = choose(policy, subject, world, former, now);
+        let (rule, reason, mut again) = choose(policy, subject, state, former, now);
         if rule == former {
             self.current.entry(subject.key()).or_insert((rule, now));
             return Decision { rule, changed: false, reason, again };
@@ -93,7 +93,7 @@ impl Decider {
 fn choose(
     policy: &Policy,
     subject: Subject<'_>,
-    world: &SystemState,
+    state: &SystemState,
     former: Option<usize>,
     now: Instant,
 ) -> (Option<usize>, String, Option<Instant>) {
@@ -103,7 +103,7 @@ fn choose(
         if !subject.concerns(rule) || rule.matches.check(process).is_err() {
             continue;
         }
-        match rule.when.check(process, world, former == Some(index)) {
+        match rule.when.check(process, state, former == Some(index)) {
             Ok(()) => {
                 let reason = format!("rule `{}` (line {}) gives `{}`", rule.name, rule.line, rule.profile);
                 // While it counts as idle, somebody must look whether it still is.
@@ -141,9 +141,9 @@ pub struct Explanation {
 
 impl Explanation {
     /// Asks every rule about a process.
-    pub fn of(policy: &Policy, process: &Process, world: &SystemState) -> Self {
+    pub fn of(policy: &Policy, process: &Process, state: &SystemState) -> Self {
         let verdict = |rule: &super::Rule| {
-            rule.matches.check(process).and_then(|()| rule.when.check(process, world, false)).err()
+            rule.matches.check(process).and_then(|()| rule.when.check(process, state, false)).err()
         };
         let verdicts: Vec<Option<String>> = policy.rules.iter().map(verdict).collect();
         Self { rule: verdicts.iter().position(Option::is_none), verdicts }
@@ -198,29 +198,29 @@ mod tests {
     #[test]
     fn the_first_rule_that_holds_decides_and_holds_on() {
         let policy = Policy::parse(POLICY).unwrap();
-        let (mut decider, mut world, app, start) =
+        let (mut decider, mut state, app, start) =
             (Decider::default(), SystemState::default(), process("app-1"), Instant::now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        assert_eq!(rule(&decider.decide(&policy, Subject::whole(&app), &world, at(0)), &policy), None);
-        world.foreground.insert(app.key);
-        let front = decider.decide(&policy, Subject::whole(&app), &world, at(1));
+        assert_eq!(rule(&decider.decide(&policy, Subject::whole(&app), &state, at(0)), &policy), None);
+        state.foreground.insert(app.key);
+        let front = decider.decide(&policy, Subject::whole(&app), &state, at(1));
         assert_eq!((rule(&front, &policy).as_deref(), front.changed), (Some("front"), true));
         assert!(front.reason.contains("rule `front`") && front.reason.contains("`fast`"), "{}", front.reason);
-        world.temperature = Some(81.0);
+        state.temperature = Some(81.0);
         assert_eq!(
-            rule(&decider.decide(&policy, Subject::whole(&app), &world, at(2)), &policy).as_deref(),
+            rule(&decider.decide(&policy, Subject::whole(&app), &state, at(2)), &policy).as_deref(),
             Some("hot")
         );
-        world.temperature = Some(75.0);
+        state.temperature = Some(75.0);
         assert!(
-            !decider.decide(&policy, Subject::whole(&app), &world, at(3)).changed,
+            !decider.decide(&policy, Subject::whole(&app), &state, at(3)).changed,
             "between the two thresholds nothing changes"
         );
-        world.temperature = Some(60.0);
-        let held = decider.decide(&policy, Subject::whole(&app), &world, at(4));
+        state.temperature = Some(60.0);
+        let held = decider.decide(&policy, Subject::whole(&app), &state, at(4));
         assert_eq!((rule(&held, &policy).as_deref(), held.again), (Some("hot"), Some(at(7))), "held for 5 s");
         assert_eq!(
-            rule(&decider.decide(&policy, Subject::whole(&app), &world, at(7)), &policy).as_deref(),
+            rule(&decider.decide(&policy, Subject::whole(&app), &state, at(7)), &policy).as_deref(),
             Some("front")
         );
     }
@@ -228,13 +228,13 @@ mod tests {
     #[test]
     fn idle_rules_ask_to_be_asked_again() {
         let policy = Policy::parse(POLICY).unwrap();
-        let (mut decider, world, mut app, now) =
+        let (mut decider, state, mut app, now) =
             (Decider::default(), SystemState::default(), process("app-1"), Instant::now());
         app.idle = Duration::from_secs(10);
-        let early = decider.decide(&policy, Subject::whole(&app), &world, now);
+        let early = decider.decide(&policy, Subject::whole(&app), &state, now);
         assert_eq!((early.rule, early.again), (None, Some(now + Duration::from_secs(20))));
         app.idle = Duration::from_secs(30);
-        let late = decider.decide(&policy, Subject::whole(&app), &world, now + Duration::from_secs(20));
+        let late = decider.decide(&policy, Subject::whole(&app), &state, now + Duration::from_secs(20));
         assert_eq!(rule(&late, &policy).as_deref(), Some("resting"));
         assert!(late.again.is_some());
     }

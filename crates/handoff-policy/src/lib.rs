@@ -35,7 +35,7 @@
 //! | `file` | the language: TOML in, [`Policy`] or [`Problems`] with lines and suggestions out |
 //! | `rule` | whom a rule matches, and when |
 //! | `decide` | which rule each process gets, with the reason; no side effects |
-//! | `world` | processes, foreground, pressure, temperature, battery as they are |
+//! | `state` | processes, foreground, pressure, temperature, battery as they are |
 //! | `events`, `listen` | what wakes the daemon |
 //! | `daemon` | decides, places, and puts back |
 //! | `log` | what it tells of its work |
@@ -54,9 +54,9 @@ mod places;
 mod request;
 mod rule;
 mod socket;
+mod state;
 mod task_profiles;
 mod text;
-mod world;
 
 pub use daemon::{Daemon, Options};
 pub use decide::{Decider, Decision, Explanation, Subject};
@@ -64,8 +64,8 @@ pub use error::{Error, Result};
 pub use file::{Policy, Problem, Problems, Profile};
 pub use log::{Event, Stopped};
 pub use rule::{Match, Rule, Threshold, When};
+pub use state::{Process, SystemState};
 pub use task_profiles::{Import, import_task_profiles};
-pub use world::{Process, SystemState};
 
 /// The examples of the crate's README, compiled and run as tests.
 #[cfg(doctest)]

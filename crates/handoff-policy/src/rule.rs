@@ -1,7 +1,7 @@
 //! Whom a rule matches, and when it holds.
 
+use super::state::{Process, SystemState};
 use super::text::matches;
-use super::world::{Process, SystemState};
 use std::fmt;
 use std::time::Duration;
 
@@ -80,9 +80,9 @@ impl When {
 
     /// Does it hold? Otherwise, what does not. `latched` says whether it held the last time: a
     /// threshold that was passed stays so until the figure is back beyond `until`.
-    pub fn check(&self, process: &Process, world: &SystemState, latched: bool) -> Result<(), String> {
+    pub fn check(&self, process: &Process, state: &SystemState, latched: bool) -> Result<(), String> {
         if let Some(wanted) = self.foreground {
-            let found = world.foreground.contains(&process.key);
+            let found = state.foreground.contains(&process.key);
             if found != wanted {
                 return Err(
                     if found { "it is in the foreground" } else { "it is not in the foreground" }.to_owned()
@@ -90,16 +90,16 @@ impl When {
             }
         }
         if let Some(wanted) = self.charging {
-            match world.charging {
+            match state.charging {
                 Some(found) if found == wanted => {}
                 Some(found) => return Err(format!("charging is {found}")),
                 None => return Err("there is no battery that tells whether it charges".to_owned()),
             }
         }
         let figures = [
-            ("CPU pressure", &self.cpu_pressure, world.cpu_pressure, "%"),
-            ("temperature", &self.temperature, world.temperature, " °C"),
-            ("battery", &self.battery, world.battery, "%"),
+            ("CPU pressure", &self.cpu_pressure, state.cpu_pressure, "%"),
+            ("temperature", &self.temperature, state.temperature, " °C"),
+            ("battery", &self.battery, state.battery, "%"),
         ];
         for (what, threshold, figure, unit) in figures {
             let Some(threshold) = threshold else { continue };
@@ -186,7 +186,7 @@ mod tests {
             services: Vec::new(),
             idle: Duration::from_secs(4),
         };
-        let world = SystemState {
+        let state = SystemState {
             cpu_pressure: Some(30.0),
             temperature: Some(81.5),
             battery: Some(15.0),
@@ -229,10 +229,10 @@ mod tests {
                 "it used a CPU 4.0 s ago, less than 5.0 s",
             ),
         ] {
-            assert_eq!(holds.check(&process, &world, false), Ok(()), "{holds:?}");
-            assert_eq!(does_not.check(&process, &world, false), Err(says.to_owned()));
+            assert_eq!(holds.check(&process, &state, false), Ok(()), "{holds:?}");
+            assert_eq!(does_not.check(&process, &state, false), Err(says.to_owned()));
             // A machine without the sensor never meets a condition on it.
-            let unknown = SystemState { foreground: world.foreground.clone(), ..SystemState::default() };
+            let unknown = SystemState { foreground: state.foreground.clone(), ..SystemState::default() };
             assert_eq!(holds.check(&process, &unknown, false).is_err(), holds.needs_sensors(), "{holds:?}");
         }
     }

@@ -50,13 +50,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// What is asked, by whom, and where the answer is waited for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) request: Request,
     pub(super) uid: u32,
     answer: SyncSender<Result<String, String>>,
 }
 
-impl Asked {
+impl PendingRequest {
     pub(super) fn answer(self, said: Result<String, String>) {
         // The thread that asked may have ended; it has nobody to tell then.
         let _ = self.answer.try_send(said);
@@ -68,7 +68,7 @@ impl Asked {
 pub(super) struct Server {
     path: PathBuf,
     listener: Arc<UnixListener>,
-    asked: Receiver<Asked>,
+    asked: Receiver<PendingRequest>,
     /// Counts what was asked.
     bell: Arc<OwnedFd>,
 }
@@ -100,7 +100,7 @@ impl Server {
     }
 
     /// What was asked, a turn's worth of it.
-    pub(super) fn requests(&self) -> impl Iterator<Item = Asked> {
+    pub(super) fn requests(&self) -> impl Iterator<Item = PendingRequest> {
         let rung = || rustix::io::read(&self.bell, &mut [0; 8]).is_ok();
         (0..A_TURN).map_while(move |_| rung().then(|| self.asked.recv().ok()).flatten())
     }
@@ -126,7 +126,7 @@ impl Drop for Server {
 struct Door {
     places: Arc<Places>,
     refused: Arc<Places>,
-    desk: SyncSender<Asked>,
+    desk: SyncSender<PendingRequest>,
     bell: Arc<OwnedFd>,
 }
 
@@ -181,7 +181,7 @@ impl Door {
                 thread::sleep(place.wait());
                 let (back, said) = sync_channel(1);
                 // There is room for each place; without a receiver the daemon has ended.
-                if self.desk.send(Asked { request, uid: place.uid, answer: back }).is_err() {
+                if self.desk.send(PendingRequest { request, uid: place.uid, answer: back }).is_err() {
                     return;
                 }
                 let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());

@@ -42,7 +42,7 @@ pub struct Request {
 
 /// A request in its line.
 #[derive(Serialize, Deserialize)]
-struct Asked<W> {
+struct RequestLine<W> {
     /// [`VERSION`] of who asks.
     agent: u32,
     ask: String,
@@ -73,7 +73,8 @@ impl Request {
             }
             None => return Err(format!("this is no request, for it has no version: {same}")),
         }
-        let Asked::<IgnoredAny> { ask, alive, .. } = serde_json::from_slice(&line).map_err(no_request)?;
+        let RequestLine::<IgnoredAny> { ask, alive, .. } =
+            serde_json::from_slice(&line).map_err(no_request)?;
         Ok(Request { ask, alive, line })
     }
 
@@ -83,7 +84,7 @@ impl Request {
     ///
     /// If something else was sent.
     pub fn with<W: DeserializeOwned>(&self) -> serde_json::Result<W> {
-        serde_json::from_slice::<Asked<W>>(&self.line).map(|asked| asked.with)
+        serde_json::from_slice::<RequestLine<W>>(&self.line).map(|asked| asked.with)
     }
 }
 

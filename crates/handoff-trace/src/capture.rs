@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::context::Watch;
 use crate::error::{Result, TraceError};
 use crate::event::Tid;
 use crate::ring::PageLayout;
-use crate::surroundings::Watch;
 use crate::trace::RawTrace;
 use crate::tracefs::{Instance, TraceFs, read};
 
@@ -199,7 +199,7 @@ impl Capture {
             flight: config.keep == Keep::Flight,
             names: Default::default(),
             processes: Default::default(),
-            surroundings: Default::default(),
+            context: Default::default(),
         };
         let limit = match config.keep {
             Keep::Stream { limit } => limit,
@@ -297,7 +297,7 @@ impl Capture {
         let seen = self.watch.look();
         self.raw.names = seen.names;
         self.raw.processes = seen.processes;
-        self.raw.surroundings = seen.surroundings;
+        self.raw.context = seen.context;
         Ok(())
     }
 

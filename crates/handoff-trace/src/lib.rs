@@ -30,6 +30,7 @@
 //! | [`mod@diagnose`] | why one transaction was slow, in plain words |
 
 pub mod capture;
+mod context;
 pub mod dat;
 mod decode;
 pub mod diagnose;
@@ -45,7 +46,6 @@ pub mod perfetto;
 pub mod record;
 pub mod render;
 pub mod ring;
-mod surroundings;
 pub mod systrace;
 #[cfg(test)]
 mod testing;

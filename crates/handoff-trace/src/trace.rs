@@ -37,7 +37,7 @@ pub struct RawTrace {
     /// The process (thread group) of tasks.
     pub processes: HashMap<Tid, Tid>,
     /// What changed beside the events while it was recorded.
-    pub surroundings: TraceContext,
+    pub context: TraceContext,
 }
 
 /// The counters of `per_cpu/cpu*/stats`.
@@ -109,7 +109,7 @@ pub struct Trace {
     clock: String,
     processes: HashMap<Tid, Tid>,
     slices: Vec<Slice>,
-    surroundings: TraceContext,
+    context: TraceContext,
 }
 
 /// What a reader of another format found, in any order.
@@ -215,7 +215,7 @@ impl RawTrace {
             clock: self.clock.clone(),
             processes: self.processes.clone(),
             slices: Vec::new(),
-            surroundings: self.surroundings.clone(),
+            context: self.context.clone(),
         })
     }
 
@@ -373,13 +373,14 @@ impl Trace {
     }
 
     /// What is known from elsewhere than the events.
-    pub fn surroundings(&self) -> &TraceContext {
-        &self.surroundings
+    pub fn context(&self) -> &TraceContext {
+        &self.context
     }
 
     /// Says what is known from elsewhere than the events.
-    pub fn set_surroundings(&mut self, surroundings: TraceContext) {
-        self.surroundings = surroundings;
+    #[cfg(test)]
+    pub(crate) fn set_context(&mut self, context: TraceContext) {
+        self.context = context;
     }
 }
 

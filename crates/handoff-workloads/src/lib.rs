@@ -25,6 +25,7 @@
 //! [`Workload`] is any of them by name, and [`several`] is some of them in one run. A program that runs those with calls in them calls
 //! [`play_if_peer`] first in its `main`: the second process is that program, started again.
 
+pub mod activation;
 pub mod add_ints;
 pub mod affinity_study;
 mod catalog;
@@ -34,7 +35,6 @@ mod error;
 pub mod figures;
 pub mod floor;
 pub mod hackbench;
-pub mod hits;
 pub mod inversion;
 pub mod latency;
 pub mod measurement;

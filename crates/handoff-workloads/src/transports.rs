@@ -5,19 +5,19 @@
 //! the sender goes on, the time until the receiver is done (what a oneway call really takes), messages
 //! per second in a stream, and the CPU time that both processes spend on a message of it.
 //!
-//! A [`OpenTransport`] is one transport that is ready to be measured; [`survey`] takes turns between lanes, so that
-//! what disturbs the machine for a while disturbs all alike. Lanes of other people's transports come from
+//! A [`OpenTransport`] is one transport that is ready to be measured; [`survey`] takes turns between several, so that
+//! what disturbs the machine for a while disturbs all alike. Other people's come from
 //! `handoff-peers`.
 
 mod advice;
 mod generated;
-mod lanes;
+mod open;
 pub(crate) mod receiver;
 pub(crate) mod sender;
 mod workload;
 
 pub use advice::{Advice, advise};
-pub use lanes::{Chosen, open};
+pub use open::{Chosen, open};
 pub use receiver::sum;
 pub use workload::{Parameters, run};
 
@@ -121,7 +121,7 @@ impl fmt::Display for Transport {
     }
 }
 
-/// One turn of a lane.
+/// What one turn of a transport gave.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// Nanoseconds until the sender went on, for each message sent alone.
@@ -145,7 +145,7 @@ pub trait OpenTransport {
     }
 
     /// What the name stands for, if it is one of ours.
-    fn transport(&self) -> Option<Transport> {
+    fn kind(&self) -> Option<Transport> {
         None
     }
 
@@ -167,7 +167,7 @@ pub trait OpenTransport {
 pub struct Plan {
     /// Sizes of a message, in bytes.
     pub payloads: Vec<usize>,
-    /// Turns that each lane gets with each payload.
+    /// Turns that each transport gets with each payload.
     pub rounds: u32,
     /// Messages sent alone in a turn.
     pub samples: u32,
@@ -196,7 +196,7 @@ impl Plan {
     }
 }
 
-/// What one lane showed with one payload.
+/// What one transport showed with one payload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
@@ -228,51 +228,51 @@ impl Row {
     }
 }
 
-/// Measures lanes in turns. `progress` is called before each turn with its lane's name; it says false to
+/// Measures transports in turns. `progress` is called before each turn with its transport's name; it says false to
 /// stop early.
 pub fn survey(
-    lanes: &mut [Box<dyn OpenTransport>],
+    transports: &mut [Box<dyn OpenTransport>],
     plan: &Plan,
     mut progress: impl FnMut(&str) -> bool,
 ) -> Result<Vec<Row>> {
     plan.check()?;
-    let count = lanes.len();
+    let count = transports.len();
     let mut turns = vec![Vec::new(); count * plan.payloads.len()];
     'all: for _ in 0..plan.rounds {
         for (which, payload) in plan.payloads.iter().enumerate() {
-            for (index, lane) in lanes.iter_mut().enumerate() {
-                if *payload > lane.largest() {
+            for (index, transport) in transports.iter_mut().enumerate() {
+                if *payload > transport.largest() {
                     continue;
                 }
-                if !progress(&lane.name()) {
+                if !progress(&transport.name()) {
                     break 'all;
                 }
                 let stream = plan.stream.min(64 + (64 << 20) / (*payload as u32 + 1));
-                let turn = lane
+                let turn = transport
                     .turn(*payload, plan.samples, stream)
-                    .map_err(|error| Error::io(lane.name(), std::io::Error::other(error.to_string())))?;
+                    .map_err(|error| Error::io(transport.name(), std::io::Error::other(error.to_string())))?;
                 turns[which * count + index].push(turn);
             }
         }
     }
     let mut rows = Vec::new();
     for (which, payload) in plan.payloads.iter().enumerate() {
-        for (index, lane) in lanes.iter().enumerate() {
+        for (index, transport) in transports.iter().enumerate() {
             let turns = &turns[which * count + index];
             if !turns.is_empty() {
-                rows.push(row(lane.as_ref(), *payload, turns)?);
+                rows.push(row(transport.as_ref(), *payload, turns)?);
             }
         }
     }
     Ok(rows)
 }
 
-fn row(lane: &dyn OpenTransport, payload: usize, turns: &[Batch]) -> Result<Row> {
+fn row(transport: &dyn OpenTransport, payload: usize, turns: &[Batch]) -> Result<Row> {
     let mut map = BTreeMap::from([
-        ("transport".to_owned(), Parameter::from(lane.name())),
+        ("transport".to_owned(), Parameter::from(transport.name())),
         ("payload".to_owned(), payload.into()),
     ]);
-    let driver = lane.transport().and_then(Transport::engine).and_then(rpc::driver_name);
+    let driver = transport.kind().and_then(Transport::engine).and_then(rpc::driver_name);
     map.extend(driver.map(|driver| ("driver".to_owned(), driver.into())));
     let times = |name: &str, pick: fn(&Batch) -> &[u64]| {
         let values = turns.iter().flat_map(pick).map(|&ns| ns as f64).collect();
@@ -287,10 +287,10 @@ fn row(lane: &dyn OpenTransport, payload: usize, turns: &[Batch]) -> Result<Row>
     let rate = each(|turn| f64::from(turn.messages) * 1e9 / turn.elapsed.max(1) as f64);
     let cpu = each(|turn| turn.cpu as f64 / f64::from(turn.messages.max(1)));
     Ok(Row {
-        name: lane.name(),
-        version: lane.version(),
-        transport: lane.transport(),
-        answers: lane.answers(),
+        name: transport.name(),
+        version: transport.version(),
+        transport: transport.kind(),
+        answers: transport.answers(),
         payload,
         caller,
         completion,
@@ -324,10 +324,10 @@ mod tests {
     fn every_transport_delivers_every_payload() {
         crate::rpc::play_here();
         let mut opened = open(Placement::Unpinned, &[EngineKind::Shm]).expect("started");
-        assert_eq!(opened.lanes.len(), 8);
+        assert_eq!(opened.transports.len(), 8);
         assert!(opened.missing.is_empty());
         let mut turns = 0;
-        let rows = survey(&mut opened.lanes, &plan(&[1, 1000, MAX_PAYLOAD]), |_| {
+        let rows = survey(&mut opened.transports, &plan(&[1, 1000, MAX_PAYLOAD]), |_| {
             turns += 1;
             true
         })
@@ -349,7 +349,7 @@ mod tests {
         crate::rpc::play_here();
         let mut opened = open(Placement::same_cpu().expect("a CPU"), &[EngineKind::Shm]).expect("started");
         let mut left = 9;
-        let rows = survey(&mut opened.lanes, &plan(&[8]), |_| {
+        let rows = survey(&mut opened.transports, &plan(&[8]), |_| {
             left -= 1;
             left >= 0
         });

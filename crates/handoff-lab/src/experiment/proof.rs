@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use handoff_workloads::hits::{ActivationCount, ActivationError};
+use handoff_workloads::activation::{ActivationCount, ActivationError};
 use serde::{Deserialize, Serialize};
 
 use super::task::Run;

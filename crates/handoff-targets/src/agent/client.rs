@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::{Asked, Line, VERSION};
+use super::{Line, RequestLine, VERSION};
 use crate::address::Address;
 use crate::command::Command;
 use crate::error::{Result, TargetError};
@@ -125,7 +125,8 @@ impl Agent {
         with: &impl Serialize,
         event: &mut dyn FnMut(E),
     ) -> Result<D> {
-        let request = Asked { agent: VERSION, ask: question.ask.to_owned(), alive: question.alive, with };
+        let request =
+            RequestLine { agent: VERSION, ask: question.ask.to_owned(), alive: question.alive, with };
         let mut text = serde_json::to_vec(&request)
             .map_err(|error| TargetError::io(format!("write the request {}", question.ask), error))?;
         text.push(b'\n');

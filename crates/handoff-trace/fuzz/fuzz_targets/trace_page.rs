@@ -60,7 +60,7 @@ fuzz_target!(|bytes: &[u8]| {
         flight: false,
         names: Default::default(),
         processes: Default::default(),
-        surroundings: Default::default(),
+        context: Default::default(),
     };
     let Ok(trace) = raw.decode() else { return };
     let timeline = Timeline::of(&trace);

@@ -33,5 +33,6 @@ struct Extra {
     flight: bool,
     stats: Vec<BufferStats>,
     processes: HashMap<Tid, Tid>,
-    surroundings: TraceContext,
+    #[serde(rename = "surroundings")]
+    context: TraceContext,
 }

@@ -72,7 +72,7 @@ impl<'a> File<'a> {
                 })
                 .collect(),
             processes: extra.processes,
-            surroundings: extra.surroundings,
+            context: extra.context,
         })
     }
 
@@ -254,14 +254,17 @@ mod tests {
             flight: true,
             names: [(7, "seven of nine".to_owned())].into(),
             processes: [(8, 7)].into(),
-            surroundings: Default::default(),
+            context: Default::default(),
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let raw = example();
-        let read = from_bytes(&to_bytes(&raw), Path::new("x")).expect("our own file");
+        let bytes = to_bytes(&raw);
+        // Files of earlier versions have this name for it.
+        assert!(String::from_utf8_lossy(&bytes).contains("\"surroundings\""));
+        let read = from_bytes(&bytes, Path::new("x")).expect("our own file");
         assert_eq!(format!("{read:?}"), format!("{raw:?}"));
         read.decode().expect("decodes");
     }

@@ -77,7 +77,7 @@ pub fn to_bytes(raw: &RawTrace) -> Vec<u8> {
         flight: raw.flight,
         stats: raw.stats.clone(),
         processes: raw.processes.clone(),
-        surroundings: raw.surroundings.clone(),
+        context: raw.context.clone(),
     };
     // Numbers and paths: a path that is no text is the only thing JSON could refuse.
     if let Ok(json) = serde_json::to_vec(&extra) {

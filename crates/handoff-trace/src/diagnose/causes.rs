@@ -95,7 +95,7 @@ impl Case<'_> {
 
     /// Whether a quota kept this task from running at some time.
     fn has_used_up_quota(&self, tid: Tid) -> bool {
-        self.trace.surroundings().throttled.iter().any(|group| group.tasks.contains(&tid))
+        self.trace.context().throttled.iter().any(|group| group.tasks.contains(&tid))
     }
 }
 
@@ -249,7 +249,7 @@ pub(super) fn notes(trace: &Trace, timeline: &Timeline, window: Window, path: &[
     let ran_on = |cpu: usize| {
         path.iter().any(|step| matches!(step.doing, Doing::Running { cpu: at } if usize::from(at) == cpu))
     };
-    for (cpu, ns) in trace.surroundings().steal_ns.iter().enumerate() {
+    for (cpu, ns) in trace.context().steal_ns.iter().enumerate() {
         if *ns >= window.length() / 10 && *ns > 0 && ran_on(cpu) {
             notes.push(format!(
                 "the hypervisor took CPU {cpu} away for {} while this was recorded; some of that may lie \
@@ -258,7 +258,7 @@ pub(super) fn notes(trace: &Trace, timeline: &Timeline, window: Window, path: &[
             ));
         }
     }
-    for group in &trace.surroundings().throttled {
+    for group in &trace.context().throttled {
         notes.push(format!(
             "the CPU quota of {} ran out {} while this was recorded",
             group.group.display(),

@@ -162,7 +162,7 @@ fn a_sleep_ended_by_an_interrupt_has_no_culprit() {
 fn ready_beside_an_idle_cpu_is_a_quota() {
     let between = vec![blocks(120, 1, 0, CALLEE), preempts(150, 1, CALLEE, 0), blocks(850, 1, 0, CALLEE)];
     let mut trace = trace(call(between));
-    trace.set_surroundings(TraceContext {
+    trace.set_context(TraceContext {
         throttled: vec![Throttled { group: "/group".into(), times: 1, tasks: vec![CALLEE] }],
         ..TraceContext::default()
     });
@@ -179,10 +179,7 @@ fn a_real_time_task_behind_a_fair_one_is_throttled() {
         with_prios(blocks(850, 1, OTHER, CALLEE), NICE, RT),
     ];
     let mut trace = trace(call(between));
-    trace.set_surroundings(TraceContext {
-        rt_limit_us: Some((950_000, 1_000_000)),
-        ..TraceContext::default()
-    });
+    trace.set_context(TraceContext { rt_limit_us: Some((950_000, 1_000_000)), ..TraceContext::default() });
     let diagnosis = diagnose_trace(&trace);
     assert_eq!(main_cause(&diagnosis), (Kind::Throttled, CALLEE, None));
     assert!(diagnosis.to_string().contains("sched_rt_runtime_us"), "{diagnosis}");

@@ -100,11 +100,11 @@ fn role(case: &Case<'_>, tid: Tid) -> String {
 
 /// Which limit on CPU time it was.
 fn limit(case: &Case<'_>, key: Key, time: u64) -> String {
-    let surroundings = case.trace.surroundings();
-    if let Some(group) = surroundings.throttled.iter().find(|group| group.tasks.contains(&key.tid)) {
+    let context = case.trace.context();
+    if let Some(group) = context.throttled.iter().find(|group| group.tasks.contains(&key.tid)) {
         return format!("the CPU quota of {}", group.group.display());
     }
-    match surroundings.rt_limit_us {
+    match context.rt_limit_us {
         Some((runtime, period)) if case.prio(key.tid, time) < 100 => format!(
             "real-time tasks leave some of the CPU to others (`sched_rt_runtime_us` {runtime} of {period}, or the \
              fair server of Linux 6.12 and later)"

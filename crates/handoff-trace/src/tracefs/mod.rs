@@ -56,24 +56,6 @@ impl TraceFs {
     pub fn root(&self) -> &Path {
         &self.root
     }
-
-    /// Stops the recording of the whole system's trace, which some other program (`atrace`,
-    /// `trace-cmd`) started, as `libhwbinder_latency -trace` does; gives whether it was running.
-    pub fn halt_system_trace(&self) -> Result<bool> {
-        let path = self.root.join("tracing_on");
-        let was_on = read(&path)?.trim() == "1";
-        write(&path, "0")?;
-        Ok(was_on)
-    }
-
-    /// Whether the whole system's trace is being recorded.
-    pub fn system_trace_running(&self) -> Result<bool> {
-        let running = read(&self.root.join("tracing_on"))?.trim() == "1";
-        // It is "on" from boot, with nothing enabled: then nothing is recorded.
-        let tracer = read(&self.root.join("current_tracer"))?;
-        let events = fs::read_to_string(self.root.join("set_event")).unwrap_or_default();
-        Ok(running && (tracer.trim() != "nop" || !events.trim().is_empty()))
-    }
 }
 
 /// Where the list of mounts (`/proc/self/mounts`, see proc(5)) has a tracefs.
@@ -175,9 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_tracing_is_an_error_that_says_which() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let error = TraceFs::at(folder.path()).halt_system_trace().expect_err("no such file");
-        assert!(error.to_string().contains("tracing_on"), "{error}");
+    fn a_missing_control_file_is_an_error_that_names_it() {
+        let error = read(Path::new("/nowhere/tracing_on")).expect_err("no such file");
+        assert!(error.to_string().contains("/nowhere/tracing_on"), "{error}");
     }
 }

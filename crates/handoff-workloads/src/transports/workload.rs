@@ -77,8 +77,8 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     if let Some((engine, why)) = opened.missing.first() {
         return Err(Error::parameter("transport", format!("{engine}: {why}")));
     }
-    opened.lanes.retain(|lane| lane.transport() == Some(parameters.transport));
-    let row = survey(&mut opened.lanes, &parameters.plan(), |_| true)?
+    opened.transports.retain(|transport| transport.kind() == Some(parameters.transport));
+    let row = survey(&mut opened.transports, &parameters.plan(), |_| true)?
         .pop()
         .ok_or_else(|| Error::parameter("transport", format!("{} is not here", parameters.transport)))?;
     let mut map = row.caller.parameters().clone();

@@ -3,7 +3,7 @@
 use handoff_workloads::Placement;
 use handoff_workloads::transports::OpenTransport;
 
-/// Adds a lane for each of them; what cannot run here goes to `missing`.
+/// Opens each of them; what cannot run here goes to `missing`.
 #[cfg(not(feature = "peers"))]
 pub(super) fn add(
     _: &mut Vec<Box<dyn OpenTransport>>,
@@ -16,16 +16,16 @@ pub(super) fn add(
     )
 }
 
-/// Adds a lane for each of them; what cannot run here goes to `missing`.
+/// Opens each of them; what cannot run here goes to `missing`.
 #[cfg(feature = "peers")]
 pub(super) fn add(
-    lanes: &mut Vec<Box<dyn OpenTransport>>,
+    transports: &mut Vec<Box<dyn OpenTransport>>,
     placement: Placement,
     missing: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     for kind in handoff_peers::Kind::ALL {
         match handoff_peers::open(kind, placement) {
-            Ok(lane) => lanes.push(lane),
+            Ok(transport) => transports.push(transport),
             Err(error) => missing.push(format!("{kind}: {error}")),
         }
     }

@@ -98,14 +98,14 @@ impl Options {
             missing.push(format!("{engine}: {why}"));
         }
         if self.peers {
-            super::peers::add(&mut chosen.lanes, self.placement, &mut missing)?;
+            super::peers::add(&mut chosen.transports, self.placement, &mut missing)?;
         }
         let stop = interrupt::flag();
-        let turns = plan.payloads.len() * chosen.lanes.len() * self.rounds as usize;
+        let turns = plan.payloads.len() * chosen.transports.len() * self.rounds as usize;
         let bar = progress::bar(Some(turns as u64), "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
-        let rows = transports::survey(&mut chosen.lanes, &plan, |lane| {
+        let rows = transports::survey(&mut chosen.transports, &plan, |transport| {
             bar.inc(1);
-            bar.set_message(lane.to_owned());
+            bar.set_message(transport.to_owned());
             !stop.load(std::sync::atomic::Ordering::Relaxed)
         });
         bar.finish_and_clear();

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use handoff_campaign::local::{Engine as Local, Over, Told};
+use handoff_campaign::local::{Engine as Local, Over, TaskEvent};
 use handoff_campaign::plan::Plan;
 use handoff_campaign::record::Folder;
 use handoff_campaign::slurm::Engine as Slurm;
@@ -157,7 +157,7 @@ impl Submit {
 }
 
 /// Tells what happened: on a terminal in the bar, otherwise a line for what matters.
-fn show(plan: &Plan, told: &Told, bar: &ProgressBar, output: &Output) {
+fn show(plan: &Plan, told: &TaskEvent, bar: &ProgressBar, output: &Output) {
     let device = &plan.targets[told.task.target].name;
     let title = &plan.points[told.task.point].title;
     let number = told.task.number;

@@ -27,8 +27,8 @@ pub struct Process {
 
 impl Process {
     /// A process as it is now, not known to have been idle.
-    pub fn look(pid: Tid, world: &SystemState) -> Result<Self> {
-        Observer::default().look(pid, world, Instant::now()).ok_or(Error::NoSuchThread(pid))
+    pub fn look(pid: Tid, state: &SystemState) -> Result<Self> {
+        Observer::default().look(pid, state, Instant::now()).ok_or(Error::NoSuchThread(pid))
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Observer {
 
 impl Observer {
     /// A process as it is now; `None` if it is gone or a thread of the kernel.
-    pub(super) fn look(&mut self, pid: Tid, world: &SystemState, now: Instant) -> Option<Process> {
+    pub(super) fn look(&mut self, pid: Tid, state: &SystemState, now: Instant) -> Option<Process> {
         let status = Status::of(pid).ok()?;
         let exe = fs::read_link(format!("/proc/{pid}/exe")).ok();
         // Only kernel threads have neither a program nor a command line.
@@ -124,7 +124,7 @@ impl Observer {
             exe: exe.map(|path| path.to_string_lossy().into_owned()),
             cgroup: cgroup::path_of(&Root::host(), pid).unwrap_or_default(),
             uid: fs::metadata(format!("/proc/{pid}")).ok()?.uid(),
-            services: world.services.get(&key).cloned().unwrap_or_default(),
+            services: state.services.get(&key).cloned().unwrap_or_default(),
             idle,
         })
     }
@@ -147,9 +147,9 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        let mut world = SystemState::default();
-        world.read_sensors(&root);
-        assert_eq!(world, SystemState::default(), "a machine without any");
+        let mut state = SystemState::default();
+        state.read_sensors(&root);
+        assert_eq!(state, SystemState::default(), "a machine without any");
         put("/proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=0.00\n");
         put("/sys/class/thermal/thermal_zone0/temp", "45000\n");
         put("/sys/class/thermal/thermal_zone1/temp", "81500\n");
@@ -158,9 +158,9 @@ mod tests {
         put("/sys/class/power_supply/BAT0/type", "Battery\n");
         put("/sys/class/power_supply/BAT0/capacity", "17\n");
         put("/sys/class/power_supply/BAT0/status", "Discharging\n");
-        world.read_sensors(&root);
-        assert_eq!((world.cpu_pressure, world.temperature), (Some(12.5), Some(81.5)));
-        assert_eq!((world.battery, world.charging), (Some(17.0), Some(false)));
+        state.read_sensors(&root);
+        assert_eq!((state.cpu_pressure, state.temperature), (Some(12.5), Some(81.5)));
+        assert_eq!((state.battery, state.charging), (Some(17.0), Some(false)));
     }
 
     #[test]

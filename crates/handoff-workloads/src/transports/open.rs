@@ -1,4 +1,4 @@
-//! The transports of ours as lanes: two processes that serve all of them.
+//! Our transports, opened: two processes that serve all of them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,21 +13,21 @@ use crate::rpc::host::Address;
 use crate::rpc::role::{Role, TransportReceiver, TransportSender};
 use crate::rpc::service::CALL_LIMIT;
 
-/// The lanes that there are here, and what there is not.
+/// The transports that there are here, and what there is not.
 pub struct Chosen {
     /// Ready to be measured, in the order of the table.
-    pub lanes: Vec<Box<dyn OpenTransport>>,
+    pub transports: Vec<Box<dyn OpenTransport>>,
     /// Engines that were asked for, and why they are not here.
     pub missing: Vec<(EngineKind, String)>,
 }
 
 impl std::fmt::Debug for Chosen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Chosen({} lanes, {} missing)", self.lanes.len(), self.missing.len())
+        write!(f, "Chosen({} transports, {} missing)", self.transports.len(), self.missing.len())
     }
 }
 
-/// The two processes. They end when the last lane goes.
+/// The two processes. They end when the last transport goes.
 struct Pair {
     sender: Peer,
     _receiver: Peer,
@@ -44,7 +44,7 @@ impl OpenTransport for Ours {
         self.transport.to_string()
     }
 
-    fn transport(&self) -> Option<Transport> {
+    fn kind(&self) -> Option<Transport> {
         Some(self.transport)
     }
 
@@ -63,7 +63,7 @@ impl OpenTransport for Ours {
     }
 }
 
-/// Starts the two processes and gives a lane for each transport on those of the engines that are here.
+/// Starts the two processes and opens each transport on those of the engines that are here.
 pub fn open(placement: Placement, engines: &[EngineKind]) -> Result<Chosen> {
     placement.check()?;
     let (sender_cpu, receiver_cpu) = match placement {
@@ -89,16 +89,16 @@ pub fn open(placement: Placement, engines: &[EngineKind]) -> Result<Chosen> {
         drop(socket.parent().map(std::fs::remove_dir));
     }
     let pair = Rc::new(RefCell::new(Pair { sender: started?.0, _receiver: receiver }));
-    let mut transports = Transport::WITHOUT_ENGINE.to_vec();
+    let mut kinds = Transport::WITHOUT_ENGINE.to_vec();
     for &engine in &present {
-        transports.extend(Transport::of_engine(engine));
+        kinds.extend(Transport::of_engine(engine));
     }
     let apart = match placement {
         Placement::SameCpu(_) => false,
         Placement::TwoCpus(..) => true,
         Placement::Unpinned => std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1),
     };
-    let lane =
+    let open =
         |transport| Box::new(Ours { pair: Rc::clone(&pair), transport, apart }) as Box<dyn OpenTransport>;
-    Ok(Chosen { lanes: transports.into_iter().map(lane).collect(), missing })
+    Ok(Chosen { transports: kinds.into_iter().map(open).collect(), missing })
 }

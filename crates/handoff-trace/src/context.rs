@@ -21,7 +21,7 @@ pub(crate) struct Watch {
 pub(crate) struct Seen {
     pub(crate) names: HashMap<Tid, String>,
     pub(crate) processes: HashMap<Tid, Tid>,
-    pub(crate) surroundings: TraceContext,
+    pub(crate) context: TraceContext,
 }
 
 impl Watch {
@@ -47,7 +47,7 @@ impl Watch {
             }
         }
         let before = self.steal.iter().copied().chain(std::iter::repeat(0));
-        seen.surroundings = TraceContext {
+        seen.context = TraceContext {
             steal_ns: steal().iter().zip(before).map(|(now, then)| now.saturating_sub(then)).collect(),
             throttled: self
                 .quotas
@@ -183,6 +183,6 @@ mod tests {
         assert_eq!(processes().get(&own).copied(), Some(std::process::id() as Tid));
         let seen = Watch::start().look();
         assert!(seen.names.contains_key(&own));
-        assert!(!seen.surroundings.steal_ns.is_empty());
+        assert!(!seen.context.steal_ns.is_empty());
     }
 }
