@@ -20,11 +20,6 @@ pub struct Window<'a> {
 
 /// Opens `html`, runs `script` (the body of a function of JavaScript) once it is loaded, and gives what that returns,
 /// as JSON. `HANDOFF_SHOTS` names a folder for pictures of the pages.
-///
-/// # Panics
-///
-/// If the browser cannot be run, or the script throws.
-#[must_use]
 pub fn ask(window: &Window<'_>, html: &str, script: &str) -> Vec<u8> {
     let page = window.folder.join("page.html");
     if let Some(shots) = std::env::var_os("HANDOFF_SHOTS") {

@@ -6,10 +6,6 @@ use std::path::{Path, PathBuf};
 const CAP_SYS_NICE: u32 = 23;
 
 /// The effective user is root.
-///
-/// # Errors
-///
-/// The reason for a skip, with the user id.
 pub fn require_root() -> Result<(), String> {
     match effective_uid(&proc_self("status")?)? {
         0 => Ok(()),
@@ -18,10 +14,6 @@ pub fn require_root() -> Result<(), String> {
 }
 
 /// A program is on the search path; gives where.
-///
-/// # Errors
-///
-/// The reason for a skip, with the name that was looked for.
 pub fn require_tool(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     find_tool(name, std::env::split_paths(&path))
@@ -30,19 +22,11 @@ pub fn require_tool(name: &str) -> Result<PathBuf, String> {
 
 /// What it takes to boot a guest of this machine's architecture: QEMU, and the tools that fetch and
 /// unpack the distribution's kernel.
-///
-/// # Errors
-///
-/// The reason for a skip, with the tool that was looked for.
 pub fn require_guest() -> Result<(), String> {
     require_guest_of(std::env::consts::ARCH)
 }
 
 /// As [`require_guest`], of an architecture as Rust names it: `x86_64` or `aarch64`.
-///
-/// # Errors
-///
-/// The reason for a skip, with the tool that was looked for.
 pub fn require_guest_of(arch: &str) -> Result<(), String> {
     ["apt-get", "dpkg-deb", &format!("qemu-system-{arch}")]
         .iter()
@@ -50,30 +34,18 @@ pub fn require_guest_of(arch: &str) -> Result<(), String> {
 }
 
 /// A file, folder or device exists; gives its path.
-///
-/// # Errors
-///
-/// The reason for a skip, with the path.
 pub fn require_file(path: impl Into<PathBuf>) -> Result<PathBuf, String> {
     let path = path.into();
     if path.exists() { Ok(path) } else { Err(format!("needs {}, which is not there", path.display())) }
 }
 
 /// At least `wanted` CPUs may be used by this thread.
-///
-/// # Errors
-///
-/// The reason for a skip, with both counts.
 pub fn require_cpus(wanted: usize) -> Result<(), String> {
     let usable = std::thread::available_parallelism().map_or(1, usize::from);
     if usable >= wanted { Ok(()) } else { Err(format!("needs {wanted} CPUs, may use {usable}")) }
 }
 
 /// This process may take a real-time scheduling policy (`CAP_SYS_NICE` or a nonzero `RLIMIT_RTPRIO`).
-///
-/// # Errors
-///
-/// The reason for a skip.
 pub fn require_realtime() -> Result<(), String> {
     if may_be_realtime(&proc_self("status")?, &proc_self("limits")?) {
         Ok(())
@@ -83,10 +55,6 @@ pub fn require_realtime() -> Result<(), String> {
 }
 
 /// User namespaces may be made, as root or otherwise.
-///
-/// # Errors
-///
-/// The reason for a skip, with what `unshare` said.
 pub fn require_user_namespaces() -> Result<(), String> {
     let unshare = require_tool("unshare")?;
     let output = std::process::Command::new(unshare)

@@ -12,10 +12,6 @@ pub struct Net {
 
 impl Net {
     /// Makes both, with addresses that no other of this test has, in this process or in one beside it.
-    ///
-    /// # Panics
-    ///
-    /// If `ip` is not installed or may not.
     #[must_use]
     pub fn new() -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
@@ -34,31 +30,21 @@ impl Net {
     }
 
     /// The address of whoever listens in the namespace.
-    #[must_use]
     pub fn there(&self) -> &str {
         &self.there
     }
 
     /// The command that starts another in the namespace.
-    #[must_use]
     pub fn wrapper(&self) -> [&str; 4] {
         ["ip", "netns", "exec", &self.name]
     }
 
     /// Cuts the link: packets no longer arrive, and nothing says so.
-    ///
-    /// # Panics
-    ///
-    /// If `ip` fails.
     pub fn down(&self) {
         ip(&["link", "set", &self.name, "down"]);
     }
 
     /// Restores the link.
-    ///
-    /// # Panics
-    ///
-    /// If `ip` fails.
     pub fn up(&self) {
         ip(&["link", "set", &self.name, "up"]);
     }

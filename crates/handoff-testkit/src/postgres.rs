@@ -19,10 +19,6 @@ pub struct Postgres {
 }
 
 /// The folder with the programs of PostgreSQL's server.
-///
-/// # Errors
-///
-/// The reason for a skip.
 pub fn require_postgres() -> Result<PathBuf, String> {
     let versions =
         fs::read_dir(VERSIONS).map(|entries| entries.flatten().map(|entry| entry.path().join("bin")));
@@ -35,10 +31,6 @@ pub fn require_postgres() -> Result<PathBuf, String> {
 impl Postgres {
     /// Makes a cluster in a folder, which must not be there yet, and starts its server. Its superuser is
     /// `postgres`, and whoever reaches the socket is believed.
-    ///
-    /// # Panics
-    ///
-    /// If the server does not come up.
     #[must_use]
     pub fn start(bin: &Path, folder: &Path) -> Self {
         fs::create_dir_all(folder).expect("a folder");
@@ -64,17 +56,11 @@ impl Postgres {
         server
     }
 
-    #[must_use]
     pub fn address(&self, database: &str) -> String {
         format!("postgresql:///{database}?host={}&user=postgres", self.folder.display())
     }
 
     /// Carries out a statement in a database with the server's own client, and gives what it prints.
-    ///
-    /// # Panics
-    ///
-    /// If it fails.
-    #[must_use]
     pub fn sql(&self, database: &str, statement: &str) -> String {
         let output = Command::new(self.bin.join("psql"))
             .args(["--no-psqlrc", "--tuples-only", "--no-align", "-v", "ON_ERROR_STOP=1", "-c", statement])
@@ -86,10 +72,6 @@ impl Postgres {
     }
 
     /// Ends the server at once, as a power loss would, and starts it again.
-    ///
-    /// # Panics
-    ///
-    /// If it does not come up again.
     pub fn restart(&mut self) {
         self.end();
         self.daemon = serve(&self.bin, &self.folder, self.user);

@@ -26,11 +26,6 @@ pub struct Slurm {
 }
 
 /// The nodes that the documented file names, in its order.
-///
-/// # Panics
-///
-/// If the file is not there.
-#[must_use]
 pub fn documented_nodes() -> Vec<String> {
     let text = fs::read_to_string(Path::new(CONTRIB).join("slurm.conf")).expect("the project's file");
     text.lines()
@@ -42,10 +37,6 @@ pub fn documented_nodes() -> Vec<String> {
 impl Slurm {
     /// Starts a controller and a daemon for each node of the documented file, with all that they keep in
     /// `folder`. `program` is the handoff that the prolog and the epilog find.
-    ///
-    /// # Panics
-    ///
-    /// If it does not come up.
     #[must_use]
     pub fn start(folder: &Path, program: &Path) -> Self {
         // The controller gives up root for the user that the file names.
@@ -83,18 +74,15 @@ impl Slurm {
     }
 
     /// The file for `SLURM_CONF`.
-    #[must_use]
     pub fn config(&self) -> PathBuf {
         self.folder.join("slurm.conf")
     }
 
-    #[must_use]
     pub fn nodes(&self) -> &[String] {
         &self.names
     }
 
     /// What the prolog and the epilog keep: files by the part of their name before the job's number.
-    #[must_use]
     pub fn audits(&self, before: &str) -> Vec<String> {
         let entries = fs::read_dir(self.folder.join("log")).into_iter().flatten().flatten();
         let is_one = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(before);
@@ -102,18 +90,12 @@ impl Slurm {
     }
 
     /// What a program of Slurm prints.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
-    #[must_use]
     pub fn ask(&self, program: &str, arguments: &[&str]) -> String {
         let output = Command::new(program).args(arguments).env("SLURM_CONF", self.config()).output();
         String::from_utf8_lossy(&output.expect("it starts").stdout).into_owned()
     }
 
     /// The end of what the controller logs.
-    #[must_use]
     pub fn log(&self) -> String {
         let text = fs::read_to_string(self.folder.join("slurmctld/log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -121,20 +103,12 @@ impl Slurm {
     }
 
     /// Kills the controller and starts it again.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn kill_controller(&mut self) {
         end(self.controller.take());
         self.start_controller();
     }
 
     /// Kills the daemon of a node, by its place in [`Slurm::nodes`], and starts it again.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
     pub fn kill_node(&mut self, node: usize) {
         end(self.nodes[node].take());
         self.start_node(node);
@@ -143,10 +117,6 @@ impl Slurm {
     /// What an administrator does after a crash: a launch that the death of a daemon cut short drains its
     /// node; and one that was lost with the controller is noticed when the nodes are asked what they run,
     /// which is every twentieth ping or when they are told to read their configuration again.
-    ///
-    /// # Panics
-    ///
-    /// If a program of Slurm cannot be started.
     pub fn mend(&self) {
         let spoilt = ["--Node", "--noheader", "--states=down,drain,fail", "--format=%N"];
         for node in self.ask("sinfo", &spoilt).lines() {

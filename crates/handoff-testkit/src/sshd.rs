@@ -50,29 +50,17 @@ fn run(program: &str, args: &[&str]) {
 }
 
 /// Makes a pair of keys, `path` and `path.pub`.
-///
-/// # Panics
-///
-/// If `ssh-keygen` does not run.
 pub fn key(path: &Path) {
     run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", path.to_str().expect("text")]);
 }
 
 impl Sshd {
     /// Starts the daemon `sshd` with a port of its own, and keys and configuration in `folder`; [`Sshd::config`] reaches it as `device`.
-    ///
-    /// # Panics
-    ///
-    /// If it does not start.
     pub fn start(sshd: &Path, folder: &Path) -> Self {
         Self::start_in(Place::default(), sshd, folder)
     }
 
     /// The same somewhere else.
-    ///
-    /// # Panics
-    ///
-    /// If it does not start.
     pub fn start_in(place: Place<'_>, sshd: &Path, folder: &Path) -> Self {
         key(&folder.join("host"));
         key(&folder.join("user"));
@@ -101,10 +89,6 @@ impl Sshd {
     }
 
     /// Lets the user's configuration know this host key, and no other.
-    ///
-    /// # Panics
-    ///
-    /// If the file cannot be written.
     pub fn know(&self, host_key: &str) {
         let words: Vec<&str> = host_key.split(' ').collect();
         fs::write(
