@@ -1,6 +1,7 @@
 //! The engine as applications see it.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -120,9 +121,14 @@ impl Engine for ShmEngine {
             // A socket file that nobody listens at is left of one that was killed.
             let probe = new_socket()?;
             let taken = connect(&probe, &address).is_ok();
-            if error != rustix::io::Errno::ADDRINUSE || taken {
+            // A file or a link that somebody named by mistake is not ours to remove.
+            let is_socket =
+                std::fs::symlink_metadata(&self.manager).is_ok_and(|found| found.file_type().is_socket());
+            if error != rustix::io::Errno::ADDRINUSE || taken || !is_socket {
                 let what = if taken {
                     format!("another service manager serves at {}", self.manager.display())
+                } else if error == rustix::io::Errno::ADDRINUSE {
+                    format!("cannot listen at {}: it is there, and no socket", self.manager.display())
                 } else {
                     format!("cannot listen at {}", self.manager.display())
                 };

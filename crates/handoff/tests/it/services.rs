@@ -197,6 +197,25 @@ fn the_manager_reads_its_policy_again_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_is_no_socket_is_not_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.txt");
+    std::fs::write(&file, "mine").unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    for named in [&file, &link] {
+        let refused = Command::new(env!("CARGO_BIN_EXE_handoff"))
+            .args(["servicemanager", "--socket"])
+            .arg(named)
+            .output()
+            .unwrap();
+        let said = failure(&refused, 2);
+        assert!(said.contains("it is there, and no socket") && said.contains("--socket"), "{said}");
+        assert_eq!(std::fs::read_to_string(named).unwrap(), "mine");
+    }
+}
+
+#[test]
 fn a_second_manager_is_refused() {
     let manager = Manager::start("");
     let second = Command::new(env!("CARGO_BIN_EXE_handoff"))
