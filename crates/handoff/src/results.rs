@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use handoff_placement::PrivateFolder;
+use rustix::fs::{Access, AtFlags, CWD};
+use rustix::io::Errno;
 
 use crate::output::Advice as _;
 use crate::{config, interrupt};
@@ -109,11 +111,11 @@ pub(crate) fn made() -> anyhow::Result<PathBuf> {
 /// Makes a folder and those above it. One that nobody named is for its owner alone: the XDG specification asks for
 /// that, and the journals of changes are beside the results.
 fn make(folder: &Path, named: bool) -> anyhow::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(if named { 0o777 } else { 0o700 })
-        .create(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))
+    let mut made = DirBuilder::new().recursive(true).mode(if named { 0o777 } else { 0o700 }).create(folder);
+    if folder.exists() && !folder.is_dir() {
+        made = Err(Errno::NOTDIR.into());
+    }
+    made.with_context(|| format!("cannot make the folder {}", folder.display()))
         .advise(format!("name another one with --output or {VARIABLE}"))
 }
 
@@ -132,18 +134,48 @@ pub(crate) fn free(folder: &Path, stem: &str, extensions: &[&str]) -> String {
         .unwrap_or_else(|| stem.to_owned())
 }
 
+/// Refuses a file that could not be written at the end of a long command, before the command begins. Nothing is made.
+pub(crate) fn check_writable(file: &Path) -> anyhow::Result<()> {
+    let what = || format!("cannot write {}", file.display());
+    if file.is_dir() {
+        return Err(io::Error::from(Errno::ISDIR)).with_context(what).advise("name a file");
+    }
+    // The file itself, or else the nearest folder above it: what is missing in between is made.
+    let above = || {
+        file.ancestors()
+            .skip(1)
+            .map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+    };
+    let found = std::iter::once(file).chain(above()).find(|path| path.symlink_metadata().is_ok());
+    let access = Access::WRITE_OK | if found == Some(file) { Access::empty() } else { Access::EXEC_OK };
+    // The rights of the effective user, whose the write will be.
+    rustix::fs::accessat(CWD, found.unwrap_or(file), access, AtFlags::EACCESS)
+        .map_err(io::Error::from)
+        .with_context(what)
+        .advise("name a file in a folder that you may write to")
+}
+
 /// Reads a file that the user named.
 pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Writes a file that the user named, and makes its folder. What was there before is replaced.
+/// Writes a file that the user named, and makes its folder. What was there before is replaced. A new file that could not
+/// be written to its end, as on a full disk, is removed: a half of it is no result.
 pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let made = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
         _ => io::Result::Ok(()),
     };
-    made.and_then(|()| interrupt::keeping(file, || std::fs::write(file, bytes)))
+    let is_new = file.symlink_metadata().is_err();
+    let write = || {
+        std::fs::write(file, bytes).inspect_err(|_| {
+            if is_new {
+                drop(std::fs::remove_file(file));
+            }
+        })
+    };
+    made.and_then(|()| interrupt::keeping(file, write))
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
@@ -200,6 +232,21 @@ mod tests {
         std::os::unix::fs::chown(home.path(), Some(1000), Some(1000)).expect("root may");
         let told = format!("{:?}", check(&state).expect_err("another user's"));
         assert!(told.contains("belongs to user 1000") && told.contains("--output"), "{told}");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused_before_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let told =
+            |path: &str| check_writable(&folder.path().join(path)).map_err(|error| format!("{error:?}"));
+        std::fs::write(folder.path().join("file"), "").expect("written");
+        assert_eq!(told("file"), Ok(()));
+        assert_eq!(told("new"), Ok(()));
+        assert_eq!(told("a/b/new"), Ok(()), "its folders are made");
+        assert!(!folder.path().join("a").exists(), "nothing is made by looking");
+        assert!(told(".").is_err_and(|text| text.contains("directory")));
+        assert!(told("file/new").is_err_and(|text| text.contains("cannot write")));
+        assert_eq!(check_writable(Path::new("/dev/null")).map_err(|error| error.to_string()), Ok(()));
     }
 
     #[test]

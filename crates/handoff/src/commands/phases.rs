@@ -47,6 +47,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        self.html.as_deref().map_or(Ok(()), results::check_writable)?;
         let usual = if BinderEngine::is_available() { EngineKind::Binder } else { EngineKind::Shm };
         let Self { context, calls, payload, placement, .. } = *self;
         let engine = self.engine.unwrap_or(usual);

@@ -100,12 +100,13 @@ impl Options {
         });
         bar.finish_and_clear();
         let result = result?;
-        results::write(&files.html, report::html(&result)?)?;
-        results::write(&files.json, serde_json::to_string_pretty(&result)?)?;
+        // First what needs no disk: a full one costs the report, and not the figures.
         match output.format() {
             Format::Json => output.json(&result)?,
             Format::Text => output.line(format_args!("{}", Summary(&result)))?,
         }
+        results::write(&files.html, report::html(&result)?)?;
+        results::write(&files.json, serde_json::to_string_pretty(&result)?)?;
         if result.interrupted {
             output.warn(format_args!("stopped early: {} complete rounds are kept", result.rounds));
         }
@@ -146,7 +147,10 @@ impl Options {
             let file = named.clone().unwrap_or_else(|| folder.join(format!("{name}.{extension}")));
             std::path::absolute(&file).unwrap_or(file)
         };
-        Ok(Files { html: file(&self.html, "html"), json: file(&self.json, "json") })
+        let files = Files { html: file(&self.html, "html"), json: file(&self.json, "json") };
+        results::check_writable(&files.html)?;
+        results::check_writable(&files.json)?;
+        Ok(files)
     }
 
     fn rounds(&self) -> usize {

@@ -117,6 +117,7 @@ impl Options {
             Format::Text => BenchmarkFormat::Console,
             Format::Json => BenchmarkFormat::Json,
         });
+        self.google.benchmark_out.as_deref().map_or(Ok(()), results::check_writable)?;
         let context = Context::here();
         if format != BenchmarkFormat::Csv {
             output.note(&context);

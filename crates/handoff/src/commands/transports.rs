@@ -76,7 +76,7 @@ impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         anyhow::ensure!(
             self.rate > 0.0 && self.rate.is_finite(),
-            "rate: {}; more than 0 is needed",
+            "--rate: {}; more than 0 is needed",
             self.rate
         );
         let plan = Plan {
@@ -86,15 +86,16 @@ impl Options {
             stream: self.stream,
         };
         plan.check()?;
+        self.html.as_deref().map_or(Ok(()), results::check_writable)?;
         if self.engines.contains(&EngineKind::Local) {
-            anyhow::bail!("engine: local: that is the direct call, which is always measured");
+            anyhow::bail!("--engine: local: that is the direct call, which is always measured");
         }
         let explicit = !self.engines.is_empty();
         let engines = if explicit { self.engines.clone() } else { vec![EngineKind::Shm, EngineKind::Binder] };
         let mut chosen = transports::open(self.placement, &engines)?;
         let mut missing = Vec::new();
         for (engine, why) in &chosen.missing {
-            anyhow::ensure!(!explicit, "engine: {engine}: {why}");
+            anyhow::ensure!(!explicit, "--engine: {engine}: {why}");
             missing.push(format!("{engine}: {why}"));
         }
         if self.peers {
@@ -119,14 +120,12 @@ impl Options {
             advice,
             missing,
         };
-        if let Some(path) = &self.html {
-            results::write(path, report::html(&result)?)?;
-        }
         match output.format() {
             Format::Json => output.json(&result)?,
             Format::Text => output.line(format_args!("{}", Text(&result)))?,
         }
         if let Some(path) = &self.html {
+            results::write(path, report::html(&result)?)?;
             output.note(format_args!("report: {}", path.display()));
         }
         Ok(Verdict::Pass)

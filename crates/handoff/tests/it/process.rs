@@ -16,6 +16,23 @@ fn a_reader_that_leaves_is_no_error() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
+/// As on a full disk, where nobody needs to be root.
+#[test]
+fn a_file_that_cannot_be_written_to_its_end_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" new clock --git https://example.org/handoff.git";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_handoff")])
+        .current_dir(folder.path())
+        .output()
+        .expect("handoff runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    let file = told.lines().find_map(|line| line.strip_prefix("error: cannot write "));
+    let file = folder.path().join(file.expect("the file is named"));
+    assert!(file.parent().is_some_and(std::path::Path::is_dir) && !file.exists(), "{told}");
+}
+
 #[test]
 fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().expect("a folder");

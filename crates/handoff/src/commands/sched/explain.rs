@@ -46,6 +46,7 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        self.html.as_deref().map_or(Ok(()), crate::results::check_writable)?;
         let found = self.source.get(output)?;
         let timeline = Timeline::of(&found.trace);
         let all = match (self.caller, self.from, self.to) {

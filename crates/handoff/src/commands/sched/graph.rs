@@ -75,6 +75,7 @@ impl fmt::Display for Answer {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+        self.svg.iter().chain(&self.dot).try_for_each(|file| crate::results::check_writable(file))?;
         let found = self.source.get(output)?;
         let factor = self.llc.map_or_else(|| cache_domain(Path::new("/sys/devices/system/cpu")), usize::from);
         let timeline = Timeline::of(&found.trace);

@@ -53,6 +53,7 @@ impl Options {
                 folder.join(format!("{}.dat", results::free(&folder, "trace", &["dat"])))
             }
         };
+        results::check_writable(&file)?;
         let (raw, processes) = self.recording.record(output)?;
         results::write(&file, dat::to_bytes(&raw))?;
         let trace = raw.decode()?;
