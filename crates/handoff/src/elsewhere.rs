@@ -145,7 +145,7 @@ fn booted(program: &Path, stopper: &Stopper, output: &Output) -> anyhow::Result<
     let (stopper, inside) = (stopper.clone(), program.to_owned());
     let boot = move || {
         let builder = Guest::builder().program(&inside, GUEST_PROGRAM).stopper(&stopper);
-        Ok(builder.on_progress(|what| eprintln!("{what}")).boot()?)
+        Ok(builder.on_progress(|what| crate::output::progress(what)).boot()?)
     };
     let mut session = Session::in_guest(program, boot)?;
     if let Some(guest) = session.guest().transpose()? {

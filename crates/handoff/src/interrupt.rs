@@ -18,6 +18,8 @@ use handoff_guest::Stopper;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::output::say;
+
 /// The exit status of a command that was interrupted: 128 + SIGINT, as shells have it.
 pub(crate) const EXIT_STATUS: u8 = 130;
 
@@ -87,7 +89,10 @@ pub(crate) fn until_interrupted<T>(
         });
         let result = action();
         over.store(true, Ordering::Relaxed);
-        result
+        // The programs that it ran heard the signal, too: what they left undone is no fault of a file or of a guest.
+        result.map_err(
+            |error| if interrupted() { anyhow::anyhow!("stopped before it was done") } else { error },
+        )
     })
 }
 
@@ -145,10 +150,10 @@ pub(crate) fn watch() {
                 let start = if io::stderr().is_terminal() { "\n" } else { "" };
                 if INTERRUPTED.swap(true, Ordering::Relaxed) || !ASKED.load(Ordering::Relaxed) {
                     run_hooks();
-                    eprintln!("{start}{}", last_words(&kept(), PRINTED.load(Ordering::Relaxed)));
+                    say(&format!("{start}{}", last_words(&kept(), PRINTED.load(Ordering::Relaxed))));
                     std::process::exit(i32::from(EXIT_STATUS));
                 }
-                eprintln!("{start}stopping; press Ctrl-C again to end at once");
+                say(&format!("{start}stopping; press Ctrl-C again to end at once"));
             }
         };
         drop(std::thread::Builder::new().name("signals".into()).spawn(listen));

@@ -186,8 +186,16 @@ impl Output {
     }
 }
 
+/// Says on standard error what goes on, as [`Output::note`], where no output is at hand. `eprintln` would end the
+/// program where nobody reads any more.
+pub(crate) fn progress(text: impl Display) {
+    if !progress::is_quiet() {
+        say(&text.to_string());
+    }
+}
+
 /// A line on standard error; nothing depends on its being read.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     drop(writeln!(anstream::stderr(), "{}", width::fitted(text.to_owned(), &io::stderr())));
 }
 
@@ -246,7 +254,11 @@ fn told(cause: &(dyn std::error::Error + 'static)) -> String {
         Some(handoff_workloads::Error::Parameter { parameter, problem }) => {
             let option = parameter.replace('_', "-");
             let is_option = HAS_OPTION.get().is_some_and(|has_option| has_option(&option));
-            let dashes = if is_option { "--" } else { "" };
+            let dashes = match option.len() {
+                1 => "-",
+                _ if is_option => "--",
+                _ => "",
+            };
             format!("{dashes}{option}: {problem}")
         }
         _ => cause.to_string(),
@@ -296,6 +308,7 @@ mod tests {
         assert_eq!(wrong("pair"), "error: --pair: 0; 1 to 9\n");
         assert_eq!(wrong("benchmark_filter"), "error: --benchmark-filter: 0; 1 to 9\n");
         assert_eq!(wrong("no such"), "error: no such: 0; 1 to 9\n");
+        assert_eq!(wrong("n"), "error: -n: 0; 1 to 9\n");
     }
 
     #[test]

@@ -17,6 +17,11 @@ pub(crate) fn set_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
+/// Whether progress is off.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
 /// A bar whose length is known before or while it runs, in indicatif's template.
 pub(crate) fn bar(length: Option<u64>, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -34,11 +39,11 @@ pub(crate) fn spinner(what: String) -> ProgressBar {
 }
 
 fn target() -> ProgressDrawTarget {
-    if QUIET.load(Ordering::Relaxed) { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
+    if is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
 }
 
 fn start(bar: ProgressBar) -> ProgressBar {
-    if !QUIET.load(Ordering::Relaxed) && !std::io::stderr().is_terminal() {
+    if !is_quiet() && !std::io::stderr().is_terminal() {
         tell_every(PERIOD, &bar, std::io::stderr());
     }
     bar

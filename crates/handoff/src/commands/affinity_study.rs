@@ -49,6 +49,8 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         if let Some(arguments) = &self.worker {
+            // Ctrl-C reaches it, too: the study decides, and waits for the step that it is in.
+            interrupt::leave_alone();
             return work(arguments);
         }
         anyhow::ensure!(

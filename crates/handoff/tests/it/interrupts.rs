@@ -1,12 +1,13 @@
 //! Ctrl-C: commands that do not ask for it end with one line, leave nothing half done, and give 130.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Whether a mask of signals of a process, such as `SigCgt`, has this one.
 fn has(mask: &str, signal: Signal, child: &Child) -> bool {
@@ -58,6 +59,45 @@ fn what_is_ended_says_what_is_kept() {
         assert!(!said.contains("failed"), "{line}: {said}");
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0, "{line} left something");
     }
+}
+
+/// A terminal sends the signal to the workers of a command, too.
+#[test]
+fn a_command_and_its_workers_speak_with_one_voice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
+    command.args(["measure", "affinity-study", "--iterations", "2000000"]).process_group(0);
+    let child = start(&mut command, folder.path());
+    thread::sleep(Duration::from_millis(300));
+    kill_process_group(Pid::from_child(&child), Signal::INT).expect("signalled");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    let stops = said.lines().filter(|line| line.starts_with("stopp")).count();
+    assert!(stops == 1 && !said.contains("error:"), "{said}");
+}
+
+/// The last words had nobody to go to, and the thread that hears signals ended over it.
+#[test]
+fn a_command_ends_although_nobody_reads_what_it_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
+    let mut child = start(command.args(["measure", "add-ints", "-n", "1000000"]), folder.path());
+    drop((child.stdout.take(), child.stderr.take()));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("signalled");
+    let end = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        match child.try_wait().expect("ours") {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                child.kill().expect("killed");
+                child.wait().expect("it ends");
+                panic!("the signal did not end it");
+            }
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert_eq!(status.code(), Some(130));
 }
 
 #[test]

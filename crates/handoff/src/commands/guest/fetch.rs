@@ -48,7 +48,8 @@ impl fmt::Display for Fetched {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let builder = self.machine.builder().refresh(self.refresh).on_progress(|what| eprintln!("{what}"));
+        let builder =
+            self.machine.builder().refresh(self.refresh).on_progress(|what| crate::output::progress(what));
         let prepared = builder.prepare().map_err(explained)?;
         output.result(&Fetched {
             kernel: prepared.kernel,

@@ -71,9 +71,13 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         self.check()?;
+        for pair in &self.put {
+            let (host, _) = put_pair(pair)?;
+            host.symlink_metadata().with_context(|| format!("cannot look at {}", host.display()))?;
+        }
         let command = self.command()?;
         let stopper = Stopper::new();
-        let builder = self.builder()?.stopper(&stopper).on_progress(|what| eprintln!("{what}"));
+        let builder = self.builder()?.stopper(&stopper).on_progress(|what| crate::output::progress(what));
         let status = until_interrupted(&stopper, || self.in_guest(builder, &command, output))?;
         match status {
             0 => Ok(Verdict::Pass),
@@ -126,13 +130,17 @@ impl Options {
 
     /// Parses a command of this program here, so that a mistake is told before a guest is booted.
     fn check(&self) -> anyhow::Result<()> {
+        let first = self.command[0].to_string_lossy();
+        if first.starts_with('-') {
+            return Err(anyhow::anyhow!("`{first}` is no option of `handoff guest run`"))
+                .advise("`handoff guest run --help` lists them; the command follows them, behind --");
+        }
         if self.raw || self.handoff.is_some() {
             return Ok(());
         }
         let typed = std::iter::once(OsString::from("handoff")).chain(self.command.iter().cloned());
         let Err(error) = cli::command().try_get_matches_from(legacy::rewrite(typed)) else { return Ok(()) };
         if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
-            let first = self.command[0].to_string_lossy();
             return Err(anyhow::anyhow!("`{first}` is not a command of handoff")).advise(format!(
                 "any program of the guest runs with --raw: handoff guest run --raw -- {first}"
             ));
@@ -168,7 +176,9 @@ impl Options {
             builder = builder.program(self.program()?, "/bin/handoff");
         }
         if self.console {
-            builder = builder.verbose_console(true).on_console(|line| eprintln!("console| {line}"));
+            builder = builder
+                .verbose_console(true)
+                .on_console(|line| crate::output::say(&format!("console| {line}")));
         }
         Ok(builder)
     }

@@ -30,7 +30,7 @@ impl Options {
         let status = self
             .machine
             .builder()
-            .on_progress(|what| eprintln!("{what}"))
+            .on_progress(|what| crate::output::progress(what))
             .program(std::env::current_exe()?, "/bin/handoff")
             .shell()
             .map_err(explained)?;

@@ -73,11 +73,12 @@ impl BuiltKernel {
         if let Some(arch) = arch {
             builder = builder.arch(arch);
         }
-        let builder = prepare(builder).on_progress(|what| eprintln!("{what}")).on_console(move |line| {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.push_str(line);
-            kept.push('\n');
-        });
+        let builder =
+            prepare(builder).on_progress(|what| crate::output::progress(what)).on_console(move |line| {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.push_str(line);
+                kept.push('\n');
+            });
         let done = until_interrupted(&stopper, || action(&mut builder.boot().map_err(explained)?));
         if let Some(file) = &self.log {
             let said = said.lock().unwrap_or_else(PoisonError::into_inner);

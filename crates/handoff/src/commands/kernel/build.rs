@@ -117,7 +117,7 @@ impl Options {
         output.note(style::paint(style::DIM, format_args!("building {}", self.tree.display())));
         let mut watch = |line: &str| {
             if self.verbose {
-                eprintln!("{line}");
+                crate::output::say(line);
             }
         };
         let built = until_interrupted(&stopper, || Ok(build.run_watched(&mut watch)?))?;

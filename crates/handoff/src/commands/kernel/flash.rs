@@ -89,7 +89,7 @@ impl Options {
             self.backup.display()
         );
         let release = flash(&plan, &mut |call| {
-            anstream::eprintln!("{}", style::paint(style::DIM, format_args!("{}: {call}", call.purpose)));
+            output.note(style::paint(style::DIM, format_args!("{}: {call}", call.purpose)));
         })?;
         let how = if self.write {
             "was booted and written"

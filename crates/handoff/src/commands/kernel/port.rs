@@ -269,18 +269,15 @@ impl Options {
             return Ok((series, Vec::new()));
         };
         let found = choose(&series, source, &self.onto, options, prerequisite::Limits::default())?;
-        eprintln!(
-            "{}",
-            style::paint(
-                style::DIM,
-                format_args!(
-                    "{} prerequisites; hunks of the series in conflict: {} without them, {} with them",
-                    found.chosen.len(),
-                    found.conflicts.0,
-                    found.conflicts.1
-                )
-            )
-        );
+        crate::output::progress(style::paint(
+            style::DIM,
+            format_args!(
+                "{} prerequisites; hunks of the series in conflict: {} without them, {} with them",
+                found.chosen.len(),
+                found.conflicts.0,
+                found.conflicts.1
+            ),
+        ));
         Ok((found.series, found.chosen))
     }
 
@@ -318,10 +315,10 @@ impl Options {
             if !clean {
                 break;
             }
-            anstream::eprintln!(
-                "{}",
-                style::paint(style::DIM, format_args!("building after `{}`", patch.subject))
-            );
+            crate::output::progress(style::paint(
+                style::DIM,
+                format_args!("building after `{}`", patch.subject),
+            ));
             let built = until_interrupted(&stopper, || Ok(build.run()));
             match built? {
                 Ok(built) => all.builds.push(EachBuild {

@@ -30,9 +30,10 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let tree =
-            fetch_source(&self.package, &self.into, self.cache.as_deref(), &|what| eprintln!("{what}"))
-                .advise("`apt-cache search linux-source` lists such packages")?;
+        let tree = fetch_source(&self.package, &self.into, self.cache.as_deref(), &|what| {
+            crate::output::progress(what)
+        })
+        .advise("`apt-cache search linux-source` lists such packages")?;
         output.line(format_args!("{}", tree.display()))?;
         Ok(Verdict::Pass)
     }

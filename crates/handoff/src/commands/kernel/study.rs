@@ -109,7 +109,7 @@ impl Options {
             until: self.until,
             again: self.again,
             jobs: self.jobs,
-            tell: &|what| anstream::eprintln!("{}", style::paint(style::DIM, what)),
+            tell: &|what| output.note(style::paint(style::DIM, what)),
         };
         let command = format!("handoff kernel study {}", self.file.display());
         let outcome = until_interrupted(&stopper, || {

@@ -37,7 +37,7 @@ impl Files {
         let found = handoff_aidl::compile(&options, &self.files);
         if found.diagnostics.has_errors() {
             // A pipe takes the colours out.
-            anstream::eprint!("{}", found.report(true));
+            crate::output::say(found.report(true).trim_end());
             bail!("the interface cannot be read; `handoff aidl check` says the same");
         }
         Ok(Some(found))
