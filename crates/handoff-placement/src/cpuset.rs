@@ -260,7 +260,7 @@ fn add_range(set: &mut CpuSet, item: &str) -> Result<(), &'static str> {
         None => (number(range)?, number(range)?),
     };
     if first > last {
-        return Err("a range goes down");
+        return Err("a range of it goes down: write the smaller number first");
     }
     let (used, group) = match pattern.map(|pattern| pattern.split_once('/').ok_or(pattern)) {
         None => (1, 1),
@@ -281,7 +281,7 @@ fn number(text: &str) -> Result<CpuId, &'static str> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("it has something else than digits, `-`, `,` and `:`");
     }
-    text.parse().map_err(|_| "a CPU above 65535")
+    text.parse().map_err(|_| "it has a CPU above 65535")
 }
 
 #[cfg(test)]

@@ -205,7 +205,9 @@ impl FromStr for Term {
                 parts.push(part.parse()?);
                 continue;
             }
-            let cpus = part.parse().map_err(|e: crate::CpuListError| SelectorError::new(part, e.why()))?;
+            let cpus = part.parse().map_err(|e: crate::CpuListError| {
+                SelectorError::new(part, format!("is no list of CPUs: {}", e.why()))
+            })?;
             let common = list.map_or_else(|| CpuSet::clone(&cpus), |list| list.intersection(&cpus));
             if common.is_empty() {
                 return Err(SelectorError::new(text, "names lists that have no CPU in common"));

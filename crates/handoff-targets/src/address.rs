@@ -51,7 +51,7 @@ impl FromStr for Address {
                     // A bare IPv6 address has colons of its own.
                     Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
                         let port = port.parse().ok().filter(|port| *port > 0);
-                        (host, Some(port.ok_or_else(|| bad("its port is none"))?))
+                        (host, Some(port.ok_or_else(|| bad("its port is no number from 1 to 65535"))?))
                     }
                     _ => (rest, None),
                 };

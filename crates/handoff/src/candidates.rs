@@ -5,11 +5,38 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use handoff_ipc::Runtime;
 use handoff_lab::store::Store;
 
 use crate::results;
+
+/// Words that may stand for a value, by how help writes the value. They are not all: a CPU has a number, too.
+const WORDS: [(&str, &[&str]); 5] = [
+    ("CPUS", CPUS),
+    ("SELECTOR", CPUS),
+    ("POLICY", &["other", "batch", "idle", "fifo:1", "rr:1"]),
+    ("ARCH", &["x86_64", "arm64"]),
+    ("WHERE", &["same-cpu", "two-cpus", "unpinned"]),
+];
+
+const CPUS: &[&str] = &["all", "big", "mid", "little", "one-per-core", "isolated"];
+
+/// Has a shell offer [`WORDS`] for the options that take them.
+pub(crate) fn with_words(command: Command) -> Command {
+    let offered = |arg: Arg| {
+        let written = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+        let written = written.unwrap_or_else(|| arg.get_id().as_str().to_uppercase());
+        match WORDS.iter().find(|(value, _)| *value == written) {
+            Some((_, words)) => arg.add(ArgValueCandidates::new(move || {
+                words.iter().map(|word| CompletionCandidate::new(*word)).collect()
+            })),
+            None => arg,
+        }
+    };
+    command.mut_args(offered).mut_subcommands(with_words)
+}
 
 /// How long a service manager may take.
 const PATIENCE: Duration = Duration::from_millis(500);

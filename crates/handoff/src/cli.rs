@@ -1,9 +1,13 @@
 //! The options that every command takes.
 
+use std::io::Write as _;
+use std::path::Path;
+
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser};
 use handoff_placement::suggest::nearest;
 
+use crate::candidates;
 use crate::commands::Command;
 use crate::config::{self, Config};
 use crate::output::{Advice as _, Color, Format};
@@ -67,7 +71,8 @@ pub(crate) struct Cli {
 
 /// All that can be typed.
 pub(crate) fn command() -> clap::Command {
-    let command = with_negative_numbers(crate::elsewhere::with_targets(Cli::command()));
+    let command =
+        with_negative_numbers(crate::elsewhere::with_targets(candidates::with_words(Cli::command())));
     let template = help_template(&command);
     command.help_template(template)
 }
@@ -95,7 +100,8 @@ pub(crate) fn has_option(name: &str) -> bool {
 /// Has `-i -5` refused because of its value, and not as an option `-5` that does not exist.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let numbers = |arg: clap::Arg| {
-        let takes_one = arg.get_action().takes_values() && !arg.is_positional();
+        let takes_one =
+            arg.get_action().takes_values() && !arg.is_trailing_var_arg_set() && !arg.is_last_set();
         if takes_one { arg.allow_negative_numbers(true) } else { arg }
     };
     command.mut_args(numbers).mut_subcommands(with_negative_numbers)
@@ -123,16 +129,43 @@ pub(crate) fn refuse(mut error: clap::Error) -> ! {
             error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(found));
         }
     }
-    if error.get(ContextKind::InvalidArg).is_some_and(|arg| arg.to_string() == "--json") {
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec!["JSON is printed with --format json".into()]),
-        );
+    if let Some(tip) = error.get(ContextKind::InvalidArg).and_then(|arg| tip_for(&arg.to_string())) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     let styled = error.render().ansi().to_string();
     let text = PARSERS.iter().fold(styled, |text, (said, meant)| text.replace(said, meant));
-    anstream::eprint!("{text}");
+    let text = in_words(&text);
+    drop(anstream::stderr().write_all(text.as_bytes()));
     std::process::exit(error.exit_code())
+}
+
+/// What other programs call it, and what it is called here.
+fn tip_for(argument: &str) -> Option<String> {
+    match argument {
+        "--json" => Some("JSON is printed with --format json".to_owned()),
+        "-v" | "--verbose" => {
+            Some("--version (-V) prints the version; --format json has all that a command knows".to_owned())
+        }
+        file if std::env::args().any(|word| word == "sched" || word == "trace")
+            && Path::new(file).is_file() =>
+        {
+            Some(format!("a recording is read with `-i {file}`"))
+        }
+        _ => None,
+    }
+}
+
+/// A range as people write it: clap has that of Rust.
+fn in_words(text: &str) -> String {
+    let line = |line: &str| {
+        let (before, range) = line.rsplit_once(" is not in ")?;
+        let (first, last) = range.trim_end().split_once("..")?;
+        let last = last.trim_start_matches('=');
+        let last = if last.is_empty() { "more".to_owned() } else { last.to_owned() };
+        first.parse::<i64>().ok()?;
+        Some(format!("{before} is not from {first} to {last}\n"))
+    };
+    text.split_inclusive('\n').map(|part| line(part).unwrap_or_else(|| part.to_owned())).collect()
 }
 
 /// The commands of the nearest name, wherever they stand: clap looks only among those of one group.

@@ -4,7 +4,6 @@
 //! that is stronger than what the program takes by itself. The values become defaults of the parser's options
 //! ([`with_defaults`]), so a command need not know of the file.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -114,9 +113,8 @@ impl Config {
         let (Some(file), named) = place(variable) else { return Ok(Self::default()) };
         let text = match read(&file, named) {
             Ok(text) => text,
-            Err(error)
-                if !named && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
+            // Nothing is there to be believed: a folder that others may write to matters only with a file in it.
+            Err(_) if !named && file.symlink_metadata().is_err() => {
                 return Ok(Self { file: Some(file), settings: Vec::new() });
             }
             Err(error) => {

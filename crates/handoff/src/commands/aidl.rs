@@ -399,7 +399,8 @@ fn interface_files(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     }
     found.sort();
     if found.is_empty() {
-        bail!("there is no .aidl or .hal file in the folder");
+        let named: Vec<_> = arguments.iter().map(|folder| folder.display().to_string()).collect();
+        bail!("there is no .aidl or .hal file in {}", named.join(", "));
     }
     Ok(found)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use serde::Serialize;
 
 use crate::output::{Advice as _, Output, Verdict};
@@ -16,8 +16,8 @@ Examples:
 
 /// Write a small project to start from: an interface, a service, a client, a test.
 ///
-/// Handoff's crates are not in a registry yet, so the project names their sources: a checkout, which is
-/// looked for around this program and around the current folder, or a Git repository.
+/// Handoff's crates are not in a registry yet, so the project names their sources: a checkout or a Git repository.
+/// A checkout around this program or around the current folder is found by itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -71,6 +71,10 @@ impl Options {
         let source = self.source()?;
         let is_free = match std::fs::read_dir(&self.folder) {
             Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory && !self.folder.exists() => {
+                return Err(error)
+                    .with_context(|| format!("cannot make the folder {}", self.folder.display()));
+            }
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         };
         ensure!(is_free, "{} is there already, and not an empty folder", self.folder.display());
@@ -91,6 +95,10 @@ impl Options {
     /// Where the crates are.
     fn source(&self) -> anyhow::Result<Source> {
         if let Some(url) = &self.git {
+            ensure!(
+                !url.is_empty(),
+                "--git is empty: name a repository, as in --git https://example.org/handoff.git"
+            );
             return Ok(Source::Git(url.clone()));
         }
         let checkout = match &self.source {
@@ -154,7 +162,8 @@ struct Name {
 impl Name {
     fn of(folder: &Path) -> anyhow::Result<Self> {
         let Some(name) = folder.file_name().and_then(|name| name.to_str()) else {
-            bail!("{} has no last part that is a name", folder.display());
+            return Err(anyhow!("{} names no folder to make", folder.display()))
+                .advise("write a name, as in `handoff new wall-clock`");
         };
         let is_sound = name.starts_with(|first: char| first.is_ascii_lowercase())
             && name.len() <= 64

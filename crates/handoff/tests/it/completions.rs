@@ -29,6 +29,11 @@ fn offered(typed: &str, variables: &[(&str, &Path)]) -> Vec<String> {
 fn values_are_offered_and_what_is_hidden_is_not() {
     assert_eq!(offered("handoff measure latency --engine ", &[]), ["local", "shm", "binder"]);
     assert_eq!(offered("handoff la", &[]), ["lab"]);
+    assert_eq!(offered("handoff exec --cpus li", &[]), ["little"]);
+    assert_eq!(offered("handoff cores bi", &[]), ["big"]);
+    assert_eq!(offered("handoff pin 1 --policy fi", &[]), ["fifo:1"]);
+    assert_eq!(offered("handoff guest run --arch a", &[]), ["arm64"]);
+    assert_eq!(offered("handoff measure phases --placement t", &[]), ["two-cpus"]);
     assert!(!offered("handoff ", &[]).contains(&"agent".to_owned()));
     let home = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(home.path().join(".ssh")).expect("made");

@@ -100,8 +100,13 @@ fn root_believes_no_file_that_another_user_wrote() {
     std::os::unix::fs::chown(&folder, Some(1000), Some(1000)).expect("root may");
     refused("belongs to user 1000");
     std::os::unix::fs::chown(&folder, Some(0), Some(0)).expect("root may");
-    // It would be waited for without an end.
+    // Without a file there is nothing to believe: whoever may write there stops no command.
     std::fs::remove_file(&file).expect("removed");
+    std::os::unix::fs::chown(&folder, Some(1000), Some(1000)).expect("root may");
+    let output = home.handoff(&["version"], &[]);
+    assert!(output.status.success(), "{output:?}");
+    std::os::unix::fs::chown(&folder, Some(0), Some(0)).expect("root may");
+    // It would be waited for without an end.
     rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).expect("made");
     refused("is not a plain file");
 }

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use handoff_testkit::browser::Window;
 use handoff_testkit::{require, require_tool};
 
 use crate::browser;
@@ -64,6 +65,31 @@ fn recordings_are_readable_on_every_screen() {
     let trace = format!("{CASES}/sched.in/atrace.txt");
     readable(&chromium, "timeline", &["sched", "export", &trace]);
     readable(&chromium, "slow", &["sched", "explain", "-n", "1", "-i", &trace]);
+}
+
+#[test]
+fn times_on_the_axis_of_a_recording_do_not_overlap() {
+    let chromium = require!(require_tool("chromium"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("axis.html");
+    let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["sched", "export", &format!("{CASES}/sched.in/atrace.txt"), "--html"])
+        .arg(&page)
+        .env("HANDOFF_CONFIG", "")
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let html = std::fs::read_to_string(page).expect("a page");
+    for width in [1280, 390] {
+        let window = Window { chromium: &chromium, folder: folder.path(), name: "axis", width, dark: false };
+        let script = "return ticks().map(at => [x(at), ctx.measureText(tickText(at)).width])";
+        let seen = handoff_testkit::browser::ask(&window, &html, script);
+        let ticks: Vec<(f64, f64)> = serde_json::from_slice(&seen).expect("JSON");
+        assert!(ticks.len() > 1, "an axis of {width} needs two times: {ticks:?}");
+        for pair in ticks.windows(2) {
+            assert!(pair[0].0 + pair[0].1 < pair[1].0, "at {width}: {ticks:?}");
+        }
+    }
 }
 
 #[test]

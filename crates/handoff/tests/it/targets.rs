@@ -47,7 +47,7 @@ fn ssh_prints_the_table_that_is_printed_here() {
     // What fails there fails here, in its own words.
     let wrong = there(&["latency", "-i", "0"]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(text(&wrong.stderr).contains("0 is not in 1..=1048576"), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stderr).contains("0 is not from 1 to 1048576"), "{}", text(&wrong.stderr));
 
     let check = |address: &str| {
         let mut command = handoff();

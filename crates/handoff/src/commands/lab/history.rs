@@ -98,7 +98,11 @@ impl History {
             output.json(&entries)?;
             return Ok(Verdict::Pass);
         }
-        for import in store.imports()? {
+        let imports = store.imports()?;
+        if entries.is_empty() && imports.is_empty() {
+            output.note("no run is kept here yet: `handoff lab ab A B` keeps one");
+        }
+        for import in imports {
             let number = format!("i{}", import.id);
             output.line(format_args!(
                 "{number:>5}  {}  {:>4} series  {:<20}  {}",
