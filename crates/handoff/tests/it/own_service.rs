@@ -30,6 +30,8 @@ fn ten_commands_lead_from_a_clone_to_a_service() {
     let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock");
     std::fs::copy(lock, home.path().join("handoff/Cargo.lock")).expect("copied");
     let script = rest.join("\n").replace("cargo test", "cp ../handoff/Cargo.lock .\ncargo test");
+    // An error is told in words.
+    let script = script + "\n! cargo run -q -- greet ''";
     let output = Command::new("bash")
         .args(["-ec", &format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}\n")])
         .current_dir(home.path())
@@ -47,6 +49,7 @@ fn ten_commands_lead_from_a_clone_to_a_service() {
         assert!(out.contains(told), "{told} is not in\n{out}\n{err}");
     }
     assert!(out.contains("it_greets_and_counts ... ok"), "{out}");
+    assert!(err.contains("nobody has an empty name") && !err.contains("Status {"), "{err}");
     assert!(!err.contains("warning: unused") && !err.contains("dead_code"), "{err}");
 }
 

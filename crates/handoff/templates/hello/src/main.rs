@@ -2,15 +2,22 @@
 
 use std::time::Duration;
 
-use handoff_ipc::Runtime;
 use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{ExceptionCode, Runtime, Status};
 use hello::Hello;
 use hello::interfaces::hello::{HelloProxy, HelloStub, IHello};
 
 /// The name under which others find the service.
 const NAME: &str = "hello";
 
-fn main() -> handoff_ipc::Result<()> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> handoff_ipc::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let runtime = Runtime::connect()?;
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -26,9 +33,6 @@ fn main() -> handoff_ipc::Result<()> {
             println!("{}", hello.greet(name)?);
             Ok(())
         }
-        _ => {
-            eprintln!("say `serve`, or `greet NAME`");
-            std::process::exit(2);
-        }
+        _ => Err(Status::new(ExceptionCode::IllegalArgument, "say `serve`, or `greet NAME`").into()),
     }
 }
