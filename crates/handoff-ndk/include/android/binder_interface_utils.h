@@ -4,8 +4,12 @@
 #include <android/binder_auto_utils.h>
 #include <android/binder_ibinder.h>
 
+/* Sources of HALs use <functional> without naming it: Android's C++ library brings it along. */
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -110,6 +114,11 @@ public:
         return binder;
     }
     bool isRemote() override { return false; }
+
+    /* The name of an instance, as services of stable interfaces are registered. */
+    static std::string makeServiceName(std::string_view instance) {
+        return std::string(INTERFACE::descriptor).append("/").append(instance);
+    }
 
 protected:
     virtual SpAIBinder createBinder() = 0;
