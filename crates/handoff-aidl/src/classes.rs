@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::model::{Def, DefKind, TypeKind};
+use crate::diagnostic::Diagnostic;
+use crate::model::{Def, TypeKind};
 use crate::source::Span;
 
 /// What the generated code is told.
@@ -22,6 +23,12 @@ pub struct SourceFile {
     pub text: String,
 }
 
+/// That a language has no `ParcelableHolder`.
+pub(crate) fn no_holder(at: Span, language: &str) -> Diagnostic {
+    Diagnostic::error(at, format!("`ParcelableHolder` cannot be used from {language} yet"))
+        .help("make the extension a field of its own, or write the side that needs it in C++")
+}
+
 /// Types of a definition that classes cannot hold, with where each stands and what to do.
 pub(crate) fn wrong_types(def: &Def, language: &str) -> Vec<(Span, String, &'static str)> {
     let mut wrong: Vec<(Span, String, &str)> = Vec::new();
@@ -29,28 +36,12 @@ pub(crate) fn wrong_types(def: &Def, language: &str) -> Vec<(Span, String, &'sta
         let (what, help) = match &ty.kind {
             TypeKind::CharSequence => ("`CharSequence`", "use a String"),
             TypeKind::BareFileDescriptor => ("`FileDescriptor`", "use a ParcelFileDescriptor"),
-            TypeKind::Memory | TypeKind::Queue { .. } | TypeKind::Bitfield(_) => {
+            TypeKind::Memory | TypeKind::Bitfield(_) => {
                 ("a type of HIDL", "convert the package with `handoff aidl from-hidl`")
-            }
-            TypeKind::Named(_, arguments) if !arguments.is_empty() => {
-                ("a parcelable with type parameters", "write one for each type that it is used with")
             }
             _ => return,
         };
         wrong.push((at, format!("{what} cannot be used from {language}"), help));
     });
-    match &def.kind {
-        DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty() => wrong.push((
-            def.span,
-            format!("parcelables with type parameters are not supported in {language}"),
-            "write one for each type that it is used with",
-        )),
-        DefKind::Opaque { .. } => wrong.push((
-            def.span,
-            "nothing is known of what is inside of this parcelable".to_owned(),
-            "give it fields",
-        )),
-        _ => {}
-    }
     wrong
 }

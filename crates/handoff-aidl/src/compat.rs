@@ -49,7 +49,9 @@ impl fmt::Display for Change {
 /// Compares two versions. Both have been compiled without errors.
 pub fn compare(old: &Compilation, new: &Compilation) -> Vec<Change> {
     let mut comparison = Comparison { old, new, changes: Vec::new() };
-    for def in old.model.iter().filter(|def| old.inputs.contains(&def.file)) {
+    // A union's fields say what its tags are.
+    let is_compared = |def: &&Def| old.inputs.contains(&def.file) && !old.model.is_tag(def);
+    for def in old.model.iter().filter(is_compared) {
         match new.model.iter().find(|other| key(other) == key(def)) {
             Some(other) => comparison.definition(def, other),
             None => comparison.gone(def.span, format!("{} `{}` was removed", def.kind.word(), def.name)),

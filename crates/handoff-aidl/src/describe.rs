@@ -74,7 +74,8 @@ pub struct DescribedMethod {
 /// Describes the definitions of the files that were named.
 pub fn describe(compilation: &Compilation) -> Vec<Described> {
     let model = &compilation.model;
-    let own = model.iter().filter(|def| compilation.inputs.contains(&def.file));
+    // What nobody wrote needs no description.
+    let own = model.iter().filter(|def| compilation.inputs.contains(&def.file) && !model.is_tag(def));
     own.map(|def| described(model, def)).collect()
 }
 
@@ -134,7 +135,7 @@ fn described(model: &Model, def: &Def) -> Described {
                 })
                 .collect();
         }
-        DefKind::Opaque { rust_type } => described.of.clone_from(rust_type),
+        DefKind::Opaque { rust_type, .. } => described.of.clone_from(rust_type),
         DefKind::Typedef(ty) => described.of = Some(type_text(model, def.id, ty)),
     }
     described

@@ -257,6 +257,9 @@ impl Loader<'_> {
         document.items.iter().for_each(|item| paths(item, &mut used));
         for (names, span) in used {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            if names == ["ParcelableHolder"] {
+                self.load(&prelude::path(Path::new(prelude::HOLDER)), Some(span));
+            }
             if names.len() == 1 && check::is_built_in(names[0]) {
                 continue;
             }

@@ -58,6 +58,27 @@ impl Model {
         self.names.get(name).map(|id| self.def(*id))
     }
 
+    /// Whether a definition is the enum that says which field of a union is set. Nobody wrote it.
+    pub fn is_tag(&self, def: &Def) -> bool {
+        let is_union = |parent: DefId| matches!(self.def(parent).kind, DefKind::Union(_));
+        def.language == Language::Aidl && def.name.last() == "Tag" && def.parent.is_some_and(is_union)
+    }
+
+    /// Whether a type is AIDL's `ParcelableHolder`.
+    pub fn is_holder(&self, ty: &Type) -> bool {
+        matches!(&ty.kind, TypeKind::Named(id, _) if self.def(*id).name.to_string() == crate::check::HOLDER)
+    }
+
+    /// Whether a definition, or one that it stands in, promises that it stays as it is: of one without fields, some
+    /// language's class does.
+    pub fn is_stable(&self, def: &Def) -> bool {
+        let is_class = matches!(def.kind, DefKind::Opaque { .. })
+            && def.annotations.iter().any(|one| one.name.ends_with("OnlyStableParcelable"));
+        is_class
+            || def.has("VintfStability")
+            || def.parent.is_some_and(|outer| self.is_stable(self.def(outer)))
+    }
+
     /// Every definition, nested ones behind those that hold them.
     pub fn iter(&self) -> impl Iterator<Item = &Def> {
         self.defs.iter()
@@ -174,6 +195,8 @@ pub enum DefKind {
     Opaque {
         /// The path of the Rust type.
         rust_type: Option<String>,
+        /// The header that has the class on the NDK.
+        ndk_header: Option<String>,
     },
     Union(Vec<Field>),
     Enum(Enum),
@@ -330,6 +353,8 @@ pub enum TypeKind {
     Fixed(Box<Type>, u32),
     /// A type parameter of the definition.
     Parameter(String),
+    /// What could not be resolved, after it was reported: no rule says more about it.
+    Unknown,
 }
 
 /// Types that hold a number.

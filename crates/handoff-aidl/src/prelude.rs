@@ -7,7 +7,11 @@ const FOLDER: &str = "<handoff>";
 /// What HIDL's `handle` is.
 pub(crate) const NATIVE_HANDLE: &str = "android/hardware/common/NativeHandle.aidl";
 
-const FILES: [(&str, &str); 7] = [
+/// What AIDL calls `ParcelableHolder`.
+pub(crate) const HOLDER: &str = "android/os/ParcelableHolder.aidl";
+
+const FILES: [(&str, &str); 8] = [
+    (HOLDER, include_str!("prelude/ParcelableHolder.aidl")),
     (NATIVE_HANDLE, include_str!("prelude/NativeHandle.aidl")),
     ("android/hardware/common/Ashmem.aidl", include_str!("prelude/Ashmem.aidl")),
     ("android/hardware/common/MappableFile.aidl", include_str!("prelude/MappableFile.aidl")),
@@ -26,6 +30,11 @@ const FILES: [(&str, &str); 7] = [
 /// The path under which a file of ours is known.
 pub(crate) fn path(relative: &Path) -> PathBuf {
     Path::new(FOLDER).join(relative)
+}
+
+/// Whether a file is ours.
+pub(crate) fn is_ours(path: &Path) -> bool {
+    text(path).is_some()
 }
 
 /// The text of a file of ours.

@@ -148,7 +148,7 @@ impl Printer<'_> {
                 text.push_str("}\n");
             }
             DefKind::Enum(of) => self.enumeration(&name, of, &mut text),
-            DefKind::Opaque { rust_type } => {
+            DefKind::Opaque { rust_type, .. } => {
                 let rust = rust_type.as_ref().map_or(String::new(), |path| format!(" rust_type \"{path}\""));
                 let _ = writeln!(text, "parcelable {name}{rust};");
             }
@@ -165,7 +165,8 @@ impl Printer<'_> {
             let _ = writeln!(text, "{docs}const {ty} {} = {value};", constant.name);
         }
         if def.language == Language::Aidl {
-            let nested: Vec<&Def> = self.model.nested(def.id).collect();
+            let written = |inner: &&Def| !self.model.is_tag(inner);
+            let nested: Vec<&Def> = self.model.nested(def.id).filter(written).collect();
             for inner in nested {
                 let inner = self.definition(inner);
                 text.push_str(&inner);
@@ -312,6 +313,7 @@ impl Printer<'_> {
                 format!("{}{sizes}", self.kind(&inner.kind))
             }
             TypeKind::Parameter(name) => name.clone(),
+            TypeKind::Unknown => String::new(),
         }
     }
 

@@ -196,14 +196,15 @@ impl Checker<'_> {
             "<<" | ">>" => {
                 // The type of the left side is that of the result.
                 let bits = if left_wide { 64 } else { 32 };
-                let Some(shift) = u32::try_from(b).ok().filter(|shift| *shift < bits) else {
+                let Some(shift) = u32::try_from(b.unsigned_abs()).ok().filter(|shift| *shift < bits) else {
                     let diagnostic = Diagnostic::error(right.span, format!("a shift by {b} bits"))
-                        .label(format!("from 0 to {}", bits - 1))
+                        .label(format!("up to {} either way", bits - 1))
                         .help("a number is 64 bits wide with the suffix `L`");
                     self.error(diagnostic);
                     return None;
                 };
-                if operator == ">>" {
+                // As of Android's compiler: to shift by less than nothing is to shift the other way.
+                if (operator == ">>") == (b >= 0) {
                     return Computed::number(a >> shift, left_wide);
                 }
                 let shifted = a << shift;

@@ -101,8 +101,8 @@ impl Checker<'_> {
             self.error(diagnostic);
         }
         for field in fields.iter().skip(1).filter(|field| field.default.is_some()) {
-            let diagnostic = Diagnostic::error(field.span, "only the first field of a union has a default")
-                .help("a union is its first field without being set");
+            let diagnostic = Diagnostic::warning(field.span, "only the first field of a union has a default")
+                .help("a union that was not set is its first field: take this default away");
             self.error(diagnostic);
         }
         fields
@@ -125,13 +125,8 @@ impl Checker<'_> {
             self.error(Diagnostic::error(field.ty.span, "a field cannot be `void`"));
         }
         self.check_nullable(&ty, field.ty.span);
-        let default = field.default.as_ref().and_then(|value| {
-            if ty.nullable {
-                let diagnostic = Diagnostic::error(value.span, "what may be null has no default")
-                    .help("take `@nullable` or the default away: without one it is null");
-                self.error(diagnostic);
-                return None;
-            }
+        // What could be said of a value of an unknown type is wrong if the type is there one day.
+        let default = field.default.as_ref().filter(|_| ty.kind != TypeKind::Unknown).and_then(|value| {
             let computed = self.evaluate(id, value)?;
             self.convert(id, computed, &ty, value.span)
         });
@@ -305,7 +300,8 @@ impl Checker<'_> {
                 direction
             }
             None => {
-                if self.language(id) == Language::Aidl && self.can_be_out(&ty) {
+                let needs_one = self.can_be_out(&ty) && ty.kind != TypeKind::Unknown;
+                if self.language(id) == Language::Aidl && needs_one {
                     let diagnostic = Diagnostic::error(span, format!("`{name}` has no direction"))
                         .label("can go both ways")
                         .help("say which way it goes: `in`, `out` or `inout`")
@@ -322,7 +318,7 @@ impl Checker<'_> {
     fn can_be_out(&self, ty: &Type) -> bool {
         match &ty.kind {
             TypeKind::Array(_) | TypeKind::List(_) | TypeKind::Fixed(..) | TypeKind::FileDescriptor => true,
-            TypeKind::Queue { .. } => true,
+            TypeKind::Queue { .. } | TypeKind::Unknown => true,
             TypeKind::Named(id, _) => matches!(
                 self.entry(*id).item.kind,
                 ItemKind::Parcelable { .. } | ItemKind::Opaque { .. } | ItemKind::Union { .. }

@@ -8,11 +8,11 @@ mod rules;
 mod types;
 
 pub(crate) use rules::each_type;
-pub(crate) use types::{QUEUE, SYNCHRONIZED, UNSYNCHRONIZED};
+pub(crate) use types::{HOLDER, QUEUE, SYNCHRONIZED, UNSYNCHRONIZED};
 
 use std::collections::HashMap;
 
-use crate::ast::{Document, Item, ItemKind, Member};
+use crate::ast::{Annotation, Docs, Document, Enumerator, Expr, ExprKind, Ident, Item, ItemKind, Member};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::model::{Def, DefId, DefKind, DefName, Model};
 use crate::source::{FileId, Language, Span};
@@ -27,8 +27,13 @@ pub struct Parsed {
 /// Makes a model of files. What is wrong with them is added to `diagnostics`; what is left can be
 /// used only if none of it is an error.
 pub fn check(documents: &[Parsed], diagnostics: &mut Diagnostics) -> Model {
+    let mut tags = Vec::new();
+    for parsed in documents.iter().filter(|parsed| parsed.document.language == Language::Aidl) {
+        parsed.document.items.iter().for_each(|item| collect_tags(item, &mut tags));
+    }
     let mut checker = Checker {
         documents,
+        tags: tags.iter(),
         entries: Vec::new(),
         names: HashMap::new(),
         diagnostics,
@@ -64,6 +69,8 @@ pub(crate) type EnumValues = Vec<(String, i128)>;
 
 pub(crate) struct Checker<'a> {
     documents: &'a [Parsed],
+    /// The enum of each union that says which field is set, in the order in which the unions stand.
+    tags: std::slice::Iter<'a, Item>,
     entries: Vec<Entry<'a>>,
     names: HashMap<String, DefId>,
     diagnostics: &'a mut Diagnostics,
@@ -143,6 +150,10 @@ impl<'a> Checker<'a> {
                 self.collect_item(document, inner, &name, Some(id));
             }
         }
+        if is_tagged(item) && self.language(id) == Language::Aidl {
+            let tag = self.tags.next();
+            tag.into_iter().for_each(|tag| self.collect_item(document, tag, &name, Some(id)));
+        }
     }
 
     fn define(&mut self, id: DefId) -> Def {
@@ -174,12 +185,12 @@ impl<'a> Checker<'a> {
             ItemKind::Parcelable { parameters, members } => {
                 DefKind::Parcelable(self.define_parcelable(id, parameters, members))
             }
-            ItemKind::Opaque { headers } => DefKind::Opaque {
-                rust_type: headers
-                    .iter()
-                    .find(|(key, _)| key.text == "rust_type")
-                    .map(|(_, text)| text.text.clone()),
-            },
+            ItemKind::Opaque { headers } => {
+                let said = |key: &str| {
+                    headers.iter().find(|(name, _)| name.text == key).map(|(_, text)| text.text.clone())
+                };
+                DefKind::Opaque { rust_type: said("rust_type"), ndk_header: said("ndk_header") }
+            }
             ItemKind::Union { parameters, members } => {
                 DefKind::Union(self.define_union(id, parameters, members))
             }
@@ -187,6 +198,46 @@ impl<'a> Checker<'a> {
             ItemKind::Typedef { target } => DefKind::Typedef(self.resolve_type(id, target)),
         }
     }
+}
+
+/// Whether a declaration has a type `Tag` in it that nobody wrote.
+fn is_tagged(item: &Item) -> bool {
+    matches!(&item.kind, ItemKind::Union { members, .. } if !members.is_empty())
+}
+
+/// The enums `Tag` of unions, those of nested ones in front, as they are collected.
+fn collect_tags(item: &Item, tags: &mut Vec<Item>) {
+    let (ItemKind::Interface { members, .. }
+    | ItemKind::Parcelable { members, .. }
+    | ItemKind::Union { members, .. }) = &item.kind
+    else {
+        return;
+    };
+    for member in members {
+        if let Member::Item(inner) = member {
+            collect_tags(inner, tags);
+        }
+    }
+    if !is_tagged(item) {
+        return;
+    }
+    let named = |text: &str| Ident { text: text.to_owned(), span: item.name.span };
+    let int = Expr { kind: ExprKind::Text("int".to_owned()), span: item.name.span };
+    let backing =
+        Annotation { name: named("Backing"), arguments: vec![(named("type"), int)], span: item.name.span };
+    let values = members.iter().filter_map(|member| match member {
+        Member::Field(field) => {
+            Some(Enumerator { docs: Docs::default(), name: field.name.clone(), value: None })
+        }
+        _ => None,
+    });
+    tags.push(Item {
+        docs: Docs::default(),
+        annotations: vec![backing],
+        name: named("Tag"),
+        kind: ItemKind::Enum { backing: None, enumerators: values.collect() },
+        span: item.span,
+    });
 }
 
 /// Whether AIDL knows a type without a definition.

@@ -12,6 +12,7 @@ pub(super) fn check(model: &Model, spans: &[Span], diagnostics: &mut Diagnostics
             rules.check_list(ty, at, diagnostics);
             rules.check_utf8(ty, at, diagnostics);
             rules.check_stability(ty, at, diagnostics);
+            rules.check_holder(ty, at, diagnostics);
         });
         rules.check_fixed_size(diagnostics);
         rules.check_opaque(diagnostics);
@@ -64,11 +65,27 @@ impl Rules<'_> {
         if used.language == Language::Hidl || self.def.language == Language::Hidl {
             return;
         }
-        if is_stable(self.model, self.def) && !is_stable(self.model, used) {
+        if self.model.is_stable(self.def) && !self.model.is_stable(used) {
             let message = format!("`{}` is `@VintfStability`, `{}` is not", self.def.name.last(), used.name);
             let diagnostic = Diagnostic::error(at, message)
                 .related(used.span, "defined here")
                 .help("write `@VintfStability` in front of it, too");
+            diagnostics.push(diagnostic);
+        }
+    }
+
+    /// A holder has its owner's stability, which only a field can be given.
+    fn check_holder(&self, ty: &Type, at: Span, diagnostics: &mut Diagnostics) {
+        let wrong = match &ty.kind {
+            TypeKind::Array(item) | TypeKind::List(item) | TypeKind::Fixed(item, _) => {
+                self.model.is_holder(item)
+            }
+            _ if self.model.is_holder(ty) => ty.nullable || !matches!(self.def.kind, DefKind::Parcelable(_)),
+            _ => false,
+        };
+        if wrong {
+            let diagnostic = Diagnostic::error(at, "a `ParcelableHolder` is a field of a parcelable")
+                .help("write a parcelable around it; a holder that was not set holds nothing");
             diagnostics.push(diagnostic);
         }
     }
@@ -104,7 +121,7 @@ impl Rules<'_> {
     }
 
     fn check_opaque(&self, diagnostics: &mut Diagnostics) {
-        let DefKind::Opaque { rust_type: Some(path) } = &self.def.kind else { return };
+        let DefKind::Opaque { rust_type: Some(path), .. } = &self.def.kind else { return };
         if syn::parse_str::<syn::Path>(path).is_err() {
             let message = format!("{path:?} is no path of a Rust type");
             diagnostics.push(Diagnostic::error(self.at, message).help("such as `crate::types::Region`"));
@@ -132,17 +149,6 @@ pub(crate) fn each_type(def: &Def, visit: &mut dyn FnMut(&Type, Span)) {
         DefKind::Typedef(ty) => all(ty, def.span),
         DefKind::Enum(_) | DefKind::Opaque { .. } => {}
     }
-}
-
-fn is_stable(model: &Model, def: &Def) -> bool {
-    let mut around = Some(def);
-    while let Some(one) = around {
-        if one.has("VintfStability") {
-            return true;
-        }
-        around = one.parent.map(|parent| model.def(parent));
-    }
-    false
 }
 
 fn walk(ty: &Type, visit: &mut dyn FnMut(&Type)) {

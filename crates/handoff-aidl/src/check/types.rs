@@ -12,12 +12,12 @@ pub(crate) const QUEUE: &str = "android.hardware.common.fmq.MQDescriptor";
 pub(crate) const SYNCHRONIZED: &str = "android.hardware.common.fmq.SynchronizedReadWrite";
 /// The flavour without.
 pub(crate) const UNSYNCHRONIZED: &str = "android.hardware.common.fmq.UnsynchronizedWrite";
+/// What AIDL's `ParcelableHolder` is.
+pub(crate) const HOLDER: &str = "android.os.ParcelableHolder";
 /// What HIDL's `handle` is.
 pub(crate) const NATIVE_HANDLE: &str = "android.hardware.common.NativeHandle";
 /// Items that one fixed array may have, all dimensions together.
 const MOST_ITEMS: u32 = 1 << 20;
-/// What a type that could not be resolved becomes, after it was reported.
-const UNKNOWN: TypeKind = TypeKind::Primitive(Primitive::I32);
 
 impl Checker<'_> {
     /// What a type means inside of a definition.
@@ -43,14 +43,14 @@ impl Checker<'_> {
         }
         if base == TypeKind::Void {
             self.error(Diagnostic::error(ty.span, "there is no array of `void`"));
-            return UNKNOWN;
+            return TypeKind::Unknown;
         }
         let open = ty.dimensions.iter().filter(|one| matches!(one, Dimension::Open(_))).count();
         if open > 0 && ty.dimensions.len() > 1 {
             let diagnostic = Diagnostic::error(ty.span, "only arrays of fixed sizes have several dimensions")
                 .help("give each dimension a size, or wrap the inner array in a parcelable");
             self.error(diagnostic);
-            return UNKNOWN;
+            return TypeKind::Unknown;
         }
         if open > 0 && self.language(scope) == Language::Hidl {
             let inner = ty.path.text();
@@ -77,7 +77,7 @@ impl Checker<'_> {
             let diagnostic = Diagnostic::error(ty.span, format!("an array of more than {MOST_ITEMS} items"))
                 .help("use an array without a size, or shared memory");
             self.error(diagnostic);
-            return UNKNOWN;
+            return TypeKind::Unknown;
         }
         kind
     }
@@ -125,14 +125,17 @@ impl Checker<'_> {
             "List" | "java.util.List" => {
                 return match self.one_argument(scope, ty) {
                     Some(item) => TypeKind::List(Box::new(item)),
-                    None => UNKNOWN,
+                    None => TypeKind::Unknown,
                 };
             }
             "Map" | "java.util.Map" => "a `Map` can only be carried by Java: make it an array of parcelables",
-            "ParcelableHolder" => {
-                "`ParcelableHolder` is not supported: make the extension a field of its own"
+            "ParcelableHolder" if self.names.contains_key(HOLDER) => {
+                self.no_arguments(ty);
+                return TypeKind::Named(self.names[HOLDER], Vec::new());
             }
-            "PersistableBundle" | "Bundle" => "bundles can only be carried by Java: make a parcelable of it",
+            "PersistableBundle" | "Bundle" if self.resolve(scope, &ty.path).is_none() => {
+                "bundles can only be carried by Java: make a parcelable of it"
+            }
             "void"
             | "String"
             | "CharSequence"
@@ -154,7 +157,7 @@ impl Checker<'_> {
             _ => return self.resolve_named(scope, ty),
         };
         self.error(Diagnostic::error(ty.span, format!("`{name}` cannot be used here")).help(unsupported));
-        UNKNOWN
+        TypeKind::Unknown
     }
 
     fn resolve_hidl_type(&mut self, scope: DefId, ty: &TypeExpr, name: &str) -> TypeKind {
@@ -164,10 +167,10 @@ impl Checker<'_> {
             "interface" => TypeKind::Binder,
             "handle" => match self.names.get(NATIVE_HANDLE) {
                 Some(id) => TypeKind::Named(*id, Vec::new()),
-                None => UNKNOWN,
+                None => TypeKind::Unknown,
             },
             "vec" | "fmq_sync" | "fmq_unsync" => {
-                let Some(item) = self.one_argument(scope, ty) else { return UNKNOWN };
+                let Some(item) = self.one_argument(scope, ty) else { return TypeKind::Unknown };
                 let item = Box::new(item);
                 return match name {
                     "vec" => TypeKind::Array(item),
@@ -177,7 +180,7 @@ impl Checker<'_> {
             "bitfield" => {
                 let [argument] = ty.arguments.as_slice() else {
                     self.one_argument(scope, ty);
-                    return UNKNOWN;
+                    return TypeKind::Unknown;
                 };
                 return match self.resolve_type(scope, argument).kind {
                     TypeKind::Named(id, _) if self.is_enum(id) => TypeKind::Bitfield(id),
@@ -185,7 +188,7 @@ impl Checker<'_> {
                         let diagnostic = Diagnostic::error(argument.span, "`bitfield` takes an enum")
                             .help("name the enum whose values are the bits");
                         self.error(diagnostic);
-                        UNKNOWN
+                        TypeKind::Unknown
                     }
                 };
             }
@@ -194,13 +197,13 @@ impl Checker<'_> {
                     Diagnostic::error(ty.span, format!("`{name}` means nothing in another process"))
                         .help("send what it points to, or `memory`");
                 self.error(diagnostic);
-                return UNKNOWN;
+                return TypeKind::Unknown;
             }
             "death_recipient" => {
                 let diagnostic = Diagnostic::error(ty.span, "a death recipient is not sent")
                     .help("whoever holds an object links to its death with `Binder::link_to_death`");
                 self.error(diagnostic);
-                return UNKNOWN;
+                return TypeKind::Unknown;
             }
             _ => return self.resolve_named(scope, ty),
         };
@@ -212,7 +215,7 @@ impl Checker<'_> {
     fn resolve_named(&mut self, scope: DefId, ty: &TypeExpr) -> TypeKind {
         let Some(id) = self.resolve(scope, &ty.path) else {
             self.unknown_type(scope, &ty.path);
-            return UNKNOWN;
+            return TypeKind::Unknown;
         };
         if let ItemKind::Typedef { target } = &self.entry(id).item.kind {
             self.no_arguments(ty);
@@ -220,7 +223,7 @@ impl Checker<'_> {
                 let diagnostic = Diagnostic::error(ty.span, "this typedef stands for itself")
                     .label("leads back to itself");
                 self.error(diagnostic);
-                return UNKNOWN;
+                return TypeKind::Unknown;
             }
             self.depth += 1;
             let kind = self.resolve_type(id, target).kind;
@@ -238,7 +241,7 @@ impl Checker<'_> {
         if wanted != ty.arguments.len() {
             let message = format!("`{full}` takes {wanted} type arguments, not {}", ty.arguments.len());
             self.error(Diagnostic::error(ty.span, message));
-            return UNKNOWN;
+            return TypeKind::Unknown;
         }
         let arguments = ty.arguments.iter().map(|one| self.resolve_type(scope, one)).collect();
         TypeKind::Named(id, arguments)
@@ -250,7 +253,7 @@ impl Checker<'_> {
             let diagnostic = Diagnostic::error(ty.span, "a queue's descriptor takes two type arguments")
                 .help("write `MQDescriptor<byte, SynchronizedReadWrite>`");
             self.error(diagnostic);
-            return UNKNOWN;
+            return TypeKind::Unknown;
         };
         let item = Box::new(self.resolve_type(scope, item));
         let name = self.resolve(scope, &flavour.path).map(|id| self.entry(id).name.to_string());
@@ -261,7 +264,7 @@ impl Checker<'_> {
                 let diagnostic = Diagnostic::error(flavour.span, "this is no flavour of a queue")
                     .help(format!("import and write `{}` or `{}`", SYNCHRONIZED, UNSYNCHRONIZED));
                 self.error(diagnostic);
-                UNKNOWN
+                TypeKind::Unknown
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Generator;
-use super::names::{pad, text};
+use super::names::{pad, template, text};
 use crate::model::{Def, Field, Parcelable};
 
 /// How comparisons are written.
@@ -13,15 +13,19 @@ impl Generator<'_> {
     fn begin_class(&self, def: &Def, is_fixed: bool, depth: usize, code: &mut String) {
         let (around, pad, name) = (pad(depth), pad(depth + 1), def.name.last());
         // Writing to a string cannot fail.
-        let _ = writeln!(code, "{around}class {name} {{\n{around}public:");
+        let _ = writeln!(code, "{}{around}class {name} {{\n{around}public:", template(def));
         let _ = writeln!(
             code,
             "{pad}typedef std::{is_fixed}_type fixed_size;\n{pad}static const char* descriptor;\n\
-             {pad}static const ::ndk::parcelable_stability_t _aidl_stability = ::ndk::STABILITY_{};",
-            if self.is_vintf(def) { "VINTF" } else { "LOCAL" }
+             {pad}static const ::ndk::parcelable_stability_t _aidl_stability = {};",
+            self.stability(def)
         );
         self.nested(def, depth + 1, code);
         self.constants(def, depth + 1, code);
+    }
+
+    fn stability(&self, def: &Def) -> &'static str {
+        if self.model.is_stable(def) { "::ndk::STABILITY_VINTF" } else { "::ndk::STABILITY_LOCAL" }
     }
 
     fn end_class(&self, def: &Def, depth: usize, code: &mut String) {
@@ -41,7 +45,11 @@ impl Generator<'_> {
         self.begin_class(def, parcelable.fixed_size, depth, code);
         code.push('\n');
         for field in &parcelable.fields {
-            let initial = self.initial(&field.ty, field.default.as_ref());
+            let initial = if self.model.is_holder(&field.ty) {
+                format!("{{{}}}", self.stability(def))
+            } else {
+                self.initial(&field.ty, field.default.as_ref())
+            };
             let _ = writeln!(code, "{}{} {}{initial};", pad(depth + 1), self.ty(&field.ty), field.name);
         }
         self.end_class(def, depth, code);
@@ -49,11 +57,15 @@ impl Generator<'_> {
     }
 
     pub(super) fn parcelable_code(&self, def: &Def, parcelable: &Parcelable, code: &mut String) {
-        let (name, fields) = (self.local(def), &parcelable.fields);
-        let _ = writeln!(code, "const char* {name}::descriptor = {};\n", text(&def.descriptor()));
+        let (template, fields) = (template(def), &parcelable.fields);
+        let name = match parcelable.parameters.as_slice() {
+            [] => self.local(def),
+            names => format!("{}<{}>", self.local(def), names.join(", ")),
+        };
+        let _ = writeln!(code, "{template}const char* {name}::descriptor = {};\n", text(&def.descriptor()));
         let _ = write!(
             code,
-            "binder_status_t {name}::readFromParcel(const AParcel* _aidl_parcel) {{\n\
+            "{template}binder_status_t {name}::readFromParcel(const AParcel* _aidl_parcel) {{\n\
              \x20 const int32_t _aidl_start = AParcel_getDataPosition(_aidl_parcel);\n\
              \x20 int32_t _aidl_size = 0;\n\
              \x20 binder_status_t _aidl_ret = AParcel_readInt32(_aidl_parcel, &_aidl_size);\n\
@@ -76,7 +88,7 @@ impl Generator<'_> {
         let _ = write!(
             code,
             "  return AParcel_setDataPosition(_aidl_parcel, _aidl_end);\n}}\n\n\
-             binder_status_t {name}::writeToParcel(AParcel* _aidl_parcel) const {{\n\
+             {template}binder_status_t {name}::writeToParcel(AParcel* _aidl_parcel) const {{\n\
              \x20 const int32_t _aidl_start = AParcel_getDataPosition(_aidl_parcel);\n\
              \x20 binder_status_t _aidl_ret = AParcel_writeInt32(_aidl_parcel, 0);\n\
              \x20 if (_aidl_ret != STATUS_OK) return _aidl_ret;\n"
@@ -105,7 +117,7 @@ impl Generator<'_> {
             let other = if fields.is_empty() { "/*_aidl_other*/" } else { "_aidl_other" };
             let _ = write!(
                 code,
-                "bool {name}::operator{comparison}(const {name}& {other}) const {{\n  return std::tie({}) {comparison} \
+                "{template}bool {name}::operator{comparison}(const {name}& {other}) const {{\n  return std::tie({}) {comparison} \
                  std::tie({});\n}}\n",
                 tie(""),
                 tie("_aidl_other.")
@@ -118,7 +130,7 @@ impl Generator<'_> {
         let shown = if shown.is_empty() { "\"\"".to_owned() } else { shown.join(" + \", \" + ") };
         let _ = write!(
             code,
-            "\nstd::string {name}::toString() const {{\n  return std::string(\"{}{{\") + {shown} + \"}}\";\n}}\n\n",
+            "\n{template}std::string {name}::toString() const {{\n  return std::string(\"{}{{\") + {shown} + \"}}\";\n}}\n\n",
             def.name.last()
         );
     }
@@ -126,11 +138,6 @@ impl Generator<'_> {
     pub(super) fn union(&self, def: &Def, fields: &[Field], depth: usize, code: &mut String) {
         let (around, pad, name) = (pad(depth), pad(depth + 1), def.name.last());
         self.begin_class(def, def.has("FixedSize"), depth, code);
-        let _ = writeln!(code, "\n{pad}enum class Tag : int32_t {{");
-        for (tag, field) in fields.iter().enumerate() {
-            let _ = writeln!(code, "{pad}  {} = {tag},", field.name);
-        }
-        let _ = writeln!(code, "{pad}}};");
         for field in fields {
             let _ = writeln!(code, "{pad}static constexpr Tag {0} = Tag::{0};", field.name);
         }

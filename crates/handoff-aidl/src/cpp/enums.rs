@@ -7,14 +7,6 @@ use super::names::{pad, text};
 use super::types::{integer, number};
 use crate::model::{Def, DefKind, Enum, Primitive, TypeKind, Value};
 
-/// Names of numbers.
-struct Values {
-    /// The enum's name inside of its definition.
-    within: &'static str,
-    backing: Primitive,
-    list: Vec<(String, i128)>,
-}
-
 impl Generator<'_> {
     pub(super) fn enumeration(&self, def: &Def, of: &Enum, depth: usize, code: &mut String) {
         let pad = pad(depth);
@@ -26,42 +18,27 @@ impl Generator<'_> {
         let _ = writeln!(code, "{pad}}};");
     }
 
-    /// The enum that a definition is, or that says which field of a union is set.
-    fn values_of(&self, def: &Def) -> Option<Values> {
-        match &def.kind {
-            DefKind::Enum(of) => {
-                let values = of.enumerators.iter().map(|one| (one.name.clone(), one.value));
-                Some(Values { within: "", backing: of.backing, list: values.collect() })
-            }
-            DefKind::Union(fields) => {
-                let tags = fields.iter().zip(0..).map(|(field, tag)| (field.name.clone(), tag));
-                Some(Values { within: "::Tag", backing: Primitive::I32, list: tags.collect() })
-            }
-            _ => None,
-        }
-    }
-
     /// Functions that name the values of enums, of a definition and those in it.
     pub(super) fn enum_texts(&self, def: &Def, code: &mut String) {
-        if let Some(Values { within, backing, list }) = self.values_of(def) {
-            let name = format!("{}{within}", self.local(def));
+        if let DefKind::Enum(of) = &def.kind {
+            let name = self.local(def);
             // Writing to a string cannot fail.
             let _ = writeln!(
                 code,
                 "[[nodiscard]] inline std::string toString({name} value) {{\n  switch (value) {{"
             );
             let mut seen = Vec::new();
-            for (one, value) in list {
+            for one in &of.enumerators {
                 // Two names may mean the same number; the first is its name.
-                if !seen.contains(&value) {
-                    seen.push(value);
-                    let _ = writeln!(code, "    case {name}::{one}:\n      return \"{one}\";");
+                if !seen.contains(&one.value) {
+                    seen.push(one.value);
+                    let _ = writeln!(code, "    case {name}::{0}:\n      return \"{0}\";", one.name);
                 }
             }
             let _ = writeln!(
                 code,
                 "    default:\n      return std::to_string(static_cast<{}>(value));\n  }}\n}}",
-                number(backing)
+                number(of.backing)
             );
         }
         self.model.nested(def.id).for_each(|inner| self.enum_texts(inner, code));
@@ -69,14 +46,15 @@ impl Generator<'_> {
 
     /// The values of enums, for `ndk::enum_range`.
     pub(super) fn enum_values(&self, def: &Def, code: &mut String) {
-        if let Some(Values { within, list, .. }) = self.values_of(def) {
-            let name = format!("{}{within}", self.full(def));
-            let listed: String = list.iter().map(|(one, _)| format!("  {name}::{one},\n")).collect();
+        if let DefKind::Enum(of) = &def.kind {
+            let name = self.full(def);
+            let listed: String =
+                of.enumerators.iter().map(|one| format!("  {name}::{},\n", one.name)).collect();
             let _ = write!(
                 code,
                 "namespace ndk {{\nnamespace internal {{\ntemplate <>\nconstexpr inline std::array<{name}, {}> \
                  enum_values<{name}> = {{{{\n{listed}}}}};\n}}  // namespace internal\n}}  // namespace ndk\n",
-                list.len(),
+                of.enumerators.len(),
             );
         }
         self.model.nested(def.id).for_each(|inner| self.enum_values(inner, code));

@@ -89,7 +89,7 @@ impl Generator<'_> {
         );
     }
 
-    pub(super) fn server_header(&self, def: &Def, _: &Interface) -> String {
+    pub(super) fn server_header(&self, def: &Def, interface: &Interface) -> String {
         let (name, class) = (def.name.last(), format!("Bn{}", stem(def.name.last())));
         let mut body = format!(
             "class {class} : public ::ndk::BnCInterface<{name}> {{\npublic:\n  {class}();\n  virtual ~{class}();\n"
@@ -97,7 +97,25 @@ impl Generator<'_> {
         for (_, declared, ..) in self.version_methods() {
             let _ = writeln!(body, "  {declared} final override;");
         }
-        body.push_str("\nprotected:\n  ::ndk::SpAIBinder createBinder() override;\n};\n");
+        let _ = write!(
+            body,
+            "\nprotected:\n  ::ndk::SpAIBinder createBinder() override;\n}};\n\n\
+             // Serves what something else implements.\n\
+             class {name}Delegator : public {class} {{\npublic:\n  explicit {name}Delegator(const \
+             std::shared_ptr<{name}>& impl) : _impl(impl) {{}}\n"
+        );
+        for method in &interface.methods {
+            let mut handed: Vec<String> = method.parameters.iter().map(argument).collect();
+            handed.extend(method.results.first().map(|_| "_aidl_return".to_owned()));
+            let _ = writeln!(
+                body,
+                "  {} override {{\n    return _impl->{}({});\n  }}",
+                self.signature("", method),
+                method.name,
+                handed.join(", ")
+            );
+        }
+        let _ = write!(body, "\nprivate:\n  const std::shared_ptr<{name}> _impl;\n}};\n");
         self.further_header(def, &body)
     }
 

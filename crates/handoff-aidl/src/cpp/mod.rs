@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use crate::check;
 use crate::classes::{ClassOptions, SourceFile};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::Compilation;
-use crate::model::{Def, DefId, DefKind, Model};
+use crate::model::{Def, DefId, DefKind, Model, TypeKind};
 use crate::source::Language;
 
 /// Makes C++ of the files that were named, as Android's compiler does: not of those that they import.
@@ -29,7 +30,12 @@ pub fn generate_cpp(
     let mut generator = Generator { model, options, diagnostics: Diagnostics::new() };
     let header = crate::load::header("//", compilation);
     let mut files = Vec::new();
-    let named = |def: &&Def| def.parent.is_none() && compilation.inputs.contains(&def.file);
+    // Of the files that this compiler brings along nobody else can write the code.
+    let is_written = |def: &Def| {
+        let path = compilation.sources.file(def.file).path();
+        compilation.inputs.contains(&def.file) || crate::prelude::is_ours(path)
+    };
+    let named = |def: &&Def| def.parent.is_none() && is_written(def);
     for def in model.iter().filter(named) {
         generator.check(def);
         for (path, text) in generator.files(def) {
@@ -82,6 +88,9 @@ impl Generator<'_> {
                     source(body, includes),
                 ]
             }
+            // Its class is in the header that the file names.
+            DefKind::Opaque { .. } => Vec::new(),
+            _ if is_generic(def) => vec![header("", self.header(def))],
             _ => vec![header("", self.header(def)), source(body, format!("#include <{include}>\n"))],
         }
     }
@@ -98,7 +107,8 @@ impl Generator<'_> {
         );
         for id in &needs.declared {
             let other = self.model.def(*id);
-            text.push_str(&in_namespace(other, &format!("class {};\n", other.name.last())));
+            let class = format!("{}class {};\n", names::template(other), other.name.last());
+            text.push_str(&in_namespace(other, &class));
         }
         for include in &needs.before {
             // Writing to a string cannot fail.
@@ -108,6 +118,9 @@ impl Generator<'_> {
         let mut body = String::new();
         self.declaration(def, 0, &mut body);
         self.enum_texts(def, &mut body);
+        if is_generic(def) {
+            self.definitions(def, &mut body);
+        }
         text.push_str(&in_namespace(def, &body));
         self.enum_values(def, &mut text);
         for include in needs.behind.difference(&needs.before) {
@@ -146,8 +159,8 @@ impl Generator<'_> {
     /// Whether a definition, or one inside of it, has values of another in it.
     fn holds(&self, def: &Def, other: DefId) -> bool {
         let mut found = false;
-        crate::check::each_type(def, &mut |ty, _| {
-            if let crate::model::TypeKind::Named(id, _) = &ty.kind {
+        check::each_type(def, &mut |ty, _| {
+            if let TypeKind::Named(id, _) = &ty.kind {
                 found |= self.is_within(*id, other);
             }
         });
@@ -177,22 +190,36 @@ impl Generator<'_> {
     }
 
     fn collect(&self, def: &Def, top: DefId, needs: &mut Needs) {
-        crate::check::each_type(def, &mut |ty, _| {
-            let crate::model::TypeKind::Named(id, _) = &ty.kind else { return };
-            let (used, owner) = (self.model.def(*id), self.top(*id));
-            if owner.id == top {
-                return;
-            }
-            let include = self.include(owner, "");
-            match used.kind {
-                DefKind::Interface(_) if used.id == owner.id => drop(needs.behind.insert(include)),
-                _ => drop(needs.before.insert(include)),
-            }
-            if used.id == owner.id && !matches!(used.kind, DefKind::Enum(_)) {
-                needs.declared.insert(used.id);
+        check::each_type(def, &mut |ty, _| {
+            let used: Vec<&Def> = match &ty.kind {
+                TypeKind::Named(id, _) => vec![self.model.def(*id)],
+                TypeKind::Queue { synchronized, .. } => self.queue(*synchronized).to_vec(),
+                _ => return,
+            };
+            for used in used {
+                let owner = self.top(used.id);
+                if owner.id == top {
+                    continue;
+                }
+                let include = self.include(owner, "");
+                match used.kind {
+                    DefKind::Interface(_) if used.id == owner.id => drop(needs.behind.insert(include)),
+                    _ => drop(needs.before.insert(include)),
+                }
+                let is_class = !matches!(used.kind, DefKind::Enum(_) | DefKind::Opaque { .. });
+                if used.id == owner.id && is_class {
+                    needs.declared.insert(used.id);
+                }
             }
         });
         self.model.nested(def.id).for_each(|inner| self.collect(inner, top, needs));
+    }
+
+    /// The class of a queue's descriptor, and that of its flavour.
+    fn queue(&self, synchronized: bool) -> [&Def; 2] {
+        let flavour = if synchronized { check::SYNCHRONIZED } else { check::UNSYNCHRONIZED };
+        // A queue's type was resolved by the two.
+        [check::QUEUE, flavour].map(|name| self.model.def(self.model.names[name]))
     }
 
     /// The definition of a file that a type stands in.
@@ -204,13 +231,11 @@ impl Generator<'_> {
         def
     }
 
-    /// Whether a definition, or one that it stands in, promises that it stays as it is.
-    fn is_vintf(&self, def: &Def) -> bool {
-        def.has("VintfStability") || def.parent.is_some_and(|outer| self.is_vintf(self.model.def(outer)))
-    }
-
     /// The path of a header: of an interface's `Bn` and `Bp` too.
     fn include(&self, def: &Def, prefix: &str) -> String {
+        if let DefKind::Opaque { ndk_header: Some(header), .. } = &def.kind {
+            return header.clone();
+        }
         let name = if prefix.is_empty() {
             def.name.last().to_owned()
         } else {
@@ -233,6 +258,11 @@ impl Generator<'_> {
         let model = self.model;
         model.nested(def.id).for_each(|inner| self.check(inner));
     }
+}
+
+/// Whether a definition has type parameters: its code is in the header then, as that of templates has to be.
+fn is_generic(def: &Def) -> bool {
+    !names::template(def).is_empty()
 }
 
 /// Code inside of the namespaces of a definition's package.

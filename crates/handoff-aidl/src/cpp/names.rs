@@ -113,6 +113,18 @@ pub(super) fn pad(depth: usize) -> String {
     "  ".repeat(depth)
 }
 
+/// What stands in front of a template: nothing if a definition has no type parameters.
+pub(super) fn template(def: &Def) -> String {
+    match &def.kind {
+        DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty() => {
+            let names: Vec<String> =
+                parcelable.parameters.iter().map(|name| format!("typename {name}")).collect();
+            format!("template <{}>\n", names.join(", "))
+        }
+        _ => String::new(),
+    }
+}
+
 /// What the names around an interface end with: `Foo` of `IFoo`.
 pub(super) fn stem(interface: &str) -> &str {
     match interface.strip_prefix('I') {
@@ -137,6 +149,9 @@ pub(super) fn text(value: &str) -> String {
 impl Generator<'_> {
     /// The class of a definition, from anywhere.
     pub(super) fn full(&self, def: &Def) -> String {
+        if def.name.to_string() == crate::check::HOLDER {
+            return "::ndk::AParcelableHolder".to_owned();
+        }
         let mut parts = vec!["", "aidl"];
         parts.extend(def.name.package.iter().map(String::as_str));
         parts.extend(def.name.names.iter().map(String::as_str));

@@ -12,6 +12,16 @@ impl Generator<'_> {
         for (at, what, help) in crate::classes::wrong_types(def, "C++") {
             self.error(Diagnostic::error(at, what).help(help));
         }
+        if let DefKind::Opaque { ndk_header: None, .. } = &def.kind {
+            let diagnostic =
+                Diagnostic::error(def.span, "no header is known that has this parcelable's class").help(
+                    format!(
+                        "name it: `parcelable {} ndk_header \"a/b.h\";`, or give it fields",
+                        def.name.last()
+                    ),
+                );
+            self.error(diagnostic);
+        }
     }
 
     /// The type that holds a value.
@@ -21,6 +31,15 @@ impl Generator<'_> {
             TypeKind::String => "std::string".to_owned(),
             TypeKind::Binder => return "::ndk::SpAIBinder".to_owned(),
             TypeKind::FileDescriptor => return "::ndk::ScopedFileDescriptor".to_owned(),
+            TypeKind::Queue { synchronized, item } => {
+                let [class, flavour] = self.queue(*synchronized).map(|def| self.full(def));
+                format!("{class}<{}, {flavour}>", self.ty(item))
+            }
+            TypeKind::Parameter(name) => name.clone(),
+            TypeKind::Named(id, arguments) if !arguments.is_empty() => {
+                let arguments: Vec<String> = arguments.iter().map(|one| self.ty(one)).collect();
+                format!("{}<{}>", self.full(self.model.def(*id)), arguments.join(", "))
+            }
             TypeKind::Named(id, _) => {
                 let def = self.model.def(*id);
                 match &def.kind {

@@ -26,7 +26,11 @@ pub fn generate_java(
     let mut generator = Generator { model, options, diagnostics: Diagnostics::new() };
     let header = crate::load::header("//", compilation);
     let mut files = Vec::new();
-    let named = |def: &&Def| def.parent.is_none() && compilation.inputs.contains(&def.file);
+    // The class of a parcelable without fields is somewhere else, under its name.
+    let named = |def: &&Def| {
+        let is_opaque = matches!(def.kind, DefKind::Opaque { .. });
+        def.parent.is_none() && compilation.inputs.contains(&def.file) && !is_opaque
+    };
     for def in model.iter().filter(named) {
         generator.check(def);
         let mut code = Code::default();

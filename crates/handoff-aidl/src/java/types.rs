@@ -3,7 +3,7 @@
 use super::Generator;
 use crate::ast::Direction;
 use crate::diagnostic::Diagnostic;
-use crate::model::{Def, DefKind, Primitive, Type, TypeKind, Value};
+use crate::model::{Def, DefKind, Method, Primitive, Type, TypeKind, Value};
 use crate::source::Span;
 
 /// Words of Java that AIDL lets one use as names.
@@ -49,9 +49,6 @@ const KEYWORDS: [&str; 39] = [
     "null",
 ];
 
-/// What every interface's class has.
-const OF_INTERFACES: [&str; 5] = ["asBinder", "getClass", "notify", "notifyAll", "wait"];
-
 /// How a parcel holds values of a type.
 enum Held {
     /// By functions of this name: `writeInt`, `readInt`, and for arrays `createIntArray`.
@@ -62,9 +59,39 @@ enum Held {
     Interface(String),
 }
 
+/// Whether every class of Java has a method with a name and parameters, which one that throws cannot take the place of.
+fn is_of_every_class(method: &Method) -> bool {
+    let numbers: Vec<&TypeKind> = method.parameters.iter().map(|one| &one.ty.kind).collect();
+    let (long, int) = (TypeKind::Primitive(Primitive::I64), TypeKind::Primitive(Primitive::I32));
+    match method.name.as_str() {
+        "asBinder" | "clone" | "finalize" | "getClass" | "hashCode" | "notify" | "notifyAll" | "toString" => {
+            numbers.is_empty()
+        }
+        "wait" => [&[][..], &[&long], &[&long, &int]].contains(&numbers.as_slice()),
+        _ => false,
+    }
+}
+
 impl Generator<'_> {
     pub(super) fn check_types(&mut self, def: &Def) {
         let mut wrong = crate::classes::wrong_types(def, "Java");
+        let help = "write one for each type that it is used with";
+        let (model, diagnostics) = (self.model, &mut self.diagnostics);
+        crate::check::each_type(def, &mut |ty, at| {
+            let what = match &ty.kind {
+                _ if model.is_holder(ty) => {
+                    return diagnostics.push(crate::classes::no_holder(at, "Java"));
+                }
+                TypeKind::Queue { .. } => "a message queue",
+                TypeKind::Named(_, arguments) if !arguments.is_empty() => "a parcelable with type parameters",
+                _ => return,
+            };
+            wrong.push((at, format!("{what} cannot be used from Java"), help));
+        });
+        if matches!(&def.kind, DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty()) {
+            let what = "parcelables with type parameters are not supported in Java".to_owned();
+            wrong.push((def.span, what, help));
+        }
         if let DefKind::Interface(interface) = &def.kind {
             for method in &interface.methods {
                 let is_bare = |ty: &Type| ty.kind == TypeKind::FileDescriptor;
@@ -86,12 +113,12 @@ impl Generator<'_> {
         let of = def.name.package.iter().map(|part| (part.as_str(), def.span));
         let mut names: Vec<(&str, Span)> = of.chain([(def.name.last(), def.span)]).collect();
         names.extend(def.constants.iter().map(|one| (one.name.as_str(), def.span)));
-        let mut taken: &[&str] = &[];
+        let mut taken: Vec<(&str, Span)> = Vec::new();
         match &def.kind {
             DefKind::Interface(interface) => {
-                taken = &OF_INTERFACES;
                 for method in &interface.methods {
                     names.push((&method.name, method.span));
+                    taken.extend(is_of_every_class(method).then_some((method.name.as_str(), method.span)));
                     names.extend(method.parameters.iter().map(|one| (one.name.as_str(), method.span)));
                 }
             }
@@ -99,22 +126,18 @@ impl Generator<'_> {
                 names.extend(parcelable.fields.iter().map(|one| (one.name.as_str(), one.span)));
             }
             DefKind::Union(fields) => {
-                taken = &["tag"];
                 names.extend(fields.iter().map(|one| (one.name.as_str(), one.span)));
+                taken.extend(names.iter().copied().filter(|(name, _)| *name == "tag"));
             }
             DefKind::Enum(of) => {
                 names.extend(of.enumerators.iter().map(|one| (one.name.as_str(), def.span)));
             }
             _ => {}
         }
-        for (name, at) in names {
-            let why = if KEYWORDS.contains(&name) {
-                "is a word of Java that cannot be a name"
-            } else if taken.contains(&name) {
-                "is something that every such class has in Java"
-            } else {
-                continue;
-            };
+        names.retain(|(name, _)| KEYWORDS.contains(name));
+        let words = names.into_iter().map(|at| (at, "is a word of Java that cannot be a name"));
+        let taken = taken.into_iter().map(|at| (at, "is something that every such class has in Java"));
+        for ((name, at), why) in words.chain(taken) {
             let diagnostic = Diagnostic::error(at, format!("`{name}` {why}"))
                 .help("rename it: Android's compiler would write Java that does not compile");
             self.diagnostics.push(diagnostic);

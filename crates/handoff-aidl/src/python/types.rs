@@ -10,6 +10,7 @@ impl Generator<'_> {
     /// Reports what Python cannot say of the types of a definition.
     pub(super) fn expressible(&mut self, def: &Def) {
         let mut wrong: Vec<(Span, &str, &str)> = Vec::new();
+        let mut holders = Vec::new();
         crate::check::each_type(def, &mut |ty, at| match &ty.kind {
             TypeKind::Memory => wrong.push((
                 at,
@@ -26,8 +27,10 @@ impl Generator<'_> {
                 "parcelables with type parameters are not supported",
                 "write one for each type that it is used with",
             )),
+            _ if self.model.is_holder(ty) => holders.push(crate::classes::no_holder(at, "Python")),
             _ => {}
         });
+        holders.into_iter().for_each(|diagnostic| self.error(diagnostic));
         for (at, what, help) in wrong {
             self.error(Diagnostic::error(at, what).help(help));
         }
@@ -57,7 +60,7 @@ impl Generator<'_> {
                 format!("{}[{item}]", builtin("list"))
             }
             TypeKind::Queue { .. } => self.queue().map(|def| self.name(def)).unwrap_or_default(),
-            TypeKind::Memory | TypeKind::Parameter(_) => "_typing.Any".to_owned(),
+            TypeKind::Memory | TypeKind::Parameter(_) | TypeKind::Unknown => "_typing.Any".to_owned(),
         };
         if ty.nullable { format!("_typing.Optional[{plain}]") } else { plain }
     }
@@ -104,7 +107,7 @@ impl Generator<'_> {
                 format!("_aidl.fixed({}, {size})", self.codec(&self.item(item, ty.nullable)))
             }
             // Reported, or never asked for.
-            TypeKind::Void | TypeKind::Memory | TypeKind::Parameter(_) => String::new(),
+            TypeKind::Void | TypeKind::Memory | TypeKind::Parameter(_) | TypeKind::Unknown => String::new(),
         };
         if ty.nullable { format!("_aidl.nullable({plain})") } else { plain }
     }

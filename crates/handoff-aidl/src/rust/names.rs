@@ -106,7 +106,7 @@ impl Generator<'_> {
         if let Some(path) = self.options.types.get(&target.name.to_string()) {
             return path.clone();
         }
-        if let DefKind::Opaque { rust_type: Some(path) } = &target.kind {
+        if let DefKind::Opaque { rust_type: Some(path), .. } = &target.kind {
             return path.clone();
         }
         let name = match &target.kind {

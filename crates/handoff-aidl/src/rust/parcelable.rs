@@ -19,6 +19,9 @@ impl Generator<'_> {
             self.error(diagnostic);
         }
         for field in fields {
+            if self.model.is_holder(&field.ty) {
+                self.error(crate::classes::no_holder(field.span, "Rust"));
+            }
             if matches!(&field.ty.kind, TypeKind::Fixed(..)) && !self.model.has_default(&field.ty) {
                 let diagnostic =
                     Diagnostic::error(field.span, "an array of a fixed size needs items with a default")
@@ -79,11 +82,12 @@ impl Generator<'_> {
     }
 
     fn initial(&self, def: &Def, field: &Field) -> String {
-        match &field.default {
+        let plain = match &field.default {
             Some(Value::Text(text)) => format!("{text:?}.to_owned()"),
             Some(value) => self.value(def.id, &field.ty, value),
-            None => self.default_of(&field.ty),
-        }
+            None => return self.default_of(&field.ty),
+        };
+        if field.ty.nullable { format!("{}::Some({plain})", self.std("Option")) } else { plain }
     }
 
     fn default_impl(&self, def: &Def, name: &str, fields: &[Field]) -> String {

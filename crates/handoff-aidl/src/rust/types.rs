@@ -49,6 +49,7 @@ impl Generator<'_> {
             }
             TypeKind::Fixed(item, size) => format!("[{}; {size}]", self.item(scope, item, ty.nullable)),
             TypeKind::Parameter(name) => name.clone(),
+            TypeKind::Unknown => String::new(),
         }
     }
 
@@ -149,6 +150,8 @@ impl Generator<'_> {
             (Value::Enumerator(_, _, value), _) => value.to_string(),
             (Value::List(items), TypeKind::Array(item) | TypeKind::List(item) | TypeKind::Fixed(item, _)) => {
                 let unsigned = item.kind == TypeKind::Primitive(Primitive::I8);
+                // What may be null in an array that may be null.
+                let optional = ty.nullable && self.item(scope, item, true) != self.item(scope, item, false);
                 let items: Vec<String> = items
                     .iter()
                     .map(|one| match one {
@@ -156,6 +159,7 @@ impl Generator<'_> {
                         Value::Text(text) => format!("{text:?}.to_owned()"),
                         one => self.value(scope, item, one),
                     })
+                    .map(|one| if optional { format!("{}::Some({one})", self.std("Option")) } else { one })
                     .collect();
                 let list = items.join(", ");
                 if matches!(ty.kind, TypeKind::Fixed(..)) {

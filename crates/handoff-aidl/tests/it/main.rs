@@ -1,5 +1,6 @@
 //! The compilers of AIDL and HIDL on whole files.
 
+mod classes;
 mod common;
 mod corpus;
 mod malformed;

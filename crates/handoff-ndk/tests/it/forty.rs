@@ -97,7 +97,7 @@ const KNOWN: [Row; 40] = [
 ];
 
 /// What later compilers know; ours is one.
-const NEWER: [Row; 17] = [
+const NEWER: [Row; 21] = [
     ("mode", IN, "Mode", "Mode", "Mode::SLOW", "Mode::FAST"),
     ("range", IN, "Range", "Range", "Range::FAR", "Range::NEAR"),
     ("modes", OUT, "Mode[]", "std::vector<Mode>", "{Mode::SLOW, Mode::FAST}", "{}"),
@@ -129,7 +129,14 @@ const NEWER: [Row; 17] = [
     ("triple", OUT, "int[3]", "std::array<int32_t, 3>", "{1, 2, 3}", "{}"),
     ("grid", OUT, "@utf8InCpp String[2][1]", GRID, r#"{{{"a"}, {"b"}}}"#, "{}"),
     ("node", OUT, "Node", "Node", "node(3)", "node(0)"),
+    ("tag", IN, "Shape.Tag", "Shape::Tag", "Shape::Tag::texts", "Shape::Tag::number"),
+    ("pair", OUT, "Pair<int, String>", "Pair<int32_t, std::string>", "{1, \"one\"}", "{}"),
+    ("extended", OUT, "Extended", "Extended", "extended(1)", "Extended()"),
+    ("queue", OUT, QUEUE, "Queue", "queue(3)", "queue(0)"),
 ];
+
+const QUEUE: &str =
+    "android.hardware.common.fmq.MQDescriptor<int, android.hardware.common.fmq.SynchronizedReadWrite>";
 
 const LEAVES: &str = "std::optional<std::vector<std::optional<Leaf>>>";
 const GRID: &str = "std::array<std::array<std::string, 1>, 2>";
@@ -188,7 +195,13 @@ fn program(workshop: &Workshop, from: From, rows: &[Row], types: &[&str], flags:
     for (number, (name, out, _, cpp, first, second)) in rows.iter().enumerate() {
         let suffix = if *out { "Out" } else { "" };
         let _ = writeln!(headers, "#include <aidl/sample/forty/of_{name}/BnEcho.h>");
-        let _ = writeln!(serves, "serve<Echo{suffix}<of_{name}::BnEcho, {cpp}>>();");
+        let made = format!("SharedRefBase::make<Echo{suffix}<of_{name}::BnEcho, {cpp}>>()");
+        let served = match flags {
+            [] => made,
+            // Later compilers make a class that serves what another one implements.
+            _ => format!("SharedRefBase::make<of_{name}::IEchoDelegator>({made})"),
+        };
+        let _ = writeln!(serves, "serve({served});");
         let _ = writeln!(
             calls,
             "call{suffix}<of_{name}::IEcho, {cpp}>(\"sample.forty.of_{name}.IEcho\", {number}, {first}, {second});"
@@ -223,7 +236,7 @@ fn forty_interfaces_call_each_other_whosever_compiler_made_them() {
 fn what_came_after_android_10_is_echoed() {
     let compiler = require!(require_tool("g++"));
     let workshop = Workshop::new(compiler);
-    let types = ["IDone", "Leaf", "Mode", "Range", "Shape", "Node"];
+    let types = ["IDone", "Leaf", "Mode", "Range", "Shape", "Node", "Pair", "Extended"];
     let program = program(&workshop, From::Ours, &NEWER, &types, &["-DNEWER"]);
     call(&workshop, &program, &program);
 }

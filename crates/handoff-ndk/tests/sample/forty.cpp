@@ -81,6 +81,43 @@ Node node(int depth) {
 
 Node copyOf(const Node& value) { return node(value.depth); }
 
+Extended extended(int32_t number) {
+    Extended made;
+    CHECK(made.number == 4 && made.name == "none" && made.pair == (std::array<int32_t, 2>{1, 2}));
+    CHECK(made.tag == Shape::Tag::leaf && toString(made.tag) == "leaf");
+    std::optional<Leaf> held;
+    CHECK(made.extension.getParcelable(&held) == STATUS_OK && !held);
+    made.name = std::nullopt;
+    made.tag = Shape::Tag::number;
+    CHECK(made.extension.setParcelable(leaf(number, "held")) == STATUS_OK);
+    const Extended copy = made;
+    CHECK(copy.extension.getParcelable(&held) == STATUS_OK && held == leaf(number, "held"));
+    std::optional<Node> other;
+    CHECK(copy.extension.getParcelable(&other) == STATUS_OK && !other);
+    return made;
+}
+
+using Queue = ::aidl::android::hardware::common::fmq::MQDescriptor<
+        int32_t, ::aidl::android::hardware::common::fmq::SynchronizedReadWrite>;
+
+Queue queue(int32_t grantors) {
+    Queue made;
+    for (int32_t at = 0; at < grantors; ++at) made.grantors.emplace_back().offset = at;
+    made.handle.fds.push_back(file());
+    made.handle.ints = {grantors};
+    made.quantum = sizeof(int32_t);
+    return made;
+}
+
+Queue copyOf(const Queue& value) {
+    Queue copy;
+    copy.grantors = value.grantors;
+    for (const ScopedFileDescriptor& fd : value.handle.fds) copy.handle.fds.emplace_back(dup(fd.get()));
+    copy.handle.ints = value.handle.ints;
+    copy.quantum = value.quantum;
+    return copy;
+}
+
 std::vector<ScopedFileDescriptor> files(size_t count) {
     std::vector<ScopedFileDescriptor> made;
     while (made.size() < count) made.push_back(file());
@@ -173,7 +210,12 @@ bool same(const T& left, const T& right) {
 template <typename T>
 using In = std::conditional_t<std::is_arithmetic_v<T> || std::is_enum_v<T>, T, const T&>;
 
-#ifndef NEWER
+#ifdef NEWER
+bool same(const Queue& left, const Queue& right) {
+    return left.grantors == right.grantors && same(left.handle.fds, right.handle.fds) &&
+           left.handle.ints == right.handle.ints && left.quantum == right.quantum;
+}
+#else
 bool same(const Held& left, const Held& right) {
     return left.binder == right.binder && left.callback == right.callback && same(left.file, right.file) &&
            left.note == right.note;
@@ -214,9 +256,9 @@ class EchoOut : public Echo<Bn, T> {
 };
 
 template <typename Service>
-void serve() {
-    const std::string name = std::string(Service::descriptor) + "/default";
-    CHECK(AServiceManager_addService(SharedRefBase::make<Service>()->asBinder().get(), name.c_str()) == EX_NONE);
+void serve(const std::shared_ptr<Service>& service) {
+    const std::string name = Service::makeServiceName("default");
+    CHECK(AServiceManager_addService(service->asBinder().get(), name.c_str()) == EX_NONE);
 }
 
 template <typename I, typename T>

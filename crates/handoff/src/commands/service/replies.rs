@@ -32,7 +32,7 @@ impl Types<'_> {
             }
             TypeKind::Named(id, _) => self.read_named(ty, self.model.def(*id), from)?,
             TypeKind::Void => Some(Json::Null),
-            TypeKind::Queue { .. } | TypeKind::Memory | TypeKind::Parameter(_) => {
+            TypeKind::Queue { .. } | TypeKind::Memory | TypeKind::Parameter(_) | TypeKind::Unknown => {
                 return Err(self.unread(ty, from));
             }
         };

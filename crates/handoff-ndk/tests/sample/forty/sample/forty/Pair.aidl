@@ -1,0 +1,6 @@
+package sample.forty;
+
+parcelable Pair<A, B> {
+    A first;
+    B second;
+}
