@@ -47,10 +47,21 @@ impl Row {
     }
 }
 
+/// The words of a process's command line, a zero byte behind each; nothing if it does not come within a second.
+///
+/// The kernel reads it from the process's memory. That may be a file of a file system that the process serves itself
+/// (FUSE), and then it says when the read ends.
+fn command_line(pid: u32) -> Option<Vec<u8>> {
+    let (read, lines) = std::sync::mpsc::channel();
+    let reading = move || drop(read.send(std::fs::read(format!("/proc/{pid}/cmdline")).ok()));
+    std::thread::Builder::new().spawn(reading).ok()?;
+    lines.recv_timeout(Duration::from_secs(1)).ok().flatten()
+}
+
 impl Process {
     fn of(pid: u32) -> Self {
         let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).ok();
-        let command = read("cmdline").filter(|command| !command.is_empty()).map(|command| {
+        let command = command_line(pid).filter(|command| !command.is_empty()).map(|command| {
             let words = command.split(|byte| *byte == 0).filter(|word| !word.is_empty());
             let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
             // A process chooses its command line; it must not move our cursor.
