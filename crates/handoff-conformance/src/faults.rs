@@ -3,26 +3,23 @@
 //! Each is a driver that does one thing wrong, made of one that does it right: a return is lost or changed on its way
 //! back, a command is kept from the driver, a request is said to be done and is not.
 
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
-
 use handoff_ipc::binder::uapi::*;
 
 use crate::Message;
 use crate::returns::Return;
-use crate::seam::{Device, Exchange, FileIdentity, Peer, Process};
+use crate::seam::FileIdentity;
 
 /// A driver's fault.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Fault {
     /// What the driver does wrong.
     pub name: &'static str,
-    change: Change,
+    pub(crate) change: Change,
 }
 
 /// What is changed between the suite and the driver.
 #[derive(Debug, Clone, Copy)]
-enum Change {
+pub(crate) enum Change {
     /// A return never arrives.
     Lose(u32),
     /// A return without a body arrives as another one.
@@ -149,210 +146,92 @@ pub const FAULTS: [Fault; 37] = [
     fault("does not lend a nice value", Change::LendNothing),
 ];
 
-/// A driver with a fault.
-pub struct FaultyDevice<'a> {
-    device: &'a dyn Device,
-    change: Change,
-}
-
-impl<'a> FaultyDevice<'a> {
-    /// Puts a fault before a driver.
-    pub fn new(device: &'a dyn Device, fault: &Fault) -> Self {
-        Self { device, change: fault.change }
-    }
-}
-
-impl Device for FaultyDevice<'_> {
-    fn open(&self, context: usize) -> Result<Box<dyn Process>, i32> {
-        Ok(Box::new(FaultyProcess { process: self.device.open(context)?, change: self.change }))
-    }
-
-    fn contexts(&self) -> usize {
-        self.device.contexts()
-    }
-
-    fn start_peer(&self) -> Result<Box<dyn Peer>, String> {
-        let peer = self.device.start_peer()?;
-        let own_nice = AtomicI32::new(peer.nice());
-        Ok(Box::new(FaultyPeer { peer, change: self.change, own_nice }))
-    }
-
-    fn pid(&self) -> u32 {
-        self.device.pid()
-    }
-
-    fn euid(&self) -> u32 {
-        self.device.euid()
-    }
-
-    fn has_security_contexts(&self) -> bool {
-        self.device.has_security_contexts()
-    }
-}
-
-struct FaultyPeer {
-    peer: Box<dyn Peer>,
-    change: Change,
-    own_nice: AtomicI32,
-}
-
-impl Peer for FaultyPeer {
-    fn pid(&self) -> u32 {
-        self.peer.pid()
-    }
-
-    fn open(&self, context: usize, blocks: bool) -> Result<Box<dyn Process>, i32> {
-        Ok(Box::new(FaultyProcess { process: self.peer.open(context, blocks)?, change: self.change }))
-    }
-
-    fn set_nice(&self, nice: i32) -> i32 {
-        let error = self.peer.set_nice(nice);
-        if error == 0 {
-            self.own_nice.store(nice, Ordering::Relaxed);
-        }
-        error
-    }
-
-    fn nice(&self) -> i32 {
-        match self.change {
-            Change::LendNothing => self.own_nice.load(Ordering::Relaxed),
-            _ => self.peer.nice(),
-        }
-    }
-
-    fn kill(&mut self) {
-        self.peer.kill();
-    }
-}
-
-struct FaultyProcess {
-    process: Box<dyn Process>,
-    change: Change,
-}
-
-impl FaultyProcess {
-    /// The message as the driver gets it; `None` if it is the same.
-    fn changed(&self, message: &Message) -> Option<Message> {
-        match self.change {
-            Change::Ignore(command) => message.without(command),
-            Change::Command(command, edit) => message.with_edited(command, edit),
+/// What each change makes of what passes; `None` where it leaves it as it is.
+impl Change {
+    /// A message on its way to the driver.
+    pub(crate) fn of_message(self, message: &Message) -> Option<Message> {
+        let changed = match self {
+            Self::Ignore(command) => message.without(command),
+            Self::Command(command, edit) => message.with_edited(command, edit),
             _ => None,
-        }
+        };
+        changed.filter(|changed| changed != message)
     }
 
-    fn exchange_through(&self, message: &Message, run: impl FnOnce(&Message) -> Exchange) -> Exchange {
-        let changed = self.changed(message);
-        let sent = changed.as_ref().unwrap_or(message);
-        let mut exchange = run(sent);
-        if exchange.written == sent.len() as u64 {
-            exchange.written = message.len() as u64;
-        }
-        self.change_returns(&mut exchange.read);
-        exchange
-    }
-
-    fn change_returns(&self, read: &mut Vec<u8>) {
-        let Some(mut returns) = Return::all(read) else { return };
-        match self.change {
-            Change::Lose(lost) => returns.retain(|one| one.number != lost),
-            Change::Replace(from, to) => {
+    /// What a driver returned.
+    pub(crate) fn of_returns(self, read: &[u8]) -> Option<Vec<u8>> {
+        let mut returns = Return::all(read)?;
+        match self {
+            Self::Lose(lost) => returns.retain(|one| one.number != lost),
+            Self::Replace(from, to) => {
                 returns.iter_mut().filter(|one| one.number == from).for_each(|one| one.number = to);
             }
-            Change::Swap(first, second) => {
+            Self::Swap(first, second) => {
                 let at = |number| returns.iter().position(|one| one.number == number);
                 if let (Some(first), Some(second)) = (at(first), at(second)) {
                     returns.swap(first, second);
                 }
             }
-            Change::Body(number, edit) => {
+            Self::Body(number, edit) => {
                 returns.iter_mut().filter(|one| one.number == number).for_each(|one| edit(&mut one.body));
             }
-            _ => return,
+            _ => return None,
         }
-        *read = returns.iter().flat_map(|one| [&one.number.to_ne_bytes()[..], &one.body].concat()).collect();
-    }
-}
-
-impl Process for FaultyProcess {
-    fn exchange(&self, message: &Message, room: usize) -> Exchange {
-        self.exchange_through(message, |message| self.process.exchange(message, room))
+        let changed: Vec<u8> =
+            returns.iter().flat_map(|one| [&one.number.to_ne_bytes()[..], &one.body].concat()).collect();
+        (changed != read).then_some(changed)
     }
 
-    fn ioctl(&self, request: u32, argument: &mut [u8]) -> i32 {
-        if matches!(self.change, Change::Pretend(pretended) if pretended == request) {
-            return 0;
-        }
-        let error = self.process.ioctl(request, argument);
-        match self.change {
-            Change::Forgive(forgiven, errno) if (forgiven, errno) == (request, error) => 0,
-            Change::Answer(answered, edit) if answered == request && error == 0 => {
-                edit(argument);
-                0
+    /// The error of a request that the driver does not get.
+    pub(crate) fn of_request(self, request: u32) -> Option<i32> {
+        matches!(self, Self::Pretend(pretended) if pretended == request).then_some(0)
+    }
+
+    /// What a request came to: its error, and its argument.
+    pub(crate) fn of_outcome(self, request: u32, error: i32, argument: &[u8]) -> Option<(i32, Vec<u8>)> {
+        let mut changed = argument.to_vec();
+        match self {
+            Self::Forgive(forgiven, errno) if (forgiven, errno) == (request, error) => {
+                return Some((0, changed));
             }
-            _ => error,
+            Self::Answer(answered, edit) if (answered, 0) == (request, error) => edit(&mut changed),
+            _ => return None,
         }
+        (changed != argument).then_some((error, changed))
     }
 
-    fn ioctl_at(&self, request: u32, address: u64) -> i32 {
-        self.process.ioctl_at(request, address)
+    /// The error of `mmap`.
+    pub(crate) fn of_map(self, error: i32) -> Option<i32> {
+        let forgives =
+            matches!((error, self), (libc::EPERM, Self::MapWritable) | (libc::EBUSY, Self::MapTwice));
+        forgives.then_some(0)
     }
 
-    fn map(&self, length: usize, is_writable: bool) -> i32 {
-        match (self.process.map(length, is_writable), self.change) {
-            (libc::EPERM, Change::MapWritable) | (libc::EBUSY, Change::MapTwice) => 0,
-            (error, _) => error,
-        }
+    /// The error of `mprotect`.
+    pub(crate) fn of_make_writable(self, error: i32) -> Option<i32> {
+        (error != 0 && matches!(self, Self::MapWritable)).then_some(0)
     }
 
-    fn unmap(&self) {
-        self.process.unmap();
+    /// Memory that was delivered.
+    pub(crate) fn of_memory(self, memory: &[u8]) -> Option<Vec<u8>> {
+        let (Self::Spoil, [start @ .., last]) = (self, memory) else { return None };
+        Some([start, &[last ^ 1]].concat())
     }
 
-    fn make_writable(&self) -> i32 {
-        match self.change {
-            Change::MapWritable => 0,
-            _ => self.process.make_writable(),
-        }
+    /// What `poll` says.
+    pub(crate) fn of_poll(self, is_readable: bool) -> Option<bool> {
+        (!is_readable && matches!(self, Self::AlwaysReadable)).then_some(true)
     }
 
-    fn mapping(&self) -> u64 {
-        self.process.mapping()
+    /// A descriptor that was delivered.
+    pub(crate) fn of_file(self, file: FileIdentity) -> Option<FileIdentity> {
+        let keeps = file.closes_on_exec && matches!(self, Self::KeepOnExec);
+        keeps.then_some(FileIdentity { closes_on_exec: false, ..file })
     }
 
-    fn memory(&self, address: u64, length: usize) -> Option<Vec<u8>> {
-        let mut memory = self.process.memory(address, length)?;
-        if let (Change::Spoil, Some(last)) = (self.change, memory.last_mut()) {
-            *last ^= 1;
-        }
-        Some(memory)
-    }
-
-    fn is_readable(&self) -> bool {
-        matches!(self.change, Change::AlwaysReadable) || self.process.is_readable()
-    }
-
-    fn file(&self, fd: i32) -> Option<FileIdentity> {
-        let file = self.process.file(fd)?;
-        let keeps = matches!(self.change, Change::KeepOnExec);
-        Some(FileIdentity { closes_on_exec: file.closes_on_exec && !keeps, ..file })
-    }
-
-    fn open_file(&self) -> Option<i32> {
-        self.process.open_file()
-    }
-
-    fn inherited(&self) -> Result<Box<dyn Process>, String> {
-        Ok(Box::new(Self { process: self.process.inherited()?, change: self.change }))
-    }
-
-    fn start_exchange(&self, message: &Message, room: usize) {
-        self.process.start_exchange(self.changed(message).as_ref().unwrap_or(message), room);
-    }
-
-    fn finish_exchange(&self, patience: Duration) -> Option<Exchange> {
-        let mut exchange = self.process.finish_exchange(patience)?;
-        self.change_returns(&mut exchange.read);
-        Some(exchange)
+    /// The nice value of a process that set its own.
+    pub(crate) fn of_nice(self, own: i32, nice: i32) -> Option<i32> {
+        (own != nice && matches!(self, Self::LendNothing)).then_some(own)
     }
 }
 
@@ -376,74 +255,6 @@ mod tests {
         message.without(BC_TRANSACTION).expect("it was there").placed();
         let edited = message.with_edited(BC_TRANSACTION, |body| put(body, FLAGS, 0)).expect("it was there");
         assert_eq!(flags_of(&edited.placed().0[16..80]), 0);
-    }
-
-    #[test]
-    fn returns_are_lost_changed_and_swapped() {
-        struct Silent;
-        impl Process for Silent {
-            fn exchange(&self, _: &Message, _: usize) -> Exchange {
-                let mut read = BR_TRANSACTION_COMPLETE.to_ne_bytes().to_vec();
-                read.extend(BR_DEAD_BINDER.to_ne_bytes());
-                read.extend(8u64.to_ne_bytes());
-                Exchange { read, ..Exchange::default() }
-            }
-            fn ioctl(&self, _: u32, _: &mut [u8]) -> i32 {
-                libc::EBUSY
-            }
-            fn ioctl_at(&self, _: u32, _: u64) -> i32 {
-                0
-            }
-            fn map(&self, _: usize, _: bool) -> i32 {
-                libc::EPERM
-            }
-            fn unmap(&self) {}
-            fn make_writable(&self) -> i32 {
-                libc::EACCES
-            }
-            fn mapping(&self) -> u64 {
-                0
-            }
-            fn memory(&self, _: u64, _: usize) -> Option<Vec<u8>> {
-                Some(vec![0, 0])
-            }
-            fn is_readable(&self) -> bool {
-                false
-            }
-            fn file(&self, _: i32) -> Option<FileIdentity> {
-                Some(FileIdentity { inode: 1, closes_on_exec: true })
-            }
-            fn open_file(&self) -> Option<i32> {
-                None
-            }
-            fn inherited(&self) -> Result<Box<dyn Process>, String> {
-                Ok(Box::new(Silent))
-            }
-            fn start_exchange(&self, _: &Message, _: usize) {}
-            fn finish_exchange(&self, _: Duration) -> Option<Exchange> {
-                None
-            }
-        }
-        let with = |change| FaultyProcess { process: Box::new(Silent), change };
-        let numbers = |change| -> Vec<u32> {
-            let read = with(change).exchange(&Message::new(), 64).read;
-            Return::all(&read).expect("whole").iter().map(|one| one.number).collect()
-        };
-        assert_eq!(numbers(Change::Lose(BR_DEAD_BINDER)), [BR_TRANSACTION_COMPLETE]);
-        assert_eq!(numbers(Change::Replace(BR_TRANSACTION_COMPLETE, BR_NOOP)), [BR_NOOP, BR_DEAD_BINDER]);
-        let swapped = numbers(Change::Swap(BR_TRANSACTION_COMPLETE, BR_DEAD_BINDER));
-        assert_eq!(swapped, [BR_DEAD_BINDER, BR_TRANSACTION_COMPLETE]);
-        let read = with(Change::Body(BR_DEAD_BINDER, |body| body[0] ^= 1)).exchange(&Message::new(), 64).read;
-        assert_eq!(read[8], 9);
-        assert_eq!(with(Change::Forgive(1, libc::EBUSY)).ioctl(1, &mut []), 0);
-        assert_eq!(with(Change::Pretend(1)).ioctl(2, &mut []), libc::EBUSY);
-        assert_eq!(
-            (with(Change::MapWritable).map(1, true), with(Change::MapTwice).map(1, true)),
-            (0, libc::EPERM)
-        );
-        assert_eq!(with(Change::Spoil).memory(0, 2), Some(vec![0, 1]));
-        assert!(with(Change::AlwaysReadable).inherited().expect("itself").is_readable());
-        assert!(!with(Change::KeepOnExec).file(0).expect("there").closes_on_exec);
     }
 
     #[test]

@@ -6,22 +6,25 @@
 //! another nice value) this program executes itself once more (`agent.rs`).
 //!
 //! `seam.rs` is what a driver is to the suite: the kernel's (`kernel.rs`), or one with a fault that the suite has to find
-//! (`faults.rs`). `stage.rs` is what `cases/` are written with.
+//! (`faults.rs` has the faults, `faulty.rs` puts them before a driver, `search.rs` finds the case that notices). `stage.rs` is what `cases/` are written with.
 
 mod agent;
 mod cases;
 mod device;
 mod faults;
+mod faulty;
 mod kernel;
 mod message;
 mod returns;
 mod seam;
+mod search;
 mod stage;
 mod suite;
 
 pub use agent::serve_agent;
 pub use device::{AgentCommand, KernelDevice};
-pub use faults::{FAULTS, Fault, FaultyDevice};
+pub use faults::{FAULTS, Fault};
 pub use message::{Call, Message, Parcel};
 pub use seam::{Device, Exchange, FileIdentity, Peer, Process};
+pub use search::{FaultResult, FaultSearch};
 pub use suite::{Case, CaseResult, Outcome, Source, Suite, becomes_manager, cases};

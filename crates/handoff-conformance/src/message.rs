@@ -7,7 +7,7 @@ use handoff_ipc::binder::uapi::{
 use serde::{Deserialize, Serialize};
 
 /// Where an address stands that is known only where the message is written from.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Pointer {
     /// In the commands, or in one of the blocks.
     in_block: Option<usize>,
@@ -17,7 +17,7 @@ struct Pointer {
 
 /// Commands, the blocks of memory that they point to, and where they do so. It can be sent to another process,
 /// which has its own addresses.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     commands: Vec<u8>,
     blocks: Vec<Vec<u8>>,

@@ -116,6 +116,13 @@ pub(super) const CASES: &[Case] = &[
         .with_pair(|_manager, other| {
             errno("a second manager", number(&other, BINDER_SET_CONTEXT_MGR, 0), libc::EBUSY)
         }),
+    case("request.manager.second.flags", Libbinder("ProcessState::becomeContextManager"))
+        .expects("EBUSY for one that gives flags, too")
+        .with_pair(|_manager, other| {
+            let flat = Parcel::default().binder_flags(0, 0, MANAGER_FLAGS);
+            let error = other.process.ioctl(BINDER_SET_CONTEXT_MGR_EXT, &mut flat.as_bytes().to_vec());
+            errno("a second manager", error, libc::EBUSY)
+        }),
     case("request.manager.again", Driver("binder_ioctl_set_ctx_mgr"))
         .expects("EBUSY for the manager itself")
         .by(|stage| {

@@ -40,7 +40,7 @@ fn json(guest: &mut Guest, arguments: &str) -> (Value, i32) {
 #[test]
 fn the_program_works_on_the_driver() {
     require!(require_guest());
-    let checks: [(&str, fn()); 5] = [
+    let checks: [(&str, fn()); 6] = [
         ("a transaction passes fifteen points", a_transaction_passes_fifteen_points),
         (
             "the driver lends the nice value and the runtime the rest",
@@ -51,6 +51,7 @@ fn the_program_works_on_the_driver() {
             "a person can freeze a process and ask what the driver can do",
             a_person_can_freeze_a_process_and_ask_what_the_driver_can_do,
         ),
+        ("the suite notices every fault of a driver", the_suite_notices_every_fault_of_a_driver),
         ("one table has both engines", one_table_has_both_engines),
     ];
     for (name, check) in checks {
@@ -168,6 +169,20 @@ fn a_person_can_freeze_a_process_and_ask_what_the_driver_can_do() {
         let mounted = handoff(&mut guest, "binder mount /tmp/binderfs mine");
         let (said, why) = (mounted.stdout_text(), mounted.stderr_text());
         assert!(said.contains("mine") || why.contains("binderfs"), "{said}{why}");
+    });
+}
+
+fn the_suite_notices_every_fault_of_a_driver() {
+    again_if_stuck(|| {
+        let mut guest = guest();
+        let suite = ["--format", "json", "binder", "conformance", "--seed-faults"];
+        let command = GuestCommand::new("handoff").args(suite).timeout(Duration::from_secs(1200));
+        let output = guest.run(&command).expect("it runs");
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let faults = found["faults"].as_array().expect("faults");
+        let missed: Vec<&Value> = faults.iter().filter(|fault| fault["found_by"].is_null()).collect();
+        assert!(faults.len() >= 37 && missed.is_empty(), "of {} faults are missed: {missed:?}", faults.len());
+        assert_eq!(output.status, 0, "{}", output.stderr_text());
     });
 }
 

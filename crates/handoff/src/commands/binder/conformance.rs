@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use handoff_conformance::{
-    AgentCommand, Case, CaseResult, FAULTS, Fault, FaultyDevice, KernelDevice, Outcome, Source, Suite, cases,
-    serve_agent,
+    AgentCommand, Case, CaseResult, FAULTS, FaultResult, FaultSearch, KernelDevice, Outcome, Source, Suite,
+    cases, serve_agent,
 };
 use handoff_ipc::Context;
 use handoff_ipc::binder::{Implementation, find_device};
@@ -155,26 +155,16 @@ struct FaultReport {
     faults: Vec<FaultResult>,
 }
 
-#[derive(Serialize)]
-struct FaultResult {
-    /// What the driver did wrong.
-    fault: &'static str,
-    /// The first case that noticed; `null` if none did.
-    found_by: Option<&'static str>,
-}
-
-impl fmt::Display for FaultResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.found_by {
-            Some(case) => write!(f, "{} {}: {case}", style::paint(style::GOOD, "found    "), self.fault),
-            None => write!(f, "{} {}", style::paint(style::BAD, "not found"), self.fault),
-        }
+fn fault_text(FaultResult { fault, found_by, .. }: &FaultResult) -> String {
+    match found_by {
+        Some(case) => format!("{} {fault}: {case}", style::paint(style::GOOD, "found    ")),
+        None => format!("{} {fault}", style::paint(style::BAD, "not found")),
     }
 }
 
 impl fmt::Display for FaultReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))?;
+        self.faults.iter().try_for_each(|fault| writeln!(f, "{}", fault_text(fault)))?;
         let found = self.faults.iter().filter(|fault| fault.found_by.is_some()).count();
         write!(
             f,
@@ -186,31 +176,21 @@ impl fmt::Display for FaultReport {
     }
 }
 
-/// Puts each fault before the driver, and runs the cases that passed without it until one does not. It takes long: each
-/// fault is told of as it is done.
+/// Puts each fault before the driver. Each is told of as it is done.
 fn seed_faults(device: &KernelDevice, chosen: &[&'static Case], output: &Output) -> Vec<FaultResult> {
-    let passes = |suite: &Suite<'_>, case: &Case| matches!(suite.run(case).outcome, Outcome::Pass);
-    let sound = Suite::new(device);
-    let passing: Vec<&Case> = chosen.iter().copied().filter(|case| passes(&sound, case)).collect();
-    drop(sound);
-    let find = |fault: &Fault| {
-        let faulty = FaultyDevice::new(device, fault);
-        let suite = Suite::new(&faulty);
-        let found_by = passing.iter().find(|case| !passes(&suite, case)).map(|case| case.name);
-        FaultResult { fault: fault.name, found_by }
-    };
+    let search = FaultSearch::new(device, chosen);
     let all = FAULTS.len();
     output.note(format_args!(
         "{} of {} cases pass without a fault; {all} faults",
-        passing.len(),
+        search.passing(),
         chosen.len()
     ));
     let announced = |(number, fault)| {
-        let result: FaultResult = find(fault);
-        output.note(format_args!("{number} of {all}: {result}"));
+        let result = search.find(fault);
+        output.note(format_args!("{number} of {all}: {}", fault_text(&result)));
         result
     };
-    (1..).zip(&FAULTS).map(announced).collect()
+    (1..).zip(FAULTS).map(announced).collect()
 }
 
 impl Conformance {
