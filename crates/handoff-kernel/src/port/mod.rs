@@ -22,6 +22,7 @@ mod anchor;
 pub mod aside;
 pub mod commit;
 mod conflict;
+mod ends;
 mod file;
 mod find;
 pub(crate) mod git;

@@ -6,13 +6,13 @@
 
 use super::align::{Alignment, Label, align, compatible};
 use super::anchor::Anchors;
-use super::heading;
 use super::outcome::{Edit, Enclosing, How, Outcome, Placement, Region};
 use super::scope::{Language, ScopeKind};
 use super::source::Source;
 use super::structure::{closes_below, is_inside};
 use super::wanted::Wanted;
 use super::words::Line;
+use super::{ends, heading};
 
 /// A place so many lines from where the patch has it is taken before its twins,
 const NEAR: usize = 8;
@@ -119,12 +119,15 @@ fn is_end(wanted: &Wanted, source: &Source, at: usize) -> bool {
 }
 
 fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usize]) -> Placement {
+    if let Some(at_start) = ends::at_start(wanted, source) {
+        return at_start;
+    }
     let Some(alignment) = align(&wanted.expected, source, near) else {
         return Placement::conflict("the hunk and the file are too large to be compared: split the hunk");
     };
     let mut placement = aligned(wanted, source, &alignment);
     if placement.outcome == Outcome::Conflict
-        && let Some(at_end) = at_end(wanted, source)
+        && let Some(at_end) = ends::at_end(wanted, source)
     {
         return at_end;
     }
@@ -186,28 +189,6 @@ fn gone_from_its_definition(wanted: &Wanted, source: &Source) -> bool {
     all > 0.0 && there < 0.5 * all
 }
 
-/// Whole entries that were added at the end of a file go there where its last line is the same.
-fn at_end(wanted: &Wanted, source: &Source) -> Option<Placement> {
-    let [group] = &wanted.groups[..] else { return None };
-    let appended = group.removed == 0 && group.at == wanted.expected.len();
-    let starts = group.added.iter().find(|line| !line.trim().is_empty())?;
-    let last = source.lines.iter().rposition(|line| !line.is_blank())?;
-    let expected = wanted.expected.iter().rev().find(|line| !line.line.is_blank())?;
-    if !appended || starts.starts_with([' ', '\t']) || source.text[last] != expected.text {
-        return None;
-    }
-    let mut placement = whole(wanted, source, 0);
-    placement.edits = vec![Edit { line: source.text.len() + 1, removed: 0, added: group.added.clone() }];
-    placement.outcome = Outcome::Fuzzy;
-    placement.how = How::Alignment;
-    placement.confidence = 0.6;
-    placement.enclosing = None;
-    placement
-        .differences
-        .push("only the last line of the file is as expected; it was added behind it".to_owned());
-    Some(placement)
-}
-
 /// Where the expected lines stand word for word.
 fn occurrences(wanted: &Wanted, source: &Source) -> Vec<usize> {
     let count = wanted.expected.len();
@@ -267,6 +248,16 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                     .differences
                     .push("the hunk has little context, and its lines stand elsewhere".to_owned());
             }
+            if wanted.begins_file() && source.lines[..at].iter().any(|line| !line.is_blank()) {
+                if let Some(at_start) = ends::at_start(wanted, source) {
+                    return Some(at_start);
+                }
+                placement.outcome = Outcome::Fuzzy;
+                placement.confidence = 0.55;
+                placement.differences.push(
+                    "the change was for the beginning of the file; here more lines stand above".to_owned(),
+                );
+            }
             if wanted.to_end && !is_end(wanted, source, at) {
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.55;
@@ -319,7 +310,7 @@ pub(super) fn place_at(wanted: &Wanted, source: &Source, at: usize, why: &str) -
 }
 
 /// All groups at the place where the expected lines stand word for word.
-fn whole(wanted: &Wanted, source: &Source, at: usize) -> Placement {
+pub(super) fn whole(wanted: &Wanted, source: &Source, at: usize) -> Placement {
     let edits: Vec<Edit> = wanted
         .groups
         .iter()
@@ -606,6 +597,8 @@ fn stands_beside(edit: &Edit, source: &Source, going: &[usize], kept: &[usize]) 
     let same = |run: &[usize]| {
         run.iter().zip(&added).all(|(&row, line)| source.lines[row].key == line.key)
             && run.iter().all(|&row| scope(row) == scope(run[0]))
+            // A line beside its like: such a row is the hunk's own, and says nothing of the one that is added.
+            && !run.iter().all(|row| kept.contains(row))
     };
     let found: Vec<usize> = (0..(rows.len() + 1).saturating_sub(added.len()))
         .filter(|&start| same(&rows[start..start + added.len()]))

@@ -32,6 +32,8 @@ pub(super) struct Wanted {
     pub asked: usize,
     /// True if the last expected line is the last of its file.
     pub to_end: bool,
+    /// True if the first expected line is the first of its file.
+    pub from_start: bool,
     /// Whether the file is to end without an end of line, where the hunk speaks of it.
     pub lacks_final_newline: Option<bool>,
     /// The text behind the second `@@`.
@@ -91,9 +93,15 @@ impl Wanted {
             asked,
             // A diff has three lines of context wherever the file has them, and at least one.
             to_end: trailing == 0 && leading > 0 || trailing < 3 && leading >= 3,
+            from_start: hunk.old_start <= 1 && leading == 0 && trailing > 0,
             lacks_final_newline: hunk.lacks_final_newline(),
             heading: hunk.heading.clone(),
         }
+    }
+
+    /// True if the hunk adds lines in front of all others of its file.
+    pub(super) fn begins_file(&self) -> bool {
+        self.from_start && self.groups.first().is_some_and(|group| group.at == 0 && group.removed == 0)
     }
 
     /// What the change makes of the expected lines `from..to`, which cut no group.

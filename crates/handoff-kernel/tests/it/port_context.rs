@@ -182,3 +182,53 @@ fn what_an_earlier_patch_left_in_a_rej_file_stays() {
     let report = run(&folder, empty, &Options::default());
     assert!(report.to_string().contains("another file of this name"), "{report}");
 }
+
+#[test]
+fn an_entry_that_comes_first_stays_first() {
+    let log = |entries: &[&str]| entries.iter().map(|entry| format!("{entry}\n\n")).collect::<String>();
+    let [own, below, newer, older] = [
+        "2018-11-27  A. Author  <a@example.org>\n\n\t* a.c (one): New.",
+        "2018-11-20  B. Author  <b@example.org>\n\n\t* b.c (two): Likewise.",
+        "2019-02-01  C. Author  <c@example.org>\n\n\t* c.c (three): Mended.",
+        "2018-10-02  D. Author  <d@example.org>\n\n\t* d.c (four): Renamed.",
+    ];
+    let patch = format!(
+        "--- a/ChangeLog\n+++ b/ChangeLog\n@@ -1,3 +1,7 @@\n{}\n+\n {}\n",
+        own.lines().map(|line| format!("+{line}")).collect::<Vec<_>>().join("\n"),
+        below.lines().map(|line| line.to_owned()).collect::<Vec<_>>().join("\n "),
+    );
+    for (entries, expect, outcome) in [
+        // As it was there; below an entry of the older line's own; where the entry below is not at all.
+        (&[below, older][..], &[own, below, older][..], Outcome::Applied),
+        (&[newer, below, older], &[own, newer, below, older], Outcome::Fuzzy),
+        (&[newer, older], &[own, newer, older], Outcome::Fuzzy),
+        // It is there, and other entries came since.
+        (&[newer, own, older], &[newer, own, older], Outcome::Present),
+    ] {
+        let folder = tree(&[("ChangeLog", &log(entries))]);
+        let report = run(&folder, &patch, &quiet());
+        assert_eq!(hunk(&report, 1).outcome, outcome, "{report}");
+        assert_eq!(read(&folder, "ChangeLog"), log(expect), "{report}");
+    }
+}
+
+#[test]
+fn what_was_for_the_beginning_of_a_file_is_doubted_elsewhere() {
+    let patch =
+        "--- a/x.sh\n+++ b/x.sh\n@@ -1,3 +1,4 @@\n+set -e\n name=value\n other=$name\n third=$other\n";
+    let folder = tree(&[("x.sh", "#!/bin/sh\n# Of another kind.\nname=value\nother=$name\nthird=$other\n")]);
+    let report = run(&folder, patch, &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert!(read(&folder, "x.sh").contains("kind.\nset -e\nname"), "{report}");
+}
+
+#[test]
+fn a_line_among_its_like_is_not_already_there() {
+    // The tree has one conditional more than the hunk shows lines that end one.
+    let endifs = "endif\n".repeat(4);
+    let file = format!("ifeq (a,b)\nX=1\n{endifs}# Include paths\nFLAGS+= -Ione -Itwo\n\nCC=gcc\n");
+    let folder = tree(&[("Makefile", &file)]);
+    let patch = "--- a/Makefile\n+++ b/Makefile\n@@ -16,6 +16,7 @@ endif\n endif\n endif\n endif\n+endif\n # Include paths\n FLAGS+= -Ione -Itwo -Ithree\n \n";
+    let report = run(&folder, patch, &quiet());
+    assert!(matches!(hunk(&report, 1).outcome, Outcome::Fuzzy | Outcome::Conflict), "{report}");
+}

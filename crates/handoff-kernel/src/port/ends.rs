@@ -1,0 +1,95 @@
+//! Entries that a patch adds as the first or the last of a file: change logs, lists of tests, tables of a manual.
+//!
+//! The entries beside them are other ones in each line of a project, so that the lines of the hunk say little of the
+//! place. That it is the file's beginning or end says it.
+
+use super::outcome::{Edit, How, Outcome, Placement};
+use super::place::whole;
+use super::source::Source;
+use super::wanted::Wanted;
+use super::words::Line;
+
+/// Whole entries that were added at the end of a file go there where its last line is the same.
+pub(super) fn at_end(wanted: &Wanted, source: &Source) -> Option<Placement> {
+    let [group] = &wanted.groups[..] else { return None };
+    let appended = group.removed == 0 && group.at == wanted.expected.len();
+    let starts = group.added.iter().find(|line| !line.trim().is_empty())?;
+    let last = source.lines.iter().rposition(|line| !line.is_blank())?;
+    let expected = wanted.expected.iter().rev().find(|line| !line.line.is_blank())?;
+    if !appended || starts.starts_with([' ', '\t']) || source.text[last] != expected.text {
+        return None;
+    }
+    let mut placement = whole(wanted, source, 0);
+    placement.edits = vec![Edit { line: source.text.len() + 1, removed: 0, added: group.added.clone() }];
+    placement.outcome = Outcome::Fuzzy;
+    placement.how = How::Alignment;
+    placement.confidence = 0.6;
+    placement.enclosing = None;
+    placement
+        .differences
+        .push("only the last line of the file is as expected; it was added behind it".to_owned());
+    Some(placement)
+}
+
+/// An entry that was added in front of all others goes there where the file begins with one of its kind.
+pub(super) fn at_start(wanted: &Wanted, source: &Source) -> Option<Placement> {
+    let [group] = &wanted.groups[..] else { return None };
+    let first = source.text.iter().find(|line| !line.trim().is_empty())?;
+    let added = group.added.iter().find(|line| !line.trim().is_empty())?;
+    if !wanted.begins_file() || !is_alike(added, first) {
+        return None;
+    }
+    let mut placement = whole(wanted, source, 0);
+    placement.how = How::Alignment;
+    placement.confidence = 0.6;
+    placement.enclosing = None;
+    let differs = wanted.expected.first().map_or("", |line| &line.text);
+    placement.differences.push(format!(
+        "the file begins with `{}` here, not with `{}`",
+        first.trim(),
+        differs.trim()
+    ));
+    if let Some(line) = stands_at(&group.added, source) {
+        placement.outcome = Outcome::Present;
+        placement.near = Some(line);
+        placement.edits.clear();
+        placement.differences.push("what is added stands here already, with another neighbour".to_owned());
+    } else {
+        placement.outcome = Outcome::Fuzzy;
+        placement.edits = vec![Edit { line: 1, removed: 0, added: group.added.clone() }];
+        placement.differences.push("it was added at the beginning".to_owned());
+    }
+    Some(placement)
+}
+
+/// True if two lines begin with the same word, or with words of one kind that have a number: a date, a version.
+fn is_alike(one: &str, other: &str) -> bool {
+    let kind = |line: &str| -> Option<(String, bool)> {
+        let word = line.split_whitespace().next().filter(|_| !line.starts_with([' ', '\t']))?;
+        let mut kind = String::new();
+        for c in word.chars() {
+            let c = match c {
+                c if c.is_ascii_digit() => '0',
+                c if c.is_alphabetic() => 'a',
+                c => c,
+            };
+            if !kind.ends_with(c) {
+                kind.push(c);
+            }
+        }
+        Some((kind, word.contains(|c: char| c.is_ascii_digit())))
+    };
+    let word = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    match (kind(one), kind(other)) {
+        (Some(a), Some(b)) => word(one) == word(other) || a == b && a.1,
+        _ => false,
+    }
+}
+
+/// The line (from 1) at which these lines stand in the file, one below the other, blank ones left aside.
+fn stands_at(added: &[String], source: &Source) -> Option<usize> {
+    let added: Vec<Line> = added.iter().map(|line| Line::new(line)).filter(|line| !line.is_blank()).collect();
+    let rows: Vec<usize> = (0..source.lines.len()).filter(|row| !source.lines[*row].is_blank()).collect();
+    let same = |run: &&[usize]| run.iter().zip(&added).all(|(row, line)| source.lines[*row].key == line.key);
+    rows.windows(added.len().max(1)).find(same).map(|run| run[0] + 1)
+}
