@@ -87,7 +87,12 @@ impl Options {
                 }
                 let mut worker = Command::new(&me);
                 worker.args(["measure", "affinity-study", "--worker"]).env(crate::config::VARIABLE, "");
-                samples.push(study::run(plan, scenario, worker)?);
+                match study::run(plan, scenario, worker) {
+                    Ok(sample) => samples.push(sample),
+                    // A terminal tells the worker to stop, too: that it has is no fault.
+                    Err(_) if interrupt::was_interrupted() => return Ok(rounds),
+                    Err(error) => return Err(error.into()),
+                }
             }
             if round > 0 {
                 rounds.push(samples);
