@@ -134,6 +134,11 @@ impl Generator<'_> {
             Some(value @ Value::List(_)) if matches!(field.ty.kind, TypeKind::Named(..)) => {
                 self.value(&Type::plain(TypeKind::Void), value, false)
             }
+            // mypy infers `list[str]` for it, and takes no such list for a `list[Optional[str]]`.
+            Some(value @ Value::List(_)) if field.ty.nullable => {
+                let value = self.value(&field.ty, value, false);
+                format!("_typing.cast(_typing.Any, {value})")
+            }
             Some(value) => self.value(&field.ty, value, false),
             None => self.default(&field.ty),
         }
