@@ -1,8 +1,8 @@
 //! The seam between the programming model and what carries the calls.
 //!
-//! Two real things stand on either side of it: the shared-memory engine and the kernel's Binder
+//! Three real things stand on the other side of it: the shared-memory engine, the kernel's Binder
 //! driver (`BC_TRANSACTION` with a handle, `BC_REQUEST_DEATH_NOTIFICATION`, handle 0 as the context
-//! object, `BINDER_SET_MAX_THREADS`). Calls to objects of the same process need neither.
+//! object, `BINDER_SET_MAX_THREADS`), and Binder RPC over sockets. Calls to objects of the same process need none.
 
 use crate::Result;
 pub use crate::call::OutCall;

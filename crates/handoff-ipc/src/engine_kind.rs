@@ -16,10 +16,13 @@ pub enum EngineKind {
     Shm,
     /// The kernel's Binder driver.
     Binder,
+    /// Stream sockets, in the wire format of libbinder's RPC.
+    Rpc,
 }
 
 impl EngineKind {
-    /// All of them, the cheapest first.
+    /// Those that a machine's services are reached on and commands can choose, the cheapest first. RPC has no service
+    /// manager: who uses it names an address.
     pub const ALL: [EngineKind; 3] = [EngineKind::Local, EngineKind::Shm, EngineKind::Binder];
 
     /// Its name on the command line.
@@ -28,6 +31,7 @@ impl EngineKind {
             EngineKind::Local => "local",
             EngineKind::Shm => "shm",
             EngineKind::Binder => "binder",
+            EngineKind::Rpc => "rpc",
         }
     }
 }

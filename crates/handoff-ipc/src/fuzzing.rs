@@ -86,6 +86,21 @@ pub fn oneway_ring(bytes: &[u8]) -> Result<usize> {
     RING.with(|ring| ring.read_scribbled(u32::from_ne_bytes(*at) & !31, records))
 }
 
+/// Reads bytes as what a peer of Binder RPC sends; gives how many frames were understood.
+///
+/// # Errors
+/// Where the bytes are none.
+pub fn rpc_frames(bytes: &[u8]) -> Result<usize> {
+    // As values of a parcel, too, whose objects stand in RPC's form.
+    let mut reader = Reader::new(SharedBytes::from_slice(bytes)).in_rpc_form();
+    while let Ok(kind) = reader.read_i32() {
+        if read_any(&mut reader, kind.unsigned_abs()).is_err() {
+            break;
+        }
+    }
+    crate::rpc::wire::read_any(bytes)
+}
+
 /// Numbers that [`read_any`] knows.
 pub const KINDS: u32 = 15;
 

@@ -47,17 +47,17 @@ impl KnownInterfaces {
     /// The owner is asked only where it stated nothing, or to name what the object is instead.
     #[cold]
     fn check(&self, remote: &dyn Remote, meant: InterfaceId, call: &OutCall) -> Result<()> {
-        let on_driver = remote.engine() == EngineKind::Binder;
-        // A oneway call does not wait for its receiver, who may never answer. On the driver it has to ask for what
-        // stands in front of each call anyway; and a process of the same user could end this one, too.
+        let must_ask = matches!(remote.engine(), EngineKind::Binder | EngineKind::Rpc);
+        // A oneway call does not wait for its receiver, who may never answer. On the driver and in RPC it has to ask for
+        // what stands in front of each call anyway; and a process of the same user could end this one, too.
         let is_own_user =
             || remote.owner().is_some_and(|owner| owner.uid == CallingIdentity::own_cached().uid);
-        let asks = !call.oneway || on_driver || is_own_user();
-        let within = if call.oneway && !on_driver { Some(ONEWAY_ANSWER) } else { call.deadline };
+        let asks = !call.oneway || must_ask || is_own_user();
+        let within = if call.oneway && !must_ask { Some(ONEWAY_ANSWER) } else { call.deadline };
         let has = match self.stated.get() {
             Some(stated) if stated.contains(meant) => true,
             // Of an owner that was built before there were hashes.
-            None if call.oneway && !on_driver => return Ok(()),
+            None if call.oneway && !must_ask => return Ok(()),
             // Not known for sure, so the next call looks again.
             Some(stated) if !asks && stated.may_have_more() => return Ok(()),
             Some(_) if !asks => false,

@@ -46,6 +46,7 @@ pub mod parcel;
 mod parcel_service;
 mod pool;
 pub mod queue;
+pub mod rpc;
 pub mod runtime;
 mod scheduling;
 pub mod servicemanager;

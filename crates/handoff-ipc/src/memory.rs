@@ -192,7 +192,7 @@ impl AsFd for SharedMemory {
 
 /// Its size, then its descriptor.
 impl Parcelable for SharedMemory {
-    const LEAST_SIZE: usize = 8 + crate::parcel::FLAT_OBJECT_SIZE;
+    const LEAST_SIZE: usize = 8 + crate::parcel::LEAST_OBJECT_SIZE;
 
     fn write_to(&self, to: &mut Writer<'_>) -> Result<()> {
         to.write(&(self.len() as u64))?;

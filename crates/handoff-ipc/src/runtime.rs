@@ -13,6 +13,7 @@ use crate::engine_kind::EngineKind;
 use crate::folder::Folder;
 use crate::locked::lock;
 use crate::object::Binder;
+use crate::rpc::RpcEngine;
 use crate::servicemanager::{Connection, Manager, Policy, ServiceManager, Serving, SocketAccess};
 use crate::shm::ShmEngine;
 use crate::{Error, Result, dispatch, pool, stats};
@@ -116,6 +117,16 @@ impl Builder {
                 let engine = self.open_driver()?;
                 device = Some(engine.device().to_owned());
                 (Arc::new(engine), None)
+            }
+            EngineKind::Rpc => {
+                let Some(socket) = self.socket.clone() else {
+                    return Err(Error::Unsupported {
+                        engine: "rpc",
+                        what: "find a service manager without its socket: name it with `Builder::socket`"
+                            .into(),
+                    });
+                };
+                (Arc::new(RpcEngine::new(socket.clone())), Some(socket))
             }
         };
         if let Some(threads) = self.max_threads {

@@ -27,6 +27,9 @@ pub(crate) static INHERIT_DENIED: Counter = Counter::new();
 pub(crate) static REFUSED: Counter = Counter::new();
 /// Control messages that were read.
 pub(crate) static MESSAGES: Counter = Counter::new();
+/// Synchronous calls over RPC sessions, made and served.
+pub(crate) static RPC_CALLS: Counter = Counter::new();
+pub(crate) static RPC_SERVED: Counter = Counter::new();
 pub(crate) static SERVED_ONEWAY: Counter = Counter::new();
 
 pub(crate) static ONEWAY_SPAM: Counter = Counter::new();

@@ -37,7 +37,7 @@ pub const MAX_PAYLOAD: usize = 1 << 20;
 pub const fn usual_context(engine: EngineKind) -> Context {
     match engine {
         EngineKind::Binder => Context::Framework,
-        EngineKind::Local | EngineKind::Shm => Context::Hardware,
+        EngineKind::Local | EngineKind::Shm | EngineKind::Rpc => Context::Hardware,
     }
 }
 

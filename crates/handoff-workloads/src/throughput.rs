@@ -95,6 +95,7 @@ fn name(engine: EngineKind, context: Option<Context>, size: usize) -> String {
     let family = match (engine, context) {
         (EngineKind::Local, _) => "passthrough",
         (EngineKind::Shm, _) => "shm",
+        (EngineKind::Rpc, _) => "rpc",
         (EngineKind::Binder, Some(Context::Hardware)) => "binderize",
         (EngineKind::Binder, Some(Context::Vendor)) => "vndbinder",
         (EngineKind::Binder, Some(Context::Framework) | None) => "binder",

@@ -25,7 +25,7 @@ mod returns;
 pub(crate) mod scripted;
 mod serve;
 mod thread_state;
-mod token;
+pub(crate) mod token;
 #[doc(hidden)]
 pub mod uapi;
 

@@ -27,7 +27,7 @@ pub(super) fn of(context: Context, descriptor: &str) -> Box<[u8]> {
 }
 
 /// An interface's name as it stands in each token.
-pub(super) fn name(descriptor: &str) -> Box<[u8]> {
+pub(crate) fn name(descriptor: &str) -> Box<[u8]> {
     let mut bytes = Vec::new();
     let mut writer = Writer::growing(&mut bytes);
     // Only one of more than 2^31 units cannot be written; nothing accepts an empty one in its place.
@@ -54,10 +54,13 @@ pub(super) fn check(from: &mut Reader<'_>, name: &[u8]) -> Result<Option<u32>> {
     if header != HEADER && header != VENDOR_HEADER && header != RECOVERY_HEADER {
         return Err(no_token());
     }
-    if from.pass(name) {
-        return Ok((work_source != NO_WORK_SOURCE).then_some(work_source as u32));
-    }
-    Err(another_interface(from))
+    check_name(from, name)?;
+    Ok((work_source != NO_WORK_SOURCE).then_some(work_source as u32))
+}
+
+/// Reads the interface's name alone, which is all of a token where no kernel is between caller and object.
+pub(crate) fn check_name(from: &mut Reader<'_>, name: &[u8]) -> Result<()> {
+    if from.pass(name) { Ok(()) } else { Err(another_interface(from)) }
 }
 
 #[cold]

@@ -22,7 +22,8 @@ pub use bytes::{BytesWriter, SharedBytes};
 pub(crate) use gathered::NATIVE_HANDLE;
 pub use gathered::{Gathered, Handle};
 pub(crate) use object::{
-    FDA_OBJECT_SIZE, PTR_OBJECT_SIZE, Sealed, TYPE_FDA, TYPE_PTR, no_object, wrong_kind,
+    FDA_OBJECT_SIZE, LEAST_OBJECT_SIZE, PTR_OBJECT_SIZE, RPC_BINDER, RPC_FD, Sealed, TYPE_FDA, TYPE_PTR,
+    no_object, wrong_kind,
 };
 pub use object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, Parcelable};
 pub use owned::{Parcel, ParcelObject};

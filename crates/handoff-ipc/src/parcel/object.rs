@@ -82,6 +82,43 @@ pub(crate) const FDA_OBJECT_SIZE: usize = 32;
 /// `BINDER_TYPE_FD`.
 pub(crate) const TYPE_FD: u32 = pack_chars(b'f', b'd');
 
+/// How references and descriptors stand in a parcel's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ObjectForm {
+    /// As the kernel's driver wants them: `flat_binder_object`.
+    #[default]
+    Flat,
+    /// As in parcels of Binder RPC: a kind, and the address of the object or the number of the descriptor among
+    /// those that come along.
+    Rpc,
+}
+
+impl ObjectForm {
+    /// Bytes of a reference without the stability behind it.
+    pub(crate) const fn binder_size(self) -> usize {
+        match self {
+            ObjectForm::Flat => FLAT_OBJECT_SIZE,
+            ObjectForm::Rpc => 12,
+        }
+    }
+
+    /// Bytes of a descriptor.
+    pub(crate) const fn fd_size(self) -> usize {
+        match self {
+            ObjectForm::Flat => FLAT_OBJECT_SIZE,
+            ObjectForm::Rpc => LEAST_OBJECT_SIZE,
+        }
+    }
+}
+
+/// Bytes that any object takes at the least: a null reference with its stability, and a descriptor, in the form of RPC.
+pub(crate) const LEAST_OBJECT_SIZE: usize = 8;
+
+/// Kinds of objects in the form of RPC (`RpcFields::ObjectType`).
+pub(crate) const RPC_NULL: i32 = 0;
+pub(crate) const RPC_BINDER: i32 = 1;
+pub(crate) const RPC_FD: i32 = 2;
+
 const fn pack_chars(first: u8, second: u8) -> u32 {
     u32::from_be_bytes([first, second, b'*', 0x85])
 }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-use super::object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, Sealed, no_object, wrong_kind};
+use super::object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, ObjectForm, Sealed, no_object, wrong_kind};
 use super::{Reader, SharedBytes, Writer};
 use crate::object::Binder;
 use crate::{Error, Result};
@@ -30,6 +30,9 @@ pub struct Parcel {
     bytes: Vec<u8>,
     // By their places, which lie in `bytes`.
     objects: Vec<(usize, ParcelObject)>,
+    // How they stand there, and whether any does: a null reference is none of them.
+    form: ObjectForm,
+    has_form: bool,
     // Where the next read begins.
     read: usize,
     // Parcelables that are being written: where their sizes stand.
@@ -86,7 +89,7 @@ impl Parcel {
             };
             free = end;
         }
-        Ok(Parcel { bytes, objects, ..Parcel::default() })
+        Ok(Parcel { has_form: !objects.is_empty(), bytes, objects, ..Parcel::default() })
     }
 
     /// The data, and each object with the place where it stands.
@@ -114,9 +117,11 @@ impl Parcel {
     /// # Errors
     /// If an object that came along cannot be had.
     pub fn receive(from: &mut Reader<'_>) -> Result<Self> {
+        let form = from.form();
         let (bytes, objects) = from.rest()?;
         let objects = objects.into_iter().map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
-        Ok(Parcel { bytes, objects: objects.collect::<Result<_>>()?, ..Parcel::default() })
+        let objects: Vec<_> = objects.collect::<Result<_>>()?;
+        Ok(Parcel { has_form: !objects.is_empty(), bytes, objects, form, ..Parcel::default() })
     }
 
     /// Writes everything that is in it, read or not: the arguments of a call or its reply.
@@ -124,6 +129,15 @@ impl Parcel {
     /// # Errors
     /// If it does not fit.
     pub fn send(&self, to: &mut Writer<'_>) -> Result<()> {
+        if self.has_form && to.form().0 != self.form {
+            // Their sizes differ, and with them those of the parcelables around them, which only their writer knows.
+            return Err(Error::Unsupported {
+                engine: if self.form == ObjectForm::Rpc { "other" } else { "rpc" },
+                what: "carry references and descriptors of a parcel that was put together for another engine: write \
+                       them into the call's own parcel"
+                    .into(),
+            });
+        }
         let mut from = 0;
         for (at, object) in &self.objects {
             // Nothing where one begins inside of the other: so a hostile sender may have written them.
@@ -132,11 +146,11 @@ impl Parcel {
                 ParcelObject::Binder(binder) => {
                     to.write_binder(Some(binder))?;
                     // The stability behind it.
-                    at + FLAT_OBJECT_SIZE + 4
+                    at + self.form.binder_size() + 4
                 }
                 ParcelObject::Fd(fd) => {
                     to.write_fd(fd.as_fd())?;
-                    at + FLAT_OBJECT_SIZE
+                    at + self.form.fd_size()
                 }
             }
             .min(self.bytes.len());
@@ -151,7 +165,11 @@ impl Parcel {
     pub fn write(&mut self, values: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
         let mut part = Vec::new();
         let mut writer = Writer::growing(&mut part);
+        if self.form == ObjectForm::Rpc {
+            writer = writer.in_rpc_form();
+        }
         values(&mut writer)?;
+        self.has_form |= writer.form().1;
         let first = self.bytes.len();
         let objects = writer.finish().into_iter();
         let objects = objects.map(|(at, object)| Ok((first + at as usize, ParcelObject::of(object)?)));
@@ -168,6 +186,9 @@ impl Parcel {
         let mut kept = Kept { objects: &self.objects, first: self.read };
         let bytes = SharedBytes::from_slice(&self.bytes[self.read..self.end()]);
         let mut reader = Reader::with_objects(bytes, &mut kept);
+        if self.form == ObjectForm::Rpc {
+            reader = reader.in_rpc_form();
+        }
         let value = values(&mut reader)?;
         self.read += reader.position();
         Ok(value)

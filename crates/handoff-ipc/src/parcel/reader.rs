@@ -5,7 +5,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::gathered::{Handle, NATIVE_HANDLE};
-use super::object::{FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Incoming, Kind, Object, PTR_OBJECT_SIZE, no_object};
+use super::object::{
+    FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Incoming, Kind, Object, ObjectForm, PTR_OBJECT_SIZE, RPC_BINDER,
+    RPC_NULL, no_object, wrong_kind,
+};
 use super::{Parcelable, SharedBytes, padded};
 use crate::object::Binder;
 use crate::{Error, Result};
@@ -49,6 +52,7 @@ pub struct Reader<'a> {
     // How many parcelables are open: a peer may nest them as deep as its bytes last.
     depth: u32,
     room: Room,
+    form: ObjectForm,
     objects: Option<&'a mut dyn Incoming>,
 }
 
@@ -56,21 +60,40 @@ impl<'a> Reader<'a> {
     /// Over bytes without objects.
     #[inline]
     pub fn new(bytes: SharedBytes<'a>) -> Self {
-        Reader { bytes, at: 0, end: bytes.len(), depth: 0, room: Room(0), objects: None }
+        Reader {
+            bytes,
+            at: 0,
+            end: bytes.len(),
+            depth: 0,
+            room: Room(0),
+            form: ObjectForm::Flat,
+            objects: None,
+        }
     }
 
     /// Over bytes with the objects that came along.
     #[inline]
     pub fn with_objects(bytes: SharedBytes<'a>, objects: &'a mut dyn Incoming) -> Self {
-        Reader { bytes, at: 0, end: bytes.len(), depth: 0, room: Room(0), objects: Some(objects) }
+        Reader { objects: Some(objects), ..Reader::new(bytes) }
+    }
+
+    /// References and descriptors stand in the form of Binder RPC.
+    pub(crate) fn in_rpc_form(mut self) -> Self {
+        self.form = ObjectForm::Rpc;
+        self
+    }
+
+    /// The form of references and descriptors.
+    pub(crate) fn form(&self) -> ObjectForm {
+        self.form
     }
 
     /// The same, from where this one is, for as long as this one is not used.
     #[inline]
     pub(crate) fn reborrow(&mut self) -> Reader<'_> {
-        let Reader { bytes, at, end, depth, room, .. } = *self;
+        let Reader { bytes, at, end, depth, room, form, .. } = *self;
         let objects = self.objects.as_mut().map(|objects| &mut **objects as &mut dyn Incoming);
-        Reader { bytes, at, end, depth, room, objects }
+        Reader { bytes, at, end, depth, room, form, objects }
     }
 
     /// Offset of the next byte to be read.
@@ -333,9 +356,23 @@ impl<'a> Reader<'a> {
     /// A reference to an object, or null.
     pub fn read_binder(&mut self) -> Result<Option<Binder>> {
         let at = self.at;
-        let flat = self.flat()?;
-        let stability = self.read_i32()?;
-        if flat[8..16] == [0; 8] && stability == 0 {
+        let is_null = match self.form {
+            ObjectForm::Flat => {
+                let flat = self.flat()?;
+                self.read_i32()? == 0 && flat[8..16] == [0; 8]
+            }
+            ObjectForm::Rpc => {
+                let kind = self.read_i32()?;
+                if kind == RPC_BINDER {
+                    self.read_i64()?;
+                } else if kind != RPC_NULL {
+                    return Err(wrong_kind(at, "an object reference", &format!("kind {kind}")));
+                }
+                self.read_i32()?;
+                kind == RPC_NULL
+            }
+        };
+        if is_null {
             return Ok(None);
         }
         match self.objects.as_deref_mut() {
@@ -347,7 +384,10 @@ impl<'a> Reader<'a> {
     /// A file descriptor.
     pub fn read_fd(&mut self) -> Result<OwnedFd> {
         let at = self.at;
-        self.flat()?;
+        match self.form {
+            ObjectForm::Flat => drop(self.flat()?),
+            ObjectForm::Rpc => drop(self.read_i64()?),
+        }
         match self.objects.as_deref_mut() {
             Some(objects) => objects.take_fd(at),
             None => Err(no_object(at)),
@@ -366,7 +406,8 @@ impl<'a> Reader<'a> {
         places.sort_unstable_by_key(|(at, _)| *at);
         let (mut objects, mut free) = (Vec::with_capacity(places.len()), first);
         for (at, kind) in places.into_iter().filter(|(at, _)| *at >= first) {
-            let end = at.checked_add(FLAT_OBJECT_SIZE).filter(|end| *end <= first + size);
+            let len = if kind == Kind::Fd { self.form.fd_size() } else { self.form.binder_size() };
+            let end = at.checked_add(len).filter(|end| *end <= first + size);
             let Some(end) = end.filter(|_| at >= free && at % 4 == 0) else {
                 return Err(Error::BadParcel { at, what: "an object that overlaps something else".into() });
             };

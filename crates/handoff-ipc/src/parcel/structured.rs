@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::{FLAT_OBJECT_SIZE, Nullable, Parcelable, Reader, Writer};
+use super::{LEAST_OBJECT_SIZE, Nullable, Parcelable, Reader, Writer};
 use crate::{Error, ExceptionCode, Result, Status};
 
 impl Writer<'_> {
@@ -201,7 +201,7 @@ impl Nullable for CharSequence {
 pub struct BareFd(pub OwnedFd);
 
 impl Parcelable for BareFd {
-    const LEAST_SIZE: usize = FLAT_OBJECT_SIZE;
+    const LEAST_SIZE: usize = LEAST_OBJECT_SIZE;
 
     fn write_to(&self, to: &mut Writer<'_>) -> Result<()> {
         to.write_fd(&self.0)

@@ -200,7 +200,7 @@ impl Nullable for Utf8 {
 }
 
 impl Parcelable for Binder {
-    const LEAST_SIZE: usize = super::FLAT_OBJECT_SIZE;
+    const LEAST_SIZE: usize = super::LEAST_OBJECT_SIZE;
     fn write_to(&self, to: &mut Writer<'_>) -> Result<()> {
         to.write_binder(Some(self))
     }
@@ -224,7 +224,7 @@ impl Nullable for Binder {
 /// As AIDL's `ParcelFileDescriptor`: no status channel, then the descriptor. Write with
 /// [`Writer::write_fd`]'s bare form for HIDL handles and `FileDescriptor`.
 impl Parcelable for OwnedFd {
-    const LEAST_SIZE: usize = super::FLAT_OBJECT_SIZE;
+    const LEAST_SIZE: usize = super::LEAST_OBJECT_SIZE;
     fn write_to(&self, to: &mut Writer<'_>) -> Result<()> {
         to.write_i32(1)?; // not null
         to.write_i32(0)?; // without a status channel

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::copy::copy;
 use super::gathered::{GATHER_FROM, Gathered, Handle, NATIVE_HANDLE};
 use super::object::{
-    FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Object, PTR_OBJECT_SIZE, TYPE_BINDER, TYPE_FD, TYPE_FDA, TYPE_PTR,
+    FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Object, ObjectForm, PTR_OBJECT_SIZE, RPC_BINDER, RPC_FD, RPC_NULL,
+    TYPE_BINDER, TYPE_FD, TYPE_FDA, TYPE_PTR,
 };
 use super::{BytesWriter, Parcelable, SharedBytes, padded};
 use crate::object::Binder;
@@ -30,6 +31,9 @@ pub struct Writer<'a> {
     objects: Vec<(u32, Object)>,
     // Whether the engine takes large buffers from where they are.
     gathers: bool,
+    form: ObjectForm,
+    // Whether a null reference was written, which is none of the objects and looks different in each form.
+    has_null: bool,
     // Received bytes that stay where they are until the engine has taken this parcel: address range.
     kept: (usize, usize),
     // Buffers that the caller lends for this parcel.
@@ -66,6 +70,8 @@ impl<'a> Writer<'a> {
             spill: None,
             objects: Vec::new(),
             gathers: false,
+            form: ObjectForm::Flat,
+            has_null: false,
             kept: (0, 0),
             lent: &[],
             span: PhantomData,
@@ -79,6 +85,17 @@ impl<'a> Writer<'a> {
         self.gathers = true;
         self.kept = (kept.start().addr(), kept.start().addr() + kept.len());
         self
+    }
+
+    /// References and descriptors stand in the form of Binder RPC.
+    pub(crate) fn in_rpc_form(mut self) -> Self {
+        self.form = ObjectForm::Rpc;
+        self
+    }
+
+    /// The form of references and descriptors, and whether any was written, null references among them.
+    pub(crate) fn form(&self) -> (ObjectForm, bool) {
+        (self.form, self.has_null || self.has_objects())
     }
 
     /// Over fixed memory.
@@ -96,6 +113,8 @@ impl<'a> Writer<'a> {
             spill: None,
             objects: Vec::new(),
             gathers: false,
+            form: ObjectForm::Flat,
+            has_null: false,
             kept: (0, 0),
             lent: &[],
             span: PhantomData,
@@ -119,6 +138,8 @@ impl<'a> Writer<'a> {
             spill: Some(spill),
             objects: Vec::new(),
             gathers: false,
+            form: ObjectForm::Flat,
+            has_null: false,
             kept: (0, 0),
             lent: &[],
             span: PhantomData,
@@ -471,7 +492,19 @@ impl<'a> Writer<'a> {
 
     /// A reference to an object, or null.
     pub fn write_binder(&mut self, binder: Option<&Binder>) -> Result<()> {
-        let at = self.write_flat(TYPE_BINDER)?;
+        self.has_null |= binder.is_none();
+        let at = match self.form {
+            ObjectForm::Flat => self.write_flat(TYPE_BINDER)?,
+            ObjectForm::Rpc => {
+                let at = self.here()?;
+                self.write_i32(if binder.is_some() { RPC_BINDER } else { RPC_NULL })?;
+                if binder.is_some() {
+                    // The address: the session gives one when the parcel is sent.
+                    self.write_i64(0)?;
+                }
+                at
+            }
+        };
         // The stability that libbinder writes after each reference (0 for null, else "system").
         self.write_i32(if binder.is_some() { 12 } else { 0 })?;
         if let Some(binder) = binder {
@@ -491,7 +524,17 @@ impl<'a> Writer<'a> {
 
     /// A file descriptor that the caller gives away.
     pub fn write_owned_fd(&mut self, fd: OwnedFd) -> Result<()> {
-        let at = self.write_flat(TYPE_FD)?;
+        let at = match self.form {
+            ObjectForm::Flat => self.write_flat(TYPE_FD)?,
+            ObjectForm::Rpc => {
+                let at = self.here()?;
+                let before =
+                    self.objects.iter().filter(|(_, object)| matches!(object, Object::Fd(_))).count();
+                self.write_i32(RPC_FD)?;
+                self.write_len(before)?;
+                at
+            }
+        };
         self.objects.push((at, Object::Fd(fd)));
         Ok(())
     }

@@ -22,6 +22,8 @@ pub(crate) mod wire;
 
 #[cfg(feature = "tokio")]
 pub(crate) use call::outstanding;
+pub(crate) use call::serving::deeper;
 use call::{client, slot};
 pub(crate) use client::{me as caller, priority_changed};
 pub use engine::ShmEngine;
+pub(crate) use socket::peer as peer_of;

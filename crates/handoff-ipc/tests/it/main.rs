@@ -11,6 +11,8 @@ mod names;
 mod priority;
 mod queue;
 mod queue_processes;
+mod rpc;
+mod rpc_hostile;
 mod services;
 mod soak;
 mod versions;

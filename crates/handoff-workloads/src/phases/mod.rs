@@ -142,7 +142,7 @@ impl LookedAt {
                 self.ask_both::<()>(&AskClient::StartPhases, &AskServer::StartPhases)?;
                 Ok(Look::Engine)
             }
-            EngineKind::Local => Ok(Look::Programs),
+            EngineKind::Local | EngineKind::Rpc => Ok(Look::Programs),
         }
     }
 

@@ -120,7 +120,7 @@ pub const LOCAL: [Point; 5] = [C_SEND, S_RECV, S_REPLY, C_RECV, C_EXIT];
 
 pub fn of(engine: EngineKind) -> &'static [Point] {
     match engine {
-        EngineKind::Local => &LOCAL,
+        EngineKind::Local | EngineKind::Rpc => &LOCAL,
         EngineKind::Shm => &SHM,
         EngineKind::Binder => &KERNEL,
     }

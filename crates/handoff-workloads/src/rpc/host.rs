@@ -57,7 +57,8 @@ pub(super) fn offer(calls: &Parameters, binder: Binder, interface: &str) -> Resu
         EngineKind::Shm => Runtime::private(),
         // A driver has one manager for all: the first server of a measurement is it, if there is none.
         EngineKind::Binder => builder(calls).connect_or_private(),
-        EngineKind::Local => builder(calls).connect(),
+        // Binder RPC has no manager to start: that is the error.
+        EngineKind::Local | EngineKind::Rpc => builder(calls).connect(),
     }
     .map_err(|error| failed("cannot start the engine", error))?;
     let name = format!("{interface}/{}", std::process::id());

@@ -12,5 +12,5 @@ pub(crate) mod pending;
 mod request;
 pub(crate) mod server;
 pub(crate) mod server_slot;
-mod serving;
+pub(crate) mod serving;
 pub(crate) mod slot;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use handoff_ipc::binder::{BinderEngine, find_device};
 use handoff_ipc::engine::Engine;
+use handoff_ipc::rpc::RpcEngine;
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Context, Error, ExceptionCode, Service};
 
@@ -43,12 +44,19 @@ pub fn on_driver() -> bool {
     std::env::var("HANDOFF_TEST_ENGINE").is_ok_and(|engine| engine == "binder")
 }
 
+/// True if the tests are to run over Binder RPC: `HANDOFF_TEST_ENGINE=rpc`.
+pub fn on_rpc() -> bool {
+    std::env::var("HANDOFF_TEST_ENGINE").is_ok_and(|engine| engine == "rpc")
+}
+
 /// An engine of the kind that is tested; on the driver, of the context that `HANDOFF_TEST_DOMAIN` names.
 pub fn engine(socket: &Path) -> Arc<dyn Engine> {
     if on_driver() {
         let context =
             std::env::var("HANDOFF_TEST_DOMAIN").map_or(Context::Framework, |word| word.parse().unwrap());
         Arc::new(BinderEngine::open_for(find_device(context).unwrap(), context).unwrap())
+    } else if on_rpc() {
+        Arc::new(RpcEngine::new(socket))
     } else {
         Arc::new(ShmEngine::new(socket).unwrap())
     }

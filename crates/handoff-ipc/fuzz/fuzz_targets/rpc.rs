@@ -1,0 +1,9 @@
+//! Reads any bytes as a peer of Binder RPC sends them: a connection's header, frames, and the parcels in them.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    // An error is an answer; the target fails by a panic only.
+    let _ = handoff_ipc::fuzzing::rpc_frames(input);
+});

@@ -1,0 +1,311 @@
+//! Calls over a session, on both sides.
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::connection::{Attempt, Connection, Frame, Wait};
+use super::objects::{self, Arrived, Outgoing};
+use super::session::{Serving, Session, Taken};
+use super::wire::{self, Address, Command, FrameHeader, MOST_BODY, ONEWAY, special};
+use crate::binder::token;
+use crate::call::{Call, OutCall};
+use crate::code::is_user_code;
+use crate::dispatch::{self, UnderWay};
+use crate::disposal::PeerFd;
+use crate::engine_kind::EngineKind;
+use crate::local::Buffer;
+use crate::object::{LocalNode, ReadFn, Transaction, WriteFn};
+use crate::parcel::{Object, Reader, SharedBytes, Writer};
+use crate::{Error, Result, Waiting, pool, shm, stats};
+
+/// What a oneway call takes beside its bytes while it waits.
+const WAITING: u64 = 512;
+
+/// Makes one call to an address; `token` stands in front of its arguments.
+pub(super) fn transact(
+    session: &Arc<Session>,
+    address: Address,
+    call: &OutCall,
+    token: Option<&[u8]>,
+    write: WriteFn<'_>,
+    read: ReadFn<'_>,
+) -> Result<()> {
+    let mut buffer = Buffer::take();
+    let mut writer = Writer::growing(&mut buffer.0).in_rpc_form();
+    if let Some(token) = token {
+        writer.write_raw(token)?;
+    }
+    write(&mut writer)?;
+    let objects = writer.finish();
+    check_size(wire::Transaction::FIXED, &buffer.0, &objects)?;
+    let end = call.deadline.filter(|_| !call.oneway).map(|within| (Instant::now() + within, within));
+    let wait = Wait::until(end.map(|(end, _)| end));
+    let late = || Error::DeadlineExpired(end.map_or(Duration::ZERO, |(_, within)| within));
+    let Attempt::Done(taken) = session.take(call.oneway, wait)? else { return Err(late()) };
+    let outcome = send(session, &taken.connection, address, call, wait, &mut buffer.0, objects);
+    match outcome.inspect_err(|error| session.failed(&taken.connection, error))? {
+        Attempt::Done(()) if call.oneway => return Ok(()),
+        Attempt::Done(()) => {}
+        Attempt::Late => return Err(late()),
+    }
+    let reply = await_reply(session, &taken.connection, wait);
+    let Attempt::Done(reply) = reply.inspect_err(|error| session.failed(&taken.connection, error))? else {
+        finish_late(taken);
+        return Err(late());
+    };
+    let outcome = read_reply(session, reply, call.code, read);
+    if let Err(error) = session.give_back_on(&taken.connection) {
+        session.failed(&taken.connection, &error);
+    }
+    outcome
+}
+
+fn check_size(fixed: usize, data: &[u8], objects: &[(u32, Object)]) -> Result<()> {
+    let size = data.len() + 4 * objects.len();
+    if fixed + size > MOST_BODY {
+        return Err(Error::TooLarge { size, limit: MOST_BODY - fixed });
+    }
+    Ok(())
+}
+
+/// Sends the call. `Late` if it could not even begin in time.
+fn send(
+    session: &Arc<Session>,
+    connection: &Connection,
+    address: Address,
+    call: &OutCall,
+    wait: Wait,
+    data: &mut [u8],
+    objects: Vec<(u32, Object)>,
+) -> Result<Attempt<()>> {
+    let acknowledge = &mut |frame| session.acknowledge(frame);
+    if call.oneway {
+        if !connection.takes_more()? {
+            return Err(Error::OnewayFull(Waiting::Unknown));
+        }
+    } else if let Attempt::Late = connection.flush(wait, acknowledge)? {
+        return Ok(Attempt::Late);
+    }
+    let Outgoing { table, fds } = objects::encode(session, data, objects)?;
+    // Counted now that the connection is this thread's: oneway calls are numbered in the order in which they are sent.
+    let number = if address == Address::SESSION { 0 } else { session.nodes().call(address, call.oneway)? };
+    let flags = if call.oneway { ONEWAY } else { 0 };
+    let fixed = wire::Transaction::encode(address, call.code, flags, number, data.len());
+    let header = FrameHeader::encode(Command::Transact, fixed.len() + data.len() + table.len())?;
+    let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+    let wait = if call.oneway { Wait::No } else { wait };
+    connection.send(&[&header, &fixed, data, &table], &fds, wait, acknowledge)?;
+    // What the socket did not take in time goes with the next wait.
+    Ok(Attempt::Done(()))
+}
+
+/// Waits for a reply; serves calls of the peer meanwhile, which are nested in this one.
+fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait) -> Result<Attempt<Frame>> {
+    if let Attempt::Late = connection.flush(wait, &mut |frame| session.acknowledge(frame))? {
+        return Ok(Attempt::Late);
+    }
+    loop {
+        let Attempt::Done(frame) = connection.receive(wait)? else { return Ok(Attempt::Late) };
+        match frame.command {
+            Command::Reply => return Ok(Attempt::Done(frame)),
+            Command::DecStrong => session.acknowledge(frame)?,
+            Command::Transact => {
+                let deeper = shm::deeper();
+                serve(session, connection, frame, wait, deeper.as_ref().err().map(|_| Error::TooDeep))?;
+            }
+        }
+    }
+}
+
+fn read_reply(session: &Arc<Session>, frame: Frame, code: u32, read: ReadFn<'_>) -> Result<()> {
+    let reply = wire::Reply::decode(session.terms().version, &frame.body)
+        .inspect_err(|error| session.broke(error))?;
+    if reply.status != 0 {
+        return Err(Error::from_status_t(reply.status, "the object", code));
+    }
+    let mut arrived = Arrived::new(session, &reply.body, frame.fds);
+    let bytes = SharedBytes::from_slice(reply.body.data);
+    read(&mut Reader::with_objects(bytes, &mut arrived).in_rpc_form())
+}
+
+/// Has another thread wait for a reply that its caller no longer waits for: until it has come, the connection can
+/// carry no other call.
+fn finish_late(taken: Taken) {
+    let session = Arc::clone(taken.session());
+    let wait = move || {
+        let session = Arc::clone(taken.session());
+        match await_reply(&session, &taken.connection, Wait::Forever) {
+            // Objects in it are given back.
+            Ok(Attempt::Done(reply)) => drop(read_reply(&session, reply, 0, &mut |_| Ok(()))),
+            Ok(Attempt::Late) => {}
+            Err(error) => session.failed(&taken.connection, &error),
+        }
+    };
+    let thread = std::thread::Builder::new().name("handoff-rpc-late".into());
+    if let Err(error) = thread.spawn(wait) {
+        tracing::warn!("an RPC session ends, since no thread can wait for a late reply: {error}");
+        session.end();
+    }
+}
+
+/// Serves the peer's calls on a connection until that ends.
+pub(super) fn serve_connection(session: &Weak<Session>, connection: &Arc<Connection>) -> Result<()> {
+    loop {
+        let Attempt::Done(frame) = connection.receive(Wait::Forever)? else { return Ok(()) };
+        let Some(session) = session.upgrade().filter(|session| !session.is_over()) else { return Ok(()) };
+        let served = match frame.command {
+            Command::Transact => serve(&session, connection, frame, Wait::Forever, None),
+            Command::DecStrong => session.acknowledge(frame).and_then(|()| {
+                // What a call kept may be given back now.
+                session.give_back();
+                session.give_back_on(connection)
+            }),
+            Command::Reply => Err(Error::Protocol("a reply to no call".into())),
+        };
+        match served {
+            // The peer hears nothing any longer. Calls that it sent before are served all the same.
+            Ok(()) | Err(Error::Dead) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Serves one call, or refuses it. What is returned is the connection's failure.
+fn serve(
+    session: &Arc<Session>,
+    connection: &Arc<Connection>,
+    frame: Frame,
+    wait: Wait,
+    refused: Option<Error>,
+) -> Result<()> {
+    let version = session.terms().version;
+    let call = wire::Transaction::decode(version, &frame.body)?;
+    let (address, number) = (call.address, call.number);
+    if address == Address::SESSION {
+        let mut buffer = Buffer::take();
+        let objects = answer_special(session, call.code, &mut buffer.0);
+        return reply(session, connection, wait, &mut buffer.0, objects);
+    }
+    let node = session.nodes().called(address);
+    if call.flags & ONEWAY != 0 {
+        // Nobody is told that there is no such object.
+        let Ok(node) = node else { return Ok(()) };
+        return queue_oneway(session, connection, node, address, number, frame);
+    }
+    let mut buffer = Buffer::take();
+    let outcome = match (node, refused) {
+        (Ok(node), None) => {
+            let _serving = Serving::begin(session, connection);
+            serve_call(session, &node, &call, frame.fds, &mut buffer.0)
+        }
+        (_, Some(error)) | (Err(error), None) => Err(error),
+    };
+    reply(session, connection, wait, &mut buffer.0, outcome)
+}
+
+fn answer_special(session: &Session, code: u32, buffer: &mut Vec<u8>) -> Result<Vec<(u32, Object)>> {
+    let mut reply = Writer::growing(buffer).in_rpc_form();
+    match code {
+        special::ROOT if session.is_server() => reply.write_binder(session.root())?,
+        special::MAX_THREADS => reply.write_i32(i32::try_from(session.most_incoming).unwrap_or(i32::MAX))?,
+        special::SESSION_ID => reply.write_bytes(&session.terms().id)?,
+        _ => return Err(Error::UnknownTransaction { descriptor: "an RPC session".into(), code }),
+    }
+    Ok(reply.finish())
+}
+
+/// Has the object's service handle a call. Gives the objects of the reply, whose bytes are in `buffer`.
+fn serve_call(
+    session: &Arc<Session>,
+    node: &LocalNode,
+    call: &wire::Transaction<'_>,
+    fds: Vec<PeerFd>,
+    buffer: &mut Vec<u8>,
+) -> Result<Vec<(u32, Object)>> {
+    let _counted = UnderWay::begin();
+    let oneway = call.flags & ONEWAY != 0;
+    let mut arrived = Arrived::new(session, &call.body, fds);
+    let bytes = SharedBytes::from_slice(call.body.data);
+    let mut data = Reader::with_objects(bytes, &mut arrived).in_rpc_form();
+    if is_user_code(call.code) {
+        token::check_name(&mut data, node.token(token::name))?;
+    }
+    let made = Call {
+        code: call.code,
+        identity: session.peer(),
+        engine: EngineKind::Rpc,
+        priority: 0,
+        oneway,
+        deadline: None,
+        driver_details: None,
+    };
+    if oneway { &stats::SERVED_ONEWAY } else { &stats::RPC_SERVED }.add();
+    let mut transaction = Transaction { call: made, data, reply: Writer::growing(buffer).in_rpc_form() };
+    dispatch::serve(&**node.service(), &mut transaction)?;
+    Ok(transaction.reply.finish())
+}
+
+/// Sends a reply, and references that are owed with it.
+fn reply(
+    session: &Session,
+    connection: &Connection,
+    wait: Wait,
+    data: &mut Vec<u8>,
+    outcome: Result<Vec<(u32, Object)>>,
+) -> Result<()> {
+    let version = session.terms().version;
+    let outcome = outcome.and_then(|objects| {
+        check_size(wire::Reply::encode(version, 0, 0).len(), data, &objects)?;
+        objects::encode(session, data, objects)
+    });
+    let (status, Outgoing { table, fds }) = match outcome {
+        Ok(outgoing) => (0, outgoing),
+        Err(error) => {
+            data.clear();
+            (error.to_status_t(), Outgoing::default())
+        }
+    };
+    let fixed = wire::Reply::encode(version, status, data.len());
+    let header = FrameHeader::encode(Command::Reply, fixed.len() + data.len() + table.len())?;
+    let acknowledge = &mut |frame| session.acknowledge(frame);
+    let mut owed: Vec<u8> = session.nodes().take_owed().iter().flat_map(|dec| dec.frame()).collect();
+    let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+    if !fds.is_empty() && !owed.is_empty() {
+        // Descriptors go with the first byte that is sent, which is to be the reply's.
+        connection.send(&[&owed], &[], wait, acknowledge)?;
+        owed.clear();
+    }
+    connection.send(&[&owed, &header, &fixed, data, &table], &fds, wait, acknowledge).map(drop)
+}
+
+/// Puts a oneway call into its object's queue, in its turn.
+fn queue_oneway(
+    session: &Arc<Session>,
+    connection: &Connection,
+    node: Arc<LocalNode>,
+    address: Address,
+    number: u64,
+    frame: Frame,
+) -> Result<()> {
+    let admitted = session.admit(frame.body.len() as u64 + WAITING)?;
+    let (owner, target) = (Arc::clone(session), Arc::clone(&node));
+    let job = Box::new(move || {
+        let _admitted = admitted;
+        let Frame { body, fds, .. } = frame;
+        if let Ok(call) = wire::Transaction::decode(owner.terms().version, &body) {
+            let mut nowhere = Buffer::take();
+            // Nobody waits for the outcome.
+            drop(serve_call(&owner, &target, &call, fds, &mut nowhere.0));
+        }
+        owner.give_back();
+    });
+    let (user, mut wants_thread) = (session.peer().uid, false);
+    session.nodes().in_turn(address, number, job, |job| wants_thread |= node.queue_admitted(user, job))?;
+    if wants_thread {
+        pool::run_for(user, Box::new(move || node.run_oneway()));
+    }
+    // The sender holds the object until it knows that the call has come.
+    session.give_back();
+    session.give_back_on(connection)
+}

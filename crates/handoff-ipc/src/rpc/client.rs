@@ -1,0 +1,249 @@
+//! The side that connects.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::address::{self, RpcAddress};
+use super::calls;
+use super::connection::{Attempt, Connection, Wait};
+use super::session::{Session, Side, Terms};
+use super::wire::{
+    self, Address, Command, ConnectionHeader, Descriptors, FrameHeader, ID, INIT, NEWEST, Reply, special,
+};
+use crate::call::OutCall;
+use crate::object::Binder;
+use crate::parcel::{Reader, SharedBytes};
+use crate::{Error, Result};
+
+/// Connections for own calls at the most, as libbinder's clients have.
+const DEFAULT_OUTGOING: usize = 10;
+/// How long a server may take to answer a connection.
+const SETUP: Duration = Duration::from_secs(10);
+
+/// How a session is set up: [`RpcSession::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "options alone connect to nothing: end with `connect`"]
+pub struct RpcSessionBuilder {
+    address: RpcAddress,
+    outgoing: usize,
+    incoming: usize,
+    version: u32,
+    descriptors: bool,
+    setup: Duration,
+}
+
+impl RpcSessionBuilder {
+    /// Calls at one time: so many connections are made, when they are needed, of those that the server allows; 10
+    /// unless told otherwise.
+    pub fn max_outgoing(self, connections: usize) -> Self {
+        RpcSessionBuilder { outgoing: connections.max(1), ..self }
+    }
+
+    /// Calls of the server to this process at one time that are not nested in a call of this process: so many
+    /// connections are made at once, each with a thread; one unless told otherwise.
+    pub fn incoming_threads(self, threads: usize) -> Self {
+        RpcSessionBuilder { incoming: threads, ..self }
+    }
+
+    /// The newest version of the protocol to speak, as
+    /// [`RpcServerBuilder::max_version`](super::RpcServerBuilder::max_version).
+    pub fn max_version(self, version: u32) -> Self {
+        RpcSessionBuilder { version: version.min(NEWEST), ..self }
+    }
+
+    /// Whether descriptors are to travel, as they do on Unix sockets unless told otherwise. A server of libbinder
+    /// refuses the session if it was not told to allow them.
+    pub fn descriptors(self, descriptors: bool) -> Self {
+        RpcSessionBuilder { descriptors, ..self }
+    }
+
+    /// How long the server may take to answer while the session is set up; ten seconds unless told otherwise.
+    pub fn setup_timeout(self, timeout: Duration) -> Self {
+        RpcSessionBuilder { setup: timeout, ..self }
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// If nobody answers there, or it is no server of Binder RPC.
+    pub fn connect(self) -> Result<RpcSession> {
+        let soon = Wait::Until(Instant::now() + self.setup);
+        let passes = self.descriptors && self.address.passes_descriptors();
+        let socket = self.address.connect()?;
+        let setup = self.open(socket, passes, soon);
+        let (connection, terms, allowed) = setup.map_err(|error| match error {
+            Error::Dead => Error::Protocol(format!(
+                "the server at {} ended the session while it was set up: it may not be one of Binder RPC, not let this \
+                 user in{}",
+                self.address,
+                if passes { ", or allow no descriptors (connect with `descriptors(false)`)" } else { "" }
+            )),
+            other => other,
+        })?;
+        let again = self.clone();
+        let open = move |terms: &Terms| again.join(terms, false);
+        let side = Side::Client { open: Box::new(open) };
+        let session = Session::new(terms, side, self.incoming, self.outgoing.min(allowed))?;
+        session.add_outgoing(Arc::new(connection))?;
+        for _ in 0..self.incoming {
+            self.serve_one(&session)?;
+        }
+        Ok(RpcSession { session, address: self.address, allowed })
+    }
+
+    /// Opens a session on a connection: agrees on a version, and asks for the session's id and for how many
+    /// connections it may have.
+    fn open(&self, socket: OwnedFd, passes: bool, soon: Wait) -> Result<(Connection, Terms, usize)> {
+        let peer = address::peer(&socket)?;
+        let connection = Connection::new(socket, peer, passes, Vec::new());
+        let descriptors = if passes { Descriptors::Unix } else { Descriptors::No };
+        let header = ConnectionHeader { version: self.version, incoming: false, descriptors, joins: false };
+        connection.send_raw(&[&header.encode()[..], &INIT].concat(), soon)?;
+        let version = wire::decode_response(&connection.receive_raw(soon)?, self.version)?;
+        let allowed = ask(&connection, version, special::MAX_THREADS, soon, |reply| reply.read_i32())?;
+        let id =
+            ask(&connection, version, special::SESSION_ID, soon, |reply| Ok(reply.read_bytes()?.to_vec()))?;
+        let (Ok(id), Ok(allowed @ 1..)) = (<[u8; ID]>::try_from(id), usize::try_from(allowed)) else {
+            return Err(Error::Protocol(
+                "the session's id or its number of connections makes no sense".into(),
+            ));
+        };
+        Ok((connection, Terms { id, version, descriptors: passes, peer }, allowed))
+    }
+
+    /// One connection more.
+    fn join(&self, terms: &Terms, incoming: bool) -> Result<Connection> {
+        let soon = Wait::Until(Instant::now() + self.setup);
+        let socket = self.address.connect()?;
+        let peer = address::peer(&socket)?;
+        let connection = Connection::new(socket, peer, terms.descriptors, Vec::new());
+        let descriptors = if terms.descriptors { Descriptors::Unix } else { Descriptors::No };
+        let header = ConnectionHeader { version: terms.version, incoming, descriptors, joins: true };
+        let init: &[u8] = if incoming { &[] } else { &INIT };
+        connection.send_raw(&[&header.encode()[..], &terms.id, init].concat(), soon)?;
+        Ok(connection)
+    }
+
+    /// Makes a connection for the server's calls, with a thread that serves it.
+    fn serve_one(&self, session: &Arc<Session>) -> Result<()> {
+        let connection = Arc::new(self.join(session.terms(), true)?);
+        session.add_incoming(&connection)?;
+        let init: [u8; INIT.len()] = connection.receive_raw(Wait::Until(Instant::now() + self.setup))?;
+        if init[..4] != INIT[..4] {
+            return Err(Error::Protocol("the server does not begin its connection as one".into()));
+        }
+        let session = Arc::downgrade(session);
+        let serve = move || {
+            let outcome = calls::serve_connection(&session, &connection);
+            if let Some(session) = session.upgrade() {
+                session.remove_incoming(&connection);
+                match outcome {
+                    Err(error @ Error::Protocol(_)) => session.broke(&error),
+                    _ => session.end(),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("handoff-rpc".into());
+        thread
+            .spawn(serve)
+            .map(drop)
+            .map_err(|error| Error::io("cannot start a thread for an RPC connection", error))
+    }
+}
+
+/// Asks the session itself, before there is one here.
+fn ask<T>(
+    connection: &Connection,
+    version: u32,
+    code: u32,
+    soon: Wait,
+    read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
+) -> Result<T> {
+    let fixed = wire::Transaction::encode(Address::SESSION, code, 0, 0, 0);
+    let header = FrameHeader::encode(Command::Transact, fixed.len())?;
+    connection.send_raw(&[&header[..], &fixed].concat(), soon)?;
+    let Attempt::Done(frame) = connection.receive(soon)? else {
+        return Err(Error::Protocol("the server does not finish setting the session up".into()));
+    };
+    if frame.command != Command::Reply {
+        return Err(Error::Protocol("the server calls before the session is set up".into()));
+    }
+    let reply = Reply::decode(version, &frame.body)?;
+    if reply.status != 0 {
+        return Err(Error::from_status_t(reply.status, "an RPC session", code));
+    }
+    read(&mut Reader::new(SharedBytes::from_slice(reply.body.data)))
+}
+
+/// A session with a server of Binder RPC. It lasts as long as this, a clone or a proxy of the server's objects is held,
+/// and the server lives.
+#[derive(Clone)]
+pub struct RpcSession {
+    session: Arc<Session>,
+    address: RpcAddress,
+    allowed: usize,
+}
+
+impl RpcSession {
+    /// A session, with options.
+    pub fn builder(address: impl Into<RpcAddress>) -> RpcSessionBuilder {
+        RpcSessionBuilder {
+            address: address.into(),
+            outgoing: DEFAULT_OUTGOING,
+            incoming: 1,
+            version: NEWEST,
+            descriptors: true,
+            setup: SETUP,
+        }
+    }
+
+    /// Connects to the server at an address.
+    ///
+    /// # Errors
+    /// As [`RpcSessionBuilder::connect`].
+    pub fn connect(address: impl Into<RpcAddress>) -> Result<Self> {
+        Self::builder(address).connect()
+    }
+
+    /// The object that the server gives to all who come.
+    ///
+    /// # Errors
+    /// If the server has none, or is gone.
+    pub fn root(&self) -> Result<Binder> {
+        let mut root = None;
+        let mut read = |reply: &mut Reader<'_>| {
+            root = reply.read_binder()?;
+            Ok(())
+        };
+        let call = OutCall { deadline: Some(SETUP), ..OutCall::of(special::ROOT) };
+        calls::transact(&self.session, Address::SESSION, &call, None, &mut |_| Ok(()), &mut read)?;
+        root.ok_or_else(|| Error::NoSuchService(format!("the root object of {}", self.address)))
+    }
+
+    /// The version of the protocol that both sides speak.
+    pub fn version(&self) -> u32 {
+        self.session.terms().version
+    }
+
+    /// Calls at one time that the server allows.
+    pub fn max_threads(&self) -> usize {
+        self.allowed
+    }
+
+    /// Connections, now.
+    pub fn connections(&self) -> usize {
+        self.session.connections()
+    }
+
+    /// False once the server is known to be gone.
+    pub fn is_alive(&self) -> bool {
+        !self.session.is_over()
+    }
+}
+
+impl std::fmt::Debug for RpcSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RpcSession({}, version {})", self.address, self.version())
+    }
+}

@@ -1,0 +1,500 @@
+//! One connection of a session: whole frames in and out of a stream socket, with the descriptors that come along.
+//!
+//! One thread at a time has a connection. Bytes are read ahead, so that a short frame costs one system call. The kernel
+//! hands descriptors over with the bytes that they were sent with and ends the read there (unix(7)); since a sender
+//! attaches them to the first byte of a frame, those of a read belong to the last frame that begins in it.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, Shutdown, recvmsg, sendmsg,
+};
+
+use super::wire::{Command, FrameHeader, HEADER};
+use crate::disposal::{self, PeerFd};
+use crate::identity::CallingIdentity;
+use crate::ledger::Charge;
+use crate::locked::lock;
+use crate::{Error, Result, Waiting};
+
+/// Descriptors that the kernel lets travel with one message (`SCM_MAX_FD`).
+pub(super) const MOST_FDS: usize = 253;
+/// Bytes that are read ahead at the least.
+const READ: usize = 8 << 10;
+/// Bytes of one read at the most: memory grows with what came, and not with what a header says is to come.
+const MOST_READ: usize = 256 << 10;
+
+/// A frame as it came.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) command: Command,
+    pub(super) body: Vec<u8>,
+    pub(super) fds: Vec<PeerFd>,
+}
+
+/// How an attempt with an end ended.
+#[derive(Debug)]
+pub(super) enum Attempt<T> {
+    Done(T),
+    /// The time was over first.
+    Late,
+}
+
+/// How long to wait for a socket.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    Forever,
+    Until(Instant),
+    No,
+}
+
+impl Wait {
+    pub(super) fn until(end: Option<Instant>) -> Self {
+        end.map_or(Wait::Forever, Wait::Until)
+    }
+}
+
+/// One connection of a session.
+pub(super) struct Connection {
+    socket: OwnedFd,
+    peer: CallingIdentity,
+    /// Whether descriptors travel on it.
+    descriptors: bool,
+    inbound: Mutex<Inbound>,
+    unsent: Mutex<Unsent>,
+    // What the peer has this process hold for it.
+    _charges: Vec<Charge>,
+}
+
+/// What came and was not taken yet.
+#[derive(Default)]
+struct Inbound {
+    // `start..end` of it was received.
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    // Where `start` is in all that ever came.
+    position: u64,
+    // Descriptors, each with the position where the read ended that brought them.
+    fds: VecDeque<(u64, Vec<PeerFd>)>,
+}
+
+/// The rest of a frame whose beginning is on its way.
+#[derive(Default)]
+struct Unsent {
+    bytes: Vec<u8>,
+    at: usize,
+    // Of a frame of which nothing was sent.
+    fds: Vec<OwnedFd>,
+}
+
+impl Unsent {
+    fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        socket: OwnedFd,
+        peer: CallingIdentity,
+        descriptors: bool,
+        charges: Vec<Charge>,
+    ) -> Self {
+        let (inbound, unsent) = (Mutex::default(), Mutex::default());
+        Connection { socket, peer, descriptors, inbound, unsent, _charges: charges }
+    }
+
+    /// Ends it for both sides: whoever waits for it sees its end.
+    pub(super) fn shut_down(&self) {
+        // Fails where the peer has ended it.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// Waits for the next frame. `Err(Dead)` at the connection's end.
+    pub(super) fn receive(&self, wait: Wait) -> Result<Attempt<Frame>> {
+        let mut inbound = lock(&self.inbound);
+        loop {
+            if let Some(frame) = inbound.take()? {
+                return Ok(Attempt::Done(frame));
+            }
+            if let Attempt::Late = self.fill(&mut inbound, wait)? {
+                return Ok(Attempt::Late);
+            }
+        }
+    }
+
+    fn fill(&self, inbound: &mut Inbound, wait: Wait) -> Result<Attempt<()>> {
+        let mut flags = RecvFlags::CMSG_CLOEXEC;
+        match wait {
+            Wait::Forever => {}
+            Wait::No => flags |= RecvFlags::DONTWAIT,
+            Wait::Until(end) => {
+                flags |= RecvFlags::DONTWAIT;
+                if self.poll(PollFlags::IN, Some(end))?.is_empty() {
+                    return Ok(Attempt::Late);
+                }
+            }
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        // Without room for them the kernel closes descriptors that come all the same.
+        let room = if self.descriptors { &mut space[..] } else { &mut [] };
+        let mut control = RecvAncillaryBuffer::new(room);
+        let count = match recvmsg(&self.socket, &mut [IoSliceMut::new(inbound.room())], &mut control, flags) {
+            Ok(received) if received.bytes == 0 => return Err(Error::Dead),
+            Ok(received) => received.bytes,
+            Err(Errno::INTR) => return Ok(Attempt::Done(())),
+            Err(Errno::AGAIN) if matches!(wait, Wait::No) => return Ok(Attempt::Late),
+            Err(Errno::AGAIN) => return Ok(Attempt::Done(())),
+            Err(Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN | Errno::TIMEDOUT) => {
+                return Err(Error::Dead);
+            }
+            Err(error) => return Err(Error::io("cannot receive from an RPC connection", error)),
+        };
+        inbound.end += count;
+        let fds: Vec<PeerFd> = control
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+                _ => None,
+            })
+            .flatten()
+            .map(|fd| PeerFd::new(fd, self.peer.uid))
+            .collect();
+        if !fds.is_empty() {
+            let fds = disposal::count_arrived(self.peer, fds);
+            if !fds.iter().all(PeerFd::may_be_kept) {
+                let what = "it sent more descriptors than its share here is".into();
+                return Err(Error::Protocol(what));
+            }
+            inbound.fds.push_back((inbound.position + (inbound.end - inbound.start) as u64, fds));
+        }
+        Ok(Attempt::Done(()))
+    }
+
+    /// What the socket is ready for; nothing when the time is over.
+    fn poll(&self, wanted: PollFlags, end: Option<Instant>) -> Result<PollFlags> {
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            // Rounded up: nobody looks before the time is over.
+            let left = left
+                .map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+            let mut fds = [PollFd::new(&self.socket, wanted)];
+            match poll(&mut fds, left.as_ref()) {
+                Ok(_) => return Ok(fds[0].revents()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Error::io("cannot wait for an RPC connection", error)),
+            }
+        }
+    }
+
+    /// Whether the peer takes more now: a call that nobody waits for is refused rather than blocked.
+    pub(super) fn takes_more(&self) -> Result<bool> {
+        let Attempt::Done(()) = self.flush(Wait::No, &mut |_| Ok(()))? else { return Ok(false) };
+        Ok(!self.poll(PollFlags::OUT, Some(Instant::now()))?.is_empty())
+    }
+
+    /// Whether the rest of a frame waits until the socket takes it.
+    pub(super) fn has_unsent(&self) -> bool {
+        !lock(&self.unsent).is_empty()
+    }
+
+    /// Sends what is left of the frame before.
+    pub(super) fn flush(
+        &self,
+        wait: Wait,
+        meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+    ) -> Result<Attempt<()>> {
+        let mut unsent = lock(&self.unsent);
+        while !unsent.is_empty() {
+            let fds: Vec<BorrowedFd<'_>> = unsent.fds.iter().map(AsFd::as_fd).collect();
+            match self.push(&[IoSlice::new(&unsent.bytes[unsent.at..])], &fds)? {
+                Some(count) => {
+                    unsent.at += count;
+                    unsent.fds.clear();
+                }
+                None => {
+                    drop(fds);
+                    if let Attempt::Late = self.await_room(wait, meanwhile)? {
+                        return Ok(Attempt::Late);
+                    }
+                }
+            }
+        }
+        *unsent = Unsent::default();
+        Ok(Attempt::Done(()))
+    }
+
+    /// Sends frames, all of whose descriptors go with the first byte. While the socket is full, frames that come are
+    /// handed to `meanwhile`: the peer may be waiting for the same. What the socket does not take in time goes before
+    /// the next frame.
+    pub(super) fn send(
+        &self,
+        parts: &[&[u8]],
+        fds: &[BorrowedFd<'_>],
+        wait: Wait,
+        meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+    ) -> Result<Attempt<()>> {
+        if let Attempt::Late = self.flush(wait, meanwhile)? {
+            return Err(Error::OnewayFull(Waiting::Unknown));
+        }
+        let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let sent = self.push(&slices, fds)?;
+        if sent == Some(len) {
+            return Ok(Attempt::Done(()));
+        }
+        let copies = if sent.is_none() {
+            fds.iter().map(BorrowedFd::try_clone_to_owned).collect()
+        } else {
+            Ok(Vec::new())
+        };
+        let fds = copies.map_err(|error| Error::io("cannot duplicate a descriptor to send it", error))?;
+        *lock(&self.unsent) = Unsent { bytes: parts.concat(), at: sent.unwrap_or(0), fds };
+        self.flush(wait, meanwhile)
+    }
+
+    /// One attempt to send; `None` if the socket is full.
+    fn push(&self, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>]) -> Result<Option<usize>> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(Error::TooLarge { size: fds.len(), limit: MOST_FDS });
+        }
+        loop {
+            match sendmsg(&self.socket, parts, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(count) => return Ok(Some(count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::TIMEDOUT) => {
+                    return Err(Error::Dead);
+                }
+                Err(error) => return Err(Error::io("cannot send on an RPC connection", error)),
+            }
+        }
+    }
+
+    fn await_room(&self, wait: Wait, meanwhile: &mut dyn FnMut(Frame) -> Result<()>) -> Result<Attempt<()>> {
+        let end = match wait {
+            Wait::No => return Ok(Attempt::Late),
+            Wait::Until(end) => Some(end),
+            Wait::Forever => None,
+        };
+        let ready = self.poll(PollFlags::OUT | PollFlags::IN, end)?;
+        if ready.contains(PollFlags::IN) {
+            while let Attempt::Done(frame) = self.receive(Wait::No)? {
+                meanwhile(frame)?;
+            }
+        }
+        Ok(if ready.is_empty() { Attempt::Late } else { Attempt::Done(()) })
+    }
+
+    /// Reads exactly so many bytes, before there are frames.
+    pub(super) fn receive_raw<const N: usize>(&self, wait: Wait) -> Result<[u8; N]> {
+        let mut inbound = lock(&self.inbound);
+        while inbound.end - inbound.start < N {
+            if let Attempt::Late = self.fill(&mut inbound, wait)? {
+                return Err(Error::Protocol("it does not finish setting the connection up".into()));
+            }
+        }
+        let mut raw = [0; N];
+        raw.copy_from_slice(&inbound.bytes[inbound.start..][..N]);
+        inbound.advance(N);
+        Ok(raw)
+    }
+
+    /// Sends bytes before there are frames.
+    pub(super) fn send_raw(&self, bytes: &[u8], wait: Wait) -> Result<()> {
+        match self
+            .send(&[bytes], &[], wait, &mut |_| Err(Error::Protocol("a frame before its time".into())))?
+        {
+            Attempt::Done(()) => Ok(()),
+            Attempt::Late => Err(Error::Protocol("it does not read what sets the connection up".into())),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Inbound {
+    /// Where the next bytes go.
+    fn room(&mut self) -> &mut [u8] {
+        let held = self.end - self.start;
+        if self.start > 0 && (held == 0 || self.bytes.len() - self.end < READ) {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, held);
+        }
+        if self.bytes.len() - self.end < READ {
+            // As much again as came already.
+            self.bytes.resize(self.end + held.clamp(READ, MOST_READ), 0);
+        }
+        let end = self.end;
+        &mut self.bytes[end..]
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.start += count;
+        self.position += count as u64;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.bytes.len() > MOST_READ {
+                self.bytes = Vec::new();
+            }
+        }
+    }
+
+    /// The next frame, if all of it came.
+    fn take(&mut self) -> Result<Option<Frame>> {
+        let held = &self.bytes[self.start..self.end];
+        if held.len() < HEADER {
+            return Ok(None);
+        }
+        let FrameHeader { command, body } = FrameHeader::decode(held)?;
+        let Some(found) = held.get(HEADER..HEADER + body) else { return Ok(None) };
+        let body_bytes = found.to_vec();
+        let end = self.position + (HEADER + body) as u64;
+        self.advance(HEADER + body);
+        let mut fds = Vec::new();
+        while self.fds.front().is_some_and(|(ends, _)| *ends <= end) {
+            fds.extend(self.fds.pop_front().into_iter().flat_map(|(_, fds)| fds));
+        }
+        Ok(Some(Frame { command, body: body_bytes, fds }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::super::wire::{Address, DecStrong, MOST_BODY};
+    use super::*;
+
+    fn pair() -> (Connection, Connection) {
+        let (one, other) = UnixStream::pair().unwrap();
+        let connection =
+            |end: UnixStream| Connection::new(end.into(), CallingIdentity::own(), true, Vec::new());
+        (connection(one), connection(other))
+    }
+
+    fn frame(len: usize) -> Vec<u8> {
+        let mut bytes = FrameHeader::encode(Command::Transact, len).unwrap().to_vec();
+        bytes.extend((0..len).map(|n| n as u8));
+        bytes
+    }
+
+    fn next(connection: &Connection) -> Frame {
+        match connection.receive(Wait::Until(Instant::now() + Duration::from_secs(60))).unwrap() {
+            Attempt::Done(frame) => frame,
+            Attempt::Late => panic!("nothing came"),
+        }
+    }
+
+    fn nothing(_: Frame) -> Result<()> {
+        panic!("nobody answers")
+    }
+
+    #[test]
+    fn frames_of_every_size_arrive_whole_however_they_are_cut() {
+        let (one, other) = pair();
+        for len in [0, 1, READ - HEADER, READ, 100_000, MOST_BODY] {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let whole = frame(len);
+                    one.send(&[&whole, &whole], &[], Wait::Forever, &mut nothing).unwrap();
+                    for piece in whole.chunks(whole.len() / 7 + 1) {
+                        one.send_raw(piece, Wait::Forever).unwrap();
+                    }
+                });
+                for _ in 0..3 {
+                    let got = next(&other);
+                    assert_eq!((got.command, &got.body[..]), (Command::Transact, &frame(len)[HEADER..]));
+                }
+            });
+        }
+        drop(one);
+        assert!(matches!(other.receive(Wait::Forever), Err(Error::Dead)));
+    }
+
+    #[test]
+    fn descriptors_come_with_the_frame_that_they_were_sent_with() {
+        let (one, other) = pair();
+        let (end, _writer) = std::io::pipe().unwrap();
+        let whole = frame(5);
+        for fds in [0, 2, 0, 0, 1, 3] {
+            let fds = vec![end.as_fd(); fds];
+            one.send(&[&whole], &fds, Wait::Forever, &mut nothing).unwrap();
+        }
+        let counts: Vec<usize> = (0..6).map(|_| next(&other).fds.len()).collect();
+        assert_eq!(counts, [0, 2, 0, 0, 1, 3]);
+        // In pieces of which the first has the descriptor.
+        one.send(&[&whole, &whole[..3]], &[], Wait::Forever, &mut nothing).unwrap();
+        one.send(&[&whole[3..]], &[], Wait::Forever, &mut nothing).unwrap();
+        one.send(&[&whole[..3]], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
+        one.send(&[&whole[3..], &whole], &[], Wait::Forever, &mut nothing).unwrap();
+        let counts: Vec<usize> = (0..4).map(|_| next(&other).fds.len()).collect();
+        assert_eq!(counts, [0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn who_waits_for_room_takes_what_comes_and_what_was_begun_is_finished_first() {
+        let (one, other) = pair();
+        let whole = frame(MOST_BODY);
+        let sent = one.send(&[&whole], &[], Wait::No, &mut nothing).unwrap();
+        assert!(matches!(sent, Attempt::Late) && one.has_unsent());
+        assert!(!one.takes_more().unwrap());
+        let refused = one.send(&[&frame(1)], &[], Wait::No, &mut nothing);
+        assert!(matches!(refused, Err(Error::OnewayFull(_))), "{refused:?}");
+        let dec = DecStrong { address: Address::new(1, true), amount: 1 };
+        other.send(&[&dec.frame()], &[], Wait::Forever, &mut nothing).unwrap();
+        let mut came = 0;
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| (next(&other).body.len(), next(&other).body.len()));
+            let mut count = |frame: Frame| {
+                assert_eq!(frame.command, Command::DecStrong);
+                came += 1;
+                Ok(())
+            };
+            // Until the reader comes, the socket is full.
+            one.send(&[&frame(1)], &[], Wait::Forever, &mut count).unwrap();
+            assert_eq!(reader.join().unwrap(), (MOST_BODY, 1));
+        });
+        if came == 0 {
+            assert_eq!(next(&one).command, Command::DecStrong);
+        }
+        assert!(one.takes_more().unwrap() && !one.has_unsent());
+    }
+
+    #[test]
+    fn a_header_alone_makes_nobody_reserve_memory() {
+        let (one, other) = pair();
+        one.send_raw(&FrameHeader::encode(Command::Transact, MOST_BODY).unwrap(), Wait::Forever).unwrap();
+        let soon = Wait::Until(Instant::now() + Duration::from_millis(20));
+        assert!(matches!(other.receive(soon).unwrap(), Attempt::Late));
+        assert!(lock(&other.inbound).bytes.len() <= 2 * READ);
+    }
+
+    #[test]
+    fn descriptors_beyond_the_share_end_the_connection() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let who = CallingIdentity { pid: 1, uid: 65_001, gid: 65_001 };
+        let _all = crate::ledger::use_up(who, crate::ledger::Resource::Descriptors);
+        let one = Connection::new(one.into(), CallingIdentity::own(), true, Vec::new());
+        let other = Connection::new(other.into(), who, true, Vec::new());
+        let (end, _writer) = std::io::pipe().unwrap();
+        one.send(&[&frame(1)], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
+        assert!(matches!(other.receive(Wait::Forever), Err(Error::Protocol(_))));
+    }
+}

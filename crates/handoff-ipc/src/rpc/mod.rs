@@ -1,0 +1,28 @@
+//! The `rpc` engine: calls over stream sockets in the wire format of libbinder's RPC.
+//!
+//! It reaches whom the other engines do not: Android's `RpcServer` and `RpcSession`, and processes of another machine.
+//! `wire.rs` is the format, `connection.rs` carries frames of it and descriptors, `session.rs` has the connections that
+//! two processes share and `nodes.rs` their objects, `calls.rs` makes and serves calls, `objects.rs` is what stands for
+//! objects in a parcel. `server.rs` and `client.rs` set sessions up, `watch.rs` sees their end.
+//!
+//! A connection is served by a thread of its own, as with libbinder: a peer that stops in the middle of a frame, or
+//! does not read, keeps that thread and no other. The ledger bounds how many a peer may have.
+
+mod address;
+mod calls;
+mod client;
+mod connection;
+mod engine;
+mod nodes;
+mod objects;
+mod proxy;
+mod remote;
+mod server;
+mod session;
+mod watch;
+pub(crate) mod wire;
+
+pub use address::RpcAddress;
+pub use client::{RpcSession, RpcSessionBuilder};
+pub use engine::RpcEngine;
+pub use server::{RpcServer, RpcServerBuilder};

@@ -1,0 +1,282 @@
+//! The objects of one session by their addresses, and who holds how many references to each (libbinder's `RpcState`).
+//!
+//! Each time that an object crosses the session, as the target of a call too, its receiver has one reference more. The
+//! receiver gives references back in a frame of their own. An object stays in the table as long as either side owes the
+//! other one some, so that none can be dropped while a call to it is on its way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+
+use super::remote::RpcRemote;
+use super::session::Session;
+use super::wire::{Address, DecStrong};
+use crate::ledger::{self, Charge, Resource};
+use crate::object::{Binder, LocalNode, Reference};
+use crate::{Error, Result};
+
+/// Objects in a session, of both sides together.
+const MOST: usize = 100_000;
+/// Oneway calls to one object that came before their turn: as many as connections may have overtaken each other.
+const MOST_EARLY: usize = 1000;
+
+/// A oneway call that is ready for its object's queue.
+pub(super) type Job = Box<dyn FnOnce() + Send>;
+
+enum Object {
+    /// Of this process. The session keeps it.
+    Own(Arc<LocalNode>, #[expect(dead_code, reason = "counted until it goes")] Charge),
+    /// Of the peer. Those who call it keep the proxy.
+    Peers(Weak<RpcRemote>),
+}
+
+struct Node {
+    object: Object,
+    // References that the peer was given and has not given back.
+    sent: u64,
+    // References that the peer gave, to be given back.
+    received: u64,
+    // Of the oneway call that is sent next, or is expected next.
+    number: u64,
+    early: BTreeMap<u64, Job>,
+}
+
+impl Node {
+    fn new(object: Object) -> Self {
+        Node { object, sent: 0, received: 0, number: 0, early: BTreeMap::new() }
+    }
+}
+
+/// The table.
+#[derive(Default)]
+pub(super) struct Nodes {
+    by_address: HashMap<Address, Node>,
+    // Own objects by their numbers in this process.
+    own: HashMap<u64, Address>,
+    next: u32,
+    // References to be given back with the next frame.
+    owed: HashMap<Address, u32>,
+    // References that the peer owes for the peer's own objects: it acknowledges calls with them.
+    unacknowledged: u64,
+}
+
+impl Nodes {
+    /// The address of an object that goes over the session; the peer has one reference more.
+    pub(super) fn leave(&mut self, session: &Session, binder: &Binder) -> Result<Address> {
+        let address = match &binder.0 {
+            Reference::Local(node) => self.export(session, node)?,
+            Reference::Remote(remote) => match remote.as_any().downcast_ref::<RpcRemote>() {
+                Some(remote) if remote.is_of(session) => remote.address(),
+                _ => return Err(foreign(remote.engine().name())),
+            },
+        };
+        self.count_sent(address)?;
+        Ok(address)
+    }
+
+    fn count_sent(&mut self, address: Address) -> Result<&mut Node> {
+        let node = self.by_address.get_mut(&address).ok_or(Error::Dead)?;
+        node.sent += 1;
+        if let Object::Peers(_) = node.object {
+            self.unacknowledged += 1;
+        }
+        Ok(node)
+    }
+
+    /// A call goes to an object of the peer. Gives the number of a oneway call.
+    pub(super) fn call(&mut self, address: Address, oneway: bool) -> Result<u64> {
+        let node = self.count_sent(address)?;
+        let number = node.number;
+        node.number += u64::from(oneway);
+        Ok(if oneway { number } else { 0 })
+    }
+
+    fn export(&mut self, session: &Session, node: &Arc<LocalNode>) -> Result<Address> {
+        if let Some(address) = self.own.get(&node.id()) {
+            return Ok(*address);
+        }
+        self.check_room()?;
+        let charge = ledger::charge(session.peer(), Resource::Exports, 1)?;
+        let address = loop {
+            let address = Address::new(self.next, session.is_server());
+            self.next = self.next.wrapping_add(1);
+            // After 2^32 objects numbers come again.
+            if !self.by_address.contains_key(&address) {
+                break address;
+            }
+        };
+        self.own.insert(node.id(), address);
+        self.by_address.insert(address, Node::new(Object::Own(Arc::clone(node), charge)));
+        Ok(address)
+    }
+
+    fn check_room(&self) -> Result<()> {
+        if self.by_address.len() < MOST {
+            return Ok(());
+        }
+        Err(Error::PermissionDenied(format!("a session has {MOST} objects, and no more")))
+    }
+
+    /// An object that came over the session; this process has one reference more.
+    pub(super) fn enter(&mut self, session: &Arc<Session>, address: Address) -> Result<Binder> {
+        if let Some(node) = self.by_address.get_mut(&address) {
+            node.received += 1;
+            return match &mut node.object {
+                Object::Own(own, _) => {
+                    let own = Arc::clone(own);
+                    self.settle(address);
+                    Ok(Binder(Reference::Local(own)))
+                }
+                Object::Peers(proxy) => {
+                    let remote = proxy.upgrade().unwrap_or_else(|| {
+                        let remote = RpcRemote::new(session, address);
+                        *proxy = Arc::downgrade(&remote);
+                        remote
+                    });
+                    Ok(Binder::from_remote(remote))
+                }
+            };
+        }
+        if !address.is_of(!session.is_server()) {
+            return Err(Error::UnknownObject(address.0));
+        }
+        self.check_room()?;
+        let remote = RpcRemote::new(session, address);
+        let node = Node { received: 1, ..Node::new(Object::Peers(Arc::downgrade(&remote))) };
+        self.by_address.insert(address, node);
+        Ok(Binder::from_remote(remote))
+    }
+
+    /// Own object that is called. The reference that came with the call is owed.
+    pub(super) fn called(&mut self, address: Address) -> Result<Arc<LocalNode>> {
+        match self.by_address.get_mut(&address) {
+            Some(Node { object: Object::Own(own, _), received, .. }) => {
+                *received += 1;
+                let own = Arc::clone(own);
+                self.settle(address);
+                Ok(own)
+            }
+            _ => Err(Error::UnknownObject(address.0)),
+        }
+    }
+
+    /// A reference that came and that nobody takes.
+    pub(super) fn pass(&mut self, session: &Session, address: Address) {
+        let known = self.by_address.contains_key(&address);
+        if known || address.is_of(!session.is_server()) {
+            self.owe(DecStrong { address, amount: 1 });
+        }
+    }
+
+    /// Hands oneway calls to `queue` in their turn: this one if the ones before it came, and those that waited for it.
+    /// The table is locked meanwhile, so that no connection's calls overtake those of another one.
+    pub(super) fn in_turn(
+        &mut self,
+        address: Address,
+        number: u64,
+        job: Job,
+        mut queue: impl FnMut(Job),
+    ) -> Result<()> {
+        let Some(node) = self.by_address.get_mut(&address) else {
+            queue(job);
+            return Ok(());
+        };
+        // A peer that gave all references back, and gets another one that was on its way, counts from 0 again.
+        node.number = node.number.min(number);
+        if node.early.len() >= MOST_EARLY {
+            let what = format!("oneway call {} does not come, for which {MOST_EARLY} wait", node.number);
+            return Err(Error::Protocol(what));
+        }
+        if node.early.insert(number, job).is_some() {
+            return Err(Error::Protocol(format!("oneway call {number} came twice")));
+        }
+        while let Some(job) = node.early.remove(&node.number) {
+            node.number += 1;
+            queue(job);
+        }
+        Ok(())
+    }
+
+    /// Owes the peer all references of an object that this process needs no longer.
+    fn settle(&mut self, address: Address) {
+        let Some(node) = self.by_address.get_mut(&address) else { return };
+        let received = std::mem::take(&mut node.received);
+        if received > 0 {
+            self.owe(DecStrong { address, amount: u32::try_from(received).unwrap_or(u32::MAX) });
+        }
+    }
+
+    /// The last proxy of an object of the peer is gone.
+    pub(super) fn forget(&mut self, address: Address) {
+        let Some(Node { object: Object::Peers(proxy), sent, .. }) = self.by_address.get(&address) else {
+            return;
+        };
+        // Another one may have come meanwhile, or a call is on its way, which the references keep the object for.
+        if proxy.strong_count() == 0 && *sent == 0 {
+            self.settle(address);
+            self.by_address.remove(&address);
+        }
+    }
+
+    /// The peer gives references back. What is returned is to be dropped when the table is not locked.
+    pub(super) fn given_back(&mut self, dec: DecStrong) -> Option<impl Sized + use<>> {
+        let node = self.by_address.get_mut(&dec.address)?;
+        // More than it was given mean nothing, as for libbinder.
+        node.sent = node.sent.checked_sub(dec.amount.into())?;
+        match &node.object {
+            Object::Peers(_) => {
+                self.unacknowledged -= u64::from(dec.amount);
+                self.forget(dec.address);
+                None
+            }
+            Object::Own(own, _) if node.sent == 0 => {
+                self.own.remove(&own.id());
+                self.by_address.remove(&dec.address)
+            }
+            Object::Own(..) => None,
+        }
+    }
+
+    /// Takes back what went over the session in a parcel that is not sent.
+    pub(super) fn take_back(&mut self, address: Address) -> Option<impl Sized + use<>> {
+        self.given_back(DecStrong { address, amount: 1 })
+    }
+
+    /// References that are owed, which the caller sends at once.
+    pub(super) fn take_owed(&mut self) -> Vec<DecStrong> {
+        self.owed.drain().map(|(address, amount)| DecStrong { address, amount }).collect()
+    }
+
+    pub(super) fn owe(&mut self, dec: DecStrong) {
+        let owed = self.owed.entry(dec.address).or_default();
+        *owed = owed.saturating_add(dec.amount);
+    }
+
+    pub(super) fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Whether the peer has yet to acknowledge calls.
+    pub(super) fn awaits_acknowledgement(&self) -> bool {
+        self.unacknowledged > 0
+    }
+
+    /// Objects in the table.
+    pub(super) fn len(&self) -> usize {
+        self.by_address.len()
+    }
+
+    /// The session is over. What is returned is to be dropped when the table is not locked.
+    pub(super) fn clear(&mut self) -> impl Sized + use<> {
+        std::mem::take(self)
+    }
+}
+
+pub(super) fn foreign(engine: &str) -> Error {
+    Error::Unsupported {
+        engine: "rpc",
+        what: format!(
+            "carry a reference to an object that is neither of this process nor of the session's peer (it is of the \
+             {engine} engine): offer an object of your own that calls it"
+        ),
+    }
+}

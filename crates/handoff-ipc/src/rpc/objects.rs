@@ -1,0 +1,240 @@
+//! References and descriptors in parcels of Binder RPC: a reference stands there with its address, a descriptor with its
+//! number among those that come along.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::connection::MOST_FDS;
+use super::nodes::foreign;
+use super::remote::RpcRemote;
+use super::session::Session;
+use super::wire::{Address, BINDERS_IN_TABLE, Body, TABLES};
+use crate::disposal::PeerFd;
+use crate::object::{Binder, Reference};
+use crate::parcel::{Incoming, Kind, Object, RPC_BINDER, RPC_FD, Sealed, no_object, wrong_kind};
+use crate::{Error, Result};
+
+/// What goes along with a parcel's data.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    /// The table behind the data.
+    pub(super) table: Vec<u8>,
+    pub(super) fds: Vec<OwnedFd>,
+}
+
+/// Puts a parcel's objects into its data. The peer has a reference more to each.
+pub(super) fn encode(session: &Session, data: &mut [u8], objects: Vec<(u32, Object)>) -> Result<Outgoing> {
+    if objects.is_empty() {
+        return Ok(Outgoing::default());
+    }
+    check(session, &objects)?;
+    let version = session.terms().version;
+    let (mut out, mut left) = (Outgoing::default(), Vec::new());
+    for (at, object) in objects {
+        match object {
+            Object::Fd(fd) => {
+                out.fds.push(fd);
+                out.table.extend(at.to_le_bytes());
+            }
+            Object::Binder(binder) => {
+                let address = session.nodes().leave(session, &binder);
+                let address = match address {
+                    Ok(address) => address,
+                    Err(error) => {
+                        for address in left {
+                            let gone = session.nodes().take_back(address);
+                            drop(gone);
+                        }
+                        return Err(error);
+                    }
+                };
+                left.push(address);
+                if let Some(place) = data.get_mut(at as usize + 4..at as usize + 12) {
+                    place.copy_from_slice(&address.0.to_le_bytes());
+                }
+                if version >= BINDERS_IN_TABLE {
+                    out.table.extend(at.to_le_bytes());
+                }
+            }
+            Object::Buffer(_) | Object::FdArray(_) => {}
+        }
+    }
+    Ok(out)
+}
+
+/// Before anything of the parcel is given away.
+fn check(session: &Session, objects: &[(u32, Object)]) -> Result<()> {
+    let cannot = |what: &str| Error::Unsupported { engine: "rpc", what: what.into() };
+    for (_, object) in objects {
+        match object {
+            Object::Fd(_) if session.terms().version < TABLES => {
+                return Err(cannot(
+                    "carry a descriptor to a peer that speaks version 0 of the protocol (Android 13)",
+                ));
+            }
+            Object::Fd(_) if !session.terms().descriptors => {
+                return Err(cannot(
+                    "carry a descriptor in this session: both sides have to allow it, on a Unix socket",
+                ));
+            }
+            Object::Buffer(_) | Object::FdArray(_) => return Err(cannot("take a buffer from where it is")),
+            Object::Binder(Binder(Reference::Remote(remote))) => {
+                let own = remote.as_any().downcast_ref::<RpcRemote>();
+                if !own.is_some_and(|own| own.is_of(session)) {
+                    return Err(foreign(remote.engine().name()));
+                }
+            }
+            Object::Fd(_) | Object::Binder(_) => {}
+        }
+    }
+    let fds = objects.iter().filter(|(_, object)| matches!(object, Object::Fd(_))).count();
+    if fds > MOST_FDS {
+        return Err(cannot(&format!(
+            "carry {fds} descriptors with one call, of which {MOST_FDS} can travel"
+        )));
+    }
+    Ok(())
+}
+
+/// Objects that came with a parcel: each becomes something when it is read, or is given back.
+pub(super) struct Arrived<'a> {
+    session: &'a Arc<Session>,
+    data: &'a [u8],
+    // Where they stand, until they are read. Before version 2 descriptors only.
+    places: Vec<usize>,
+    // References that were read where the table has none.
+    read: Vec<usize>,
+    fds: Vec<Option<PeerFd>>,
+}
+
+impl<'a> Arrived<'a> {
+    pub(super) fn new(session: &'a Arc<Session>, body: &Body<'a>, fds: Vec<PeerFd>) -> Self {
+        let places = body.places.iter().map(|at| *at as usize).collect();
+        Arrived {
+            session,
+            data: body.data,
+            places,
+            read: Vec::new(),
+            fds: fds.into_iter().map(Some).collect(),
+        }
+    }
+
+    fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.data.get(at..at.checked_add(N)?)?.try_into().ok()
+    }
+
+    fn word(&self, at: usize) -> Option<i32> {
+        self.bytes(at).map(i32::from_le_bytes)
+    }
+
+    fn address(&self, at: usize) -> Option<Address> {
+        let bytes = self.bytes(at.checked_add(4)?)?;
+        (self.word(at)? == RPC_BINDER).then(|| Address(u64::from_le_bytes(bytes)))
+    }
+
+    /// The place counts as read from now on.
+    fn take(&mut self, at: usize) -> Result<()> {
+        let found = self.places.iter().position(|place| *place == at).ok_or_else(|| no_object(at))?;
+        self.places.swap_remove(found);
+        Ok(())
+    }
+}
+
+impl Sealed for Arrived<'_> {}
+
+impl Incoming for Arrived<'_> {
+    fn take_binder(&mut self, at: usize) -> Result<Binder> {
+        let address =
+            self.address(at).ok_or_else(|| wrong_kind(at, "an object reference", "something else"))?;
+        if self.session.terms().version >= BINDERS_IN_TABLE {
+            self.take(at)?;
+        } else if self.read.contains(&at) {
+            return Err(no_object(at));
+        } else {
+            self.read.push(at);
+        }
+        if self.session.is_over() {
+            return Err(Error::Dead);
+        }
+        self.session.nodes().enter(self.session, address)
+    }
+
+    fn take_fd(&mut self, at: usize) -> Result<OwnedFd> {
+        let kind = self.word(at);
+        if kind != Some(RPC_FD) {
+            return Err(wrong_kind(at, "a file descriptor", &format!("kind {kind:?}")));
+        }
+        self.take(at)?;
+        let number = self.word(at + 4).and_then(|number| usize::try_from(number).ok());
+        let fd = number.and_then(|number| self.fds.get_mut(number)?.take()?.take());
+        fd.ok_or_else(|| wrong_kind(at, "a file descriptor that came along", "another number"))
+    }
+
+    fn places(&self) -> Vec<(usize, Kind)> {
+        let kind = |at: usize| match self.word(at)? {
+            RPC_BINDER => Some(Kind::Binder),
+            RPC_FD => Some(Kind::Fd),
+            _ => None,
+        };
+        self.places.iter().filter_map(|at| Some((*at, kind(*at)?))).collect()
+    }
+}
+
+impl Drop for Arrived<'_> {
+    fn drop(&mut self) {
+        for at in &self.places {
+            if let Some(address) = self.address(*at) {
+                self.session.nodes().pass(self.session, address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ParcelService;
+    use crate::parcel::{BareFd, Parcelable, Reader, SharedBytes, Writer};
+
+    fn bytes_of(write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> (Vec<u8>, Vec<u32>) {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::growing(&mut bytes).in_rpc_form();
+        write(&mut writer).unwrap();
+        let places = writer.finish().into_iter().map(|(at, _)| at).collect();
+        (bytes, places)
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn objects_stand_in_a_parcel_as_libbinder_puts_them() {
+        let object = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
+        let (end, _writer) = std::io::pipe().unwrap();
+        let (bytes, places) = bytes_of(|to| {
+            to.write_binder(None)?;
+            to.write_binder(Some(&object))?;
+            to.write_fd(&end)?;
+            to.write_sized(|to| to.write(&OwnedFd::from(end.try_clone().unwrap())))
+        });
+        // A kind, for an object the address that the session gives, and the stability; a descriptor's number.
+        let expected = [&[0, 0][..], &[1, 0, 0, 12], &[2, 0], &[20, 1, 0, 2, 1]].concat();
+        assert_eq!((bytes, places), (words(&expected), vec![8, 24, 44]));
+    }
+
+    #[test]
+    fn null_references_and_descriptors_are_as_short_as_they_are() {
+        let (bytes, _) = bytes_of(|to| to.write(&vec![None::<Binder>; 3]));
+        assert_eq!(bytes.len(), 4 + 3 * 8);
+        let read: Vec<Option<Binder>> =
+            Reader::new(SharedBytes::from_slice(&bytes)).in_rpc_form().read().unwrap();
+        assert_eq!(read, [None, None, None]);
+        assert_eq!((Binder::LEAST_SIZE, BareFd::LEAST_SIZE), (8, 8));
+        // Another kind than is asked for, and one that is none.
+        for kind in [2, 3, u32::MAX] {
+            let bytes = words(&[kind, 0, 0, 12]);
+            assert!(Reader::new(SharedBytes::from_slice(&bytes)).in_rpc_form().read_binder().is_err());
+        }
+    }
+}

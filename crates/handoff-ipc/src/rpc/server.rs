@@ -1,0 +1,297 @@
+//! The side that listens: takes connections in, makes sessions of them, and has a thread serve each.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::net::Shutdown;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::address::{self, RpcAddress, UNKNOWN};
+use super::calls;
+use super::connection::{Connection, Wait};
+use super::session::{Session, Side, Terms};
+use super::wire::{self, ConnectionHeader, Descriptors, ID, INIT, NEWEST};
+use crate::identity::CallingIdentity;
+use crate::ledger::{self, Resource};
+use crate::locked::lock;
+use crate::object::Binder;
+use crate::servicemanager::SocketAccess;
+use crate::{Error, Result};
+
+/// Connections of one session for calls, unless the server says otherwise.
+const DEFAULT_THREADS: usize = 16;
+/// How long a connection may take until it is set up.
+const SETUP: Duration = Duration::from_secs(5);
+/// How long the listening thread waits when the process can take no connection in.
+const SHORTAGE: Duration = Duration::from_millis(50);
+
+/// How a server serves: [`RpcServer::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "options alone serve nothing: end with `serve`"]
+pub struct RpcServerBuilder {
+    address: RpcAddress,
+    threads: usize,
+    version: u32,
+    descriptors: bool,
+    access: SocketAccess,
+}
+
+impl RpcServerBuilder {
+    /// Connections that one session may have for calls, each with a thread here; 16 unless told otherwise. The ledger
+    /// bounds those of one user and of one process besides.
+    pub fn max_threads(self, threads: usize) -> Self {
+        RpcServerBuilder { threads: threads.max(1), ..self }
+    }
+
+    /// The newest version of the protocol to speak: 0 (Android 13), 1 (14 and 15) or 2 (16), which it is unless told
+    /// otherwise.
+    pub fn max_version(self, version: u32) -> Self {
+        RpcServerBuilder { version: version.min(NEWEST), ..self }
+    }
+
+    /// Whether clients may send descriptors and get some, as they may on Unix sockets unless told otherwise.
+    pub fn descriptors(self, descriptors: bool) -> Self {
+        RpcServerBuilder { descriptors, ..self }
+    }
+
+    /// Who may connect to a Unix socket: this user and root, unless told otherwise.
+    pub fn access(self, access: SocketAccess) -> Self {
+        RpcServerBuilder { access, ..self }
+    }
+
+    /// Listens, and gives `root` to each who asks for it.
+    ///
+    /// # Errors
+    /// If the address is taken, or `root` is an object of another process.
+    pub fn serve(self, root: Binder) -> Result<RpcServer> {
+        if !root.is_local() {
+            return Err(Error::Unsupported {
+                engine: "rpc",
+                what: "serve an object of another process".into(),
+            });
+        }
+        let listener = Arc::new(self.address.listen()?);
+        let address = self.address.bound(&listener);
+        if let RpcAddress::Path(path) = &address {
+            let mode = if self.access == SocketAccess::Owner { 0o600 } else { 0o666 };
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+                .map_err(|error| Error::io(format!("cannot set who may connect to {address}"), error))?;
+        }
+        let shared = Arc::new(Shared {
+            root,
+            options: self,
+            sessions: Mutex::default(),
+            stopped: AtomicBool::new(false),
+        });
+        let (listening, shared_too) = (Arc::clone(&listener), Arc::clone(&shared));
+        std::thread::Builder::new()
+            .name("handoff-rpc-in".into())
+            .spawn(move || shared_too.accept_all(&listening))
+            .map_err(|error| Error::io("cannot start a thread that takes connections in", error))?;
+        Ok(RpcServer { shared, listener, address })
+    }
+}
+
+/// A server of Binder RPC, until it is dropped: then its sessions end.
+///
+/// ```
+/// use handoff_ipc::rpc::{RpcAddress, RpcServer, RpcSession};
+/// use handoff_ipc::{Binder, ParcelService};
+///
+/// let echo = Binder::new(ParcelService::new("sample.IEcho", |_, request| Ok(Some(request))));
+/// let name = format!("handoff-sample-{}", std::process::id());
+/// let server = RpcServer::builder(RpcAddress::abstract_name(name)).serve(echo)?;
+///
+/// let session = RpcSession::connect(server.address().clone())?;
+/// let echo: i32 = session.root()?.transaction(1).call(|data| data.write(&7), |reply| reply.read())?;
+/// assert_eq!(echo, 7);
+/// # Ok::<(), handoff_ipc::Error>(())
+/// ```
+pub struct RpcServer {
+    shared: Arc<Shared>,
+    listener: Arc<OwnedFd>,
+    address: RpcAddress,
+}
+
+struct Shared {
+    root: Binder,
+    options: RpcServerBuilder,
+    sessions: Mutex<HashMap<[u8; ID], Arc<Session>>>,
+    stopped: AtomicBool,
+}
+
+impl RpcServer {
+    /// A server at an address, with options.
+    pub fn builder(address: impl Into<RpcAddress>) -> RpcServerBuilder {
+        RpcServerBuilder {
+            address: address.into(),
+            threads: DEFAULT_THREADS,
+            version: NEWEST,
+            descriptors: true,
+            access: SocketAccess::Owner,
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &RpcAddress {
+        &self.address
+    }
+
+    /// Sessions, now.
+    pub fn sessions(&self) -> usize {
+        lock(&self.shared.sessions).len()
+    }
+
+    /// Connections of all sessions, now.
+    pub fn connections(&self) -> usize {
+        self.all().iter().map(|session| session.connections()).sum()
+    }
+
+    /// Objects that sessions know, of both sides.
+    pub fn objects(&self) -> usize {
+        self.all().iter().map(|session| session.nodes().len()).sum()
+    }
+
+    fn all(&self) -> Vec<Arc<Session>> {
+        lock(&self.shared.sessions).values().cloned().collect()
+    }
+}
+
+impl std::fmt::Debug for RpcServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RpcServer({})", self.address)
+    }
+}
+
+impl Drop for RpcServer {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::Release);
+        // The thread that waits for connections sees it.
+        let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
+        if let RpcAddress::Path(path) = &self.address {
+            // Somebody may have taken it away.
+            drop(std::fs::remove_file(path));
+        }
+        let sessions = std::mem::take(&mut *lock(&self.shared.sessions));
+        sessions.into_values().for_each(|session| session.end());
+    }
+}
+
+impl Shared {
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    fn accept_all(self: &Arc<Self>, listener: &OwnedFd) {
+        while !self.is_stopped() {
+            match address::accept(listener) {
+                Ok(socket) => {
+                    if let Err(error) = self.begin(socket) {
+                        tracing::debug!("an RPC connection was refused: {error}");
+                    }
+                }
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+                // No descriptor is left, or no memory; or the listener was shut down.
+                Err(_) => std::thread::sleep(SHORTAGE),
+            }
+        }
+    }
+
+    /// Gives a connection a thread, charged to whoever made it. Nothing is read from it here.
+    fn begin(self: &Arc<Self>, socket: OwnedFd) -> Result<()> {
+        let peer = address::peer(&socket)?;
+        let own = CallingIdentity::own().uid;
+        if self.options.access == SocketAccess::Owner && peer != UNKNOWN && peer.uid != own && peer.uid != 0 {
+            return Err(Error::PermissionDenied(format!("user {} may not connect", peer.uid)));
+        }
+        let charges = vec![
+            ledger::charge(peer, Resource::Threads, 1)?,
+            ledger::charge(peer, Resource::Descriptors, 1)?,
+        ];
+        let passes = self.options.descriptors && self.options.address.passes_descriptors();
+        let connection = Arc::new(Connection::new(socket, peer, passes, charges));
+        let shared = Arc::clone(self);
+        let serve = move || {
+            if let Err(error) = shared.establish(&connection, peer) {
+                tracing::debug!("an RPC connection of process {} was given up: {error}", peer.pid);
+            }
+        };
+        let thread = std::thread::Builder::new().name("handoff-rpc".into());
+        thread
+            .spawn(serve)
+            .map(drop)
+            .map_err(|error| Error::io("cannot start a thread for an RPC connection", error))
+    }
+
+    /// Learns what a connection is for, and serves it.
+    fn establish(&self, connection: &Arc<Connection>, peer: CallingIdentity) -> Result<()> {
+        let soon = Wait::Until(Instant::now() + SETUP);
+        let header = ConnectionHeader::decode(&connection.receive_raw(soon)?)?;
+        let session = if header.joins {
+            let id: [u8; ID] = connection.receive_raw(soon)?;
+            let session = lock(&self.sessions).get(&id).cloned();
+            // The id is a secret, and no more than one user's.
+            session.filter(|session| session.peer().uid == peer.uid).ok_or(Error::UnknownObject(0))?
+        } else {
+            self.open(&header, peer, connection, soon)?
+        };
+        if header.incoming {
+            connection.send_raw(&INIT, soon)?;
+            return session.add_outgoing(Arc::clone(connection));
+        }
+        let served = connection.receive_raw(soon).and_then(|init: [u8; INIT.len()]| {
+            if init[..4] != INIT[..4] {
+                return Err(Error::Protocol("a connection that does not begin as one".into()));
+            }
+            session.add_incoming(connection)
+        });
+        let outcome = served.and_then(|()| calls::serve_connection(&Arc::downgrade(&session), connection));
+        if let Err(error @ Error::Protocol(_)) = &outcome {
+            session.broke(error);
+        }
+        if session.remove_incoming(connection) == 0 {
+            let gone = lock(&self.sessions).remove(&session.terms().id);
+            session.end();
+            drop(gone);
+        }
+        match outcome {
+            Err(Error::Dead) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn open(
+        &self,
+        header: &ConnectionHeader,
+        peer: CallingIdentity,
+        connection: &Connection,
+        soon: Wait,
+    ) -> Result<Arc<Session>> {
+        let wanted = header.descriptors == Descriptors::Unix;
+        let passes = self.options.descriptors && self.options.address.passes_descriptors();
+        let version = header.version.min(self.options.version);
+        connection.send_raw(&wire::encode_response(version), soon)?;
+        if wanted && !passes {
+            return Err(Error::Protocol("it wants to send descriptors, which cannot be had here".into()));
+        }
+        let mut id = [0; ID];
+        let count = getrandom(&mut id, GetRandomFlags::empty())
+            .map_err(|error| Error::io("cannot make a session's id (getrandom)", error))?;
+        if count < ID {
+            return Err(Error::Dead);
+        }
+        let terms = Terms { id, version, descriptors: wanted, peer };
+        let threads = self.options.threads;
+        let session = Session::new(terms, Side::Server { root: self.root.clone() }, threads, threads)?;
+        let mut sessions = lock(&self.sessions);
+        if self.is_stopped() {
+            return Err(Error::Dead);
+        }
+        sessions.insert(id, Arc::clone(&session));
+        Ok(session)
+    }
+}

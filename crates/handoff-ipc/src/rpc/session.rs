@@ -1,0 +1,519 @@
+//! What two processes share: connections, objects, and the end of it.
+//!
+//! A call needs a connection for itself until its reply has come. Threads take turns at those that there are; a call
+//! back to the process whose call a thread serves goes over that call's own connection, where its thread waits.
+//! Oneway calls have a connection to themselves where there are two, so that a receiver that does not keep up with them
+//! delays no other call.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::connection::{Attempt, Connection, Frame, Wait};
+use super::nodes::Nodes;
+use super::watch::Watch;
+use super::wire::{Address, Command, DecStrong, ID};
+use crate::death::DeathRegistration;
+use crate::identity::CallingIdentity;
+use crate::ledger::{self, Charge, Resource};
+use crate::locked::lock;
+use crate::object::Binder;
+use crate::{Error, Result, pool};
+
+/// What both sides agreed on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) id: [u8; ID],
+    pub(super) version: u32,
+    pub(super) descriptors: bool,
+    pub(super) peer: CallingIdentity,
+}
+
+/// Makes one more connection for this process's calls.
+pub(super) type Open = Box<dyn Fn(&Terms) -> Result<Connection> + Send + Sync>;
+
+/// Which side this process is.
+pub(super) enum Side {
+    Server { root: Binder },
+    Client { open: Open },
+}
+
+/// One session.
+pub(super) struct Session {
+    terms: Terms,
+    side: Side,
+    /// Connections for the peer's calls at one time.
+    pub(super) most_incoming: usize,
+    most_outgoing: usize,
+    nodes: Mutex<Nodes>,
+    connections: Mutex<Connections>,
+    is_available: Condvar,
+    watch: Watch,
+    is_over: AtomicBool,
+    recipients: Mutex<HashMap<u64, Box<dyn FnOnce() + Send>>>,
+    next_recipient: AtomicU64,
+    // Bytes of oneway calls that came and were not served yet.
+    waiting: Mutex<u64>,
+    is_served: Condvar,
+}
+
+/// Bytes of a session's oneway calls that may wait: while there are more, nothing further is read from a connection
+/// that brings one, so that the sender is refused at last.
+const MOST_WAITING: u64 = 10 << 20;
+/// How often the share of the peer's user is looked at, which other sessions use, too.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A oneway call that waits or is served.
+pub(super) struct Admitted {
+    session: Arc<Session>,
+    bytes: u64,
+    _charge: Charge,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        *lock(&self.session.waiting) -= self.bytes;
+        self.session.is_served.notify_all();
+    }
+}
+
+#[derive(Default)]
+struct Connections {
+    outgoing: Vec<Outgoing>,
+    incoming: Vec<Arc<Connection>>,
+    // Those that are being made.
+    opening: usize,
+}
+
+struct Outgoing {
+    connection: Arc<Connection>,
+    // Whether it is for oneway calls.
+    oneway: bool,
+    is_busy: bool,
+}
+
+thread_local! {
+    // Connections whose peer's thread waits while this thread serves its call, the innermost last.
+    static SERVING: RefCell<Vec<(*const Session, Arc<Connection>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A call that this thread serves, until it goes.
+pub(super) struct Serving(());
+
+impl Serving {
+    pub(super) fn begin(session: &Arc<Session>, connection: &Arc<Connection>) -> Self {
+        SERVING.with_borrow_mut(|all| all.push((Arc::as_ptr(session), Arc::clone(connection))));
+        Serving(())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _served = SERVING.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// A connection that the calling thread has to itself.
+pub(super) struct Taken {
+    session: Arc<Session>,
+    pub(super) connection: Arc<Connection>,
+    is_nested: bool,
+}
+
+impl Taken {
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.is_nested {
+            return;
+        }
+        self.session.put_back(&self.connection);
+        // Somebody may have had to give references back while no connection was idle. With something unsent before
+        // them they wait until the connection has room.
+        if !self.connection.has_unsent() {
+            self.session.give_back();
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(
+        terms: Terms,
+        side: Side,
+        most_incoming: usize,
+        most_outgoing: usize,
+    ) -> Result<Arc<Self>> {
+        let session = Arc::new(Session {
+            terms,
+            side,
+            most_incoming,
+            most_outgoing,
+            nodes: Mutex::default(),
+            connections: Mutex::default(),
+            is_available: Condvar::new(),
+            watch: Watch::new()?,
+            is_over: AtomicBool::new(false),
+            recipients: Mutex::default(),
+            next_recipient: AtomicU64::new(0),
+            waiting: Mutex::new(0),
+            is_served: Condvar::new(),
+        });
+        Ok(session)
+    }
+
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub(super) fn peer(&self) -> CallingIdentity {
+        self.terms.peer
+    }
+
+    pub(super) fn is_server(&self) -> bool {
+        matches!(self.side, Side::Server { .. })
+    }
+
+    /// The object that a server gives to all who come.
+    pub(super) fn root(&self) -> Option<&Binder> {
+        match &self.side {
+            Side::Server { root } => Some(root),
+            Side::Client { .. } => None,
+        }
+    }
+
+    pub(super) fn nodes(&self) -> std::sync::MutexGuard<'_, Nodes> {
+        lock(&self.nodes)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Connections, now.
+    pub(super) fn connections(&self) -> usize {
+        let all = lock(&self.connections);
+        all.outgoing.len() + all.incoming.len()
+    }
+
+    /// Adds a connection for this process's calls.
+    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Arc<Connection>) -> Result<()> {
+        self.add(connection, false, false)
+    }
+
+    fn add(self: &Arc<Self>, connection: Arc<Connection>, oneway: bool, is_busy: bool) -> Result<()> {
+        let mut all = lock(&self.connections);
+        let limit = if self.is_server() { self.most_incoming } else { self.most_outgoing };
+        if all.outgoing.len() >= limit || self.is_over() {
+            return Err(Error::PermissionDenied(format!(
+                "a session has {limit} connections for calls, and no more"
+            )));
+        }
+        // A server has those that its client made, and takes the second one for oneway calls.
+        let oneway = oneway || self.is_server() && all.outgoing.len() == 1;
+        all.outgoing.push(Outgoing { connection: Arc::clone(&connection), oneway, is_busy });
+        drop(all);
+        self.is_available.notify_all();
+        self.watch.add(self, &connection).inspect_err(|_| self.remove_outgoing(&connection))
+    }
+
+    /// Adds a connection for the peer's calls, which the calling thread serves.
+    pub(super) fn add_incoming(&self, connection: &Arc<Connection>) -> Result<()> {
+        let mut all = lock(&self.connections);
+        if all.incoming.len() >= self.most_incoming || self.is_over() {
+            let most = self.most_incoming;
+            return Err(Error::PermissionDenied(format!(
+                "a session has {most} connections for calls, and no more"
+            )));
+        }
+        all.incoming.push(Arc::clone(connection));
+        Ok(())
+    }
+
+    /// The connection has ended; gives how many for the peer's calls are left.
+    pub(super) fn remove_incoming(&self, connection: &Arc<Connection>) -> usize {
+        let mut all = lock(&self.connections);
+        all.incoming.retain(|other| !Arc::ptr_eq(other, connection));
+        all.incoming.len()
+    }
+
+    /// The connection has ended that this process called the peer on.
+    pub(super) fn remove_outgoing(&self, connection: &Arc<Connection>) {
+        if !self.is_server() {
+            return self.end();
+        }
+        // The client may have calls of its own on their way to this process, on other connections.
+        lock(&self.connections).outgoing.retain(|other| !Arc::ptr_eq(&other.connection, connection));
+        self.is_available.notify_all();
+    }
+
+    /// A connection that this process called the peer on failed a call: what else it means.
+    pub(super) fn failed(&self, connection: &Arc<Connection>, error: &Error) {
+        match error {
+            Error::Dead => self.remove_outgoing(connection),
+            Error::Protocol(_) | Error::Io { .. } => self.broke(error),
+            // The call was not sent.
+            _ => {}
+        }
+    }
+
+    /// The peer sent what makes no sense, so that nobody knows where the next frame begins.
+    pub(super) fn broke(&self, error: &Error) {
+        tracing::warn!(
+            "an RPC session with process {} of user {} ends: {error}",
+            self.peer().pid,
+            self.peer().uid
+        );
+        self.end();
+    }
+
+    /// Whether the calling thread serves a call of the peer that waits for it.
+    fn nested(&self) -> Option<Arc<Connection>> {
+        SERVING.with_borrow(|all| {
+            let own = all.iter().rev().find(|(session, _)| std::ptr::eq(*session, self));
+            own.map(|(_, connection)| Arc::clone(connection))
+        })
+    }
+
+    /// A connection for one call. One with an end needs a connection whose thread can be left, so that it cannot be
+    /// nested in the call that this thread serves.
+    pub(super) fn take(self: &Arc<Self>, oneway: bool, wait: Wait) -> Result<Attempt<Taken>> {
+        if let (false, Wait::Forever, Some(connection)) = (oneway, wait, self.nested()) {
+            return Ok(Attempt::Done(Taken { session: Arc::clone(self), connection, is_nested: true }));
+        }
+        let mut all = lock(&self.connections);
+        loop {
+            if self.is_over() {
+                return Err(Error::Dead);
+            }
+            let has_own = all.outgoing.iter().any(|other| other.oneway == oneway);
+            // The last one is for oneway calls, when there are some.
+            let kept = usize::from(
+                !oneway && self.most_outgoing > 1 && !all.outgoing.iter().any(|other| other.oneway),
+            );
+            let may_open = !self.is_server() && all.outgoing.len() + all.opening + kept < self.most_outgoing;
+            let fits =
+                |other: &&mut Outgoing| !other.is_busy && (other.oneway == oneway || !has_own && !may_open);
+            if let Some(found) = all.outgoing.iter_mut().find(fits) {
+                found.is_busy = true;
+                let connection = Arc::clone(&found.connection);
+                return Ok(Attempt::Done(Taken { session: Arc::clone(self), connection, is_nested: false }));
+            }
+            // One is enough for oneway calls, which wait for nothing.
+            if may_open && !(oneway && has_own) {
+                return self.open(all, oneway).map(Attempt::Done);
+            }
+            if all.outgoing.is_empty() && all.opening == 0 {
+                return Err(Error::Unsupported {
+                    engine: "rpc",
+                    what: "call a client that made no connection for calls to it, but for a call that has no deadline, \
+                           back to the client whose call is being served"
+                        .into(),
+                });
+            }
+            all = match wait {
+                Wait::No => return Ok(Attempt::Late),
+                Wait::Forever => self.is_available.wait(all).unwrap_or_else(PoisonError::into_inner),
+                Wait::Until(end) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Ok(Attempt::Late);
+                    }
+                    self.is_available.wait_timeout(all, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn open(
+        self: &Arc<Self>,
+        mut all: std::sync::MutexGuard<'_, Connections>,
+        oneway: bool,
+    ) -> Result<Taken> {
+        let Side::Client { open } = &self.side else { return Err(Error::Dead) };
+        all.opening += 1;
+        drop(all);
+        let opened = open(&self.terms).and_then(|connection| {
+            let connection = Arc::new(connection);
+            self.add(Arc::clone(&connection), oneway, true).map(|()| connection)
+        });
+        lock(&self.connections).opening -= 1;
+        self.is_available.notify_all();
+        Ok(Taken { session: Arc::clone(self), connection: opened?, is_nested: false })
+    }
+
+    /// An idle connection, for what need not be sent on any certain one.
+    fn take_idle(self: &Arc<Self>) -> Option<Taken> {
+        let mut all = lock(&self.connections);
+        let found = all.outgoing.iter_mut().find(|other| !other.is_busy)?;
+        found.is_busy = true;
+        let connection = Arc::clone(&found.connection);
+        Some(Taken { session: Arc::clone(self), connection, is_nested: false })
+    }
+
+    fn put_back(&self, connection: &Arc<Connection>) {
+        let unsent = connection.has_unsent();
+        let mut all = lock(&self.connections);
+        let Some(found) = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection))
+        else {
+            return;
+        };
+        found.is_busy = false;
+        drop(all);
+        if unsent || self.nodes().awaits_acknowledgement() {
+            self.watch.ask(connection, unsent);
+        }
+        self.is_available.notify_all();
+    }
+
+    /// An idle connection has something to read, or room: by the thread that watches it.
+    pub(super) fn attend(self: &Arc<Self>, connection: &Arc<Connection>) {
+        let mut all = lock(&self.connections);
+        let found = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection));
+        let Some(found) = found.filter(|found| !found.is_busy) else { return };
+        found.is_busy = true;
+        drop(all);
+        let taken = Taken { session: Arc::clone(self), connection: Arc::clone(connection), is_nested: false };
+        let outcome = self.read_idle(connection);
+        drop(taken);
+        if outcome.is_err() {
+            self.remove_outgoing(connection);
+        }
+    }
+
+    fn read_idle(&self, connection: &Connection) -> Result<()> {
+        connection.flush(Wait::No, &mut |frame| self.acknowledge(frame))?;
+        while let Attempt::Done(frame) = connection.receive(Wait::No)? {
+            self.acknowledge(frame)?;
+        }
+        // What a call kept may be given back now.
+        self.give_back_on(connection)
+    }
+
+    /// A frame that is neither of a call nor a reply.
+    pub(super) fn acknowledge(&self, frame: Frame) -> Result<()> {
+        if frame.command != Command::DecStrong {
+            return Err(Error::Protocol("a call or a reply where none is expected".into()));
+        }
+        let dec = DecStrong::decode(&frame.body)?;
+        let gone = self.nodes().given_back(dec);
+        drop(gone);
+        Ok(())
+    }
+
+    /// The last proxy of an object is gone.
+    pub(super) fn forget(self: &Arc<Self>, address: Address) {
+        self.nodes().forget(address);
+        self.give_back();
+    }
+
+    /// Sends references that are owed, where that can be done at once.
+    pub(super) fn give_back(self: &Arc<Self>) {
+        if self.is_over() || !self.nodes().owes() {
+            return;
+        }
+        let nested = self.nested();
+        let Some(taken) = nested
+            .map(|connection| Taken { session: Arc::clone(self), connection, is_nested: true })
+            .or_else(|| self.take_idle())
+        else {
+            return;
+        };
+        if let Err(Error::Dead | Error::Protocol(_) | Error::Io { .. }) = self.give_back_on(&taken.connection)
+        {
+            self.end();
+        }
+    }
+
+    /// The same, on a connection that the calling thread has.
+    pub(super) fn give_back_on(&self, connection: &Connection) -> Result<()> {
+        let owed = self.nodes().take_owed();
+        if owed.is_empty() {
+            return Ok(());
+        }
+        let frames: Vec<u8> = owed.iter().flat_map(|dec| dec.frame()).collect();
+        let sent = connection.send(&[&frames], &[], Wait::No, &mut |frame| self.acknowledge(frame));
+        if let Err(Error::OnewayFull(_)) = sent {
+            let mut nodes = self.nodes();
+            owed.into_iter().for_each(|dec| nodes.owe(dec));
+            return Ok(());
+        }
+        sent.map(drop)
+    }
+
+    /// Waits until the peer's oneway calls leave room for another one.
+    pub(super) fn admit(self: &Arc<Self>, bytes: u64) -> Result<Admitted> {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            if self.is_over() {
+                return Err(Error::Dead);
+            }
+            if *waiting == 0 || *waiting + bytes <= MOST_WAITING {
+                if let Ok(_charge) = ledger::charge(self.peer(), Resource::Oneway, bytes) {
+                    *waiting += bytes;
+                    return Ok(Admitted { session: Arc::clone(self), bytes, _charge });
+                }
+            }
+            let waited = self.is_served.wait_timeout(waiting, LOOK_AGAIN);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Runs `died` when the session ends; at once if it has.
+    pub(super) fn link_to_death(self: &Arc<Self>, died: Box<dyn FnOnce() + Send>) -> DeathRegistration {
+        let id = self.next_recipient.fetch_add(1, Ordering::Relaxed);
+        let mut recipients = lock(&self.recipients);
+        // Under the lock that `end` takes: it runs once, whoever of the two comes first.
+        if self.is_over() {
+            drop(recipients);
+            pool::run_for(self.peer().uid, died);
+            return DeathRegistration::new(|| ());
+        }
+        recipients.insert(id, died);
+        let session = Arc::downgrade(self);
+        DeathRegistration::new(move || {
+            if let Some(session) = session.upgrade() {
+                let taken_back = lock(&session.recipients).remove(&id);
+                drop(taken_back);
+            }
+        })
+    }
+
+    /// Ends the session for both sides: whoever waits sees it, recipients are told, objects are let go.
+    pub(super) fn end(&self) {
+        let mut recipients = lock(&self.recipients);
+        self.is_over.store(true, Ordering::Release);
+        let told = std::mem::take(&mut *recipients);
+        drop(recipients);
+        let all = lock(&self.connections);
+        all.outgoing.iter().for_each(|other| other.connection.shut_down());
+        all.incoming.iter().for_each(|connection| connection.shut_down());
+        drop(all);
+        self.is_available.notify_all();
+        self.is_served.notify_all();
+        self.watch.stop();
+        told.into_values().for_each(|died| pool::run_for(self.peer().uid, died));
+        let objects = self.nodes().clear();
+        drop(objects);
+    }
+}
+
+/// How long the end of a session that nobody holds any longer waits for the peer to take what was sent.
+const LAST: Duration = Duration::from_secs(1);
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let end = Wait::Until(Instant::now() + LAST);
+        let all = self.connections.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for other in all.outgoing.iter().filter(|other| other.connection.has_unsent()) {
+            // A peer that does not read it, or has gone, will not have it.
+            let _ = other.connection.flush(end, &mut |_| Ok(()));
+        }
+        self.end();
+    }
+}

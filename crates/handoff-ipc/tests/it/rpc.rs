@@ -1,0 +1,315 @@
+//! Binder RPC between processes: what every engine promises, what this wire adds, and what it cannot do.
+
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use crate::common::*;
+use handoff_ipc::engine::EngineKind;
+use handoff_ipc::parcel::Parcel;
+use handoff_ipc::rpc::{RpcAddress, RpcServer, RpcSession};
+use handoff_ipc::{Binder, Error, Result, Service, Transaction};
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+#[ignore = "a process of another test"]
+fn role_main() {
+    let Some((role, socket)) = role() else { return };
+    match role.as_str() {
+        "server" => {
+            let _server =
+                RpcServer::builder(socket).max_threads(4).serve(Binder::new(Everything::default())).unwrap();
+            ready_and_wait();
+        }
+        // A client whose object the server has, until it is killed.
+        "guest" => {
+            let session = RpcSession::connect(socket).unwrap();
+            let mine = Binder::new(Everything::default());
+            session.root().unwrap().transaction(REGISTER).call(|w| w.write(&mine), |_| Ok(())).unwrap();
+            ready_and_wait();
+        }
+        other => panic!("no such role: {other}"),
+    }
+}
+
+/// A server in this process.
+fn serve(
+    options: impl FnOnce(RpcAddress) -> handoff_ipc::rpc::RpcServerBuilder,
+) -> (Place, Everything, RpcServer) {
+    let (place, service) = (Place::new(), Everything::default());
+    let server = options(place.socket().into()).serve(Binder::new(service.clone())).unwrap();
+    (place, service, server)
+}
+
+fn plain() -> (Place, Everything, RpcServer) {
+    serve(RpcServer::builder)
+}
+
+/// The suite that every engine passes, each case with a server in another process.
+#[test]
+fn what_every_engine_promises_holds() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["calls::", "--test-threads=2"])
+        .env("HANDOFF_TEST_ENGINE", "rpc")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let passed =
+        said.lines().filter(|line| line.starts_with("test calls::") && line.ends_with("... ok")).count();
+    assert!(passed >= 20, "{said}");
+}
+
+#[test]
+fn every_version_carries_what_it_can() {
+    for (server_version, client_version) in [(2, 2), (2, 1), (1, 2), (0, 2), (2, 0)] {
+        let (_place, service, server) =
+            serve(|address| RpcServer::builder(address).max_version(server_version));
+        let session =
+            RpcSession::builder(server.address().clone()).max_version(client_version).connect().unwrap();
+        let version = server_version.min(client_version);
+        assert_eq!(session.version(), version);
+        let root = session.root().unwrap();
+        assert_eq!(root.engine(), EngineKind::Rpc);
+        assert_eq!(echo(&root, b"bytes").unwrap(), b"bytes");
+        assert_eq!(call_back(&root, &Binder::new(Everything::default()), 7).unwrap(), 7);
+        let mine = Binder::new(Everything::default());
+        root.transaction(KEEP).call(|p| p.write(&Some(mine.clone())), |_| Ok(())).unwrap();
+        let back: Option<Binder> = root.transaction(GET_KEPT).call(|_| Ok(()), |r| r.read()).unwrap();
+        assert_eq!(back, Some(mine), "version {version}");
+        let file = OwnedFd::from(file_with("over the socket"));
+        let read: Result<String> = root.transaction(READ_FD).call(|p| p.write(&file), |r| r.read());
+        match read {
+            Ok(text) => assert!(text == "over the socket" && version > 0),
+            Err(error) => assert!(version == 0 && error.to_string().contains("version 0"), "{error}"),
+        }
+        service.clear();
+    }
+}
+
+#[test]
+fn abstract_names_and_machines_are_addresses_too() {
+    let name = format!("handoff-rpc-test-{}", std::process::id());
+    for address in [RpcAddress::abstract_name(name), RpcAddress::Inet(([127, 0, 0, 1], 0).into())] {
+        let server = RpcServer::builder(address).serve(Binder::new(Everything::default())).unwrap();
+        let is_inet = matches!(server.address(), RpcAddress::Inet(_));
+        let session = RpcSession::connect(server.address().clone()).unwrap();
+        let root = session.root().unwrap();
+        assert_eq!(call_back(&root, &Binder::new(Everything::default()), 3).unwrap(), 3);
+        let (pid, uid): (u32, u32) =
+            root.transaction(WHO).call(|_| Ok(()), |r| Ok((r.read()?, r.read()?))).unwrap();
+        // Who is at the other end of a network, the kernel does not know.
+        let own =
+            if is_inet { (0, 65_534) } else { (std::process::id(), rustix::process::geteuid().as_raw()) };
+        assert_eq!((pid, uid), own);
+        let file = OwnedFd::from(file_with("text"));
+        let sent: Result<String> = root.transaction(READ_FD).call(|p| p.write(&file), |r| r.read());
+        match sent {
+            Ok(text) => assert!(text == "text" && !is_inet),
+            Err(error) => assert!(is_inet && error.to_string().contains("Unix socket"), "{error}"),
+        }
+        drop(server);
+        eventually("the end is known", || !session.is_alive());
+    }
+}
+
+#[test]
+fn a_server_calls_its_clients_at_any_time_and_hears_of_their_end() {
+    let (place, service, server) = plain();
+    let mut guest = Peer::start("guest", &place.socket());
+    let mine = service.kept.lock().unwrap().guest.clone().unwrap();
+    let pid: u32 = mine.transaction(WHO_SERVES).call(|_| Ok(()), |r| r.read()).unwrap();
+    assert_eq!(pid, guest.child.id());
+    let soon = mine.transaction(WHO_SERVES).deadline(LONG).call(|_| Ok(()), |r| r.read::<u32>()).unwrap();
+    assert_eq!(soon, pid, "with a deadline, too");
+    for n in 0..50 {
+        mine.transaction(RECORD).oneway(|w| w.write(&n)).unwrap();
+    }
+    let mut seen = Vec::new();
+    eventually("oneway calls to the client are served", || {
+        seen.extend(mine.transaction(TAKE_RECORDS).call(|_| Ok(()), |r| r.read::<Vec<i32>>()).unwrap());
+        seen.len() == 50
+    });
+    assert_eq!(seen, (0..50).collect::<Vec<_>>());
+    guest.kill();
+    eventually("its end is told", || service.notices.load(Ordering::SeqCst) == 1);
+    assert!(matches!(echo(&mine, b"x"), Err(Error::Dead)));
+    eventually("its session is gone", || server.sessions() == 0);
+}
+
+/// Counts how many of them there are.
+struct Counted(Arc<AtomicU32>);
+
+impl Service for Counted {
+    fn descriptor(&self) -> &str {
+        "test.ICounted"
+    }
+
+    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct Factory(Arc<AtomicU32>);
+
+impl Service for Factory {
+    fn descriptor(&self) -> &str {
+        "test.IFactory"
+    }
+
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        transaction.reply.write(&Binder::new(Counted(Arc::clone(&self.0))))
+    }
+}
+
+#[test]
+fn objects_go_when_the_last_reference_does() {
+    for version in 0..=2 {
+        let (place, alive) = (Place::new(), Arc::new(AtomicU32::new(0)));
+        let factory = Binder::new(Factory(Arc::clone(&alive)));
+        let server = RpcServer::builder(place.socket()).max_version(version).serve(factory).unwrap();
+        let session = RpcSession::connect(place.socket()).unwrap();
+        let root = session.root().unwrap();
+        let make = || root.transaction(1).call(|_| Ok(()), |r| r.read::<Binder>()).unwrap();
+        let all: Vec<Binder> = (0..20).map(|_| make()).collect();
+        assert_eq!(alive.load(Ordering::SeqCst), 20);
+        for each in &all {
+            each.transaction(1).call(|_| Ok(()), |_| Ok(())).unwrap();
+            // What acknowledges it comes when nobody waits on the connection.
+            each.transaction(1).oneway(|_| Ok(())).unwrap();
+        }
+        drop(all);
+        eventually("all objects are let go", || alive.load(Ordering::SeqCst) == 0);
+        if version == 2 {
+            // Received and never read: before, the parcel does not say where references are.
+            root.transaction(1).call(|_| Ok(()), |_| Ok(())).unwrap();
+            eventually("what nobody read is let go", || alive.load(Ordering::SeqCst) == 0);
+        }
+        let _kept = make();
+        assert_eq!(server.objects(), 2, "the root and one more");
+        drop((session, root, _kept));
+        eventually("the session is over", || server.sessions() == 0 && alive.load(Ordering::SeqCst) == 0);
+    }
+}
+
+#[test]
+fn an_object_of_a_third_process_is_refused() {
+    let (place, service, _server) = plain();
+    let _guest = Peer::start("guest", &place.socket());
+    let session = RpcSession::connect(place.socket()).unwrap();
+    let root = session.root().unwrap();
+    // The server would have to hand the guest's object over.
+    let refused = root.transaction(GUEST).call(|_| Ok(()), |r| r.read::<Binder>()).unwrap_err();
+    assert!(refused.to_string().contains("Function not implemented"), "{refused}");
+    assert_eq!(echo(&root, b"and goes on").unwrap(), b"and goes on");
+    drop(service);
+}
+
+#[test]
+fn a_parcel_of_another_engine_is_refused_and_never_garbled() {
+    let (_place, _service, server) = plain();
+    let root = RpcSession::connect(server.address().clone()).unwrap().root().unwrap();
+    let mut parcel = Parcel::new();
+    parcel.write(|to| to.write(&None::<Binder>)).unwrap();
+    let refused = root.transaction(KEEP).call(|to| parcel.send(to), |_| Ok(())).unwrap_err();
+    assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+    // What came is passed on, in its own form.
+    let mine = Binder::new(Everything::default());
+    root.transaction(KEEP).call(|p| p.write(&Some(mine.clone())), |_| Ok(())).unwrap();
+    let kept = root.transaction(GET_KEPT).call(|_| Ok(()), Parcel::receive).unwrap();
+    root.transaction(KEEP).call(|to| kept.send(to), |_| Ok(())).unwrap();
+    let back: Option<Binder> = root.transaction(GET_KEPT).call(|_| Ok(()), |r| r.read()).unwrap();
+    assert_eq!(back, Some(mine));
+}
+
+#[test]
+fn callers_on_many_threads_share_the_connections_that_there_are() {
+    let place = Place::new();
+    let _server = Peer::start("server", &place.socket());
+    let session = RpcSession::builder(place.socket()).incoming_threads(0).connect().unwrap();
+    assert_eq!((session.max_threads(), session.connections()), (4, 1));
+    let root = session.root().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..16u32 {
+            let root = root.clone();
+            scope.spawn(move || {
+                for n in 0..100u32 {
+                    let bytes = (thread << 16 | n).to_le_bytes();
+                    assert_eq!(echo(&root, &bytes).unwrap(), bytes);
+                }
+            });
+        }
+    });
+    assert!(session.connections() <= 4);
+    // One call more than there are connections for calls with replies: the fourth is for oneway calls.
+    let (held, theirs): (Vec<_>, Vec<_>) =
+        (0..3).map(|_| std::os::unix::net::UnixStream::pair().unwrap()).unzip();
+    let calls: Vec<_> = theirs
+        .into_iter()
+        .map(|end| {
+            let (root, end) = (root.clone(), OwnedFd::from(end));
+            std::thread::spawn(move || root.transaction(HOLD).call(|p| p.write(&end), |_| Ok(())))
+        })
+        .collect();
+    for mut end in &held {
+        std::io::Read::read_exact(&mut end, &mut [0]).unwrap();
+    }
+    root.transaction(RECORD).oneway(|p| p.write(&1)).unwrap();
+    let late =
+        root.transaction(ECHO).deadline(Duration::from_millis(30)).call(|p| p.write_bytes(b"x"), |_| Ok(()));
+    assert!(matches!(late, Err(Error::DeadlineExpired(_))), "{late:?}");
+    drop(held);
+    calls.into_iter().for_each(|call| call.join().unwrap().unwrap());
+    assert_eq!(echo(&root, b"x").unwrap(), b"x");
+}
+
+#[test]
+fn another_interface_is_refused_and_calls_name_theirs() {
+    let (_place, _service, server) = plain();
+    let root = RpcSession::connect(server.address().clone()).unwrap().root().unwrap();
+    let other = handoff_ipc::InterfaceId::new("test.IOther");
+    let refused = root.transaction(ECHO).interface(other).call(|p| p.write_bytes(b"x"), |_| Ok(()));
+    assert!(matches!(refused, Err(Error::WrongInterface { .. })), "{refused:?}");
+}
+
+#[test]
+fn the_end_of_the_server_ends_what_waits() {
+    let (_place, _service, server) = plain();
+    let session = RpcSession::connect(server.address().clone()).unwrap();
+    let root = session.root().unwrap();
+    let (tell, told) = mpsc::channel();
+    root.link_to_death(move || tell.send(()).unwrap()).unwrap().keep();
+    let waiting = {
+        let root = root.clone();
+        std::thread::spawn(move || root.transaction(SLEEP_MS).call(|p| p.write(&2_000), |_| Ok(())))
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    drop(server);
+    assert!(matches!(waiting.join().unwrap(), Err(Error::Dead)));
+    told.recv_timeout(LONG).unwrap();
+    assert!(!session.is_alive() && matches!(session.root(), Err(Error::Dead)));
+}
+
+#[test]
+fn nobody_listens() {
+    let place = Place::new();
+    let error = RpcSession::connect(place.socket()).unwrap_err();
+    assert!(error.to_string().contains("no RPC server answers"), "{error}");
+    let mut first = Peer::start("server", &place.socket());
+    let serve = || RpcServer::builder(place.socket()).serve(Binder::new(Everything::default()));
+    assert!(serve().is_err(), "the place is taken");
+    first.kill();
+    let _second = serve().unwrap();
+    echo(&RpcSession::connect(place.socket()).unwrap().root().unwrap(), b"x").unwrap();
+}
