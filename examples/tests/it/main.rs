@@ -6,4 +6,5 @@ mod everything;
 mod greeter;
 mod interfaces;
 mod kitchen;
+mod rpc;
 mod wire;
