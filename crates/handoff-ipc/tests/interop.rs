@@ -1,5 +1,6 @@
-//! Our side of the interoperability test with rsbinder, on the kernel's driver: a manager, a service and a
-//! client of the interface in `handoff/tests/rsbinder/aidl`. Run in a guest by `handoff/tests/guests/binder_guest.rs`.
+//! Our side of the interoperability test with rsbinder, on the kernel's driver and over Binder RPC: a manager, services
+//! and clients of the interface in `handoff/tests/rsbinder/aidl`. Run in a guest by `handoff/tests/guests/binder_guest.rs`;
+//! what needs no driver runs anywhere, with `HANDOFF_THEIRS` naming the other side's program.
 
 #[path = "it/common/mod.rs"]
 mod common;
@@ -13,11 +14,14 @@ use std::time::Duration;
 use common::file_with;
 use handoff_ipc::engine::EngineKind;
 use handoff_ipc::parcel::{Nullable, Parcelable, Reader, Writer};
+use handoff_ipc::rpc::{RpcServer, RpcSession};
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Code, Error, ExceptionCode, Proxy, Result, Runtime, Service, Status, Transaction};
 
-/// The program of the other side, in the guest.
-const THEIRS: &str = "/bin/theirs";
+/// The program of the other side: where the guest has it, unless told otherwise.
+fn theirs() -> Command {
+    Command::new(std::env::var_os("HANDOFF_THEIRS").unwrap_or_else(|| "/bin/theirs".into()))
+}
 
 /// The interface's transactions, in the order of its file.
 mod code {
@@ -159,8 +163,8 @@ fn connect() -> Runtime {
     Runtime::builder().engine(EngineKind::Binder).connect().unwrap()
 }
 
-/// Everything that `theirs check` does, the other way round.
-fn check(peer: &Peer) {
+/// Everything that `theirs check` does, the other way round. `passes`: whether descriptors travel.
+fn check(peer: &Peer, passes: bool) {
     for text in ["", "plain", "Grüße, 世界 \u{1f600}", &"long ".repeat(3000)] {
         assert_eq!(peer.one::<_, String>(code::ECHO, &text.to_owned()).unwrap(), text);
     }
@@ -187,10 +191,12 @@ fn check(peer: &Peer) {
     for depth in [0, 1, 6] {
         assert_eq!(peer.call_back(&me, depth).unwrap(), depth);
     }
-    let file = OwnedFd::from(file_with("from handoff"));
-    assert_eq!(peer.one::<_, String>(code::READ_FILE, &file).unwrap(), "from handoff");
-    let made: OwnedFd = peer.one(code::MAKE_FILE, &"made for handoff".to_owned()).unwrap();
-    assert_eq!(read_all(made), "made for handoff");
+    if passes {
+        let file = OwnedFd::from(file_with("from handoff"));
+        assert_eq!(peer.one::<_, String>(code::READ_FILE, &file).unwrap(), "from handoff");
+        let made: OwnedFd = peer.one(code::MAKE_FILE, &"made for handoff".to_owned()).unwrap();
+        assert_eq!(read_all(made), "made for handoff");
+    }
     for (code, exception) in [(42, ExceptionCode::ServiceSpecific), (0, ExceptionCode::IllegalArgument)] {
         let write = |w: &mut Writer<'_>| {
             w.write(&code)?;
@@ -234,7 +240,7 @@ fn check(peer: &Peer) {
 #[test]
 #[ignore = "a process of another test"]
 fn role_main() {
-    let Some((role, _)) = common::role() else { return };
+    let Some((role, socket)) = common::role() else { return };
     match role.as_str() {
         "manager" => {
             let runtime = Runtime::builder().engine(EngineKind::Binder).connect_or_private().unwrap();
@@ -245,6 +251,7 @@ fn role_main() {
             runtime.services().add("ours", ours(), ServiceOptions::default()).unwrap();
             std::mem::forget(runtime);
         }
+        "rpc-service" => std::mem::forget(RpcServer::builder(socket).max_threads(4).serve(ours()).unwrap()),
         other => panic!("no such role: {other}"),
     }
     common::ready_and_wait();
@@ -253,14 +260,14 @@ fn role_main() {
 /// Both directions under the manager that runs.
 fn both_directions() {
     let runtime = connect();
-    let mut theirs = Command::new(THEIRS).args(["serve", "theirs"]).spawn().unwrap();
+    let mut serving = theirs().args(["serve", "theirs"]).spawn().unwrap();
     let found = runtime.services().wait_for("theirs", Duration::from_secs(30)).unwrap();
     assert!(runtime.services().list().unwrap().iter().any(|info| info.name == "theirs"));
-    check(&Peer::from_binder(found).unwrap());
-    theirs.wait().unwrap();
+    check(&Peer::from_binder(found).unwrap(), true);
+    serving.wait().unwrap();
 
     let _service = common::Peer::start("service", "/".as_ref());
-    let checked = Command::new(THEIRS).args(["check", "ours"]).status().unwrap();
+    let checked = theirs().args(["check", "ours"]).status().unwrap();
     assert!(checked.success(), "{checked}");
 }
 
@@ -268,4 +275,31 @@ fn both_directions() {
 fn foreign_programs_and_ours_call_each_other_under_our_manager() {
     let _manager = common::Peer::start("manager", "/".as_ref());
     both_directions();
+}
+
+#[test]
+fn foreign_clients_call_us_over_rpc() {
+    for version in 0..=2 {
+        let place = common::Place::new();
+        let _service = common::Peer::start("rpc-service", &place.socket());
+        let mut check = theirs();
+        let checked = check.args(["rpc-check", &version.to_string()]).arg(place.socket()).status().unwrap();
+        assert!(checked.success(), "version {version}: {checked}");
+    }
+}
+
+#[test]
+fn we_call_foreign_services_over_rpc() {
+    for version in 0..=2 {
+        let place = common::Place::new();
+        let mut serve = theirs();
+        let mut serving =
+            serve.args(["rpc-serve", &version.to_string()]).arg(place.socket()).spawn().unwrap();
+        common::eventually("it listens", || place.socket().exists());
+        let session =
+            RpcSession::builder(place.socket()).descriptors(version > 0).max_version(2).connect().unwrap();
+        assert_eq!(session.version(), version);
+        check(&Peer::from_binder(session.root().unwrap()).unwrap(), version > 0);
+        serving.wait().unwrap();
+    }
 }

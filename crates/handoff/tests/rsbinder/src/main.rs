@@ -1,13 +1,16 @@
 //! The other side of the interoperability test: a server and a client that use rsbinder as its
-//! documentation advises. `serve NAME` offers the interface; `check NAME` calls one and says what it found.
+//! documentation advises. `serve NAME` offers the interface; `check NAME` calls one and says what it found. With
+//! `rpc-serve VERSION PATH` and `rpc-check VERSION PATH` it does so over Binder RPC.
 
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use rsbinder::rpc::{FileDescriptorTransportMode, RpcServer, RpcSession, RpcClientConfig};
 use rsbinder::{
-    DeathRecipient, ExceptionCode, Interface, ParcelFileDescriptor, ProcessState, Status, Strong, WIBinder, hub,
+    DeathRecipient, ExceptionCode, FromIBinder, Interface, ParcelFileDescriptor, ProcessState, Status, Strong, WIBinder,
+    hub,
 };
 
 include!(concat!(env!("OUT_DIR"), "/interop.rs"));
@@ -110,9 +113,9 @@ impl DeathRecipient for Mourner {
     }
 }
 
-/// Calls everything; panics at the first difference.
-fn check(name: &str) {
-    let peer: Strong<dyn IInterop> = hub::check_interface(name).expect("the service is found");
+/// Calls everything; panics at the first difference. `passes`: whether descriptors travel. `hears`: whether deaths are
+/// told, which rsbinder's clients of RPC are not.
+fn check(peer: &Strong<dyn IInterop>, passes: bool, hears: bool) {
     for text in ["", "plain", "Grüße, 世界 \u{1f600}", &"long ".repeat(3000)] {
         assert_eq!(peer.echo(text).unwrap(), text);
     }
@@ -129,10 +132,12 @@ fn check(name: &str) {
     for depth in [0, 1, 6] {
         assert_eq!(peer.callBack(&me, depth).unwrap(), depth);
     }
-    let file = ParcelFileDescriptor::new(file_with("from rsbinder").unwrap());
-    assert_eq!(peer.readFile(&file).unwrap(), "from rsbinder");
-    let made = peer.makeFile("made for rsbinder").unwrap();
-    assert_eq!(Service::default().readFile(&made).unwrap(), "made for rsbinder");
+    if passes {
+        let file = ParcelFileDescriptor::new(file_with("from rsbinder").unwrap());
+        assert_eq!(peer.readFile(&file).unwrap(), "from rsbinder");
+        let made = peer.makeFile("made for rsbinder").unwrap();
+        assert_eq!(Service::default().readFile(&made).unwrap(), "made for rsbinder");
+    }
     let failed = peer.fail(42, "as asked").unwrap_err();
     assert_eq!((failed.exception_code(), failed.service_specific_error()), (ExceptionCode::ServiceSpecific, 42));
     let failed = peer.fail(0, "as asked").unwrap_err();
@@ -156,30 +161,69 @@ fn check(name: &str) {
     assert_eq!(seen, (0..20).map(|n| n.to_string()).collect::<Vec<_>>(), "oneway calls, in order");
     let (tell, told) = mpsc::channel();
     let mourner = Arc::new(Mourner(Mutex::new(tell)));
-    peer.link_to_death_arc(&mourner).expect("a recipient is taken");
+    if hears {
+        peer.link_to_death_arc(&mourner).expect("a recipient is taken");
+    }
     peer.die().unwrap();
-    told.recv_timeout(Duration::from_secs(20)).expect("its death is told");
-    assert!(peer.echo("too late").is_err());
+    if hears {
+        told.recv_timeout(Duration::from_secs(20)).expect("its death is told");
+    }
+    // The call that ends it is oneway: the next ones may come before.
+    let gone = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        peer.echo("too late").is_err()
+    });
+    assert!(gone, "calls to a process that has ended fail");
+}
+
+/// Serves over Binder RPC until the program is ended.
+fn rpc_serve(version: u32, path: &str) {
+    let server = RpcServer::setup_unix_server(path).expect("it listens");
+    server.set_android13plus(version);
+    server.set_supported_fd_modes(&[FileDescriptorTransportMode::None, FileDescriptorTransportMode::Unix]);
+    server.set_max_threads(4);
+    server.set_root(BnInterop::new_binder(Service::default()).as_binder()).expect("a root object");
+    println!("ready");
+    server.run().expect("calls are served");
+}
+
+fn rpc_check(version: u32, path: &str) {
+    let mut config = RpcClientConfig::unix(path.as_ref(), version);
+    // Version 0 has no place for them.
+    if version > 0 {
+        config = config.fd_mode(FileDescriptorTransportMode::Unix);
+    }
+    let session = RpcSession::setup_client_android13plus_with_config(config).expect("a session");
+    assert_eq!(session.wire_protocol_version(), Some(version));
+    let root = session.get_root().expect("a root object");
+    let peer = <dyn IInterop as FromIBinder>::try_from(root).expect("of the interface");
+    check(&peer, version > 0, false);
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    let (what, name) = match &arguments[1..] {
-        [what, name] => (what.as_str(), name.as_str()),
-        _ => panic!("serve NAME or check NAME"),
-    };
-    ProcessState::init_default().expect("the driver is opened");
-    ProcessState::start_thread_pool();
-    match what {
-        "serve" => {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["rpc-serve", version, path] => rpc_serve(version.parse().expect("a version"), path),
+        ["rpc-check", version, path] => {
+            rpc_check(version.parse().expect("a version"), path);
+            println!("all as expected");
+        }
+        ["serve", name] => {
+            on_driver();
             hub::add_service(name, &BnInterop::new_binder(Service::default())).expect("the service is added");
             println!("ready");
             ProcessState::join_thread_pool().expect("calls are served");
         }
-        "check" => {
-            check(name);
+        ["check", name] => {
+            on_driver();
+            check(&hub::check_interface(name).expect("the service is found"), true, true);
             println!("all as expected");
         }
-        other => panic!("no such thing: {other}"),
+        _ => panic!("serve NAME, check NAME, rpc-serve VERSION PATH or rpc-check VERSION PATH"),
     }
+}
+
+fn on_driver() {
+    ProcessState::init_default().expect("the driver is opened");
+    ProcessState::start_thread_pool();
 }
