@@ -4,7 +4,7 @@
 //! must still know the name that it was given at the start.
 #![no_main]
 
-use handoff_ipc::parcel::{Reader, Writer};
+use handoff_ipc::parcel::Writer;
 use handoff_ipc::servicemanager::{Manager, Policy};
 use handoff_ipc::{Binder, Code, Result, Service, Transaction};
 use libfuzzer_sys::fuzz_target;
