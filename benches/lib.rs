@@ -1,6 +1,8 @@
 //! What the benches of this folder share: the command line that `cargo xtask bench` calls, a batch of
 //! measurements as one subject of an interleaved run, and a service behind an engine of its own.
 
+pub mod tables;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -17,6 +19,8 @@ const BATCH: Duration = Duration::from_millis(60);
 pub const ROUNDS: usize = 40;
 /// Rounds of a look: the fewest that have a 95% interval.
 pub const LOOK: usize = 6;
+/// Rounds before those, whose values are thrown away.
+pub const WARM_UP: usize = 2;
 
 /// Subjects that are measured in turns, and in how many rounds where the figures are kept.
 pub type Series = (usize, Vec<Subject<'static>>);
@@ -57,7 +61,7 @@ fn measure(file: Option<PathBuf>, series: Vec<Series>) -> Result<()> {
 /// # Errors
 /// If a subject fails.
 pub fn in_turns(rounds: usize, subjects: Vec<Subject<'static>>) -> Result<Outcome> {
-    let interleave = Interleave { rounds, warm_up: 2, ..Interleave::default() };
+    let interleave = Interleave { rounds, warm_up: WARM_UP, ..Interleave::default() };
     let outcome = interleave.run(subjects, &mut |progress| {
         if progress.done % 20 == 0 {
             eprintln!("{} of {} batches", progress.done, progress.of);

@@ -9,13 +9,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use handoff_benches::tables::{Table, Written, fastest, interval, middle, size, time};
 use handoff_benches::{LOOK, ROUNDS, exit, in_turns, keep, rows_file};
 use handoff_lab::interleave::{Outcome, Row, Subject, SubjectError};
-use handoff_lab::stats::describe::{median, sorted};
 use handoff_peers::{Clients, Kind, QueueKind, Ring};
 use handoff_workloads::Placement;
 use handoff_workloads::transports::MAX_SAMPLES;
-use serde::Serialize;
 
 const PAYLOADS: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
 /// Requests of a turn take about this long.
@@ -31,21 +30,6 @@ const PAGE: &str = "reference/peers.md";
 fn main() -> ExitCode {
     handoff_peers::play_if_peer();
     exit(run())
-}
-
-/// What `cargo xtask bench` is given.
-#[derive(Serialize)]
-struct Written {
-    rows: Vec<Row>,
-    tables: Vec<Table>,
-}
-
-#[derive(Serialize)]
-struct Table {
-    page: &'static str,
-    mark: &'static str,
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
 }
 
 fn run() -> Result<()> {
@@ -75,12 +59,12 @@ fn run() -> Result<()> {
     let mut rows: Vec<Row> = Vec::new();
     for place in &places {
         for payload in PAYLOADS {
-            rows.extend(fastest(&outcome, &place.named(payload, Kind::OURS), place.moonshot()));
+            rows.extend(fastest(&outcome, &place.named(payload, Kind::OURS), 1.0, place.moonshot()));
         }
     }
-    rows.extend(fastest(&outcome, &crowd_name(Kind::OURS), None));
+    rows.extend(fastest(&outcome, &crowd_name(Kind::OURS), 1.0, None));
     for ours in [QueueKind::Fmq, QueueKind::FmqInside, QueueKind::FmqBatch] {
-        rows.extend(fastest(&outcome, &queue_name(ours), None));
+        rows.extend(fastest(&outcome, &queue_name(ours), 1.0, None));
     }
     let mut tables: Vec<Table> = places.iter().map(|place| place.table(&outcome)).collect();
     tables.push(rates(
@@ -199,13 +183,6 @@ fn queue_name(kind: QueueKind) -> String {
     format!("{}, 64 B messages", kind.name())
 }
 
-/// The comparison of `ours` with the fastest of those that it was compared with.
-fn fastest(outcome: &Outcome, ours: &str, moonshot: Option<f64>) -> Option<Row> {
-    let rows = outcome.rows(0.95).into_iter().filter(|row| row.subject == ours);
-    let row = rows.min_by(|a, b| a.floor_median_ns.total_cmp(&b.floor_median_ns))?;
-    Some(Row { name: format!("{ours}: beside the fastest peer"), goal: Some(1.0), moonshot, ..row })
-}
-
 fn rates(
     mark: &'static str,
     unit: &str,
@@ -222,47 +199,6 @@ fn rates(
         mark,
         columns: vec![String::new(), unit.to_owned()],
         rows: subjects.filter_map(row).collect(),
-    }
-}
-
-fn middle(nanoseconds: &[u64]) -> f64 {
-    median(&nanoseconds.iter().map(|ns| *ns as f64).collect::<Vec<_>>())
-}
-
-/// The median and its 95% interval, which needs no shape of the distribution: between two of the sorted
-/// values, as many from each end as a fair coin shows heads at least so often, 1 time in 40.
-fn interval(values: &[f64], show: impl Fn(&f64) -> String) -> String {
-    let (sorted, count) = (sorted(values), values.len());
-    // The probability of `heads` heads, and of so many or fewer.
-    let (mut exactly, mut up_to) = (0.5_f64.powi(count as i32), 0.0);
-    let mut from = 0;
-    for heads in 0..count / 2 {
-        up_to += exactly;
-        if up_to > 0.025 {
-            break;
-        }
-        from = heads + 1;
-        exactly *= (count - heads) as f64 / (heads + 1) as f64;
-    }
-    let middle = show(&median(values));
-    // Too few values for such an interval: their extremes.
-    let from = from.saturating_sub(1);
-    format!("{middle} [{}, {}]", show(&sorted[from]), show(&sorted[count - 1 - from]))
-}
-
-fn size(bytes: usize) -> String {
-    match bytes {
-        b if b >= 1 << 20 => format!("{} MiB", b >> 20),
-        b if b >= 1 << 10 => format!("{} KiB", b >> 10),
-        b => format!("{b} B"),
-    }
-}
-
-fn time(nanoseconds: f64) -> String {
-    match nanoseconds {
-        ns if ns < 1e3 => format!("{ns:.0} ns"),
-        ns if ns < 1e5 => format!("{:.2} us", ns / 1e3),
-        ns => format!("{:.0} us", ns / 1e3),
     }
 }
 

@@ -36,8 +36,19 @@ struct Role {
 enum Ask {
     /// Requests alone, then in a row: a [`Batch`].
     Batch { payload: usize, samples: u32, stream: u32 },
+    /// Requests with so many microseconds of sleep before each: a [`Spaced`].
+    Spaced { payload: usize, samples: u32, pause_us: u64 },
     /// As many requests as fit into so many milliseconds: their number.
     Run { payload: usize, millis: u64 },
+}
+
+/// Requests with a pause before each.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Spaced {
+    /// Nanoseconds of each request, without its pause.
+    pub took: Vec<u64>,
+    /// CPU nanoseconds of both processes for one request and its pause.
+    pub cpu: u64,
 }
 
 /// Plays a role, and does not return, if this process was started as a peer's.
@@ -76,6 +87,11 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
             Ask::Batch { payload, samples, stream } => {
                 let turn = turn(&mut ask, payload, samples, stream, role.server);
                 parent.say(turn.map_err(failed))?;
+            }
+            Ask::Spaced { payload, samples, pause_us } => {
+                let pause = Duration::from_micros(pause_us);
+                let spaced = spaced(&mut ask, payload, samples, pause, role.server);
+                parent.say(spaced.map_err(failed))?;
             }
             Ask::Run { payload, millis } => {
                 let count = run_for(&mut ask, payload, Duration::from_millis(millis));
@@ -124,6 +140,35 @@ fn turn(
     turn.elapsed = began.elapsed().as_nanos() as u64;
     turn.cpu = cpu_time(server) - cpu;
     Ok(turn)
+}
+
+/// Requests with a sleep before each, as of a program that asks now and then.
+fn spaced(
+    ask: &mut crate::Ask,
+    payload: usize,
+    samples: u32,
+    pause: Duration,
+    server: u32,
+) -> std::io::Result<Spaced> {
+    let (message, expected) = message(payload);
+    let mut spaced = Spaced::default();
+    // The first one comes after whatever was measured before.
+    let mut cpu = cpu_time(server);
+    for index in 0..=samples {
+        if index == 1 {
+            cpu = cpu_time(server);
+        }
+        std::thread::sleep(pause);
+        let began = Instant::now();
+        let sum = ask(&message)?;
+        let took = began.elapsed();
+        checked(sum, expected)?;
+        if index > 0 {
+            spaced.took.push(took.as_nanos() as u64);
+        }
+    }
+    spaced.cpu = (cpu_time(server) - cpu) / u64::from(samples.max(1));
+    Ok(spaced)
 }
 
 fn run_for(ask: &mut crate::Ask, payload: usize, time: Duration) -> std::io::Result<u64> {
@@ -210,6 +255,16 @@ impl Clients {
                 Err(error)
             }
         }
+    }
+
+    /// Requests of the first client, each after a pause in which it sleeps.
+    ///
+    /// # Errors
+    ///
+    /// If a process dies or a request fails.
+    pub fn spaced(&mut self, payload: usize, samples: u32, pause: Duration) -> Result<Spaced> {
+        let pause_us = pause.as_micros() as u64;
+        self.clients[0].ask(&Ask::Spaced { payload, samples, pause_us }, LIMIT)
     }
 
     /// Requests that all clients together make in a second, each as many as it can.
@@ -304,6 +359,8 @@ mod tests {
                 .unwrap_or_else(|error| panic!("{kind}: {error}"));
             let rate = clients.rate(64, Duration::from_millis(50)).unwrap_or_else(|e| panic!("{kind}: {e}"));
             assert!(rate > 0.0, "{kind}");
+            let spaced = clients.spaced(64, 3, Duration::from_micros(100));
+            assert_eq!(spaced.unwrap_or_else(|e| panic!("{kind}: {e}")).took.len(), 3, "{kind}");
             let folder = clients.folder.clone();
             drop(clients);
             assert!(!folder.exists(), "{kind} leaves nothing");
