@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::address::{self, RpcAddress};
 use super::calls;
-use super::connection::{Attempt, Connection, Wait};
+use super::connection::{Attempt, Connection, Frame, Wait};
 use super::session::{Session, Side, Terms};
 use super::wire::{
     self, Address, Command, ConnectionHeader, Descriptors, FrameHeader, ID, INIT, NEWEST, Reply, special,
@@ -82,7 +82,7 @@ impl RpcSessionBuilder {
             other => other,
         })?;
         let again = self.clone();
-        let open = move |terms: &Terms| again.join(terms, false);
+        let open = move |session: &Session| again.join(session, false);
         let side = Side::Client { open: Box::new(open) };
         let session = Session::new(terms, side, self.incoming, self.outgoing.min(allowed))?;
         session.add_outgoing(Arc::new(connection))?;
@@ -101,9 +101,11 @@ impl RpcSessionBuilder {
         let header = ConnectionHeader { version: self.version, incoming: false, descriptors, joins: false };
         connection.send_raw(&[&header.encode()[..], &INIT].concat(), soon)?;
         let version = wire::decode_response(&connection.receive_raw(soon)?, self.version)?;
-        let allowed = ask(&connection, version, special::MAX_THREADS, soon, |reply| reply.read_i32())?;
-        let id =
-            ask(&connection, version, special::SESSION_ID, soon, |reply| Ok(reply.read_bytes()?.to_vec()))?;
+        let early = &mut |_| Err(Error::Protocol("the server calls before the session is set up".into()));
+        let allowed =
+            read(&ask(&connection, version, special::MAX_THREADS, soon, early)?, |reply| reply.read_i32())?;
+        let id = ask(&connection, version, special::SESSION_ID, soon, early)?;
+        let id = read(&id, |reply| Ok(reply.read_bytes()?.to_vec()))?;
         let (Ok(id), Ok(allowed @ 1..)) = (<[u8; ID]>::try_from(id), usize::try_from(allowed)) else {
             return Err(Error::Protocol(
                 "the session's id or its number of connections makes no sense".into(),
@@ -113,7 +115,8 @@ impl RpcSessionBuilder {
     }
 
     /// One connection more.
-    fn join(&self, terms: &Terms, incoming: bool) -> Result<Connection> {
+    fn join(&self, session: &Session, incoming: bool) -> Result<Connection> {
+        let terms = session.terms();
         let soon = Wait::Until(Instant::now() + self.setup);
         let socket = self.address.connect()?;
         let peer = address::peer(&socket)?;
@@ -122,12 +125,19 @@ impl RpcSessionBuilder {
         let header = ConnectionHeader { version: terms.version, incoming, descriptors, joins: true };
         let init: &[u8] = if incoming { &[] } else { &INIT };
         connection.send_raw(&[&header.encode()[..], &terms.id, init].concat(), soon)?;
+        if !incoming {
+            // The wire has no answer to it. Without one, what is sent would be lost if the server takes no further
+            // connection, or has not taken this one when the session ends.
+            // References may be given back before it comes.
+            let acknowledge = &mut |frame| session.acknowledge(frame);
+            ask(&connection, terms.version, special::MAX_THREADS, soon, acknowledge)?;
+        }
         Ok(connection)
     }
 
     /// Makes a connection for the server's calls, with a thread that serves it.
     fn serve_one(&self, session: &Arc<Session>) -> Result<()> {
-        let connection = Arc::new(self.join(session.terms(), true)?);
+        let connection = Arc::new(self.join(session, true)?);
         session.add_incoming(&connection)?;
         let init: [u8; INIT.len()] = connection.receive_raw(Wait::Until(Instant::now() + self.setup))?;
         if init[..4] != INIT[..4] {
@@ -152,28 +162,35 @@ impl RpcSessionBuilder {
     }
 }
 
-/// Asks the session itself, before there is one here.
-fn ask<T>(
+/// Asks the session itself on a new connection; gives the parcel of the reply. Other frames are handed to `meanwhile`.
+fn ask(
     connection: &Connection,
     version: u32,
     code: u32,
     soon: Wait,
-    read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
-) -> Result<T> {
+    meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+) -> Result<Vec<u8>> {
     let fixed = wire::Transaction::encode(Address::SESSION, code, 0, 0, 0);
     let header = FrameHeader::encode(Command::Transact, fixed.len())?;
     connection.send_raw(&[&header[..], &fixed].concat(), soon)?;
-    let Attempt::Done(frame) = connection.receive(soon)? else {
-        return Err(Error::Protocol("the server does not finish setting the session up".into()));
-    };
-    if frame.command != Command::Reply {
-        return Err(Error::Protocol("the server calls before the session is set up".into()));
+    loop {
+        let Attempt::Done(frame) = connection.receive(soon)? else {
+            return Err(Error::Protocol("the server does not finish setting the session up".into()));
+        };
+        if frame.command != Command::Reply {
+            meanwhile(frame)?;
+            continue;
+        }
+        let reply = Reply::decode(version, &frame.body)?;
+        return match reply.status {
+            0 => Ok(reply.body.data.to_vec()),
+            status => Err(Error::from_status_t(status, "an RPC session", code)),
+        };
     }
-    let reply = Reply::decode(version, &frame.body)?;
-    if reply.status != 0 {
-        return Err(Error::from_status_t(reply.status, "an RPC session", code));
-    }
-    read(&mut Reader::new(SharedBytes::from_slice(reply.body.data)))
+}
+
+fn read<T>(parcel: &[u8], values: impl FnOnce(&mut Reader<'_>) -> Result<T>) -> Result<T> {
+    values(&mut Reader::new(SharedBytes::from_slice(parcel)))
 }
 
 /// A session with a server of Binder RPC. It lasts as long as this, a clone or a proxy of the server's objects is held,

@@ -32,7 +32,7 @@ pub(super) struct Terms {
 }
 
 /// Makes one more connection for this process's calls.
-pub(super) type Open = Box<dyn Fn(&Terms) -> Result<Connection> + Send + Sync>;
+pub(super) type Open = Box<dyn Fn(&Session) -> Result<Connection> + Send + Sync>;
 
 /// Which side this process is.
 pub(super) enum Side {
@@ -85,6 +85,8 @@ struct Connections {
     incoming: Vec<Arc<Connection>>,
     // Those that are being made.
     opening: usize,
+    // The server took one fewer than it said that it would.
+    is_refused: bool,
 }
 
 struct Outgoing {
@@ -296,7 +298,8 @@ impl Session {
             let kept = usize::from(
                 !oneway && self.most_outgoing > 1 && !all.outgoing.iter().any(|other| other.oneway),
             );
-            let may_open = !self.is_server() && all.outgoing.len() + all.opening + kept < self.most_outgoing;
+            let has_room = all.outgoing.len() + all.opening + kept < self.most_outgoing;
+            let may_open = !self.is_server() && !all.is_refused && has_room;
             let fits =
                 |other: &&mut Outgoing| !other.is_busy && (other.oneway == oneway || !has_own && !may_open);
             if let Some(found) = all.outgoing.iter_mut().find(fits) {
@@ -306,7 +309,11 @@ impl Session {
             }
             // One is enough for oneway calls, which wait for nothing.
             if may_open && !(oneway && has_own) {
-                return self.open(all, oneway).map(Attempt::Done);
+                if let Some(taken) = self.open(all, oneway)? {
+                    return Ok(Attempt::Done(taken));
+                }
+                all = lock(&self.connections);
+                continue;
             }
             if all.outgoing.is_empty() && all.opening == 0 {
                 return Err(Error::Unsupported {
@@ -330,21 +337,33 @@ impl Session {
         }
     }
 
+    /// Makes one more connection. `None` if the server takes none: those that there are have to do.
     fn open(
         self: &Arc<Self>,
         mut all: std::sync::MutexGuard<'_, Connections>,
         oneway: bool,
-    ) -> Result<Taken> {
+    ) -> Result<Option<Taken>> {
         let Side::Client { open } = &self.side else { return Err(Error::Dead) };
         all.opening += 1;
         drop(all);
-        let opened = open(&self.terms).and_then(|connection| {
+        let opened = open(self).and_then(|connection| {
             let connection = Arc::new(connection);
             self.add(Arc::clone(&connection), oneway, true).map(|()| connection)
         });
-        lock(&self.connections).opening -= 1;
+        let mut all = lock(&self.connections);
+        all.opening -= 1;
+        let can_do_without = !all.outgoing.is_empty();
+        all.is_refused |= opened.is_err();
+        drop(all);
         self.is_available.notify_all();
-        Ok(Taken { session: Arc::clone(self), connection: opened?, is_nested: false })
+        match opened {
+            Ok(connection) => Ok(Some(Taken { session: Arc::clone(self), connection, is_nested: false })),
+            Err(error) if can_do_without => {
+                tracing::debug!("an RPC session gets no further connection: {error}");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// An idle connection, for what need not be sent on any certain one.
@@ -424,9 +443,8 @@ impl Session {
         else {
             return;
         };
-        if let Err(Error::Dead | Error::Protocol(_) | Error::Io { .. }) = self.give_back_on(&taken.connection)
-        {
-            self.end();
+        if let Err(error) = self.give_back_on(&taken.connection) {
+            self.failed(&taken.connection, &error);
         }
     }
 
@@ -438,12 +456,14 @@ impl Session {
         }
         let frames: Vec<u8> = owed.iter().flat_map(|dec| dec.frame()).collect();
         let sent = connection.send(&[&frames], &[], Wait::No, &mut |frame| self.acknowledge(frame));
-        if let Err(Error::OnewayFull(_)) = sent {
+        if sent.is_err() {
             let mut nodes = self.nodes();
             owed.into_iter().for_each(|dec| nodes.owe(dec));
-            return Ok(());
         }
-        sent.map(drop)
+        match sent {
+            Ok(_) | Err(Error::OnewayFull(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits until the peer's oneway calls leave room for another one.

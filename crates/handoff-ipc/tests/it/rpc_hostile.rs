@@ -343,6 +343,37 @@ fn descriptors_that_nobody_asked_for_are_closed() {
     eventually("all are closed", || open() <= before);
 }
 
+#[test]
+fn who_takes_no_calls_any_longer_is_served_those_that_it_sent() {
+    attacked(|socket| {
+        let mut raw = Raw::open(socket);
+        let root = raw.root();
+        raw.send(&call(0, 2, 0, 0, &[], &[]));
+        let id = raw.reply()[24..56].to_vec();
+        for round in 0..20 {
+            // A connection for the server's calls, over which it would acknowledge those that come.
+            let mut theirs = Raw::connect(socket);
+            theirs.send(&[2, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0]);
+            theirs.send(&id);
+            theirs.take(8);
+            drop(theirs);
+            let calls = (0..10).map(|n| {
+                let number = round * 10 + n;
+                call(root, RECORD, 1, number, &[token(), words(&[number as u32])].concat(), &[])
+            });
+            assert!(raw.send(&calls.collect::<Vec<_>>().concat()));
+        }
+        let mut records = 0;
+        eventually("all calls are served", || {
+            raw.send(&call(root, TAKE_RECORDS, 0, 0, &token(), &[]));
+            // Behind the head of the reply and that there is no exception.
+            records += u32::from_le_bytes(raw.reply()[24..28].try_into().unwrap());
+            records == 200
+        });
+        raw
+    });
+}
+
 /// A server that is spoken by hand: `answer` has the first connection of a client that has sent its header.
 fn hostile_server(answer: impl FnOnce(&mut Raw) + Send + 'static) -> (Place, std::thread::JoinHandle<()>) {
     let place = Place::new();
@@ -389,6 +420,33 @@ fn a_server_that_is_none_is_found_out() {
     let began = Instant::now();
     let silent = RpcSession::builder(place.socket()).setup_timeout(Duration::from_millis(50)).connect();
     assert!(matches!(silent, Err(Error::Protocol(_))) && began.elapsed() >= Duration::from_millis(50));
+    server.join().unwrap();
+}
+
+#[test]
+fn a_server_that_takes_no_further_connection_is_called_on_those_that_there_are() {
+    let place = Place::new();
+    let listener = UnixListener::bind(place.socket()).unwrap();
+    let server = std::thread::spawn(move || {
+        let mut raw = Raw(listener.accept().unwrap().0);
+        raw.take(24);
+        raw.send(&words(&[2, 0]));
+        for answer in [words(&[4]), [&words(&[32])[..], &[9; 32]].concat()] {
+            raw.take(16 + 40);
+            raw.send(&frame(REPLY, &[words(&[0, answer.len() as u32, 0, 0, 0]), answer].concat()));
+        }
+        raw.take(16 + 40);
+        raw.send(&frame(REPLY, &words(&[0, 16, 0, 0, 0, 1, 3, 0, 12, 0])));
+        raw.take(16 + 40);
+        raw.send(&frame(REPLY, &[words(&[0, token().len() as u32, 0, 0, 0]), token()].concat()));
+        // The one for oneway calls, although there were to be four.
+        drop(listener.accept().unwrap());
+        let (command, body) = raw.frame().unwrap();
+        assert_eq!((command, &body[8..16]), (TRANSACT, &words(&[RECORD, 1])[..]));
+    });
+    let session = RpcSession::builder(place.socket()).incoming_threads(0).connect().unwrap();
+    let root = session.root().unwrap();
+    root.transaction(RECORD).oneway(|to| to.write(&1)).unwrap();
     server.join().unwrap();
 }
 
