@@ -85,7 +85,7 @@ impl RpcSessionBuilder {
         let open = move |session: &Session| again.join(session, false);
         let side = Side::Client { open: Box::new(open) };
         let session = Session::new(terms, side, self.incoming, self.outgoing.min(allowed))?;
-        session.add_outgoing(Arc::new(connection))?;
+        drop(session.add_outgoing(Arc::new(connection))?);
         for _ in 0..self.incoming {
             self.serve_one(&session)?;
         }

@@ -240,8 +240,11 @@ impl Shared {
             self.open(&header, peer, connection, soon)?
         };
         if header.incoming {
-            connection.send_raw(&INIT, soon)?;
-            return session.add_outgoing(Arc::clone(connection));
+            // First, as the client goes on when it is told. Who calls it meanwhile waits for the connection.
+            let taken = session.add_outgoing(Arc::clone(connection))?;
+            let sent = connection.send_raw(&INIT, soon);
+            drop(taken);
+            return sent.inspect_err(|_| session.remove_outgoing(connection));
         }
         let served = connection.receive_raw(soon).and_then(|init: [u8; INIT.len()]| {
             if init[..4] != INIT[..4] {

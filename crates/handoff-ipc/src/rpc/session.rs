@@ -203,12 +203,12 @@ impl Session {
         all.outgoing.len() + all.incoming.len()
     }
 
-    /// Adds a connection for this process's calls.
-    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Arc<Connection>) -> Result<()> {
-        self.add(connection, false, false)
+    /// Adds a connection for this process's calls, which carries none until what is returned is dropped.
+    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Arc<Connection>) -> Result<Taken> {
+        self.add(connection, false)
     }
 
-    fn add(self: &Arc<Self>, connection: Arc<Connection>, oneway: bool, is_busy: bool) -> Result<()> {
+    fn add(self: &Arc<Self>, connection: Arc<Connection>, oneway: bool) -> Result<Taken> {
         let mut all = lock(&self.connections);
         let limit = if self.is_server() { self.most_incoming } else { self.most_outgoing };
         if all.outgoing.len() >= limit || self.is_over() {
@@ -218,10 +218,10 @@ impl Session {
         }
         // A server has those that its client made, and takes the second one for oneway calls.
         let oneway = oneway || self.is_server() && all.outgoing.len() == 1;
-        all.outgoing.push(Outgoing { connection: Arc::clone(&connection), oneway, is_busy });
+        all.outgoing.push(Outgoing { connection: Arc::clone(&connection), oneway, is_busy: true });
         drop(all);
-        self.is_available.notify_all();
-        self.watch.add(self, &connection).inspect_err(|_| self.remove_outgoing(&connection))
+        self.watch.add(self, &connection).inspect_err(|_| self.remove_outgoing(&connection))?;
+        Ok(Taken { session: Arc::clone(self), connection, is_nested: false })
     }
 
     /// Adds a connection for the peer's calls, which the calling thread serves.
@@ -346,10 +346,7 @@ impl Session {
         let Side::Client { open } = &self.side else { return Err(Error::Dead) };
         all.opening += 1;
         drop(all);
-        let opened = open(self).and_then(|connection| {
-            let connection = Arc::new(connection);
-            self.add(Arc::clone(&connection), oneway, true).map(|()| connection)
-        });
+        let opened = open(self).and_then(|connection| self.add(Arc::new(connection), oneway));
         let mut all = lock(&self.connections);
         all.opening -= 1;
         let can_do_without = !all.outgoing.is_empty();
@@ -357,7 +354,7 @@ impl Session {
         drop(all);
         self.is_available.notify_all();
         match opened {
-            Ok(connection) => Ok(Some(Taken { session: Arc::clone(self), connection, is_nested: false })),
+            Ok(taken) => Ok(Some(taken)),
             Err(error) if can_do_without => {
                 tracing::debug!("an RPC session gets no further connection: {error}");
                 Ok(None)
