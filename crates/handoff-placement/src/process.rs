@@ -142,6 +142,8 @@ pub struct Status {
     pub cpu_ticks: u64,
     /// The CPU that it ran on last.
     pub last_cpu: u32,
+    /// Whether the kernel made it for itself.
+    pub is_kernel_thread: bool,
 }
 
 impl Status {
@@ -157,6 +159,8 @@ impl Status {
 
     /// `1 (name) S 0 ...`; the name may hold blanks and parentheses. See `proc_pid_stat(5)`.
     fn parse(text: &str) -> Option<Self> {
+        /// Of `include/linux/sched.h`.
+        const PF_KTHREAD: u64 = 0x0020_0000;
         let (head, tail) = text.rsplit_once(')')?;
         let (_, comm) = head.split_once('(')?;
         let fields: Vec<&str> = tail.split_whitespace().collect();
@@ -168,6 +172,7 @@ impl Status {
             start: field(22)?,
             cpu_ticks: field(14)?.checked_add(field(15)?)?,
             last_cpu: field(39)?.try_into().ok()?,
+            is_kernel_thread: field(9)? & PF_KTHREAD != 0,
         })
     }
 }
@@ -237,6 +242,9 @@ mod tests {
             (status.parent, status.start, status.cpu_ticks, status.last_cpu),
             (Tid::new(1), 4711, 42, 3)
         );
+        assert!(!status.is_kernel_thread);
+        let of_kernel = tail.replacen("-1 0", "-1 69238880", 1);
+        assert!(Status::parse(&format!("2 (kthreadd) {of_kernel}")).unwrap().is_kernel_thread);
         for nonsense in ["", "7", "7 (x", "7 (x)", "7 (x) S", "7 (x) S a b c"] {
             assert_eq!(Status::parse(nonsense), None, "{nonsense:?}");
         }

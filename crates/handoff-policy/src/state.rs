@@ -105,8 +105,9 @@ impl Observer {
     /// A process as it is now; `None` if it is gone or a thread of the kernel.
     pub(super) fn look(&mut self, pid: Tid, state: &SystemState, now: Instant) -> Option<Process> {
         let status = Status::of(pid).ok()?;
-        let exe = fs::read_link(format!("/proc/{pid}/exe")).ok();
-        if exe.is_none() && is_kernel_thread(pid) {
+        // Not by its command line, of which a kernel thread has none: a process's is read from its memory, which may be
+        // a mapped file of its own file system (FUSE). Then the read never comes back if the process does not want it to.
+        if status.is_kernel_thread {
             return None;
         }
         let key = ProcessKey { pid, start: status.start };
@@ -118,7 +119,9 @@ impl Observer {
         Some(Process {
             key,
             comm: status.comm,
-            exe: exe.map(|path| path.to_string_lossy().into_owned()),
+            exe: fs::read_link(format!("/proc/{pid}/exe"))
+                .ok()
+                .map(|path| path.to_string_lossy().into_owned()),
             cgroup: cgroup::path_of(&Root::host(), pid).unwrap_or_default(),
             uid: fs::metadata(format!("/proc/{pid}")).ok()?.uid(),
             services: state.services.get(&key).cloned().unwrap_or_default(),
@@ -131,33 +134,9 @@ impl Observer {
     }
 }
 
-/// Whether the kernel made this thread for itself: `PF_KTHREAD` of `include/linux/sched.h`, in the flags of
-/// `/proc/PID/stat` (proc_pid_stat(5)).
-///
-/// A kernel thread has no command line either. But a process's is read from its memory, which may be a mapped file
-/// of its own file system (FUSE): that read never comes back if the process does not want it to.
-fn is_kernel_thread(pid: Tid) -> bool {
-    const PF_KTHREAD: u32 = 0x0020_0000;
-    let flags = || -> Option<u32> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Behind the name, which may hold anything, parentheses too: state, ppid, pgrp, session, tty, tpgid, flags.
-        stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
-    };
-    flags().is_some_and(|flags| flags & PF_KTHREAD != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn threads_of_the_kernel_are_told_from_processes() {
-        assert!(!is_kernel_thread(Tid::current()));
-        // kthreadd, where this process is in the first pid namespace.
-        if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
-            assert!(Tid::new(2).is_some_and(is_kernel_thread));
-        }
-    }
 
     #[test]
     fn sensors_are_read_from_a_tree() {

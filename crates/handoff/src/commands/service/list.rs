@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use handoff_ipc::servicemanager::ServiceInfo;
+use handoff_placement::Tid;
+use handoff_placement::process::Status;
 use serde::Serialize;
 
 use crate::output::style;
@@ -60,7 +62,6 @@ fn command_line(pid: u32) -> Option<Vec<u8>> {
 
 impl Process {
     fn of(pid: u32) -> Self {
-        let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).ok();
         let command = command_line(pid).filter(|command| !command.is_empty()).map(|command| {
             let words = command.split(|byte| *byte == 0).filter(|word| !word.is_empty());
             let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
@@ -73,9 +74,7 @@ impl Process {
                 .collect()
         });
         let running = || {
-            // Behind the name, which may hold anything, parentheses too.
-            let stat = String::from_utf8(read("stat")?).ok()?;
-            let began: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+            let began = Status::of(Tid::new(i32::try_from(pid).ok()?)?).ok()?.start;
             let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
             let uptime = Duration::try_from_secs_f64(uptime.split_whitespace().next()?.parse().ok()?).ok()?;
             Some(uptime.as_secs().saturating_sub(began / rustix::param::clock_ticks_per_second()))
