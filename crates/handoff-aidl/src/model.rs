@@ -16,6 +16,9 @@ pub const HASH_ID: u32 = VERSION_ID - 1;
 /// Ids from here on are kept for methods that every interface has.
 pub const FIRST_RESERVED_ID: u32 = VERSION_ID - 99;
 
+/// The definition, brought along, that AIDL's type `ParcelableHolder` stands for.
+pub(crate) const HOLDER: &str = "android.os.ParcelableHolder";
+
 /// Number of a definition in its [`Model`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DefId(pub(crate) usize);
@@ -66,11 +69,11 @@ impl Model {
 
     /// Whether a type is AIDL's `ParcelableHolder`.
     pub fn is_holder(&self, ty: &Type) -> bool {
-        matches!(&ty.kind, TypeKind::Named(id, _) if self.def(*id).name.to_string() == crate::check::HOLDER)
+        matches!(&ty.kind, TypeKind::Named(id, _) if self.def(*id).is_holder())
     }
 
-    /// Whether a definition, or one that it stands in, promises that it stays as it is: of one without fields, some
-    /// language's class does.
+    /// Whether a definition, or one that it stands in, promises that it stays as it is. One without fields promises it
+    /// for some language by an annotation of that language.
     pub fn is_stable(&self, def: &Def) -> bool {
         let is_class = matches!(def.kind, DefKind::Opaque { .. })
             && def.annotations.iter().any(|one| one.name.ends_with("OnlyStableParcelable"));
@@ -177,6 +180,11 @@ impl Def {
             Some((_, Value::Text(text))) => text.clone(),
             _ => self.name.to_string(),
         }
+    }
+
+    /// Whether it is what AIDL's type `ParcelableHolder` stands for.
+    pub fn is_holder(&self) -> bool {
+        self.name.to_string() == HOLDER
     }
 
     /// True if it has an annotation.

@@ -7,7 +7,7 @@ const FOLDER: &str = "<handoff>";
 /// What HIDL's `handle` is.
 pub(crate) const NATIVE_HANDLE: &str = "android/hardware/common/NativeHandle.aidl";
 
-/// What AIDL calls `ParcelableHolder`.
+/// The file that defines what AIDL's type `ParcelableHolder` stands for.
 pub(crate) const HOLDER: &str = "android/os/ParcelableHolder.aidl";
 
 const FILES: [(&str, &str); 8] = [

@@ -8,7 +8,7 @@ mod rules;
 mod types;
 
 pub(crate) use rules::each_type;
-pub(crate) use types::{HOLDER, QUEUE, SYNCHRONIZED, UNSYNCHRONIZED};
+pub(crate) use types::{QUEUE, SYNCHRONIZED, UNSYNCHRONIZED};
 
 use std::collections::HashMap;
 

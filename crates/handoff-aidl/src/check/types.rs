@@ -3,7 +3,7 @@
 use super::Checker;
 use crate::ast::{Dimension, Expr, ItemKind, TypeExpr};
 use crate::diagnostic::Diagnostic;
-use crate::model::{DefId, Primitive, Type, TypeKind, Value};
+use crate::model::{DefId, HOLDER, Primitive, Type, TypeKind, Value};
 use crate::source::Language;
 
 /// The descriptor of a message queue in AIDL.
@@ -12,8 +12,6 @@ pub(crate) const QUEUE: &str = "android.hardware.common.fmq.MQDescriptor";
 pub(crate) const SYNCHRONIZED: &str = "android.hardware.common.fmq.SynchronizedReadWrite";
 /// The flavour without.
 pub(crate) const UNSYNCHRONIZED: &str = "android.hardware.common.fmq.UnsynchronizedWrite";
-/// What AIDL's `ParcelableHolder` is.
-pub(crate) const HOLDER: &str = "android.os.ParcelableHolder";
 /// What HIDL's `handle` is.
 pub(crate) const NATIVE_HANDLE: &str = "android.hardware.common.NativeHandle";
 /// Items that one fixed array may have, all dimensions together.

@@ -149,7 +149,7 @@ pub(super) fn text(value: &str) -> String {
 impl Generator<'_> {
     /// The class of a definition, from anywhere.
     pub(super) fn full(&self, def: &Def) -> String {
-        if def.name.to_string() == crate::check::HOLDER {
+        if def.is_holder() {
             return "::ndk::AParcelableHolder".to_owned();
         }
         let mut parts = vec!["", "aidl"];

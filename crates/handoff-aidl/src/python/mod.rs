@@ -44,7 +44,7 @@ pub fn generate_python(compilation: &Compilation, options: &PythonOptions) -> Re
         generator.enumeration(def, &mut code);
     }
     for def in of(|kind| matches!(kind, DefKind::Parcelable(_) | DefKind::Union(_) | DefKind::Opaque { .. }))
-        .filter(|def| def.name.to_string() != crate::check::HOLDER)
+        .filter(|def| !def.is_holder())
     {
         generator.data(def, &mut code);
     }
