@@ -115,6 +115,15 @@ fn checked(sum: u8, expected: u8) -> std::io::Result<()> {
     }
 }
 
+/// Nanoseconds until a request was answered.
+fn timed(ask: &mut crate::Ask, message: &[u8], expected: u8) -> std::io::Result<u64> {
+    let began = Instant::now();
+    let sum = ask(message)?;
+    let took = began.elapsed();
+    checked(sum, expected)?;
+    Ok(took.as_nanos() as u64)
+}
+
 fn turn(
     ask: &mut crate::Ask,
     payload: usize,
@@ -125,12 +134,9 @@ fn turn(
     let (message, expected) = message(payload);
     let mut turn = Batch { messages: stream, ..Batch::default() };
     for index in 0..WARM_UP + samples {
-        let began = Instant::now();
-        let sum = ask(&message)?;
-        let took = began.elapsed();
-        checked(sum, expected)?;
+        let took = timed(ask, &message, expected)?;
         if index >= WARM_UP {
-            turn.caller.push(took.as_nanos() as u64);
+            turn.caller.push(took);
         }
     }
     let (cpu, began) = (cpu_time(server), Instant::now());
@@ -153,19 +159,12 @@ fn spaced(
     let (message, expected) = message(payload);
     let mut spaced = Spaced::default();
     // The first one comes after whatever was measured before.
-    let mut cpu = cpu_time(server);
-    for index in 0..=samples {
-        if index == 1 {
-            cpu = cpu_time(server);
-        }
+    std::thread::sleep(pause);
+    timed(ask, &message, expected)?;
+    let cpu = cpu_time(server);
+    for _ in 0..samples {
         std::thread::sleep(pause);
-        let began = Instant::now();
-        let sum = ask(&message)?;
-        let took = began.elapsed();
-        checked(sum, expected)?;
-        if index > 0 {
-            spaced.took.push(took.as_nanos() as u64);
-        }
+        spaced.took.push(timed(ask, &message, expected)?);
     }
     spaced.cpu = (cpu_time(server) - cpu) / u64::from(samples.max(1));
     Ok(spaced)
