@@ -218,7 +218,7 @@ impl Change {
         Some([start, &[last ^ 1]].concat())
     }
 
-    /// What `poll` says.
+    /// What `poll` answers under this fault, where that is not what the driver said.
     pub(crate) fn of_poll(self, is_readable: bool) -> Option<bool> {
         (!is_readable && matches!(self, Self::AlwaysReadable)).then_some(true)
     }

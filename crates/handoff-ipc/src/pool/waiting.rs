@@ -38,7 +38,7 @@ impl PartialEq for Waiting {
     }
 }
 
-/// All that wait.
+/// The work of all users that waits for a thread, the most urgent of each user first.
 #[derive(Default)]
 pub(super) struct Queues {
     // None is empty.

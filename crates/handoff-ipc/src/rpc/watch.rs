@@ -28,7 +28,7 @@ struct Watched {
     is_running: bool,
 }
 
-/// Told in any case: the peer has ended the connection.
+/// epoll reports EPOLLRDHUP when the peer has ended the connection, whatever else is asked for.
 const ENDED: EventFlags = EventFlags::RDHUP;
 
 impl Watch {

@@ -20,8 +20,7 @@ fn role_main() {
     let Some((role, socket)) = role() else { return };
     match role.as_str() {
         "server" => {
-            let _server =
-                RpcServer::builder(socket).max_threads(4).serve(Binder::new(Everything::default())).unwrap();
+            let _server = serve_rpc(socket);
             ready_and_wait();
         }
         // A client whose object the server has, until it is killed.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use handoff_ipc::rpc::{RpcServer, RpcSession};
+use handoff_ipc::rpc::RpcSession;
 use handoff_ipc::{Binder, Error, Service, Transaction};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
@@ -18,8 +18,7 @@ fn role_main() {
     let Some((role, socket)) = role() else { return };
     match role.as_str() {
         "server" => {
-            let _server =
-                RpcServer::builder(socket).max_threads(4).serve(Binder::new(Everything::default())).unwrap();
+            let _server = serve_rpc(socket);
             ready_and_wait();
         }
         // Another process of the same user, which finds its share.

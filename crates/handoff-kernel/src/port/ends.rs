@@ -43,11 +43,11 @@ pub(super) fn at_start(wanted: &Wanted, source: &Source) -> Option<Placement> {
     placement.how = How::Alignment;
     placement.confidence = 0.6;
     placement.enclosing = None;
-    let differs = wanted.expected.first().map_or("", |line| &line.text);
+    let expected = wanted.expected.first().map_or("", |line| &line.text);
     placement.differences.push(format!(
         "the file begins with `{}` here, not with `{}`",
         first.trim(),
-        differs.trim()
+        expected.trim()
     ));
     if let Some(line) = stands_at(&group.added, source) {
         placement.outcome = Outcome::Present;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use handoff_ipc::binder::{BinderEngine, find_device};
 use handoff_ipc::engine::Engine;
-use handoff_ipc::rpc::RpcEngine;
+use handoff_ipc::rpc::{RpcEngine, RpcServer};
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Context, Error, ExceptionCode, Service};
 
@@ -67,6 +67,11 @@ pub fn serve(socket: &Path, service: impl Service) -> Arc<dyn Engine> {
     let engine = engine(socket);
     engine.become_context_manager(Binder::new(service)).unwrap();
     engine
+}
+
+/// Serves [`Everything`] over Binder RPC at `socket`, to four calls of a client at one time.
+pub fn serve_rpc(socket: PathBuf) -> RpcServer {
+    RpcServer::builder(socket).max_threads(4).serve(Binder::new(Everything::default())).unwrap()
 }
 
 const ROLE: &str = "HANDOFF_TEST_ROLE";
