@@ -9,15 +9,11 @@ pub struct Scheduling {
     pub floor: Option<Priority>,
     /// A caller that is more urgent lends its policy, priority and nice to the thread.
     pub inherit: bool,
-    /// The handlers neither start threads nor read their own CPU mask, so that a thread which
-    /// waits beside its caller need not be given its whole mask back around each handler: saves
-    /// two system calls on a blocked call.
-    pub keeps_affinity: bool,
 }
 
 impl Default for Scheduling {
     fn default() -> Self {
-        Scheduling { floor: None, inherit: true, keeps_affinity: false }
+        Scheduling { floor: None, inherit: true }
     }
 }
 

@@ -1,9 +1,9 @@
 //! How to wait: what a caller learns about hand-offs on this machine, at this moment.
 //!
 //! A reply can be caught in three ways. *Spin*: both sides look at the slot without sleeping, best
-//! while two CPUs are free. *Beside*: the server waits bound to the caller's CPU and the caller
-//! yields to it, best where waking another CPU is dear. *Block*: sleep, and let the scheduler place
-//! everything, best when CPUs are contended. None is right everywhere, so each caller tries them on
+//! while two CPUs are free. *Block*: sleep, and let the scheduler place everything, best when CPUs
+//! are contended. *Beside*: the server comes to the caller's CPU, and each side yields it to the other, best
+//! where waking another CPU is dear. None is right everywhere, so each caller tries them on
 //! a few calls, keeps the fastest, and looks again now and then, and at once when it got slower. What is best for a few
 //! bytes is not for many, which are copied from one cache to another or stay in one: calls of each size learn by themselves.
 
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 pub enum Mode {
     /// Both sides look without sleeping.
     Spin,
-    /// The server waits bound to the caller's CPU, and the caller yields to it.
-    Beside,
     /// Sleep at once.
     Block,
+    /// The server comes to the caller's CPU, and both yield it to each other.
+    Beside,
 }
 
-const MODES: [Mode; 3] = [Mode::Spin, Mode::Beside, Mode::Block];
+const MODES: [Mode; 3] = [Mode::Spin, Mode::Block, Mode::Beside];
 
 /// Calls before the first trial: the server says where it may run with its first reply.
 const FIRST: u32 = 2;
@@ -36,8 +36,6 @@ const SAMPLE: u32 = 16;
 /// Longest time that a side looks before it sleeps. A wake-up of another CPU costs about this much
 /// on a virtual machine, so that looking costs at most as much again as sleeping at once.
 pub const SPIN_LIMIT: Duration = Duration::from_micros(50);
-/// Longest time that a caller yields to a server beside it before it sleeps.
-pub const YIELD_LIMIT: Duration = Duration::from_micros(100);
 
 /// Looks until there is something, at most for about `limit`, without sleeping. With `yields` the
 /// CPU is offered to others after each look.
@@ -72,27 +70,51 @@ pub fn spin<T>(limit: Duration, yields: bool, mut look: impl FnMut() -> Option<T
 
 /// Payloads from so many bytes on are of the next size class. In the first, the hand-off is all that costs.
 const SIZES: [u32; 3] = [4 << 10, 32 << 10, 256 << 10];
-/// Codes whose replies are remembered apart; more share a place.
+/// Codes whose calls are remembered apart; more share a place.
 const CODES: usize = 16;
 
 /// What one caller knows: for each size class of calls.
 #[derive(Debug)]
 pub struct WaitStrategies {
     by_size: [WaitStrategy; SIZES.len() + 1],
-    // The size class of the last reply to each code.
-    replies: [u8; CODES],
+    codes: [Calls; CODES],
+}
+
+/// How large the calls of one code are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Calls {
+    // The size class of the last reply.
+    reply: u8,
+    // The size classes of late, a bit each.
+    classes: u8,
 }
 
 impl WaitStrategies {
     /// Those of a caller that knows nothing yet. One that does not follow sleeps at once, always.
     pub fn new(follows: bool) -> Self {
-        WaitStrategies { by_size: std::array::from_fn(|_| WaitStrategy::new(follows)), replies: [0; CODES] }
+        WaitStrategies {
+            by_size: std::array::from_fn(|_| WaitStrategy::new(follows)),
+            codes: [Calls::default(); CODES],
+        }
+    }
+
+    /// Whether the next call to this code is to be timed, from before its arguments are written: where both sides copy
+    /// much, that is what a way of waiting makes dear or cheap. How long the call is, nobody knows yet: as those of late.
+    #[inline]
+    pub fn wants_time(&self, code: u32) -> bool {
+        let classes = self.codes[code as usize % CODES].classes;
+        if classes <= 1 { self.by_size[0].wants_time() } else { self.one_wants_time(classes) }
+    }
+
+    #[cold]
+    fn one_wants_time(&self, classes: u8) -> bool {
+        self.by_size.iter().enumerate().any(|(class, calls)| classes >> class & 1 == 1 && calls.wants_time())
     }
 
     /// The size class of a call whose request is so long: that of the request or of the last reply, whichever is larger.
     #[inline]
     pub fn size_class(&self, code: u32, request: u32) -> usize {
-        class_of(request).max(self.replies[code as usize % CODES].into())
+        class_of(request).max(self.codes[code as usize % CODES].reply.into())
     }
 
     /// What is known of calls of this size class.
@@ -101,10 +123,14 @@ impl WaitStrategies {
         &mut self.by_size[class.min(SIZES.len())]
     }
 
-    /// A reply to the code was so long.
+    /// A call of this size class to the code went by, whose reply was so long; with its round trip if it was timed.
     #[inline]
-    pub fn note_reply(&mut self, code: u32, len: u32) {
-        self.replies[code as usize % CODES] = class_of(len) as u8;
+    pub fn note(&mut self, code: u32, class: usize, reply: u32, took_ns: Option<u64>) {
+        let calls = &mut self.codes[code as usize % CODES];
+        // Once in a while those that come no longer are forgotten.
+        let before = if took_ns.is_some() { 0 } else { calls.classes };
+        *calls = Calls { reply: class_of(reply) as u8, classes: before | 1 << class };
+        self.of(class).note(took_ns);
     }
 }
 
@@ -169,7 +195,7 @@ impl WaitStrategy {
     /// need not try to spin.
     pub fn allow(&mut self, spin: bool, beside: bool) {
         self.look_around = false;
-        self.allowed = [spin, beside, true];
+        self.allowed = [spin, true, beside];
         self.begin(0);
     }
 
@@ -205,16 +231,21 @@ impl WaitStrategy {
 
     /// Whether the next call is to be timed.
     #[inline]
-    pub fn wants_time(&self) -> bool {
+    fn wants_time(&self) -> bool {
         self.trial < MODES.len() || self.left % SAMPLE == 0
     }
 
     /// A call went by; with its round trip if it was timed.
     #[inline]
-    pub fn note(&mut self, took_ns: Option<u64>) {
-        self.left = self.left.wrapping_sub(1);
-        if let Some(took_ns) = took_ns {
-            self.note_time(took_ns);
+    fn note(&mut self, took_ns: Option<u64>) {
+        match took_ns {
+            Some(took_ns) => {
+                self.left = self.left.wrapping_sub(1);
+                self.note_time(took_ns);
+            }
+            // The first call of this size to its code: a trial goes by those that are timed.
+            None if self.trial < MODES.len() => return,
+            None => self.left = self.left.wrapping_sub(1),
         }
         if self.left == 0 {
             self.turn();
@@ -278,12 +309,12 @@ impl WaitStrategy {
             }
         }
         self.trial = MODES.len();
-        // Looking burns a CPU and beside binds a thread: either must be worth it.
+        // Looking burns a CPU, and beside moves a thread: either must be worth it.
         let worth = |mode: usize| match MODES[mode] {
             Mode::Block => self.cost_ns[mode],
             _ => self.cost_ns[mode].saturating_mul(5) / 4,
         };
-        let best = (0..MODES.len()).min_by_key(|mode| worth(*mode)).unwrap_or(2);
+        let best = (0..MODES.len()).min_by_key(|mode| worth(*mode)).unwrap_or(Mode::Block as usize);
         self.mode = MODES[best];
         self.recent_ns = self.cost_ns[best];
         // The same answer twice: ask less often.
@@ -333,7 +364,7 @@ mod tests {
         let mut strategy = WaitStrategy::new(false);
         assert_eq!(
             run(&mut strategy, 10_000, |mode| if mode == Mode::Block { 9_000 } else { 1 }),
-            [0, 0, 10_000]
+            [0, 10_000, 0]
         );
     }
 
@@ -351,7 +382,7 @@ mod tests {
     fn what_is_not_allowed_is_not_tried() {
         let mut strategy = WaitStrategy::new(true);
         let used = run_where((false, false), &mut strategy, 10_000, |_| 1_000);
-        assert_eq!(used, [0, 0, 10_000]);
+        assert_eq!(used, [0, 10_000, 0]);
         // Both sides may run apart again: found out at the next trial.
         let used = run(&mut strategy, 100_000, |mode| if mode == Mode::Spin { 100 } else { 1_000 });
         assert!(used[0] > 50_000, "{used:?}");
@@ -379,13 +410,41 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_a_call_is_taken_where_its_like_want_it() {
+        let (small, large) = (8, 64 << 10);
+        let mut strategies = WaitStrategies::new(true);
+        let call = |strategies: &mut WaitStrategies, len| {
+            let timed = strategies.wants_time(1);
+            let class = strategies.size_class(1, len);
+            if strategies.of(class).at_trial() {
+                strategies.of(class).allow(true, true);
+            }
+            strategies.note(1, class, 8, timed.then_some(if len == small { 300 } else { 9_000 }));
+            timed
+        };
+        let timed = |strategies: &mut WaitStrategies, len, calls| {
+            (0..calls).filter(|_| call(strategies, len)).count()
+        };
+        // Trials, and one call in sixteen.
+        assert!(timed(&mut strategies, small, 1_000) < 250);
+        // The first ones of a size are of no known size, and go by without a time.
+        let first = timed(&mut strategies, large, 3 * TRIAL + 8);
+        assert!(first >= 3 * TRIAL as usize, "{first}: every call of the trials");
+        assert!(strategies.of(2).cost_ns.iter().all(|cost| *cost == 9_000), "{:?}", strategies.of(2).cost_ns);
+        // Sizes that come no longer are forgotten: a trial of theirs that never ends costs the others no clock.
+        timed(&mut strategies, 300 << 10, FIRST + 4);
+        assert!(strategies.of(3).wants_time(), "in its trial");
+        assert!(timed(&mut strategies, small, 100_000) < 100_000 / SAMPLE as usize + 1_500);
+    }
+
+    #[test]
     fn a_call_with_a_large_reply_is_a_large_one_from_the_second_time_on() {
         let mut strategies = WaitStrategies::new(true);
         assert_eq!(strategies.size_class(7, 8), 0);
-        strategies.note_reply(7, 1 << 20);
+        strategies.note(7, 0, 1 << 20, None);
         assert_eq!(strategies.size_class(7, 8), SIZES.len());
         assert_eq!(strategies.size_class(8, 8), 0, "another call");
-        strategies.note_reply(7, 8);
+        strategies.note(7, SIZES.len(), 8, None);
         assert_eq!(strategies.size_class(7, 16 << 10), 1);
         strategies.of(strategies.size_class(u32::MAX, u32::MAX));
     }

@@ -1,6 +1,5 @@
 //! Where this thread may run, and what time it is for both sides.
 
-use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use handoff_placement::fast::{SavedMask, current_cpu, pin_current, restore_current, save_current};
@@ -22,7 +21,15 @@ pub(crate) fn only_cpu() -> Option<u16> {
     mask().filter(|mask| mask.len() == 1).and_then(|mask| mask.first())
 }
 
-/// Goes to another CPU than `cpu`, if this thread may run on one. Its mask is what it was afterwards.
+/// Goes to another CPU than `cpu`, if this thread is there and may run on one. Its mask is what it was afterwards.
+#[inline]
+pub(crate) fn apart(cpu: u16) {
+    if current_cpu() == cpu {
+        leave(cpu);
+    }
+}
+
+/// As [`apart`], wherever this thread is.
 #[cold]
 pub(crate) fn leave(cpu: u16) {
     let Some(own) = mask() else { return };
@@ -42,74 +49,21 @@ pub(crate) fn online_cpus() -> usize {
     *ONLINE
 }
 
-/// A serving thread's place: bound to a caller's CPU while it waits there, and its own mask again
-/// whenever somebody else could see it.
-pub(crate) struct Place {
-    home: RefCell<SavedMask>,
-    bound: std::cell::Cell<Option<u16>>,
+/// Comes to `cpu`, if this thread is elsewhere and may run there. Its mask is what it was afterwards: it stays until the
+/// kernel moves it.
+#[inline]
+pub(crate) fn come(cpu: u16) {
+    if current_cpu() != cpu {
+        go(cpu);
+    }
 }
 
-impl Place {
-    pub(crate) fn new() -> Self {
-        Place { home: RefCell::new(SavedMask::new()), bound: std::cell::Cell::new(None) }
-    }
-
-    /// Binds the thread to `cpu`. False where that is not allowed.
-    pub(crate) fn beside(&self, cpu: u16) -> bool {
-        if self.bound.get() == Some(cpu) {
-            return true;
-        }
-        let mut home = self.home.borrow_mut();
-        if self.bound.get().is_none() && save_current(&mut home).is_err() {
-            return false;
-        }
-        if !home.contains(cpu) || pin_current(cpu).is_err() {
-            return false;
-        }
-        self.bound.set(Some(cpu));
-        true
-    }
-
-    /// Leaves the caller's CPU, if the thread is on it: both are about to look at the slot, and would
-    /// look in turns. Its mask is what it was afterwards.
-    #[inline]
-    pub(crate) fn apart(&self, cpu: u16) {
-        if current_cpu() == cpu {
-            self.leave(cpu);
-        }
-    }
-
-    #[cold]
-    fn leave(&self, cpu: u16) {
-        self.home();
-        leave(cpu);
-    }
-
-    /// The CPU that it is bound to at present, by us.
-    #[inline]
-    pub(crate) fn bound(&self) -> Option<u16> {
-        self.bound.get()
-    }
-
-    /// Gives the thread its own mask back.
-    #[inline]
-    pub(crate) fn home(&self) {
-        if self.bound.get().is_some() {
-            self.go_home();
-        }
-    }
-
-    #[cold]
-    fn go_home(&self) {
-        self.bound.set(None);
+#[cold]
+fn go(cpu: u16) {
+    let mut own = SavedMask::new();
+    if save_current(&mut own).is_ok() && own.contains(cpu) && pin_current(cpu).is_ok() {
         // Fails only if the cpuset of the process lost all of these CPUs; then the kernel chose.
-        let _ = restore_current(&self.home.borrow());
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.home();
+        let _ = restore_current(&own);
     }
 }
 
@@ -118,20 +72,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_gets_its_mask_back() {
+    fn a_thread_comes_to_a_cpu_and_keeps_its_mask() {
         let before = mask().unwrap();
-        {
-            let place = Place::new();
-            let cpu = current_cpu();
-            assert!(place.beside(cpu));
-            assert_eq!(only_cpu(), Some(cpu));
-            place.home();
+        for cpu in before.iter() {
+            // Others may send it away at once, but not always.
+            let came = (0..1000).any(|_| {
+                come(cpu);
+                current_cpu() == cpu
+            });
+            assert!(came, "CPU {cpu}");
             assert_eq!(mask().unwrap(), before);
-            assert!(place.beside(cpu));
         }
-        assert_eq!(mask().unwrap(), before, "also when it is dropped");
-        assert!(!Place::new().beside(5000), "a CPU that is not there");
-        assert_eq!(mask().unwrap(), before);
+        come(5000);
+        assert_eq!(mask().unwrap(), before, "a CPU that is not there");
     }
 
     #[test]

@@ -28,9 +28,8 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// `keeps_affinity` holds: no handler below starts a thread or reads its CPU mask.
     pub(crate) fn new(inherit: bool) -> Self {
-        Probe { scheduling: Scheduling { floor: None, inherit, keeps_affinity: true }, lateness: None }
+        Probe { scheduling: Scheduling { floor: None, inherit }, lateness: None }
     }
 
     /// With what makes calls late that ask for it.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use handoff_placement::{Priority, Tid};
 use handoff_sync::futex::{self, WakeAction};
 use handoff_sync::wait::{self, ReplyWait};
-use handoff_sync::wait_strategy::{self, Mode, SPIN_LIMIT, WaitStrategy, YIELD_LIMIT};
+use handoff_sync::wait_strategy::{self, Mode, SPIN_LIMIT, WaitStrategy};
 use handoff_sync::word::{self, Reply};
 
 use super::caller_slot::CallerSlot;
@@ -202,7 +202,8 @@ pub(crate) fn transact(
 
     let request =
         Request { code: call.code, node: remote.node, caller: (priority, tid), deadline: call.deadline };
-    let (mut mode, mut began, mut class, mut sent) = (Mode::Block, None, 0, 0);
+    let began = (outer.is_none() && strategies.wants_time(call.code)).then(Instant::now);
+    let (mut mode, mut class, mut sent) = (Mode::Block, 0, 0);
     let waits = |len| {
         sent = len;
         class = strategies.size_class(call.code, len);
@@ -213,13 +214,12 @@ pub(crate) fn transact(
             }
             mode = strategy.mode();
         }
-        began = (outer.is_none() && strategy.wants_time()).then(Instant::now);
+        let beside = if mode == Mode::Beside { Meta::BESIDE } else { 0 };
         match mode {
-            Mode::Spin if !strategy.server_looks() => 0,
-            Mode::Spin if strategy.yields => Meta::SPIN | Meta::YIELD,
-            Mode::Spin => Meta::SPIN,
-            Mode::Beside => Meta::BESIDE,
             Mode::Block => 0,
+            _ if !strategy.server_looks() => beside,
+            Mode::Spin if !strategy.yields => Meta::SPIN,
+            _ => Meta::SPIN | Meta::YIELD | beside,
         }
     };
     // SAFETY: the slot is claimed and no call is under way in it.
@@ -232,25 +232,35 @@ pub(crate) fn transact(
     if shared.is_dead() {
         return Err(shared.why_dead(Error::Dead));
     }
-    let waiting = Waiting { link, shared, slot, priority, deadline, sent, yields: strategy.yields };
+    let waiting = Waiting {
+        link,
+        shared,
+        slot,
+        priority,
+        deadline,
+        sent,
+        yields: strategy.yields || mode == Mode::Beside,
+    };
     let mode = match (posted, &outer) {
         (_, Some(outer)) => waiting.ask_outer(outer)?,
         (WakeAction::Nothing, None) => mode,
         (WakeAction::Wake, None) => waiting.wake(mode),
-        (WakeAction::Notify, None) => waiting.ring(mode)?,
+        (WakeAction::Notify, None) => waiting.ring()?,
     };
     pass(Point::Woken);
     let slept = waiting.for_reply(mode).map_err(|error| shared.why_dead(error))?;
     pass(Point::Returned);
-    if mode == Mode::Spin {
+    if mode != Mode::Block {
         strategy.found_asleep(posted == WakeAction::Wake);
     }
-    if outer.is_none() {
-        strategy.note(began.map(|began| began.elapsed().as_nanos() as u64));
-        strategies.note_reply(call.code, slot.read_reply().1);
-    }
     shared.count(slept, mode == Mode::Beside);
-    take_reply(link, shared, slot, slot.read_reply(), call.code, deadline, read)
+    let reply = slot.read_reply();
+    let taken = take_reply(link, shared, slot, reply, call.code, deadline, read);
+    if outer.is_none() {
+        let took = began.map(|began| began.elapsed().as_nanos() as u64);
+        strategies.note(call.code, class, reply.1, took);
+    }
+    taken
 }
 
 /// Before a trial: which ways of waiting make sense, given where both sides may run.
@@ -312,10 +322,10 @@ impl Waiting<'_> {
 
     /// No thread looks at the slot.
     #[cold]
-    fn ring(&self, mode: Mode) -> Result<Mode> {
+    fn ring(&self) -> Result<Mode> {
         self.link.send(Message::Call { slot: self.shared.id() }, Vec::new())?;
         // Two wake-ups away: looking does not pay.
-        Ok(if mode == Mode::Beside { mode } else { Mode::Block })
+        Ok(Mode::Block)
     }
 
     /// A nested call: the caller of this handler waits, and serves it.
@@ -326,7 +336,7 @@ impl Waiting<'_> {
             Some(true) => futex::wake(outer.word()),
             Some(false) => {}
             // It went away: any thread will do.
-            None => return self.ring(Mode::Block),
+            None => return self.ring(),
         }
         Ok(Mode::Block)
     }
@@ -334,18 +344,16 @@ impl Waiting<'_> {
     /// Waits. True if it slept.
     #[inline]
     fn for_reply(&self, mode: Mode) -> Result<bool> {
-        match mode {
-            Mode::Spin => {
-                if let Some(found) = self.spin() {
-                    return found.map(|()| false);
-                }
+        let looks = match mode {
+            Mode::Spin => true,
+            // A thread that runs for a less urgent one never gets the CPU from one that only yields.
+            Mode::Beside => self.slot.server_priority() == self.priority,
+            Mode::Block => false,
+        };
+        if looks {
+            if let Some(found) = self.spin() {
+                return found.map(|()| false);
             }
-            Mode::Beside => {
-                if let Some(found) = self.yield_to_server() {
-                    return found.map(|()| false);
-                }
-            }
-            Mode::Block => {}
         }
         self.sleep().map(|()| true)
     }
@@ -367,25 +375,6 @@ impl Waiting<'_> {
     fn spin(&self) -> Option<Result<()>> {
         let limit = self.deadline.map_or(SPIN_LIMIT, |(_, wait)| wait.min(SPIN_LIMIT));
         wait_strategy::spin(limit, self.yields, || self.look())
-    }
-
-    fn yield_to_server(&self) -> Option<Result<()>> {
-        // A thread that runs for a less urgent one never gets the CPU from one that only yields.
-        if self.slot.server_priority() != self.priority {
-            return None;
-        }
-        let end = Instant::now() + self.deadline.map_or(YIELD_LIMIT, |(_, wait)| wait.min(YIELD_LIMIT));
-        loop {
-            for _ in 0..4 {
-                rustix::thread::sched_yield();
-                if let Some(found) = self.look() {
-                    return Some(found);
-                }
-            }
-            if Instant::now() >= end {
-                return None;
-            }
-        }
     }
 
     fn sleep(&self) -> Result<()> {

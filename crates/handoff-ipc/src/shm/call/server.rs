@@ -25,7 +25,7 @@ use crate::pool::{self, Recall, Worker};
 use crate::shm::link::{Called, Link};
 use crate::shm::objects::{self, Arrived};
 use crate::shm::phases::{Point, pass};
-use crate::shm::place::{self, Place};
+use crate::shm::place;
 use crate::shm::wire::Message;
 use crate::{Context, Error, Result, dispatch};
 
@@ -76,7 +76,6 @@ fn verified(link: &Link, header: &Header) -> Option<Priority> {
 
 /// What a thread remembers between two requests in one slot.
 struct Known {
-    place: Place,
     called: Option<Called>,
     claim: u32,
     wanted: u32,
@@ -100,7 +99,6 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
         *here = Arc::downgrade(worker);
     }
     let mut known = Known {
-        place: Place::new(),
         called: None,
         claim: 0,
         wanted: 0,
@@ -146,11 +144,8 @@ impl ServerSlot {
                 return Next::Left;
             }
             known.take_priority(link, worker, &header, node);
-            if !node.scheduling().keeps_affinity {
-                known.place.home();
-            }
             if header.meta.has(Meta::SPIN) && !header.meta.has(Meta::YIELD) {
-                known.place.apart(header.meta.cpu());
+                place::apart(header.meta.cpu());
             }
             self.answer(link, &header, Ok(node));
         } else {
@@ -163,19 +158,13 @@ impl ServerSlot {
         }
         known.tell(self, worker);
         let meta = header.meta;
-        if meta.has(Meta::SPIN) {
-            self.finish(link, true, false);
-            if self.spin(meta.has(Meta::YIELD)) {
-                return Next::Serve;
-            }
-        } else if meta.has(Meta::BESIDE) {
-            self.finish(link, true, false);
-            if known.place.beside(meta.cpu()) {
-                known.tell(self, worker);
-            }
-        } else {
-            known.place.home();
-            self.finish(link, true, true);
+        if meta.has(Meta::BESIDE) {
+            place::come(meta.cpu());
+        }
+        let looks = meta.has(Meta::SPIN);
+        self.finish(link, true, !looks);
+        if looks && self.spin(meta.has(Meta::YIELD)) {
+            return Next::Serve;
         }
         self.sleep(link)
     }
@@ -515,7 +504,7 @@ impl Known {
     /// Tells the caller what the thread at the slot runs at, and where.
     #[inline]
     fn tell(&mut self, slot: &ServerSlot, worker: &Worker) {
-        let watch = (worker.packed(), self.place.bound().map_or(self.only_cpu, u32::from));
+        let watch = (worker.packed(), self.only_cpu);
         if watch != self.watch {
             self.watch = watch;
             slot.slot.set_server_status(watch.0, watch.1);
