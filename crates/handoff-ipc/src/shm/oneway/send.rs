@@ -33,7 +33,8 @@ pub(crate) fn send(remote: &RemoteNode, call: &OutCall, write: WriteFn<'_>) -> R
         let sender = open(&mut end, link)?;
         let written = sender.write(write, 0)?;
         if objects::asked(link, &written.objects).is_none() {
-            let encoded = objects::encode(link, written.objects)?;
+            let none = written.objects.is_empty();
+            let encoded = if none { Default::default() } else { objects::encode(link, written.objects)? };
             return sender.complete(link, remote.node, call, written.len, encoded);
         }
         (sender.ring.payload(sender.written, written.len), written.objects)
@@ -89,26 +90,24 @@ impl Sender {
                 room = DATA;
             }
         }
-        let full = Error::OnewayFull(Waiting::Bytes(DATA - free));
+        let full = || Error::OnewayFull(Waiting::Bytes(DATA - free));
         let table = MAX_OBJECTS * size_of::<Entry>();
         let space = free.min(room).saturating_sub(RECORD + 32);
         if space == 0 {
-            return Err(full);
+            return Err(full());
         }
         // SAFETY: a head and `space` bytes from here are free: the receiver has read them, and this
         // thread holds the lock of the sending end.
         let mut writer = unsafe { self.ring.payload_writer(self.written, space) };
         write(&mut writer).map_err(|error| match error {
-            Error::TooLarge { size, .. } if size <= DATA / 2 - table => {
-                Error::OnewayFull(Waiting::Bytes(DATA - free))
-            }
+            Error::TooLarge { size, .. } if size <= DATA / 2 - table => full(),
             Error::TooLarge { size, .. } => Error::TooLarge { size, limit: DATA / 2 - table },
             other => other,
         })?;
         let len = writer.len();
         let objects = writer.finish();
         if size_of_record(len, objects.len() + more) + 32 > space {
-            return Err(full);
+            return Err(full());
         }
         Ok(Written { len, objects })
     }
