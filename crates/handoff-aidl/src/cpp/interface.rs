@@ -90,6 +90,22 @@ impl Generator<'_> {
     }
 
     pub(super) fn server_header(&self, def: &Def, interface: &Interface) -> String {
+        self.further_header(def, &self.server_classes(def, interface))
+    }
+
+    pub(super) fn client_header(&self, def: &Def, interface: &Interface) -> String {
+        self.further_header(def, &self.client_class(def, interface))
+    }
+
+    /// The classes of an interface that is nested in something: they have no headers of their own.
+    pub(super) fn nested_classes(&self, def: &Def, interface: &Interface, depth: usize, code: &mut String) {
+        for line in [self.client_class(def, interface), self.server_classes(def, interface)].concat().lines()
+        {
+            let _ = writeln!(code, "{}{line}", if line.is_empty() { String::new() } else { pad(depth) });
+        }
+    }
+
+    fn server_classes(&self, def: &Def, interface: &Interface) -> String {
         let (name, class) = (def.name.last(), format!("Bn{}", stem(def.name.last())));
         let mut body = format!(
             "class {class} : public ::ndk::BnCInterface<{name}> {{\npublic:\n  {class}();\n  virtual ~{class}();\n"
@@ -116,10 +132,10 @@ impl Generator<'_> {
             );
         }
         let _ = write!(body, "\nprivate:\n  const std::shared_ptr<{name}> _impl;\n}};\n");
-        self.further_header(def, &body)
+        body
     }
 
-    pub(super) fn client_header(&self, def: &Def, interface: &Interface) -> String {
+    fn client_class(&self, def: &Def, interface: &Interface) -> String {
         let (name, class) = (def.name.last(), format!("Bp{}", stem(def.name.last())));
         let mut body = format!(
             "class {class} : public ::ndk::BpCInterface<{name}> {{\npublic:\n  explicit {class}(const \
@@ -132,7 +148,7 @@ impl Generator<'_> {
             let _ = writeln!(body, "  {declared} override;");
         }
         body.push_str("};\n");
-        self.further_header(def, &body)
+        body
     }
 
     fn further_header(&self, def: &Def, body: &str) -> String {
@@ -143,16 +159,18 @@ impl Generator<'_> {
         )
     }
 
-    /// Interfaces that are nested in others have their classes beside them, in the source alone.
     pub(super) fn interface_code(&self, def: &Def, interface: &Interface, code: &mut String) {
-        let (name, stem) = (self.local(def), stem(def.name.last()));
-        let (bn, bp) = (format!("Bn{stem}"), format!("Bp{stem}"));
-        let class = format!("_g_aidl_{stem}_clazz");
-        self.server_code(interface, &name, &bn, stem, code);
+        let (name, stem, own) = (self.local(def), stem(def.name.last()), def.name.last());
+        // Classes of an interface that is nested in something stand beside it, there.
+        let around = name.strip_suffix(own).unwrap_or_default();
+        let (bn, bp) = (format!("{around}Bn{stem}"), format!("{around}Bp{stem}"));
+        let static_name = format!("{}{stem}", around.replace("::", "_"));
+        let class = format!("_g_aidl_{static_name}_clazz");
+        self.server_code(interface, &name, &bn, &static_name, code);
         let _ = write!(
             code,
-            "static AIBinder_Class* {class} = ::ndk::ICInterface::defineClass({}, _aidl_{stem}_onTransact);\n\n\
-             {bp}::{bp}(const ::ndk::SpAIBinder& binder) : BpCInterface(binder) {{}}\n{bp}::~{bp}() {{}}\n\n",
+            "static AIBinder_Class* {class} = ::ndk::ICInterface::defineClass({}, _aidl_{static_name}_onTransact);\n\n\
+             {bp}::Bp{stem}(const ::ndk::SpAIBinder& binder) : BpCInterface(binder) {{}}\n{bp}::~Bp{stem}() {{}}\n\n",
             text(&def.descriptor())
         );
         for method in &interface.methods {
@@ -169,7 +187,7 @@ impl Generator<'_> {
         }
         let _ = write!(
             code,
-            "{bn}::{bn}() {{}}\n{bn}::~{bn}() {{}}\n\n\
+            "{bn}::Bn{stem}() {{}}\n{bn}::~Bn{stem}() {{}}\n\n\
              ::ndk::SpAIBinder {bn}::createBinder() {{\n\
              \x20 return ::ndk::SpAIBinder(AIBinder_new({class}, static_cast<void*>(static_cast<::ndk::ICInterface*>(this))));\n\
              }}\n\n"
@@ -181,7 +199,6 @@ impl Generator<'_> {
                 "{declared} {{\n  *_aidl_return = {name}::{value};\n  return ::ndk::ScopedAStatus::ok();\n}}\n\n"
             );
         }
-        let own = def.name.last();
         let _ = write!(
             code,
             "const char* {name}::descriptor = {descriptor};\n{name}::{own}() {{}}\n{name}::~{own}() {{}}\n\n\
@@ -242,10 +259,10 @@ impl Generator<'_> {
         );
     }
 
-    fn server_code(&self, interface: &Interface, name: &str, bn: &str, stem: &str, code: &mut String) {
+    fn server_code(&self, interface: &Interface, name: &str, bn: &str, static_name: &str, code: &mut String) {
         let _ = write!(
             code,
-            "static binder_status_t _aidl_{stem}_onTransact(AIBinder* _aidl_binder, transaction_code_t _aidl_code, const \
+            "static binder_status_t _aidl_{static_name}_onTransact(AIBinder* _aidl_binder, transaction_code_t _aidl_code, const \
              AParcel* _aidl_in, AParcel* _aidl_out) {{\n\
              \x20 (void)_aidl_in;\n  (void)_aidl_out;\n\
              \x20 std::shared_ptr<{bn}> _aidl_impl =\n\

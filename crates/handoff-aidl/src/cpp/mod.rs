@@ -152,7 +152,11 @@ impl Generator<'_> {
                 |one: &&Def| !left.iter().any(|other| other.id != one.id && self.holds(one, other.id));
             // Two that hold each other are as they come: C++ says what is wrong with them.
             let next = left.iter().position(is_free).unwrap_or_default();
-            self.declaration(left.remove(next), depth, code);
+            let next = left.remove(next);
+            self.declaration(next, depth, code);
+            if let DefKind::Interface(interface) = &next.kind {
+                self.nested_classes(next, interface, depth, code);
+            }
         }
     }
 

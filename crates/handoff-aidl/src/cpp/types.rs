@@ -71,6 +71,11 @@ impl Generator<'_> {
     }
 
     pub(super) fn item(&self, item: &Type, nullable: bool) -> Type {
+        // Of several dimensions the items of the last one are meant.
+        if let TypeKind::Fixed(inner, size) = &item.kind {
+            let kind = TypeKind::Fixed(Box::new(self.item(inner, nullable)), *size);
+            return Type { kind, ..item.clone() };
+        }
         let own = match &item.kind {
             TypeKind::String => true,
             TypeKind::Named(id, _) => {

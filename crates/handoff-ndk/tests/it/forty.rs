@@ -97,7 +97,7 @@ const KNOWN: [Row; 40] = [
 ];
 
 /// What later compilers know; ours is one.
-const NEWER: [Row; 21] = [
+const NEWER: [Row; 22] = [
     ("mode", IN, "Mode", "Mode", "Mode::SLOW", "Mode::FAST"),
     ("range", IN, "Range", "Range", "Range::FAR", "Range::NEAR"),
     ("modes", OUT, "Mode[]", "std::vector<Mode>", "{Mode::SLOW, Mode::FAST}", "{}"),
@@ -128,6 +128,14 @@ const NEWER: [Row; 21] = [
     ("shapes", OUT, "Shape[]", "std::vector<Shape>", "{Shape(), Shape::make<Shape::texts>()}", "{}"),
     ("triple", OUT, "int[3]", "std::array<int32_t, 3>", "{1, 2, 3}", "{}"),
     ("grid", OUT, "@utf8InCpp String[2][1]", GRID, r#"{{{"a"}, {"b"}}}"#, "{}"),
+    (
+        "grid_or",
+        OUT,
+        "@nullable @utf8InCpp String[2][1]",
+        GRID_OR,
+        r#"{{{{"a"}, {std::nullopt}}}}"#,
+        "std::nullopt",
+    ),
     ("node", OUT, "Node", "Node", "node(3)", "node(0)"),
     ("tag", IN, "Shape.Tag", "Shape::Tag", "Shape::Tag::texts", "Shape::Tag::number"),
     ("pair", OUT, "Pair<int, String>", "Pair<int32_t, std::string>", "{1, \"one\"}", "{}"),
@@ -140,6 +148,7 @@ const QUEUE: &str =
 
 const LEAVES: &str = "std::optional<std::vector<std::optional<Leaf>>>";
 const GRID: &str = "std::array<std::array<std::string, 1>, 2>";
+const GRID_OR: &str = "std::optional<std::array<std::array<std::optional<std::string>, 1>, 2>>";
 const TEXTS: &str = "std::optional<std::vector<std::optional<std::string>>>";
 
 /// Writes the interfaces of rows, and of the types that they name.
@@ -236,7 +245,7 @@ fn forty_interfaces_call_each_other_whosever_compiler_made_them() {
 fn what_came_after_android_10_is_echoed() {
     let compiler = require!(require_tool("g++"));
     let workshop = Workshop::new(compiler);
-    let types = ["IDone", "Leaf", "Mode", "Range", "Shape", "Node", "Pair", "Extended"];
+    let types = ["IDone", "Leaf", "Mode", "Range", "Shape", "Node", "Pair", "Extended", "Watched"];
     let program = program(&workshop, From::Ours, &NEWER, &types, &["-DNEWER"]);
     call(&workshop, &program, &program);
 }

@@ -291,6 +291,33 @@ void callOut(const char* descriptor, int32_t number, const T& first, const T& se
     CHECK(same(out, second) && same(both, first));
 }
 
+#ifdef NEWER
+/* Interfaces in types have their classes there. */
+struct Count : Watched::IWatcher::BnCount {
+    ScopedAStatus next(int32_t number, int32_t* next) override { return *next = number + 1, ScopedAStatus::ok(); }
+};
+
+struct Watcher : Watched::BnWatcher {
+    ScopedAStatus counted(const std::shared_ptr<ICount>& count, std::shared_ptr<ICount>* same) override {
+        return *same = SharedRefBase::make<ICountDelegator>(count), ScopedAStatus::ok();
+    }
+};
+
+void nested() {
+    Watched watched;
+    watched.watcher = SharedRefBase::make<Watcher>();
+    CHECK(std::string(Watched::IWatcher::ICount::descriptor) == "sample.forty.Watched.IWatcher.ICount");
+    auto watcher = Watched::IWatcher::fromBinder(watched.watcher->asBinder());
+    std::shared_ptr<Watched::IWatcher::ICount> same;
+    CHECK(watcher->counted(SharedRefBase::make<Count>(), &same).isOk());
+    int32_t next = 0;
+    auto proxy = SharedRefBase::make<Watched::IWatcher::BpCount>(same->asBinder());
+    CHECK(proxy->next(4, &next).isOk() && next == 5);
+}
+#else
+void nested() {}
+#endif
+
 #include "rows.h"
 
 }  // namespace
@@ -300,6 +327,7 @@ int main(int count, char**) {
     ABinderProcess_startThreadPool();
     if (count > 1) {
         callAll();
+        nested();
         printf("all is well\n");
         return 0;
     }
