@@ -14,5 +14,6 @@ pub mod manager;
 mod object;
 pub mod parcel;
 pub mod process;
+pub mod queue;
 pub mod status;
 pub mod transfer;

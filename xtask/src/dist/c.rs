@@ -31,10 +31,12 @@ pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
     }
     let ndk = source("crates/handoff-ndk");
     tree.copy(built.join("libbinder_ndk.so"), "lib/libbinder_ndk.so", 0o755)?;
-    for header in std::fs::read_dir(ndk.join("include/android"))? {
-        let header = header?;
-        let path = format!("include/android/{}", header.file_name().to_string_lossy());
-        tree.copy(header.path(), &path, 0o644)?;
+    for folder in ["include/android", "include/fmq"] {
+        for header in std::fs::read_dir(ndk.join(folder))? {
+            let header = header?;
+            let path = format!("{folder}/{}", header.file_name().to_string_lossy());
+            tree.copy(header.path(), &path, 0o644)?;
+        }
     }
     let config = "binder_ndk-config.cmake";
     tree.copy(ndk.join(config), &format!("lib/cmake/binder_ndk/{config}"), 0o644)?;

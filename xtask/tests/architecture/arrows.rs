@@ -69,7 +69,14 @@ const ARROWS: [(&str, &[&str]); 23] = [
     // Its tests make C++ of interfaces, and have Python call it.
     (
         "handoff-ndk",
-        &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement", "handoff-python"],
+        &[
+            "handoff-aidl",
+            "handoff-examples",
+            "handoff-ipc",
+            "handoff-placement",
+            "handoff-python",
+            "handoff-sync",
+        ],
     ),
     // Its tests make Java of the examples' interfaces.
     ("handoff-java", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),

@@ -34,6 +34,12 @@ impl<'a> SharedBytes<'a> {
         unsafe { SharedBytes::new(bytes.as_ptr(), bytes.len()) }
     }
 
+    /// Where they lie, for what reads memory by itself (a device, a C function). The peer may write to them meanwhile.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.start
+    }
+
     /// Number of bytes.
     #[inline]
     pub fn len(&self) -> usize {

@@ -77,7 +77,8 @@ impl EventFlag {
         }
     }
 
-    pub(crate) fn word(&self) -> &AtomicU32 {
+    /// The word in shared memory, one bit an event, for what has its own way to set and take them. Others write to it.
+    pub fn word(&self) -> &AtomicU32 {
         let word = match &self.place {
             Place::Queue(memory) => memory.flag(),
             Place::Memory(memory, offset) => memory.word(*offset),

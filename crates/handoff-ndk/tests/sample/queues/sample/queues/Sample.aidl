@@ -1,0 +1,8 @@
+package sample.queues;
+
+@FixedSize
+parcelable Sample {
+    long at;
+    byte channel;
+    float value;
+}
