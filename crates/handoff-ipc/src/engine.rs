@@ -29,6 +29,12 @@ pub trait Engine: Send + Sync {
     /// Makes `manager` the object that everybody knows.
     fn become_context_manager(&self, manager: Binder) -> Result<()>;
 
+    /// Other processes that have a reference to an object of this one, without the process that `manager` is of, if the engine
+    /// knows.
+    fn holders(&self, _object: &Binder, _manager: &Binder) -> Option<usize> {
+        None
+    }
+
     /// Limits the threads that serve one user's calls at one time. All users together have twice as many, unless it
     /// is 1.
     fn set_max_threads(&self, threads: usize);

@@ -451,6 +451,8 @@ pub(crate) struct LocalNode {
     // Its descriptor as text of a parcel: what calls on the driver begin with.
     token: OnceLock<Box<[u8]>>,
     queue: Mutex<OnewayQueue>,
+    // Times that a process was given its first reference.
+    given: AtomicU64,
     // What serves it without a thread.
     #[cfg(feature = "tokio")]
     asynchronous: Option<Asynchronous>,
@@ -510,6 +512,7 @@ impl LocalNode {
             context: AtomicU8::new(u8::MAX),
             token: OnceLock::new(),
             queue: Mutex::default(),
+            given: AtomicU64::new(0),
             #[cfg(feature = "tokio")]
             asynchronous: None,
         }
@@ -518,6 +521,14 @@ impl LocalNode {
     /// A number that no other object of this process has or had.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    pub(crate) fn note_given(&self) {
+        self.given.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn times_given(&self) -> u64 {
+        self.given.load(Ordering::Relaxed)
     }
 
     pub(crate) fn service(&self) -> &Arc<dyn Service> {

@@ -9,7 +9,8 @@ use handoff_placement::Priority;
 
 use crate::class::{AIBinder_Class, transaction_code_t};
 use crate::engine;
-use crate::object::{Kind, UserData, borrow, lock, share};
+use crate::locked::lock;
+use crate::object::{Kind, UserData, borrow, share};
 use crate::parcel::AParcel;
 use crate::status::{
     STATUS_BAD_VALUE, STATUS_INVALID_OPERATION, STATUS_OK, STATUS_UNEXPECTED_NULL, STATUS_UNKNOWN_ERROR,
@@ -111,8 +112,10 @@ pub unsafe extern "C" fn AIBinder_associateClass(
         return false;
     };
     match object.class() {
-        // One class, or nothing: two of one name would disagree about what the object's data are.
-        Some(own) => return std::ptr::eq(own, class),
+        // An object of this process has the data of one class, whatever another one is called. Libraries of one process may
+        // each have a class for another's objects.
+        Some(own) if object.is_local() => return std::ptr::eq(own, class),
+        Some(own) => return own.interface == wanted.interface,
         None => {
             let Kind::Foreign(known) = &object.kind else { return false };
             if let Err(error) = known.check_interface(wanted.interface) {
@@ -128,10 +131,9 @@ pub unsafe extern "C" fn AIBinder_associateClass(
         }
     }
     let none = std::ptr::null_mut();
-    match object.class.compare_exchange(none, class.cast_mut(), Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => true,
-        Err(other) => std::ptr::eq(other, class),
-    }
+    // Another thread may have been faster with a class of the same interface.
+    let first = object.class.compare_exchange(none, class.cast_mut(), Ordering::AcqRel, Ordering::Acquire);
+    first.is_ok() || object.class().is_some_and(|own| own.interface == wanted.interface)
 }
 
 #[unsafe(no_mangle)]
@@ -290,29 +292,43 @@ pub unsafe extern "C" fn AIBinder_setMinSchedulerPolicy(
         _ => None,
     };
     // SAFETY: the header's promise.
-    match (unsafe { borrow(binder) }, floor.filter(|floor| floor.is_valid())) {
-        (Some(object), Some(floor)) => lock(&object.scheduling).floor = Some(floor),
-        _ => eprintln!(
+    let object = unsafe { own_object(binder, "AIBinder_setMinSchedulerPolicy") };
+    match floor.filter(|floor| floor.is_valid()) {
+        Some(floor) => lock(&object.scheduling).floor = Some(floor),
+        None => eprintln!(
             "libbinder_ndk: AIBinder_setMinSchedulerPolicy: policy {policy} with priority {priority} is none that a \
              thread can have; nothing was changed"
         ),
     }
 }
 
+/// An object of this process. Of another's, its own process says how it is served: who asks here has mixed the two up, and
+/// would go on without the priority or context that it counts on. So the process ends, as on Android.
+///
+/// # Safety
+/// As [`borrow`].
+unsafe fn own_object<'a>(binder: *const AIBinder, function: &str) -> &'a AIBinder {
+    // SAFETY: the caller's promise.
+    match unsafe { borrow(binder) } {
+        Some(object) if matches!(object.kind, Kind::Local { .. }) => object,
+        _ => {
+            eprintln!("libbinder_ndk: {function} is for objects that this process made with AIBinder_new");
+            std::process::abort();
+        }
+    }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AIBinder_setInheritRt(binder: *mut AIBinder, inherits: bool) {
     // SAFETY: the header's promise.
-    if let Some(object) = unsafe { borrow(binder) } {
-        lock(&object.scheduling).inherit = inherits;
-    }
+    lock(&unsafe { own_object(binder, "AIBinder_setInheritRt") }.scheduling).inherit = inherits;
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AIBinder_setRequestingSid(binder: *mut AIBinder, wants: bool) {
     // SAFETY: the header's promise.
-    if let Some(object) = unsafe { borrow(binder) } {
-        object.wants_security_context.store(wants, Ordering::Relaxed);
-    }
+    let object = unsafe { own_object(binder, "AIBinder_setRequestingSid") };
+    object.wants_security_context.store(wants, Ordering::Relaxed);
 }
 
 /// Objects are of one system here, not of partitions that are updated apart: stability has no meaning.

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use handoff_ipc::engine::DeathRegistration;
 
-use crate::object::{AIBinder, borrow, lock, node};
+use crate::locked::lock;
+use crate::object::{AIBinder, borrow, node};
 use crate::status::{
     STATUS_INVALID_OPERATION, STATUS_NAME_NOT_FOUND, STATUS_OK, STATUS_UNEXPECTED_NULL, binder_status_t,
     status_of,

@@ -10,23 +10,26 @@ use std::sync::Arc;
 
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::{
-    Binder, Call, CallingIdentity, Error, Result, Scheduling, Service, Transaction, calling_identity,
+    Binder, CallingIdentity, Error, Result, Scheduling, Service, Transaction, calling_identity,
 };
 
 use crate::class::{AIBinder_Class, transaction_code_t};
 use crate::object::AIBinder;
 use crate::parcel::{AParcel, Outcome};
-use crate::status::{STATUS_OK, binder_status_t, status_of};
+use crate::status::{STATUS_FAILED_TRANSACTION, STATUS_OK, binder_status_t, status_of};
+use crate::{polling, process};
 
 thread_local! {
     // Calls that this thread serves, each inside of the one before.
     static SERVING: Cell<u32> = const { Cell::new(0) };
     // The security context of the innermost one's caller.
     static SID: RefCell<Option<CString>> = const { RefCell::new(None) };
+    // Its caller, where another thread took the call.
+    static CALLER: Cell<Option<CallingIdentity>> = const { Cell::new(None) };
 }
 
 pub(crate) fn caller() -> CallingIdentity {
-    calling_identity()
+    CALLER.get().unwrap_or_else(calling_identity)
 }
 
 pub(crate) fn is_serving() -> bool {
@@ -79,13 +82,12 @@ impl Served {
 }
 
 /// Tells what calls this thread serves, and takes it back.
-struct Serving(Option<CString>);
+struct Serving(Option<CString>, Option<CallingIdentity>);
 
 impl Serving {
-    fn begin(call: &Call) -> Self {
+    fn begin(sid: Option<CString>, caller: Option<CallingIdentity>) -> Self {
         SERVING.set(SERVING.get() + 1);
-        let sid = call.security_context().and_then(|sid| CString::new(sid).ok());
-        Serving(SID.replace(sid))
+        Serving(SID.replace(sid), CALLER.replace(caller))
     }
 }
 
@@ -93,6 +95,7 @@ impl Drop for Serving {
     fn drop(&mut self) {
         SERVING.set(SERVING.get() - 1);
         SID.set(self.0.take());
+        CALLER.set(self.1.take());
     }
 }
 
@@ -106,13 +109,29 @@ impl Service for Served {
         let code = transaction.code();
         let failure = |status| Error::from_status_t(status, class.interface.descriptor(), code);
         let request = AParcel::received(Parcel::receive(&mut transaction.data)?);
-        let mut answer = AParcel::default();
-        let serving = Serving::begin(&transaction.call);
-        // SAFETY: as the class's maker said; the object is held by this service, the parcels are here.
-        let status = unsafe {
-            (class.on_transact)(Arc::as_ptr(&self.0).cast_mut(), code, &raw const request, &raw mut answer)
+        let sid = transaction.call.security_context().and_then(|sid| CString::new(sid).ok());
+        let object = Arc::clone(&self.0);
+        let serve = move |caller| {
+            let mut answer = AParcel::default();
+            let _serving = Serving::begin(sid, caller);
+            // SAFETY: as the class's maker said; object and parcels are held until it returns.
+            let status = unsafe {
+                (class.on_transact)(
+                    Arc::as_ptr(&object).cast_mut(),
+                    code,
+                    &raw const request,
+                    &raw mut answer,
+                )
+            };
+            (status, answer)
         };
-        drop(serving);
+        let caller = transaction.caller();
+        let (status, answer) = if process::polls() && caller.pid != std::process::id() {
+            let served = polling::serve(move || serve(Some(caller)));
+            served.ok_or_else(|| failure(STATUS_FAILED_TRANSACTION))?
+        } else {
+            serve(None)
+        };
         if status != STATUS_OK {
             return Err(Error::Runtime(Box::new(failure(status))));
         }

@@ -11,8 +11,8 @@ use handoff_ipc::{Binder, Error, Runtime};
 use crate::object::{AIBinder, node};
 use crate::process::runtime;
 use crate::status::{
-    EX_ILLEGAL_ARGUMENT, EX_ILLEGAL_STATE, EX_NONE, EX_NULL_POINTER, EX_SECURITY, EX_TRANSACTION_FAILED,
-    EX_UNSUPPORTED_OPERATION, STATUS_OK, binder_exception_t, binder_status_t,
+    EX_ILLEGAL_ARGUMENT, EX_ILLEGAL_STATE, EX_NONE, EX_SECURITY, EX_TRANSACTION_FAILED,
+    EX_UNSUPPORTED_OPERATION, binder_exception_t,
 };
 
 /// What `AServiceManager_getService` waits for a service, as on Android.
@@ -27,13 +27,13 @@ const ALLOW_ISOLATED: u32 = 1;
 
 /// # Safety
 /// `name` is null or a string.
-unsafe fn name_of<'a>(name: *const c_char) -> Option<&'a str> {
+pub(crate) unsafe fn name_of<'a>(name: *const c_char) -> Option<&'a str> {
     // SAFETY: not null, and a string by the caller's promise.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().ok()).flatten()
 }
 
 /// Says on standard error, which is Android's log here, why a function answers with less than was hoped for.
-fn complain(function: &str, name: &str, why: &dyn std::fmt::Display) {
+pub(crate) fn complain(function: &str, name: &str, why: &dyn std::fmt::Display) {
     eprintln!("libbinder_ndk: {function}(\"{name}\"): {why}");
 }
 
@@ -54,10 +54,9 @@ pub unsafe extern "C" fn AServiceManager_addServiceWithFlags(
     flags: u32,
 ) -> binder_exception_t {
     // SAFETY: the header's promise.
-    let Some(name) = (unsafe { name_of(instance) }) else { return EX_ILLEGAL_ARGUMENT };
-    if binder.is_null() {
-        return EX_NULL_POINTER;
-    }
+    let Some(name) = (unsafe { name_of(instance) }).filter(|_| !binder.is_null()) else {
+        return EX_ILLEGAL_ARGUMENT;
+    };
     if flags & !ALLOW_ISOLATED != 0 {
         complain(
             "AServiceManager_addServiceWithFlags",
@@ -196,10 +195,10 @@ pub unsafe extern "C" fn AServiceManager_registerForServiceNotifications(
         let cookie = &cookie;
         let Ok(name) = CString::new(name) else { return };
         let object = AIBinder::of(binder);
-        let listens = crate::object::lock(&is_heard);
+        let listens = crate::locked::lock(&is_heard);
         if *listens {
-            // SAFETY: as whoever registered it said; name and object are held until it returns.
-            unsafe { on_register(name.as_ptr(), Arc::as_ptr(&object).cast_mut(), cookie.0) };
+            // SAFETY: as whoever registered it said; the name is held until it returns, and the reference is its own.
+            unsafe { on_register(name.as_ptr(), AIBinder::give(object), cookie.0) };
         }
     };
     let watch = runtime().and_then(|runtime| {
@@ -223,26 +222,33 @@ pub unsafe extern "C" fn AServiceManager_NotificationRegistration_delete(
     if !registration.is_null() {
         // SAFETY: made by `Box::into_raw`, and nobody uses it afterwards.
         let registration = unsafe { Box::from_raw(registration) };
-        *crate::object::lock(&registration.listens) = false;
+        *crate::locked::lock(&registration.listens) = false;
     }
 }
 
-/// Registers a service that may be stopped when nobody uses it. Nothing here starts it again: it is registered, and stays.
+/// Calls `callback` with each instance of an interface that the policy file names.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn AServiceManager_registerLazyService(
-    binder: *mut AIBinder,
-    instance: *const c_char,
-) -> binder_status_t {
+pub unsafe extern "C-unwind" fn AServiceManager_forEachDeclaredInstance(
+    interface: *const c_char,
+    context: *mut c_void,
+    callback: Option<unsafe extern "C-unwind" fn(instance: *const c_char, context: *mut c_void)>,
+) {
     // SAFETY: the header's promise.
-    match unsafe { AServiceManager_addService(binder, instance) } {
-        EX_NONE => STATUS_OK,
-        _ => crate::status::STATUS_FAILED_TRANSACTION,
+    let (Some(interface), Some(callback)) = (unsafe { name_of(interface) }, callback) else { return };
+    let found = runtime().and_then(|runtime| {
+        runtime.services().declared_instances(interface).map_err(|error| error.to_string())
+    });
+    match found {
+        // A name with a zero in it is none.
+        Ok(found) => {
+            found.into_iter().filter_map(|instance| CString::new(instance).ok()).for_each(|instance| {
+                // SAFETY: as whoever gave it said; the name lives until it returns.
+                unsafe { callback(instance.as_ptr(), context) };
+            })
+        }
+        Err(why) => complain("AServiceManager_forEachDeclaredInstance", interface, &why),
     }
 }
-
-/// Lazy services are never stopped here.
-#[unsafe(no_mangle)]
-pub extern "C" fn AServiceManager_forceLazyServicesPersist(_: bool) {}
 
 /// Nothing is updated through an APEX here.
 #[unsafe(no_mangle)]

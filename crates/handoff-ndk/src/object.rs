@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use handoff_ipc::{Binder, Scheduling, WeakBinder};
 
 use crate::class::AIBinder_Class;
 use crate::death::Link;
 use crate::engine;
+use crate::locked::lock;
 
 /// An object, seen from C.
 pub struct AIBinder {
@@ -48,10 +49,6 @@ unsafe impl Sync for UserData {}
 
 /// The pointers that C has, by the identity of the node or proxy behind each.
 static ALL: Mutex<Option<HashMap<usize, Weak<AIBinder>>>> = Mutex::new(None);
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn forget(identity: usize, object: *const AIBinder) {
     if let Some(all) = &mut *lock(&ALL) {

@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use handoff_ipc::Runtime;
 use handoff_ipc::engine::EngineKind;
 
-use crate::object::lock;
-use crate::status::{STATUS_INVALID_OPERATION, binder_status_t};
+use crate::locked::lock;
+use crate::polling;
+use crate::status::{
+    STATUS_INVALID_OPERATION, STATUS_OK, STATUS_UNEXPECTED_NULL, binder_status_t, known_status,
+};
 
 /// The variable that names the engine: `shm`, which is meant where it is not set, or `binder`.
 const ENGINE_VARIABLE: &str = "HANDOFF_ENGINE";
@@ -78,17 +81,31 @@ pub extern "C" fn ABinderProcess_joinThreadPool() {
 #[unsafe(no_mangle)]
 pub extern "C" fn ABinderProcess_disableBackgroundScheduling(_: bool) {}
 
-/// There is no one descriptor that tells of every call on the `shm` engine.
+/// Whether a thread of the application serves the calls of other processes.
+pub(crate) fn polls() -> bool {
+    polling::is_set_up() && !STARTED.load(Ordering::Relaxed)
+}
+
+/// From now on calls of other processes wait for [`ABinderProcess_handlePolledCommands`], unless the pool was started, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ABinderProcess_setupPolling(fd: *mut c_int) -> binder_status_t {
-    if !fd.is_null() {
-        // SAFETY: room for one, by the header's promise.
-        unsafe { fd.write(-1) };
+    if fd.is_null() {
+        return STATUS_UNEXPECTED_NULL;
     }
-    STATUS_INVALID_OPERATION
+    let (found, status) = match polling::descriptor() {
+        Ok(bell) => (bell, STATUS_OK),
+        Err(error) => (-1, known_status(-error.raw_os_error())),
+    };
+    // SAFETY: room for one, by the header's promise.
+    unsafe { fd.write(found) };
+    status
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn ABinderProcess_handlePolledCommands() -> binder_status_t {
-    STATUS_INVALID_OPERATION
+pub extern "C-unwind" fn ABinderProcess_handlePolledCommands() -> binder_status_t {
+    if !polling::is_set_up() {
+        return STATUS_INVALID_OPERATION;
+    }
+    polling::serve_waiting();
+    STATUS_OK
 }

@@ -18,7 +18,7 @@ use handoff_ipc::{Error, Result};
 use handoff_sync::event_word;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::object::lock;
+use crate::locked::lock;
 use crate::status::{STATUS_BAD_VALUE, STATUS_OK, STATUS_TIMED_OUT, binder_status_t};
 
 /// A queue as one process has it.

@@ -11,13 +11,14 @@ use super::connection::{Connection, is_absence};
 use super::names::NameChange;
 use super::process::Process;
 use super::types::{
-    DumpPriority, MAX_INTERFACE, MAX_NAME, MAX_NAMES, ServiceInfo, ServiceOptions, check_name,
+    Clients, DumpPriority, MAX_INTERFACE, MAX_NAME, MAX_NAMES, ServiceInfo, ServiceOptions, check_name,
 };
 use super::watching::{Callback, Watch};
 use crate::calling::Proxy;
 use crate::code::Code;
 use crate::context::Context;
 use crate::object::Binder;
+use crate::parcel::Writer;
 use crate::{Error, Result};
 
 /// How often somebody who waits asks again by itself, should news have been lost.
@@ -263,6 +264,24 @@ impl ServiceManager {
     /// As [`CallBuilder::call`](crate::CallBuilder::call).
     pub fn is_declared(&self, name: &str) -> Result<bool> {
         self.connection.call(code::IS_DECLARED, None, |to| to.write_string16(name), |reply| reply.read())
+    }
+
+    /// The other processes that have a reference to an object of this one. A service without any may be taken back, and its
+    /// process end, until somebody wants it again.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on engines that do not know, or if the object is another process's.
+    pub fn clients_of(&self, binder: &Binder) -> Result<Clients> {
+        self.connection.clients_of(binder)
+    }
+
+    /// The instances of an interface that the manager's policy names exactly: of `a.IFoo/default` it is `default`.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::call`](crate::CallBuilder::call).
+    pub fn declared_instances(&self, interface: &str) -> Result<Vec<String>> {
+        let write = |to: &mut Writer<'_>| to.write_string16(interface);
+        self.connection.call(code::DECLARED_INSTANCES, None, write, |reply| reply.read())
     }
 
     /// Takes back every name that was registered through this.

@@ -9,7 +9,7 @@ use super::code;
 use super::names::{NameChange, NameListener};
 use super::process::ProcessObject;
 use super::registry::IfTaken;
-use super::types::ServiceOptions;
+use super::types::{Clients, ServiceOptions};
 use super::watching::Remembered;
 use crate::code::Code;
 use crate::context::Context;
@@ -216,6 +216,16 @@ impl Connection {
             },
             |_| Ok(()),
         )
+    }
+
+    pub(super) fn clients_of(&self, object: &Binder) -> Result<Clients> {
+        match (&object.0, self.engine.holders(object, &self.manager()?)) {
+            (Reference::Local(node), Some(now)) => Ok(Clients { now, so_far: node.times_given() }),
+            _ => Err(Error::Unsupported {
+                engine: self.engine.kind().name(),
+                what: "count the clients of an object".into(),
+            }),
+        }
     }
 
     /// Takes every name back.

@@ -33,7 +33,7 @@ pub use policy_file::PolicyError;
 pub use process::{Process, ProcessReport};
 pub use server::{Serving, SocketAccess};
 pub use service::Manager;
-pub use types::{DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, check_name};
+pub use types::{Clients, DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, check_name};
 pub use watching::Watch;
 
 use crate::code::Code;

@@ -115,6 +115,15 @@ impl ServiceOptions {
     }
 }
 
+/// Other processes that have references to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clients {
+    /// Those that have one now, without the service manager.
+    pub now: usize,
+    /// Times that a process, the manager too, was given its first one: it grows where somebody came and went unseen.
+    pub so_far: u64,
+}
+
 /// What the manager tells of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceInfo {

@@ -13,7 +13,8 @@ use rustix::net::{
 };
 
 use super::core::Core;
-use super::link::PEER_TIMEOUT;
+use super::link::{Link, PEER_TIMEOUT};
+use super::remote::RemoteNode;
 use crate::engine::{Engine, EngineStats};
 use crate::engine_kind::EngineKind;
 use crate::object::{Binder, LocalNode, Reference};
@@ -111,6 +112,18 @@ impl Engine for ShmEngine {
             Error::io(what, error)
         })?;
         self.core.connect(socket)
+    }
+
+    fn holders(&self, object: &Binder, manager: &Binder) -> Option<usize> {
+        let Binder(Reference::Local(node)) = object else { return None };
+        let is_manager = |link: &Arc<Link>| match manager {
+            Binder(Reference::Remote(remote)) => {
+                remote.as_any().downcast_ref::<RemoteNode>().is_some_and(|of| Arc::ptr_eq(&of.link, link))
+            }
+            Binder(Reference::Local(_)) => false,
+        };
+        let holds = |link: &&Arc<Link>| link.exported(node.id()).is_some() && !is_manager(link);
+        Some(self.core.links().iter().filter(holds).count())
     }
 
     fn become_context_manager(&self, manager: Binder) -> Result<()> {

@@ -417,6 +417,35 @@ fn limits_are_for_each_user() {
 }
 
 #[test]
+fn clients_are_counted_and_declared_instances_told() {
+    let names = ["a.IFoo/default", "a.IFoo/two", "a.IFoo/*"];
+    let rule = Rule { names: names.map(NamePattern::new).into(), ..Rule::default() };
+    let policy = Policy { rules: vec![rule], ..Policy::open() };
+    let place = Place::new();
+    let _serving = Manager::new(policy).serve(&place.socket(), SocketAccess::Owner).unwrap();
+    let (owner, client) = (connect(&place.socket()), connect(&place.socket()));
+    assert_eq!(client.services().declared_instances("a.IFoo").unwrap(), ["default", "two"]);
+    assert!(client.services().declared_instances("a.IBar").unwrap().is_empty());
+    let object = everything();
+    owner.services().add("counted", object.clone(), ServiceOptions::default()).unwrap();
+    let clients = || owner.services().clients_of(&object).unwrap();
+    // The manager has it, and is no client.
+    let before = clients();
+    assert_eq!(before.now, 0);
+    let found = client.services().get("counted").unwrap();
+    found.ping().unwrap();
+    assert_eq!(clients().now, 1);
+    assert!(clients().so_far > before.so_far);
+    drop(found);
+    // The reference is given back after the client has dropped it.
+    while clients().now > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let error = client.services().clients_of(&client.services().manager().unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+}
+
+#[test]
 fn a_new_policy_holds_from_the_next_request_on() {
     let place = Place::new();
     let serving = Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();

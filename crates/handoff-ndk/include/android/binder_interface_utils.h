@@ -3,7 +3,9 @@
 
 #include <android/binder_auto_utils.h>
 #include <android/binder_ibinder.h>
+#include <stdlib.h>
 
+#include <exception>
 /* Sources of HALs use <functional> without naming it: Android's C++ library brings it along. */
 #include <functional>
 #include <memory>
@@ -15,13 +17,18 @@
 
 namespace ndk {
 
-/* An object that a `std::shared_ptr` owns from the first time that one is asked for. */
+/* An object that a `std::shared_ptr` owns from the first time that one is asked for. One that has two owners, or none of these,
+ * would be freed under who uses it: the process ends, as on Android. */
 class SharedRefBase {
 public:
     SharedRefBase() = default;
     SharedRefBase(const SharedRefBase&) = delete;
     SharedRefBase& operator=(const SharedRefBase&) = delete;
-    virtual ~SharedRefBase() = default;
+    virtual ~SharedRefBase() {
+        /* What a constructor that throws leaves behind was never given to anybody. */
+        if (!mIsOwned && std::uncaught_exceptions() == 0) misused("nothing owned it: make it with SharedRefBase::make");
+        if (!mOwner.expired()) misused("it has a second owner: let SharedRefBase::make be the only one");
+    }
 
     std::shared_ptr<SharedRefBase> ref() {
         std::lock_guard<std::mutex> lock(mOwnerLock);
@@ -45,6 +52,11 @@ public:
     }
 
 private:
+    [[noreturn]] static void misused(const char* how) {
+        std::cerr << "libbinder_ndk: an object of SharedRefBase is destroyed, and " << how << std::endl;
+        abort();
+    }
+
     std::mutex mOwnerLock;
     bool mIsOwned = false;
     std::weak_ptr<SharedRefBase> mOwner;

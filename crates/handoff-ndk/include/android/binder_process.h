@@ -15,7 +15,8 @@ bool ABinderProcess_isThreadPoolStarted(void);
 void ABinderProcess_joinThreadPool(void);
 void ABinderProcess_disableBackgroundScheduling(bool disable);
 
-/* STATUS_INVALID_OPERATION: there is no one descriptor to poll. */
+/* For programs that wait for several things in one thread: `fd` is readable while calls of other processes wait, and the second
+ * function serves them. Only while the pool was not started. News of deaths and registrations come on threads of the runtime. */
 __attribute__((warn_unused_result)) binder_status_t ABinderProcess_setupPolling(int* fd);
 __attribute__((warn_unused_result)) binder_status_t ABinderProcess_handlePolledCommands(void);
 

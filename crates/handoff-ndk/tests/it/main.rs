@@ -7,6 +7,7 @@ mod forty;
 mod hostile;
 mod installed;
 mod peers;
+mod process;
 mod queues;
 #[path = "../../../../examples/tests/it/everything/mod.rs"]
 mod shared;

@@ -26,6 +26,7 @@ impl Link {
             Entry::Vacant(new) => {
                 let charge = ledger::charge(self.peer, Resource::Exports, 1)?;
                 new.insert(Export { node: Arc::clone(node), count: 1, _charge: charge });
+                node.note_given();
             }
         }
         Ok(node.id())

@@ -1,0 +1,225 @@
+//! Lazy services: their process ends when their last client is gone.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_void};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use handoff_ipc::servicemanager::{ServiceManager, ServiceOptions};
+use handoff_ipc::{Binder, Error, Runtime};
+
+use crate::locked::lock;
+use crate::manager::{complain, name_of};
+use crate::object::{AIBinder, share};
+use crate::process::runtime;
+use crate::status::{STATUS_OK, STATUS_UNEXPECTED_NULL, STATUS_UNKNOWN_ERROR, binder_status_t};
+
+/// How often clients are counted.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+type OnActive = unsafe extern "C-unwind" fn(has_clients: bool, context: *mut c_void) -> bool;
+
+struct Lazy {
+    name: String,
+    object: Arc<AIBinder>,
+    is_registered: bool,
+    /// Processes that have had it, when they were counted last.
+    so_far: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Callback(OnActive, *mut c_void);
+
+// SAFETY: the header says that any thread may call the function with its context.
+unsafe impl Send for Callback {}
+
+struct State {
+    services: Vec<Lazy>,
+    persists: bool,
+    callback: Option<Callback>,
+    /// Whether any had clients when they were counted last, and whether any ever had.
+    has_clients: bool,
+    had_clients: bool,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    services: Vec::new(),
+    persists: false,
+    callback: None,
+    has_clients: false,
+    had_clients: false,
+});
+static COUNTING: Once = Once::new();
+
+/// Registers a service; gives how many processes have had it.
+fn register(runtime: &Runtime, name: &str, object: &Arc<AIBinder>) -> Result<u64, Error> {
+    let (services, node) = (runtime.services(), object.node());
+    services.add(name, node.clone(), ServiceOptions::default())?;
+    // Where clients are not counted, the thread that counts says so.
+    Ok(services.clients_of(&node).map_or(0, |clients| clients.so_far))
+}
+
+/// Whether any of the services has a client, and whether any was given to one since they were counted last.
+fn count(services: &ServiceManager) -> Result<(bool, bool), Error> {
+    let known: Vec<(String, Binder)> =
+        lock(&STATE).services.iter().map(|lazy| (lazy.name.clone(), lazy.object.node())).collect();
+    let (mut has_clients, mut was_given) = (false, false);
+    for (name, node) in known {
+        let clients = services.clients_of(&node)?;
+        has_clients |= clients.now > 0;
+        if let Some(lazy) = lock(&STATE).services.iter_mut().find(|lazy| lazy.name == name) {
+            was_given |= std::mem::replace(&mut lazy.so_far, clients.so_far) < clients.so_far;
+        }
+    }
+    Ok((has_clients, was_given))
+}
+
+/// Looks for ever whether clients have come or gone.
+fn count_clients(runtime: &Runtime) {
+    loop {
+        std::thread::sleep(LOOK_AGAIN);
+        let (has_clients, was_given) = match count(runtime.services()) {
+            Ok(counted) => counted,
+            Err(error) => {
+                eprintln!("libbinder_ndk: lazy services stay registered: {error}");
+                return;
+            }
+        };
+        let mut state = lock(&STATE);
+        state.had_clients |= has_clients || was_given;
+        let had_clients = std::mem::replace(&mut state.has_clients, has_clients);
+        drop(state);
+        let came_and_went = was_given && !has_clients && !had_clients;
+        if came_and_went {
+            clients_changed(true);
+        }
+        if came_and_went || had_clients != has_clients {
+            clients_changed(has_clients);
+        }
+    }
+}
+
+/// Clients have come, or the last one is gone.
+fn clients_changed(has_clients: bool) {
+    let (persists, callback) = {
+        let state = lock(&STATE);
+        (state.persists, state.callback)
+    };
+    if persists {
+        return;
+    }
+    // The application's own code, which calls functions of this module: never under the lock.
+    // SAFETY: as whoever set it said.
+    let is_done =
+        callback.is_some_and(|Callback(callback, context)| unsafe { callback(has_clients, context) });
+    if !is_done && !has_clients {
+        if AServiceManager_tryUnregister() {
+            std::process::exit(0);
+        }
+        AServiceManager_reRegister();
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AServiceManager_registerLazyService(
+    binder: *mut AIBinder,
+    instance: *const c_char,
+) -> binder_status_t {
+    const NAME: &str = "AServiceManager_registerLazyService";
+    // SAFETY: the header's promise.
+    let Some(name) = (unsafe { name_of(instance) }).filter(|_| !binder.is_null()) else {
+        return STATUS_UNEXPECTED_NULL;
+    };
+    // SAFETY: not null, and held by the header's promise.
+    let object = unsafe { share(binder) };
+    let added = runtime().and_then(|runtime| {
+        let so_far = register(&runtime, name, &object).map_err(|error| error.to_string())?;
+        Ok((runtime, so_far))
+    });
+    let (runtime, so_far) = match added {
+        Ok(added) => added,
+        Err(why) => {
+            complain(NAME, name, &why);
+            return STATUS_UNKNOWN_ERROR;
+        }
+    };
+    let mut state = lock(&STATE);
+    state.services.retain(|lazy| lazy.name != name);
+    state.services.push(Lazy { name: name.to_owned(), object, is_registered: true, so_far });
+    drop(state);
+    COUNTING.call_once(|| {
+        let thread = std::thread::Builder::new().name("handoff-lazy".into());
+        if let Err(error) = thread.spawn(move || count_clients(&runtime)) {
+            complain(NAME, name, &format!("it stays registered: no thread can count its clients: {error}"));
+        }
+    });
+    STATUS_OK
+}
+
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn AServiceManager_forceLazyServicesPersist(persists: bool) {
+    let mut state = lock(&STATE);
+    state.persists = persists;
+    // The last one may have gone meanwhile. One that had none yet waits for its first.
+    let is_over = !persists && state.had_clients && !state.has_clients;
+    drop(state);
+    if is_over {
+        clients_changed(false);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn AServiceManager_setActiveServicesCallback(
+    callback: Option<OnActive>,
+    context: *mut c_void,
+) {
+    lock(&STATE).callback = callback.map(|callback| Callback(callback, context));
+}
+
+/// Takes the names of all lazy services back; false, with some of them taken back, if one has clients.
+#[unsafe(no_mangle)]
+pub extern "C" fn AServiceManager_tryUnregister() -> bool {
+    let Ok(runtime) = runtime() else { return false };
+    let services = runtime.services();
+    let registered = |lazy: &Lazy| lazy.is_registered.then(|| (lazy.name.clone(), lazy.object.node()));
+    let nodes: Vec<(String, Binder)> = lock(&STATE).services.iter().filter_map(registered).collect();
+    for (name, node) in nodes {
+        let is_idle = || services.clients_of(&node).is_ok_and(|clients| clients.now == 0);
+        if !is_idle() {
+            return false;
+        }
+        if let Err(error) = services.remove(&name, &node) {
+            complain("AServiceManager_tryUnregister", &name, &error);
+            return false;
+        }
+        change(&name, |lazy| lazy.is_registered = false);
+        // Somebody may have found it between the two.
+        if !is_idle() {
+            return false;
+        }
+    }
+    true
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn AServiceManager_reRegister() {
+    let Ok(runtime) = runtime() else { return };
+    let gone = |lazy: &Lazy| (!lazy.is_registered).then(|| (lazy.name.clone(), Arc::clone(&lazy.object)));
+    let taken_back: Vec<_> = lock(&STATE).services.iter().filter_map(gone).collect();
+    for (name, object) in taken_back {
+        match register(&runtime, &name, &object) {
+            Ok(so_far) => change(&name, |lazy| (lazy.is_registered, lazy.so_far) = (true, so_far)),
+            // Without a name nobody would ever find it: whoever starts the process begins anew.
+            Err(error) => {
+                complain("AServiceManager_reRegister", &name, &format!("{error}; the process ends"));
+                std::process::abort();
+            }
+        }
+    }
+}
+
+fn change(name: &str, change: impl FnOnce(&mut Lazy)) {
+    if let Some(lazy) = lock(&STATE).services.iter_mut().find(|lazy| lazy.name == name) {
+        change(lazy);
+    }
+}

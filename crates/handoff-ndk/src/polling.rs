@@ -1,0 +1,61 @@
+//! Calls of other processes that a thread of the application serves, when a descriptor tells it to.
+//!
+//! A thread of the pool takes the call, leaves it here, and sleeps until it was served. So there is one descriptor whatever
+//! the engine, and one thread that serves.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, OnceLock};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::locked::lock;
+
+type Served = Box<dyn FnOnce() + Send>;
+
+/// Readable while calls wait.
+static BELL: OnceLock<OwnedFd> = OnceLock::new();
+static WAITING: Mutex<VecDeque<Served>> = Mutex::new(VecDeque::new());
+
+/// The descriptor, made when it is first wanted.
+pub(crate) fn descriptor() -> rustix::io::Result<i32> {
+    if BELL.get().is_none() {
+        // Of two threads that make one, one is closed again.
+        drop(BELL.set(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
+    }
+    Ok(BELL.get().map_or(-1, |bell| bell.as_raw_fd()))
+}
+
+pub(crate) fn is_set_up() -> bool {
+    BELL.get().is_some()
+}
+
+/// Has the application's thread serve a call, and waits for it.
+pub(crate) fn serve<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+    let (done, outcome) = sync_channel(1);
+    lock(&WAITING).push_back(Box::new(move || {
+        // Who waits for it waits as long as the process lives.
+        let _ = done.send(call());
+    }));
+    if let Some(bell) = BELL.get() {
+        // Fails only when it is rung 2^64 times already.
+        let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+    }
+    outcome.recv().ok()
+}
+
+/// Serves every call that waits.
+pub(crate) fn serve_waiting() {
+    if let Some(bell) = BELL.get() {
+        // Before the calls are taken: one that comes later rings again. It fails when none came.
+        let _ = rustix::io::read(bell, &mut [0; 8]);
+    }
+    loop {
+        let next = lock(&WAITING).pop_front();
+        match next {
+            Some(call) => call(),
+            None => return,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a process does as a whole: it serves in one thread that polls, ends without clients, ends after mistakes.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use handoff_testkit::{require, require_tool};
+
+use crate::built::{From, Server, Workshop, run};
+
+fn program(workshop: &Workshop) -> PathBuf {
+    let nothing = tempfile::tempdir().unwrap();
+    workshop.compile_with("process.cpp", From::Ours, nothing.path(), &[])
+}
+
+fn command(workshop: &Workshop, program: &Path, what: &[&str]) -> Command {
+    let mut command = workshop.command(program);
+    command.args(what);
+    command
+}
+
+#[test]
+fn one_thread_serves_what_a_descriptor_tells_it_of() {
+    let workshop = Workshop::new(require!(require_tool("g++")));
+    let program = program(&workshop);
+    let _polled = workshop.serve(&mut command(&workshop, &program, &["polled"]));
+    run(&mut command(&workshop, &program, &["calls polled"]));
+}
+
+/// Starts a process that has the lazy service until its standard input ends.
+fn hold(workshop: &Workshop, program: &Path, what: &str) -> Server {
+    workshop.serve(command(workshop, program, &[what]).stdin(Stdio::piped()))
+}
+
+fn let_go(mut holder: Server) {
+    drop(holder.0.stdin.take());
+    holder.ends_well();
+}
+
+#[test]
+fn a_lazy_service_ends_with_its_last_client() {
+    let workshop = Workshop::new(require!(require_tool("g++")));
+    let program = program(&workshop);
+    let lazy = workshop.serve(&mut command(&workshop, &program, &["lazy"]));
+    let (one, two) = (hold(&workshop, &program, "holds"), hold(&workshop, &program, "holds"));
+    let_go(one);
+    // The other one still reaches it when it ends.
+    let_go(two);
+    lazy.ends_well();
+    assert!(workshop.manager.services().check("lazy").unwrap().is_none());
+    assert!(workshop.manager.services().check("lazy.other").unwrap().is_none());
+}
+
+#[test]
+fn a_lazy_service_stays_while_it_is_told_to() {
+    let workshop = Workshop::new(require!(require_tool("g++")));
+    let program = program(&workshop);
+    let mut lazy = workshop.serve(&mut command(&workshop, &program, &["lazy"]));
+    let_go(hold(&workshop, &program, "holds for ever"));
+    // Clients are counted each second.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(lazy.0.try_wait().unwrap().is_none(), "it ended all the same");
+    run(&mut command(&workshop, &program, &["lets"]));
+    lazy.ends_well();
+}
+
+#[test]
+fn a_lazy_service_may_decide_itself() {
+    let workshop = Workshop::new(require!(require_tool("g++")));
+    let program = program(&workshop);
+    let mut lazy = workshop.serve(&mut command(&workshop, &program, &["lazy that decides"]));
+    let_go(hold(&workshop, &program, "holds"));
+    assert_eq!(lazy.0.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn who_hears_of_a_registration_owns_the_reference() {
+    let workshop = Workshop::new(require!(require_tool("g++")));
+    let program = program(&workshop);
+    // Memory that is given back twice is found by the C library's own checks, too.
+    let said = run(command(&workshop, &program, &["hears"]).env("MALLOC_CHECK_", "3"));
+    assert_eq!(said, "all is well\n");
+}
+
+#[test]
+fn mistakes_are_refused_or_end_the_process() {
+    let workshop = Workshop::new(require!(require_tool("g++")));
+    let program = program(&workshop);
+    let make = |what| command(&workshop, &program, &["mistakes", what]);
+    let said = run(&mut make("none"));
+    assert!(said.starts_with("all is well\n"), "{said}");
+    for (what, why) in [
+        ("inherits", "AIBinder_setInheritRt is for objects"),
+        ("asks", "AIBinder_setRequestingSid is for objects"),
+        ("schedules", "AIBinder_setMinSchedulerPolicy is for objects"),
+        ("nobody owns", "nothing owned it"),
+        ("two own", "it has a second owner"),
+    ] {
+        let Output { status, stderr, .. } = make(what).output().unwrap();
+        let said = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.signal(), Some(6), "{what}: {status}\n{said}");
+        assert!(said.contains(why), "{what}: {said}");
+    }
+}
