@@ -82,32 +82,49 @@ impl<'a> Parser<'a> {
             } else if line.starts_with("diff --git ") {
                 let read = self.git_file();
                 self.or_refuse(index, read)?;
-            } else if line.starts_with("diff --cc ") || line.starts_with("diff --combined ") {
-                return self.error(Problem::Combined);
             } else if line.starts_with("--- ") && self.next_is_plus() {
                 let read = self.plain_file();
                 self.or_refuse(index, read)?;
-            } else if line.starts_with("@@ -") && !self.prose {
-                return self.error(Problem::NoFile);
-            } else if !self.prose
-                && (line.starts_with("Binary files ") || line.starts_with("GIT binary patch"))
-            {
-                return self.error(Problem::Binary);
+            } else if let Some(problem) = self.no_unified_diff(index) {
+                let read = self.error(problem);
+                self.or_refuse(index, read)?;
             } else {
                 self.prose_line(line);
                 self.at += 1;
             }
         }
-        // A diff that starts with its hunk has no file to which it could belong.
-        if self.series.patches.iter().all(|patch| patch.files.is_empty() && patch.refused.is_empty()) {
-            if let Some(index) = self.lines.iter().position(|line| line.starts_with("@@ -")) {
-                return self.error_at(index, Problem::NoFile);
-            }
-            if let Some(index) = self.lines.iter().position(|line| line.starts_with("Binary files ")) {
-                return self.error_at(index, Problem::Binary);
-            }
-        }
         Ok(())
+    }
+
+    /// What is wrong with a part of a diff that starts at line `index` and cannot be ported, or names no file.
+    ///
+    /// The text of a mail may quote such lines; what stands in front of a diff without a mail is no text.
+    fn no_unified_diff(&self, index: usize) -> Option<Problem> {
+        let line = self.lines[index];
+        if line.starts_with("diff --cc ") || line.starts_with("diff --combined ") {
+            return Some(Problem::Combined);
+        }
+        let has_mail = |patch: &Patch| {
+            patch.commit.is_some()
+                || patch.author.is_some()
+                || patch.date.is_some()
+                || !patch.subject.is_empty()
+        };
+        if self.prose && self.series.patches.last().is_some_and(has_mail) {
+            return None;
+        }
+        let next = |by: usize| self.lines.get(index + by).copied().unwrap_or("");
+        if line.starts_with("@@ -") {
+            Some(Problem::NoFile)
+        } else if line.starts_with("Binary files ") || line.starts_with("GIT binary patch") {
+            Some(Problem::Binary)
+        } else if line.starts_with("*** ") && next(1).starts_with("--- ") && next(2).starts_with("*****") {
+            Some(Problem::Context)
+        } else if line.starts_with("Only in ") {
+            Some(Problem::OneSide)
+        } else {
+            None
+        }
     }
 
     /// Leaves out the file's part that starts at line `index` if it could not be read, up to the next one.
@@ -129,7 +146,11 @@ impl<'a> Parser<'a> {
             let named = line.starts_with("--- ")
                 && self.next_is_plus()
                 && self.lines.get(self.at + 2).is_some_and(|line| line.starts_with("@@ -"));
-            if line.starts_with("diff --git ") || mail::starts_message(line) || named && !own {
+            let ends = line.starts_with("diff --git ")
+                || mail::starts_message(line)
+                || named && !own
+                || !line.starts_with("@@ -") && !own && self.no_unified_diff(self.at).is_some();
+            if ends {
                 break;
             }
             own &= !named;

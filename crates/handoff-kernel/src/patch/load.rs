@@ -113,6 +113,7 @@ fn load_bytes(path: &Path, content: Vec<u8>, limits: &Limits) -> Result<Series, 
         let bytes = content.len() as u64;
         return Err(InputError::TooLarge { path: path.to_owned(), bytes, limit: limits.bytes });
     }
+    let content = without_byte_order_mark(content);
     let content = transfer::decode_mails(&content);
     let content = with_plain_line_ends(&content);
     let mut series =
@@ -121,6 +122,23 @@ fn load_bytes(path: &Path, content: Vec<u8>, limits: &Limits) -> Result<Series, 
         patch.source = Some(path.display().to_string());
     }
     Ok(series)
+}
+
+/// The input as UTF-8, if a byte order mark in front says how its characters are written: shells of Windows write
+/// UTF-16.
+fn without_byte_order_mark(content: Vec<u8>) -> Vec<u8> {
+    let wide = |unit: fn([u8; 2]) -> u16| {
+        let units: Option<Vec<u16>> =
+            content[2..].chunks(2).map(|pair| pair.try_into().ok().map(unit)).collect();
+        String::from_utf16(&units?).ok()
+    };
+    let text = match &content[..] {
+        [0xFF, 0xFE, ..] => wide(u16::from_le_bytes),
+        [0xFE, 0xFF, ..] => wide(u16::from_be_bytes),
+        [0xEF, 0xBB, 0xBF, rest @ ..] => return rest.to_vec(),
+        _ => None,
+    };
+    text.map_or(content, String::into_bytes)
 }
 
 /// The input without the CR of each CR LF, if all of its lines end so: it was converted on its way.

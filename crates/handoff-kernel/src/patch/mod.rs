@@ -266,6 +266,10 @@ pub enum Problem {
     Binary,
     #[error("a combined diff of a merge, which says no single change: export the merged commits instead")]
     Combined,
+    #[error("a context diff (`diff -c`), which is not read: make the patch with `diff -u` or `git diff`")]
+    Context,
+    #[error("a file that only one side has, without its content: make the patch with `diff -N`")]
+    OneSide,
     #[error("mode {0:o} is no ordinary file: symbolic links and submodules are not taken from a patch")]
     Mode(u32),
     #[error("`{0}` is no file mode")]

@@ -230,7 +230,42 @@ pub(crate) fn diff(files: &[Sides<'_>]) -> io::Result<Vec<u8>> {
         .stdin(Stdio::null())
         .output()?;
     match output.status.code() {
-        Some(0 | 1) => Ok(output.stdout),
+        Some(0 | 1) => Ok(with_names_of_a_tree(&output.stdout)),
         _ => Err(io::Error::other(format!("git diff: {}", String::from_utf8_lossy(&output.stderr).trim()))),
+    }
+}
+
+/// A diff of the folders `a` and `b` with the names that a diff of two trees has: git puts the folder in front of what was
+/// renamed or copied, and names a new file `b/` twice.
+fn with_names_of_a_tree(diff: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(diff.len());
+    let mut header = false;
+    for line in diff.split_inclusive(|&byte| byte == b'\n') {
+        header = line.starts_with(b"diff --git ") || header && !line.starts_with(b"@@ ");
+        match header.then(|| std::str::from_utf8(line).ok().and_then(header_of_a_tree)).flatten() {
+            Some(line) => out.extend(line.into_bytes()),
+            None => out.extend(line),
+        }
+    }
+    out
+}
+
+/// A line of a file's header with other names; `None` if they are right.
+fn header_of_a_tree(line: &str) -> Option<String> {
+    if let Some(names) = line.strip_prefix("diff --git ") {
+        let (old, new) = names.trim_end().split_at_checked(names.trim_end().len() / 2)?;
+        let (mut old, mut new) = (old.to_owned(), new.strip_prefix(' ')?.to_owned());
+        let at = usize::from(old.starts_with('"'));
+        (old == new).then(|| {
+            old.replace_range(at..=at, "a");
+            new.replace_range(at..=at, "b");
+            format!("diff --git {old} {new}\n")
+        })
+    } else {
+        let keys = ["rename from ", "rename to ", "copy from ", "copy to "];
+        let key = keys.into_iter().find(|key| line.starts_with(key))?;
+        let name = &line[key.len()..];
+        let (quote, path) = name.strip_prefix('"').map_or(("", name), |path| ("\"", path));
+        Some(format!("{key}{quote}{}", path.split_once('/')?.1))
     }
 }

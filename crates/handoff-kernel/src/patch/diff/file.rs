@@ -263,6 +263,11 @@ impl Parser<'_> {
         let head = self.lines[index].trim_end();
         let (strip, names) = match head.strip_prefix("diff --git ") {
             Some(names) => split_git_names(names),
+            None if head.starts_with("*** ") => (self.limits.strip, Some((&head[4..], &head[4..]))),
+            None if head.starts_with("Binary files ") => {
+                let names = head["Binary files ".len()..].trim_end_matches(" differ");
+                (self.limits.strip, names.split_once(" and "))
+            }
             None => {
                 let new = self.lines.get(index + 1).and_then(|line| line.strip_prefix("+++ "));
                 let old = head.strip_prefix("--- ").unwrap_or(head);
