@@ -5,7 +5,7 @@
 //! nothing, lines between its matches a little, and each line that the hunk expects and the file
 //! lacks as much as the line says about the place.
 
-use super::scope::ScopeKind;
+use super::scope::{Language, ScopeKind};
 use super::source::Source;
 use super::words::Line;
 
@@ -284,7 +284,7 @@ pub(super) fn compatible(label: &Label, source: &Source, row: usize) -> Option<f
             match scope.kind {
                 ScopeKind::Statement => Some(0.9),
                 // The first line of an entry, of which the hunk has no more.
-                ScopeKind::Entry if scope.start == row => Some(1.0),
+                _ if scope.start == row && source.language == Language::Indented => Some(1.0),
                 _ => None,
             }
         }
@@ -303,7 +303,6 @@ fn weight(expected: &Expected, source: &Source) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scope::Language;
     use super::*;
 
     fn source(text: &str) -> Source {

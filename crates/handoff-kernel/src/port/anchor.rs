@@ -4,15 +4,22 @@ mod insertion;
 mod replacement;
 mod strength;
 
+use std::collections::BTreeMap;
+
 use crate::document::counted;
 use strength::strengths;
 
 use super::align::Alignment;
 use super::outcome::{Edit, Region};
 use super::rename::Renames;
-use super::scope::is_label;
+use super::scope::{column, is_label};
 use super::source::Source;
 use super::wanted::{Group, Wanted};
+
+/// The white space at the start of a line.
+fn lead(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
+}
 
 /// A run of aligned lines that says less than this holds nothing.
 const TRUST: f64 = 0.33;
@@ -152,7 +159,19 @@ impl<'a> Anchors<'a> {
         let first_column = |line: &String| {
             line.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '}')) && !is_label(line)
         };
-        let deeper = self.indentation(group).filter(|_| !added.iter().any(first_column));
+        let spaces = self.white_space();
+        let others: Vec<usize> =
+            (0..added.len()).filter(|&line| spaces.contains_key(lead(&added[line]))).collect();
+        if !others.is_empty() {
+            notes
+                .push("white space at the start of lines differs; the added lines got the tree's".to_owned());
+            *confidence = confidence.min(0.8);
+            for line in others {
+                let text = added[line].trim_start();
+                added[line] = format!("{}{text}", spaces[lead(&added[line])]);
+            }
+        }
+        let deeper = self.indentation(group).filter(|_| spaces.is_empty() && !added.iter().any(first_column));
         if let Some(deeper) = deeper {
             notes.push(format!("indented by {deeper:+} tabs"));
             *confidence = confidence.min(0.8);
@@ -174,6 +193,17 @@ impl<'a> Anchors<'a> {
             *confidence = confidence.min(0.7);
         }
         added
+    }
+
+    /// Spaces at the start of the hunk's lines where the tree has tabs, up to the same column: a mail program made them.
+    fn white_space(&self) -> BTreeMap<&str, &str> {
+        let rows = self.wanted.expected.iter().zip(self.map);
+        let same = rows.filter_map(|(expected, pair)| {
+            Some((lead(&expected.text), pair.filter(|pair| pair.1 >= 1.0)?.0))
+        });
+        same.map(|(was, row)| (was, lead(&self.source.text[row])))
+            .filter(|(was, is)| column(was) == column(is) && !was.contains('\t') && is.contains('\t'))
+            .collect()
     }
 
     /// How many tabs deeper the tree has the lines around the change, if all agree.

@@ -11,12 +11,27 @@ use super::words::Line;
 
 /// Whole entries that were added at the end of a file go there where its last line is the same.
 pub(super) fn at_end(wanted: &Wanted, source: &Source) -> Option<Placement> {
+    let last = source.lines.iter().rposition(|line| !line.is_blank())?;
+    let expected = wanted.expected.iter().rev().find(|line| !line.line.is_blank())?;
+    let why = "only the last line of the file is as expected; it was added behind it";
+    (source.text[last] == expected.text).then(|| appended(wanted, source, why)).flatten()
+}
+
+/// Whole entries that were added at the end of a file go there, too, where what they were added behind is followed by
+/// others.
+pub(super) fn behind_all(wanted: &Wanted, source: &Source) -> Option<Placement> {
+    appended(
+        wanted,
+        source,
+        "what it was added behind is not the end of the file here; it was added at the end",
+    )
+}
+
+fn appended(wanted: &Wanted, source: &Source, why: &str) -> Option<Placement> {
     let [group] = &wanted.groups[..] else { return None };
     let appended = group.removed == 0 && group.at == wanted.expected.len();
     let starts = group.added.iter().find(|line| !line.trim().is_empty())?;
-    let last = source.lines.iter().rposition(|line| !line.is_blank())?;
-    let expected = wanted.expected.iter().rev().find(|line| !line.line.is_blank())?;
-    if !appended || starts.starts_with([' ', '\t']) || source.text[last] != expected.text {
+    if !appended || starts.starts_with([' ', '\t']) {
         return None;
     }
     let mut placement = whole(wanted, source, 0);
@@ -25,9 +40,7 @@ pub(super) fn at_end(wanted: &Wanted, source: &Source) -> Option<Placement> {
     placement.how = How::Alignment;
     placement.confidence = 0.6;
     placement.enclosing = None;
-    placement
-        .differences
-        .push("only the last line of the file is as expected; it was added behind it".to_owned());
+    placement.differences.push(why.to_owned());
     Some(placement)
 }
 

@@ -3,7 +3,7 @@
 //!
 //! git's C driver leaves labels out, the plain rule does not; a patch does not say which of the two made it.
 
-use super::scope::is_label;
+use super::scope::{definition, entry_name, is_label};
 use super::source::Source;
 
 /// GNU diff cuts a heading after 40 characters, git after 80 bytes.
@@ -25,6 +25,39 @@ pub(super) fn agrees(source: &Source, at: usize, heading: &str) -> Option<bool> 
     let above =
         || source.text[..at.min(source.text.len())].iter().rev().take(REACH).filter(|line| starts(line));
     Some(above().next().is_some_and(same) || above().find(|line| !is_access_or_label(line)).is_some_and(same))
+}
+
+/// A question about a line.
+type Test<'a> = &'a dyn Fn(&str) -> bool;
+
+/// The scopes of the lines below a line with this heading and above the next one, in a file laid out by indentation.
+///
+/// git's driver for a language names the nearest definition, also an indented one; the plain rule does not.
+pub(super) fn below(source: &Source, heading: &str) -> Vec<usize> {
+    let heading = heading.trim();
+    if heading.is_empty() {
+        return Vec::new();
+    }
+    let same =
+        |line: &str| line.trim() == heading || heading.len() >= CUT && line.trim().starts_with(heading);
+    let name = |line: &str| definition(line).map_or_else(|| entry_name(line.trim()), |(_, name)| name);
+    let wanted = name(heading);
+    let is_definition = |line: &str| definition(line).is_some();
+    let named = |line: &str| name(line) == wanted;
+    let scopes = |starts: Test<'_>, is: Test<'_>| {
+        let mut found: Vec<usize> = Vec::new();
+        let mut inside = false;
+        for (line, scope) in source.text.iter().zip(&source.scopes.of_line) {
+            if starts(line) {
+                inside = is(line);
+            }
+            found.extend(scope.filter(|scope| inside && !found.contains(scope)));
+        }
+        found
+    };
+    let rules: [(Test<'_>, Test<'_>); 4] =
+        [(&starts, &same), (&is_definition, &same), (&starts, &named), (&is_definition, &named)];
+    rules.iter().map(|(starts, is)| scopes(starts, is)).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// git's rule without a driver: a letter, `_` or `$` in the first column.

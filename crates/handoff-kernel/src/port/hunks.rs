@@ -109,7 +109,7 @@ fn with_base(
     // A definition that the patch's own tree has beside the changed one is not that one renamed.
     let twin = |placement: &Placement| {
         let here = placement.enclosing.as_ref().filter(|_| placement.outcome == Outcome::Fuzzy);
-        let other = here.zip(wanted.scope()).is_some_and(|(here, scope)| here.name != scope.name);
+        let other = here.zip(wanted.scope()).is_some_and(|(here, scope)| !here.is_of(&scope.name));
         other && here.is_some_and(|here| base.scopes.all.iter().any(|scope| scope.name == here.name))
     };
     if twin(first) || twin(&placed) {

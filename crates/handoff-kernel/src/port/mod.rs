@@ -33,6 +33,7 @@ mod meaning;
 mod merge;
 mod outcome;
 mod place;
+mod present;
 mod rename;
 mod report;
 pub mod review;

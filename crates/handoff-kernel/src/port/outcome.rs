@@ -60,6 +60,18 @@ pub struct Enclosing {
     pub name: String,
 }
 
+impl Enclosing {
+    /// True for the scope of this name, for what stands inside of it, and for `Class.name`.
+    pub(super) fn is_of(&self, name: &str) -> bool {
+        let rest = |rest: &str, end: &dyn Fn(&str) -> bool| rest.is_empty() || end(rest);
+        self.name.strip_prefix(name).is_some_and(|after| rest(after, &|after| after.starts_with('.')))
+            || self
+                .name
+                .strip_suffix(name)
+                .is_some_and(|before| rest(before, &|before| before.ends_with('.')))
+    }
+}
+
 /// A change of a file: lines of the file before this patch, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Edit {

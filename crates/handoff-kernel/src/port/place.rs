@@ -7,6 +7,7 @@
 use super::align::{Alignment, Label, align, compatible};
 use super::anchor::Anchors;
 use super::outcome::{Edit, Enclosing, How, Outcome, Placement, Region};
+use super::present::{Beside, already_there, either, kept_lines, stands_beside};
 use super::scope::{Language, ScopeKind};
 use super::source::Source;
 use super::structure::{closes_below, is_inside};
@@ -53,34 +54,6 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
     place_aligned(wanted, source, near, &elsewhere)
 }
 
-/// The lines stand here without the change and, at this or another place, with it.
-///
-/// Lines that repeat, such as the end of an error path, look like the place of a change that was made already a few
-/// lines above: without the neighbourhood that the hunk names, neither is certain.
-fn either(wanted: &Wanted, near: usize, mut placement: Placement, mut present: Placement) -> Placement {
-    let (Some(without), Some(with)) = (placement.edits.first().map(|edit| edit.line), present.near) else {
-        return placement;
-    };
-    // At the edge of a hunk, its lines stand there before and after the change.
-    if with == without {
-        return present;
-    }
-    // `near` is where the hunk's first line belongs, from 0.
-    let belongs = near + wanted.groups.first().map_or(0, |group| group.at) + 1;
-    if without == belongs || placement.outcome == Outcome::Conflict {
-        return placement;
-    }
-    if with.abs_diff(belongs) <= without.abs_diff(belongs) {
-        present.confidence = 0.9;
-        present.differences.push(format!("the lines without the change stand here, too, at line {without}"));
-        return present;
-    }
-    placement.outcome = Outcome::Fuzzy;
-    placement.confidence = placement.confidence.min(0.8);
-    placement.differences.push(format!("the lines with the change stand here already, at line {with}"));
-    placement
-}
-
 /// Places a hunk of which only the lines before the change are looked for.
 pub(super) fn place_unless_present(wanted: &Wanted, source: &Source, near: usize) -> Placement {
     let (inside, elsewhere) = choose(wanted, source, &occurrences(wanted, source));
@@ -101,13 +74,16 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec
     let mut chosen = match (&both[..], &same_heading[..], &inside[..]) {
         ([_, ..], _, _) => both,
         ([], [_, ..], []) => same_heading,
-        // Where a file is no C, its headings are any line: text that stands there once says more.
-        ([], [], []) if source.language != Language::C && exact.len() == 1 => exact.to_vec(),
+        // Where a file is no C, its headings may be any line: text that stands there once says more, unless the
+        // definition that they name is here.
+        ([], [], []) if source.language != Language::C && exact.len() == 1 && !is_named(wanted) => {
+            exact.to_vec()
+        }
         _ => inside,
     };
-    // What stood at the end of its file is looked for there first.
-    if wanted.to_end && chosen.iter().any(|&at| is_end(wanted, source, at)) {
-        chosen.retain(|&at| is_end(wanted, source, at));
+    // What stood at the end of its file is looked for there first, whatever stands above it.
+    if wanted.to_end && exact.iter().any(|&at| is_end(wanted, source, at)) {
+        chosen = exact.iter().copied().filter(|&at| is_end(wanted, source, at)).collect();
     }
     elsewhere.retain(|at| !chosen.contains(at));
     (chosen, elsewhere)
@@ -116,6 +92,11 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec
 /// True if nothing but blank lines follows the expected lines at `at`.
 fn is_end(wanted: &Wanted, source: &Source, at: usize) -> bool {
     source.lines[(at + wanted.expected.len()).min(source.lines.len())..].iter().all(Line::is_blank)
+}
+
+/// True if a place stands below another heading and inside other definitions than the hunk names.
+fn is_elsewhere(wanted: &Wanted, source: &Source, at: usize) -> bool {
+    heading::agrees(source, at, &wanted.heading) == Some(false) && !strictly_compatible(wanted, source, at)
 }
 
 fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usize]) -> Placement {
@@ -132,6 +113,12 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
         return at_end;
     }
     if placement.outcome == Outcome::Conflict
+        && let &[at] = elsewhere
+        && source.language == Language::Indented
+    {
+        placement = place_at(wanted, source, at, "its lines do not stand in the definition that it names");
+        placement.confidence = 0.6;
+    } else if placement.outcome == Outcome::Conflict
         && let &[at] = elsewhere
     {
         let other = enclosing_name(source, at + wanted.groups[0].at);
@@ -161,6 +148,7 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
                 placement.near.get_or_insert(at + 1);
                 if let (Some(scope), Some(other)) = (wanted.scope(), other)
                     && scope.name != other
+                    && !matches!(scope.kind, ScopeKind::Entry)
                 {
                     placement.differences.push(format!(
                         "the same lines stand in `{other}` (line {}), but the change is for `{}`",
@@ -205,6 +193,11 @@ fn strictly_compatible(wanted: &Wanted, source: &Source, at: usize) -> bool {
         !matches!(line.label, Label::Missing(_)) && compatible(&line.label, source, at + index).is_some()
             || line.line.is_blank()
     })
+}
+
+/// True if the file has a function or a type that the hunk names.
+fn is_named(wanted: &Wanted) -> bool {
+    !unnamed(wanted) && wanted.scope().is_some_and(|scope| scope.kind != ScopeKind::Entry)
 }
 
 /// True if no definition that the hunk names exists in the file.
@@ -258,7 +251,21 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                     "the change was for the beginning of the file; here more lines stand above".to_owned(),
                 );
             }
-            if wanted.to_end && !is_end(wanted, source, at) {
+            let elsewhere = is_elsewhere(wanted, source, at);
+            if elsewhere
+                && (source.language == Language::Indented || wanted.to_end && is_end(wanted, source, at))
+            {
+                placement.outcome = Outcome::Fuzzy;
+                placement.confidence = placement.confidence.min(0.8);
+                placement
+                    .differences
+                    .push(format!("its lines stand below another heading than `{}`", wanted.heading));
+            } else if wanted.to_end && !is_end(wanted, source, at) {
+                if source.language == Language::Indented
+                    && let Some(at_end) = ends::behind_all(wanted, source)
+                {
+                    return Some(at_end);
+                }
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.55;
                 placement
@@ -329,56 +336,6 @@ pub(super) fn whole(wanted: &Wanted, source: &Source, at: usize) -> Placement {
         region: None,
         twins: Vec::new(),
     }
-}
-
-/// The change may have been made already.
-fn already_there(wanted: &Wanted, source: &Source, near: usize) -> Option<Placement> {
-    let telling: f64 =
-        wanted.groups.iter().flat_map(|group| &group.added).map(|line| Line::new(line).says()).sum();
-    if wanted.after.is_empty() || wanted.after.len() > source.text.len() || telling < 0.4 {
-        return None;
-    }
-    // Text may be the same, and its last line still lack its end, or have one.
-    let ends = |at: usize| {
-        let last = at + wanted.after.len() == source.text.len();
-        !last || wanted.lacks_final_newline.is_none_or(|lacks| lacks == source.no_final_newline)
-    };
-    let mut places: Vec<usize> = (0..=source.text.len() - wanted.after.len())
-        .filter(|&at| ends(at))
-        .filter(|&at| wanted.after.iter().zip(&source.text[at..]).all(|(line, text)| line == text))
-        .collect();
-    places.sort_by_key(|at| at.abs_diff(near));
-    // The first expected line keeps its place in both versions unless it is changed itself.
-    let first = wanted.expected.iter().position(|line| !line.line.is_blank())?;
-    let at = *places.iter().find(|&&at| {
-        heading::agrees(source, at, &wanted.heading) == Some(true)
-            || (wanted.groups.first().is_some_and(|group| group.at <= first)
-                || compatible(&wanted.expected[first].label, source, at + first).is_some())
-                && kept_lines(wanted).all(|(index, after)| {
-                    wanted.expected[index].line.is_blank()
-                        || compatible(&wanted.expected[index].label, source, at + after).is_some()
-                })
-    })?;
-    let mut placement = whole(wanted, source, at);
-    placement.outcome = Outcome::Present;
-    placement.edits.clear();
-    placement.near = Some(at + wanted.groups.first().map_or(0, |group| group.at) + 1);
-    Some(placement)
-}
-
-/// The expected lines that the change keeps, and their numbers among the lines after it.
-fn kept_lines(wanted: &Wanted) -> impl Iterator<Item = (usize, usize)> + '_ {
-    let shift = |index: usize| -> Option<usize> {
-        let mut after = index;
-        for group in wanted.groups.iter().take_while(|group| group.at <= index) {
-            if index < group.at + group.removed {
-                return None;
-            }
-            after = after + group.added.len() - group.removed;
-        }
-        Some(after)
-    };
-    (0..wanted.expected.len()).filter_map(move |index| Some((index, shift(index)?)))
 }
 
 /// Places each group by the alignment of the lines around it.
@@ -506,6 +463,11 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         && source.lines[last.min(source.lines.len())..].iter().filter(|line| !line.is_blank()).count()
             > trailing
     {
+        if source.language == Language::Indented
+            && let Some(at_end) = ends::behind_all(wanted, source)
+        {
+            return at_end;
+        }
         confidence = confidence.min(0.55);
         differences.push("the change was for the end of the file; here more lines follow".to_owned());
     }
@@ -521,8 +483,9 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     }
     let enclosing = enclosing(source, &edits);
     if let (Some(scope), Some(here)) = (wanted.scope(), &enclosing)
-        && scope.name != here.name
+        && !here.is_of(&scope.name)
         && scope.kind != ScopeKind::Statement
+        && (source.language == Language::C || !named)
     {
         confidence = confidence.min(0.65);
         differences
@@ -564,54 +527,6 @@ fn has_own_context(wanted: &Wanted, source: &Source, alignment: &Alignment) -> b
         let found = alignment.map[index].is_some_and(|(_, alike)| alike >= 1.0);
         found && line.weight() >= 0.7 && source.count(line) == 1
     })
-}
-
-/// Where lines that are to be added stand already.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
-    /// Above or below their place, where the hunk keeps no line in between.
-    Adjacent,
-    /// Beyond a line that the hunk keeps: they may be those that another hunk moves.
-    Apart,
-}
-
-/// Whether the lines that are added stand above or below already, and say what they are.
-///
-/// A single line has to stand beside its place; several may have up to a few lines in between.
-fn stands_beside(edit: &Edit, source: &Source, going: &[usize], kept: &[usize]) -> Option<Beside> {
-    const REACH: usize = 12;
-    let added: Vec<Line> =
-        edit.added.iter().map(|line| Line::new(line)).filter(|line| !line.is_blank()).collect();
-    if edit.removed > 0 || added.iter().map(Line::says).sum::<f64>() < 0.5 {
-        return None;
-    }
-    let blank = |row: &usize| source.lines[*row].is_blank() || going.contains(row);
-    let at = (edit.line - 1).min(source.lines.len());
-    let reach = if added.len() < 3 { 0 } else { REACH };
-    let above: Vec<usize> =
-        (0..at).rev().filter(|row| !blank(row)).take(added.len() + reach).collect::<Vec<_>>();
-    let below = (at..source.lines.len()).filter(|row| !blank(row)).take(added.len() + reach);
-    let middle = above.len();
-    let rows: Vec<usize> = above.into_iter().rev().chain(below).collect();
-    let scope = |row: usize| source.scopes.of_line[row];
-    let same = |run: &[usize]| {
-        run.iter().zip(&added).all(|(&row, line)| source.lines[row].key == line.key)
-            && run.iter().all(|&row| scope(row) == scope(run[0]))
-            // A line beside its like: such a row is the hunk's own, and says nothing of the one that is added.
-            && !run.iter().all(|row| kept.contains(row))
-    };
-    let found: Vec<usize> = (0..(rows.len() + 1).saturating_sub(added.len()))
-        .filter(|&start| same(&rows[start..start + added.len()]))
-        .collect();
-    let touches = |start: &usize| {
-        let end = start + added.len();
-        let between = if *start > middle { &rows[middle..*start] } else { &rows[end.min(middle)..middle] };
-        !between.iter().any(|row| kept.contains(row))
-    };
-    match found.iter().any(touches) {
-        true => Some(Beside::Adjacent),
-        false => (!found.is_empty()).then_some(Beside::Apart),
-    }
 }
 
 /// True if an insertion would stand in the middle of something here, but does not where it was made.

@@ -10,7 +10,9 @@ mod scanner;
 
 use std::collections::HashMap;
 
-use indented::{entry_name, indented};
+use indented::{indented, indented_hunk};
+
+pub(super) use indented::{column, definition, entry_name, has_lead};
 use names::classify;
 use scanner::Scanner;
 
@@ -61,16 +63,19 @@ pub(super) struct Scopes {
 pub(super) enum Language {
     /// C and what is laid out like it (headers, device trees).
     C,
-    /// Kconfig, documentation: a line in the first column and indented ones under it.
+    /// All others: a line in the first column and indented ones under it.
     Indented,
 }
 
 impl Language {
     /// Chosen by the file's name.
     pub(super) fn of(path: &str) -> Self {
+        // `config.h.in` becomes a header.
+        let path = path.strip_suffix(".in").unwrap_or(path);
         let end = path.rsplit('/').next().unwrap_or(path).rsplit_once('.').map_or("", |(_, end)| end);
         match end {
-            "c" | "h" | "S" | "dts" | "dtsi" | "y" | "l" | "cc" | "cpp" | "rs" => Self::C,
+            "c" | "h" | "S" | "dts" | "dtsi" | "y" | "l" | "cc" | "cpp" | "cxx" | "hh" | "hpp" | "hxx"
+            | "m" => Self::C,
             _ => Self::Indented,
         }
     }
@@ -88,19 +93,7 @@ impl Scopes {
     /// Finds the scopes of a hunk's lines; `heading` is the text behind its second `@@`.
     pub(super) fn of_hunk<S: AsRef<str>>(lines: &[S], heading: &str, language: Language) -> Self {
         if language == Language::Indented {
-            let mut scopes = indented(lines);
-            let named = entry_name(heading);
-            // Lines in front of the first entry belong to the one that the heading names.
-            let in_first_column = |line: &&S| line.as_ref().starts_with(|c: char| !c.is_whitespace());
-            let lead = lines.iter().position(|line| in_first_column(&line)).unwrap_or(lines.len());
-            if lead > 0 && !named.is_empty() {
-                for index in scopes.of_line.iter_mut().flatten() {
-                    *index += 1;
-                }
-                scopes.all.insert(0, Scope { kind: ScopeKind::Entry, name: named, start: 0, end: lead - 1 });
-                scopes.of_line[..lead].fill(Some(0));
-            }
-            return scopes;
+            return indented_hunk(lines, heading);
         }
         let mut scanner = Scanner::in_comment(starts_in_comment(lines));
         if lines.first().is_some_and(|line| line.as_ref().ends_with('\\')) {

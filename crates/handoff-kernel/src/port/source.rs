@@ -51,6 +51,11 @@ impl Source {
         lines
     }
 
+    /// True if a line with this text stands between conflict markers.
+    pub(super) fn hides(&self, text: &str) -> bool {
+        self.hidden.values().any(|hidden| hidden == text)
+    }
+
     /// The block of conflict markers that holds a line.
     pub(super) fn marked_block(&self, line: usize) -> Option<(usize, usize)> {
         self.marked.iter().copied().find(|(from, to)| (*from..*to).contains(&line))

@@ -1,7 +1,8 @@
 //! A hunk as the locator sees it: the lines it expects, where they belong, and what it changes.
 
 use super::align::{Expected, Label};
-use super::scope::{Language, Scope, ScopeKind, Scopes, heading_name, is_label};
+use super::heading;
+use super::scope::{Language, Scope, ScopeKind, Scopes, has_lead, heading_name, is_label};
 use super::source::Source;
 use super::words::Line;
 use crate::patch::{Hunk, HunkLine, Op};
@@ -53,12 +54,18 @@ impl Wanted {
     fn labelled(hunk: &Hunk, source: &Source, scopes: Scopes, asked: usize) -> Self {
         let before: Vec<&HunkLine> = hunk.before().collect();
         let by_name = source.scopes.by_name();
+        let text: Vec<&str> = before.iter().map(|line| line.text.as_str()).collect();
+        let has_lead = has_lead(&text);
         let labels: Vec<Label> = scopes
             .all
             .iter()
             .enumerate()
             .map(|(index, scope)| {
                 let lead = index == 0 && scope.start == 0;
+                if source.language == Language::Indented {
+                    let line = if lead && has_lead { &hunk.heading } else { text[scope.start] };
+                    return indented_label(scope, line, lead && has_lead, &hunk.heading, source);
+                }
                 if lead
                     && scope.name.is_empty()
                     && let Some(scope) = with_label(&hunk.heading, source)
@@ -205,6 +212,42 @@ fn label(
         ScopeKind::Statement => Label::Top,
         kind => Label::Missing(kind),
     }
+}
+
+/// Where the lines of a scope belong in a file that is laid out by indentation. `line` is the scope's first line, or
+/// the heading if that stands above the hunk (`lead`).
+fn indented_label(scope: &Scope, line: &str, lead: bool, heading: &str, source: &Source) -> Label {
+    if scope.name.is_empty() {
+        return Label::Unknown;
+    }
+    if lead {
+        return match (heading::below(source, heading), scope.kind) {
+            (below, _) if !below.is_empty() => Label::Known(below),
+            (_, ScopeKind::Entry) if !line.starts_with(['c', 'm']) => Label::Unknown,
+            (_, kind) => Label::Missing(kind),
+        };
+    }
+    let indent = |text: &str| text.len() - text.trim_start().len();
+    let of_kind = |fits: &dyn Fn(&str) -> bool| -> Vec<usize> {
+        let all = source.scopes.all.iter().enumerate();
+        // A function inside of a method may have the name of another method.
+        let fits = |other: &Scope| {
+            other.kind == scope.kind && fits(&other.name) && indent(&source.text[other.start]) == indent(line)
+        };
+        all.filter(|(_, other)| fits(other)).map(|(index, _)| index).collect()
+    };
+    let inner = format!(".{}", scope.name);
+    let same = of_kind(&|name| name == scope.name);
+    let same = if same.is_empty() { of_kind(&|name| name.ends_with(&inner)) } else { same };
+    if !same.is_empty() {
+        return Label::Known(same);
+    }
+    // A function that stands inside of another is no scope of its own.
+    let below = heading::below(source, heading);
+    if !below.is_empty() && source.count(&Line::new(line)) > 0 {
+        return Label::Known(below);
+    }
+    Label::Missing(scope.kind)
 }
 
 /// How many leading lines say nothing of whether they stand inside a definition or not.

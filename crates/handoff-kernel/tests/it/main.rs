@@ -11,6 +11,8 @@ mod port_aside;
 mod port_commit;
 mod port_context;
 mod port_honest;
+mod port_inputs;
+mod port_languages;
 mod port_real;
 mod port_recall;
 mod port_review;

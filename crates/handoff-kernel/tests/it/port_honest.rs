@@ -519,3 +519,13 @@ fn a_line_of_a_makefile_stands_outside_of_the_entry_in_its_heading() {
         "{report}"
     );
 }
+
+#[test]
+fn lines_between_markers_are_not_gone() {
+    let file = "int f(void)\n{\n\tone(a);\n<<<<<<< HEAD\n=======\n\textra(b);\n>>>>>>> other\n\ttwo(c);\n\tthree(d);\n\treturn 0;\n}\n";
+    let folder = tree(&[("x.c", file)]);
+    let lines = " \tone(a);\n-\textra(b);\n \ttwo(c);\n \tthree(d);\n \treturn 0;\n";
+    let report = run(&folder, &patch(&[(3, "int f(void)", lines)]), &quiet());
+    assert_eq!(report.counts.conflict, 1, "{report}");
+    assert_eq!(read(&folder, "x.c"), file);
+}

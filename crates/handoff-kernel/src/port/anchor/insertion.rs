@@ -2,7 +2,7 @@
 
 use super::super::align::{Expected, Label};
 use super::super::outcome::Edit;
-use super::super::scope::ScopeKind;
+use super::super::scope::{Language, ScopeKind};
 use super::super::structure::opens as opens_of;
 use super::super::wanted::Group;
 use super::{Anchors, Spot};
@@ -36,7 +36,7 @@ impl Anchors<'_> {
         let variants: Vec<(Held, usize, Vec<String>)> = self
             .variants(group)
             .into_iter()
-            .filter_map(|(at, added)| Some((self.held(at, side)?, at, added)))
+            .filter_map(|(at, added)| Some((self.held(at, side, &added)?, at, added)))
             .filter(|(held, _, added)| held.firm || is_whole(added))
             .collect();
         // A shifted variant may hide that other lines stand where lines are added.
@@ -116,7 +116,7 @@ impl Anchors<'_> {
 
     /// What holds an insertion in front of expected line `at`; `side` is the side to which it belongs if other
     /// lines stand there.
-    fn held(&self, at: usize, side: Option<Side>) -> Option<Held> {
+    fn held(&self, at: usize, side: Option<Side>, added: &[String]) -> Option<Held> {
         let count = self.wanted.expected.len();
         let is_blank = |index: &usize| self.wanted.expected[*index].line.is_blank();
         // Blank lines hold nothing, but how many there are says on which side of them lines go.
@@ -142,6 +142,19 @@ impl Anchors<'_> {
                         if blanks_below == 0 && blanks_above > 0 { down } else { behind(up).min(down) };
                     return Some(Held { at: place, firm: true, parted: false, confidence, note: None });
                 }
+                if side.is_none()
+                    && let Some(place) = self.in_order(at, up, down, added)
+                {
+                    let note =
+                        format!("{} more where lines are added; all are in order", counted(between, "line"));
+                    return Some(Held {
+                        at: place,
+                        firm: false,
+                        parted: true,
+                        confidence: 0.75,
+                        note: Some(note),
+                    });
+                }
                 // What was added at the end of a definition belongs to its end, but in front of a row that ends it.
                 let ends = self.wanted.expected[at..]
                     .iter()
@@ -158,6 +171,7 @@ impl Anchors<'_> {
                 let last = ends && !sentinel || self.ends_file(at, down);
                 let take_above = match side {
                     Some(side) => side == Side::Above,
+                    None if self.is_first_inside(at, added) => true,
                     None => sentinel || strength(above) >= strength(below) && !last,
                 };
                 let confidence = if between <= 3 {
@@ -184,6 +198,43 @@ impl Anchors<'_> {
             (None, Some(down)) => self.one_side(below?, at, before(down), false),
             (None, None) => self.bracketed(at).or_else(|| self.beside(at)),
         }
+    }
+
+    /// True if the lines are added as the first ones of what the line above opens, in a file laid out by indentation.
+    fn is_first_inside(&self, at: usize, added: &[String]) -> bool {
+        let indent = |text: &str| text.len() - text.trim_start().len();
+        let above = at.checked_sub(1).map_or("", |index| self.wanted.expected[index].text.as_str());
+        let opens = above.trim_end().ends_with([':', '{', '(', '[']);
+        let deeper =
+            added.first().is_some_and(|line| !line.trim().is_empty() && indent(line) > indent(above));
+        self.source.language == Language::Indented && opens && deeper
+    }
+
+    /// Where added lines belong between rows `up` and `down` of a list that is kept in order: imports, names of tests.
+    fn in_order(&self, at: usize, up: usize, down: usize, added: &[String]) -> Option<usize> {
+        let expected = |index: usize| self.wanted.expected.get(index).map_or("", |line| line.text.as_str());
+        let around = [expected(at.checked_sub(1)?), expected(at)];
+        let rows: Vec<&str> = self.source.text[up..down].iter().map(String::as_str).collect();
+        let own: Vec<&str> = added.iter().map(String::as_str).collect();
+        // `from a import b` stands where `a.b` does.
+        let key = |line: &str| line.trim().replace(" import ", ".");
+        let ascends = |lines: &[&str]| lines.windows(2).all(|pair| key(pair[0]) < key(pair[1]));
+        let item = |line: &&str| !line.trim().is_empty() && !line.trim_end().ends_with(['{', '}', ':']);
+        let first_word = |line: &&str| line.split_whitespace().next().map(str::to_owned);
+        let indent = |line: &&str| line.len() - line.trim_start().len();
+        let listed: Vec<&str> = rows.iter().chain(&own).copied().collect();
+        let alike = |of: &dyn Fn(&&str) -> usize| listed.iter().all(|line| of(line) == of(&listed[0]));
+        let same_word = listed.iter().all(|line| first_word(line) == first_word(&listed[0]));
+        let both = ascends(&[around[0], own[0], around[1]]);
+        let above = ascends(&[around[0], own[0]]);
+        let is_list = (same_word && above
+            || both && !listed.iter().any(|line| line.trim_end().ends_with(';')))
+            && listed.iter().all(item)
+            && alike(&indent)
+            && ascends(&rows)
+            && ascends(&own);
+        let place = rows.iter().rposition(|row| key(row) < key(own[0]))?;
+        is_list.then_some(up + place + 1)
     }
 
     /// True if the hunk ends its file, and what it has from expected line `at` on ends the tree's file from `down` on.

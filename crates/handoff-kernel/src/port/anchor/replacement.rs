@@ -1,6 +1,6 @@
 //! Where lines are removed, perhaps with others in their place.
 
-use super::super::align::{ALIKE, Label};
+use super::super::align::{ALIKE, Expected, Label};
 use super::super::merge::three_way;
 use super::super::outcome::Edit;
 use super::super::wanted::Group;
@@ -111,11 +111,12 @@ impl Anchors<'_> {
         let range = group.at..group.at + group.removed;
         let gone = group.added.is_empty()
             && range.clone().all(|index| {
-                // Where the definition is not here, nothing says that the lines ever were.
-                if matches!(self.wanted.expected[index].label, Label::Missing(_)) {
+                // Where the definition is not here, nothing says that the lines ever were. Between conflict markers
+                // lines are not looked for.
+                let Expected { label, text, line } = &self.wanted.expected[index];
+                if matches!(label, Label::Missing(_)) || self.source.hides(text) {
                     return false;
                 }
-                let line = &self.wanted.expected[index].line;
                 line.is_bare() || self.map[index].is_none() && self.source.count(line) == 0
             });
         let line = self.near()?;

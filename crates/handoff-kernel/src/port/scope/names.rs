@@ -31,6 +31,40 @@ fn is_attribute(word: &str) -> bool {
     } || matches!(word, "typeof" | "asmlinkage" | "aligned" | "noinline_for_stack" | "ACPI_EXPORT_SYMBOL")
 }
 
+/// Words that stand in front of a brace or a parenthesis and define nothing.
+pub(super) fn is_control(word: &str) -> bool {
+    const WORDS: [&str; 27] = [
+        "if",
+        "else",
+        "elif",
+        "elsif",
+        "for",
+        "foreach",
+        "while",
+        "until",
+        "unless",
+        "do",
+        "try",
+        "catch",
+        "except",
+        "finally",
+        "switch",
+        "case",
+        "match",
+        "when",
+        "select",
+        "with",
+        "return",
+        "throw",
+        "new",
+        "await",
+        "yield",
+        "synchronized",
+        "loop",
+    ];
+    WORDS.contains(&word)
+}
+
 /// What a definition with this text in front of its brace is, and its name.
 pub(super) fn classify(header: &str) -> (ScopeKind, String) {
     let header = header.trim();

@@ -138,3 +138,49 @@ fn documents_have_entries() {
     let kconfig = Scopes::of_file(&["config NET", "\tbool"], Language::Indented);
     assert_eq!(kconfig.all[0].name, "config NET");
 }
+
+/// What encloses each line of a file that is laid out by indentation.
+fn names_in(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let scopes = Scopes::of_file(&lines, Language::Indented);
+    (0..lines.len()).map(|line| scopes.at(line).map_or(String::new(), |scope| scope.name.clone())).collect()
+}
+
+#[test]
+fn methods_stand_in_their_class() {
+    assert_eq!(
+        names_in(
+            "class A(B):\n    x = 1\n\n    def f(\n        self,\n    ):\n        def g():\n            pass\n        y()\n\n    @d\n    def h(self): pass\n\ndef i():\n    z()\n"
+        ),
+        ["A", "A", "A", "A.f", "A.f", "A.f", "A.f", "A.f", "A.f", "A", "A", "A.h", "", "i", "i"]
+    );
+    assert_eq!(
+        names_in(
+            "public class A {\n//  void old() {\n\n  /** Says f. */\n  public int f(int a)\n  {\n    if (a) {\n    }\n  }\n}\nint b;\n"
+        ),
+        ["A", "A", "A", "A", "A.f", "A.f", "A.f", "A.f", "A.f", "A", ""]
+    );
+    assert_eq!(
+        names_in("impl<T> X for Y<T> {\n    fn f(&self) {\n        a();\n    }\n}\n")[2],
+        "impl<T> X for Y<T>.f"
+    );
+    assert_eq!(names_in("func (s *Server) Run(a int) {\n\tgo f()\n}\n"), ["Server.Run"; 3]);
+    assert_eq!(names_in("@test \"a b\" {\n    run x\n}\n"), ["@test \"a b\""; 3]);
+}
+
+#[test]
+fn a_hunk_of_a_class_starts_inside_of_it() {
+    let of = |lines: &[&str], heading: &str| -> Vec<String> {
+        let scopes = Scopes::of_hunk(lines, heading, Language::Indented);
+        (0..lines.len())
+            .map(|line| scopes.at(line).map_or(String::new(), |scope| scope.name.clone()))
+            .collect()
+    };
+    let lines = ["        x()", "", "    def g(self):", "        y()"];
+    assert_eq!(of(&lines, "class A(B):"), ["A", "A", "A.g", "A.g"]);
+    // Inside of a function, a definition is no scope; without a heading it may be one.
+    assert_eq!(of(&["    x()", "    def g():", "        y()"], "def f():"), ["f", "f", "f"]);
+    assert_eq!(of(&lines, ""), ["", "", "g", "g"]);
+    // A bracket in the first column ends what the heading names, and a comment says nothing.
+    assert_eq!(of(&["}", "", "// G", "func g() {"], "func f() {"), ["f", "", "", "g"]);
+}
