@@ -168,6 +168,9 @@ impl<'a> Grid<'a> {
         let wanted = &self.expected[index];
         let factor = compatible(&wanted.label, self.source, row)?;
         let found = &self.source.lines[row];
+        if !wanted.line.may_be(found, ALIKE) {
+            return None;
+        }
         let alike = wanted.line.similarity(found);
         if alike >= 1.0 {
             // A brace is the same brace only at the same depth.

@@ -9,6 +9,8 @@ pub(super) struct Line {
     bloom: u64,
     /// How many words are identifiers or numbers.
     names: usize,
+    /// What all words weigh when lines are compared, in tenths.
+    mass: u32,
     /// A hash of the words, equal for lines that differ in white space only.
     pub key: u64,
 }
@@ -21,8 +23,9 @@ impl Line {
         let bloom =
             words.iter().filter(|word| is_name(word)).fold(0, |bits, word| bits | 1 << (hash(word) % 64));
         let names = words.iter().filter(|word| is_name(word)).count();
+        let mass = words.iter().map(|word| mass(word)).sum();
         let key = words.iter().fold(0, |key: u64, word| key.rotate_left(7).wrapping_mul(31) ^ hash(word));
-        Self { words, bloom, names, key }
+        Self { words, bloom, names, mass, key }
     }
 
     /// True for a line of white space.
@@ -91,6 +94,15 @@ impl Line {
         is_row(self) && is_row(other) && known_by(self) != known_by(other)
     }
 
+    /// False if the lines are certainly less alike than `least`: a quick look, for the many pairs that have nothing in common.
+    ///
+    /// A name whose bit the other line lacks has no partner there.
+    pub(super) fn may_be(&self, other: &Self, least: f64) -> bool {
+        let partnered = |one: &Self, other: &Self| one.mass - NAME * (one.bloom & !other.bloom).count_ones();
+        let common = partnered(self, other).min(partnered(other, self));
+        f64::from(2 * common) >= least * f64::from(self.mass + other.mass)
+    }
+
     /// How alike two lines are: 1 for the same words, 0 for nothing in common.
     pub(super) fn similarity(&self, other: &Self) -> f64 {
         if self.key == other.key && self.words == other.words {
@@ -108,10 +120,18 @@ impl Line {
         if common * 3 < all {
             return 0.0;
         }
-        let weigh = |word: &str| if is_name(word) { 1.0 } else { 0.3 };
-        let total: f64 = self.words.iter().chain(&other.words).map(|word| weigh(word)).sum();
+        let weigh = |word: &str| f64::from(mass(word)) / 10.0;
+        let total = f64::from(self.mass + other.mass) / 10.0;
         2.0 * heaviest_common(&self.words, &other.words, weigh) / total
     }
+}
+
+/// What a name weighs when lines are compared, and any other word, in tenths.
+const NAME: u32 = 10;
+const SIGN: u32 = 3;
+
+fn mass(word: &str) -> u32 {
+    if is_name(word) { NAME } else { SIGN }
 }
 
 /// The weight of the heaviest common subsequence.
@@ -188,6 +208,20 @@ mod tests {
         let text = "\tif (tcp_sk(sk)->flags & ~0x1)\n ä";
         assert_eq!(split(text).collect::<String>(), text);
         assert_eq!(split("a->b  +1").collect::<Vec<_>>(), ["a", "-", ">", "b", "  ", "+", "1"]);
+    }
+
+    #[test]
+    fn the_quick_look_leaves_out_none_that_is_alike() {
+        let lines = "a = b;|a = c;|call(a, b, c)|call(a, b)|}||return a;|if (a && b) {|\tif (a) {|x y z w|x y z|w z y x"
+            .split('|')
+            .map(Line::new)
+            .collect::<Vec<_>>();
+        for (one, other) in lines.iter().flat_map(|one| lines.iter().map(move |other| (one, other))) {
+            for least in [0.1, 0.4, 0.6, 0.8, 1.0] {
+                assert!(one.similarity(other) < least || one.may_be(other, least), "{one:?} {other:?}");
+            }
+        }
+        assert!(!lines[2].may_be(&lines[9], 0.6));
     }
 
     #[test]
