@@ -94,14 +94,14 @@ pub fn serve_agent(agent: &AgentCommand) -> std::io::Result<()> {
     let mut opened: Vec<Option<Opened>> = Vec::new();
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
-        let request = serde_json::from_str(&line?)?;
+        let (number, request): (u64, Request) = serde_json::from_str(&line?)?;
         // Nobody waits for the answer.
         if let Request::Close { of } = request {
             opened[of] = None;
             continue;
         }
         let answer = answer(request, &mut opened, agent);
-        serde_json::to_writer(&mut out, &answer)?;
+        serde_json::to_writer(&mut out, &(number, answer))?;
         out.write_all(b"\n")?;
         out.flush()?;
     }
@@ -166,27 +166,38 @@ struct Channel {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
+    /// The number of the last request that is answered.
+    asked: u64,
 }
 
 impl Channel {
     fn send(&mut self, request: &Request) -> std::io::Result<()> {
-        serde_json::to_writer(&mut self.to, request)?;
+        if !matches!(request, Request::Close { .. }) {
+            self.asked += 1;
+        }
+        serde_json::to_writer(&mut self.to, &(self.asked, request))?;
         self.to.write_all(b"\n")
     }
 
+    /// The answer to the last request. One to an earlier request, which was not waited for any longer, is left out.
     fn receive(&mut self, patience: Duration) -> Option<Answer> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        if self.from.buffer().is_empty() {
-            let mut fds = [PollFd::new(self.from.get_ref(), PollFlags::IN)];
-            let patience =
-                Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
-            if poll(&mut fds, Some(&patience)).is_ok_and(|ready| ready == 0) {
-                return None;
+        let patience =
+            Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+        loop {
+            if self.from.buffer().is_empty() {
+                let mut fds = [PollFd::new(self.from.get_ref(), PollFlags::IN)];
+                if poll(&mut fds, Some(&patience)).is_ok_and(|ready| ready == 0) {
+                    return None;
+                }
+            }
+            let mut line = String::new();
+            self.from.read_line(&mut line).ok()?;
+            let (number, answer): (u64, Answer) = serde_json::from_str(&line).ok()?;
+            if number == self.asked {
+                return Some(answer);
             }
         }
-        let mut line = String::new();
-        self.from.read_line(&mut line).ok()?;
-        serde_json::from_str(&line).ok()
     }
 
     fn kill(&mut self) {
@@ -226,7 +237,7 @@ impl Agent {
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("a process has no pipes".to_owned());
         };
-        let channel = Arc::new(Mutex::new(Channel { child, to, from: BufReader::new(from) }));
+        let channel = Arc::new(Mutex::new(Channel { child, to, from: BufReader::new(from), asked: 0 }));
         Ok(Agent { channel, devices: Vec::new() })
     }
 
@@ -377,5 +388,23 @@ impl Drop for Remote {
     fn drop(&mut self) {
         // One that blocks or is dead does not hear it, and is killed with its agent.
         let _ = lock(&self.agent.channel).send(&Request::Close { of: self.of });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_answer_is_not_taken_for_the_next_one() {
+        // Nobody waits for the first answer any more when the second request is sent.
+        let script = r#"read line; echo '[1,{"Number":1}]'; read line; echo '[2,{"Number":2}]'"#;
+        let command =
+            AgentCommand { program: "sh".into(), arguments: ["-c", script].map(Into::into).to_vec() };
+        let agent = Agent::start(&command, None).expect("a shell");
+        let mut channel = lock(&agent.channel);
+        channel.send(&Request::Nice).expect("sent");
+        channel.send(&Request::Nice).expect("sent");
+        assert!(matches!(channel.receive(PATIENCE), Some(Answer::Number(2))));
     }
 }
