@@ -141,6 +141,16 @@ pub(super) const CASES: &[Case] = &[
             that(reply.bytes == (-38i32).to_ne_bytes(), "another status arrived")
         },
     ),
+    case("reply.oneway", Driver("binder_transaction"))
+        .expects("a reply that says TF_ONE_WAY takes no space of oneway calls")
+        .by(|stage| {
+            let manager = stage.manager()?;
+            let client = stage.client_with(16384)?;
+            client.call(&Call::to(0, 1))?;
+            manager.receive()?;
+            manager.send(Message::new().reply(&Call::default().flags(TF_ONE_WAY).sized(12288)))?;
+            client.receive_reply().map(drop)
+        }),
     case("reply.to-nothing", Libbinder("IPCThreadState::waitForResponse")).expects("BR_FAILED_REPLY").by(
         |stage| {
             let party = stage.client()?;

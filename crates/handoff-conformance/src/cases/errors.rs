@@ -176,6 +176,17 @@ pub(super) const CASES: &[Case] = &[
         party.expect(&[BR_FAILED_REPLY])?;
         errno("the reason", -party.extended_error()?.1, libc::EPROTO)
     }),
+    case("extended-error.of-reply", Driver("binder_set_txn_from_error"))
+        .expects("a caller is told why its reply could not be made: ENOSPC")
+        .with_call(|manager, client, _| {
+            client.extended_error()?;
+            let large = Call { data_size: Some(2 * MAPPED as u64), ..Call::default() };
+            manager.send(Message::new().reply(&large))?;
+            client.expect(&[BR_TRANSACTION_COMPLETE, BR_FAILED_REPLY])?;
+            let (command, number) = client.extended_error()?;
+            same("the command", crate::returns::name_of(command), crate::returns::name_of(BR_FAILED_REPLY))?;
+            errno("the reason", -number, libc::ENOSPC)
+        }),
     case("extended-error.dead", Driver("binder_transaction")).expects("BR_DEAD_REPLY and EINVAL").by(
         |stage| {
             let manager = stage.open_manager()?;

@@ -70,6 +70,13 @@ pub(super) const CASES: &[Case] = &[
             fails_or_is_dead(&client)
         },
     ),
+    case("mmap.gone.used", Driver("binder_vma_close"))
+        .expects("also where memory of it was used before")
+        .with_pair(|manager, client| {
+            client.works_with(&manager)?;
+            manager.process.unmap();
+            fails_or_is_dead(&client)
+        }),
     case("mmap.delivered-inside", Header("binder_transaction_data"))
         .expects("parcels lie inside of the mapping")
         .with_pair(|manager, client| {

@@ -260,6 +260,21 @@ pub(super) const CASES: &[Case] = &[
             client.expect(&[BR_RELEASE, BR_DECREFS]).map(drop)
         },
     ),
+    case("refs.done-twice", Driver("binder_thread_write"))
+        .expects("BC_INCREFS_DONE twice does not stand for BC_ACQUIRE_DONE")
+        .by(|stage| {
+            let (manager, client, call) = sent(stage, Parcel::default().binder(0x1000, 0x1001))?;
+            client.returns()?;
+            client.send(Message::new().pair(BC_INCREFS_DONE, 0x1000, 0x1001).pair(
+                BC_INCREFS_DONE,
+                0x1000,
+                0x1001,
+            ))?;
+            manager.free(&call)?;
+            client.expect_nothing()?;
+            client.send(Message::new().pair(BC_ACQUIRE_DONE, 0x1000, 0x1001))?;
+            client.expect(&[BR_RELEASE, BR_DECREFS]).map(drop)
+        }),
     case("refs.holder-dies", Libbinder("BBinder"))
         .expects("references of a process that dies are dropped")
         .by(|stage| {
