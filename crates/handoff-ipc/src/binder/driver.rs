@@ -182,10 +182,12 @@ impl Driver {
         let info = [pid, u32::from(frozen), timeout_ms];
         // SAFETY: the driver reads one `binder_freeze_info`, which is three 32-bit numbers.
         let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_FREEZE as _, info.as_ptr()) };
-        if answer == 0 {
-            return Ok(());
-        }
-        let error = std::io::Error::last_os_error();
+        let done = match answer {
+            // The driver in Rust says so of a process that does not use it, too, and knows nothing of it then.
+            0 => self.ask_frozen(pid).map(drop),
+            _ => Err(std::io::Error::last_os_error()),
+        };
+        let Err(error) = done else { return Ok(()) };
         let why = match error.raw_os_error() {
             Some(libc::EINVAL) if !self.knows_request(BINDER_FREEZE) => {
                 " (the kernel's driver cannot freeze, Linux 5.12 and later can)"
@@ -200,15 +202,17 @@ impl Driver {
 
     /// What reached a process since it was frozen: bits of synchronous calls, and of oneway calls.
     pub(super) fn frozen_info(&self, pid: u32) -> Result<(u32, u32)> {
+        self.ask_frozen(pid).map_err(|error| {
+            Error::io(format!("cannot ask what reached process {pid} (does it use this driver?)"), error)
+        })
+    }
+
+    fn ask_frozen(&self, pid: u32) -> std::io::Result<(u32, u32)> {
         let mut info = [pid, 0, 0];
         // SAFETY: the driver reads and writes one `binder_frozen_status_info`: three 32-bit numbers.
         let answer =
             unsafe { libc::ioctl(self.file.as_raw_fd(), BINDER_GET_FROZEN_INFO as _, info.as_mut_ptr()) };
-        if answer == 0 {
-            return Ok((info[1], info[2]));
-        }
-        let what = format!("cannot ask what reached process {pid} (does it use this driver?)");
-        Err(Error::io(what, std::io::Error::last_os_error()))
+        if answer == 0 { Ok((info[1], info[2])) } else { Err(std::io::Error::last_os_error()) }
     }
 
     /// Makes the object `node` the one that handle 0 means for everybody; `flags` are added to it.

@@ -43,15 +43,9 @@ pub fn freeze(device: &Path, pid: u32, patience: Duration) -> Result<()> {
         match driver.freeze(pid, true, u32::try_from(left.as_millis()).unwrap_or(u32::MAX)) {
             // The driver in Rust does not wait for calls that are being served, whatever it is told.
             Err(error) if is_busy(&error) && !left.is_zero() => std::thread::sleep(RETRY.min(left)),
-            Err(error) => return Err(error),
-            Ok(()) => break,
+            done => return done,
         }
     }
-    // The driver in Rust freezes what does not use it, too, and then knows nothing of it.
-    driver.frozen_info(pid).map(drop).map_err(|_| {
-        let why = std::io::Error::from_raw_os_error(libc::EINVAL);
-        Error::io(format!("cannot freeze the calls of process {pid} (it does not use this driver)"), why)
-    })
 }
 
 /// Thaws the calls of a process; those that were held back are delivered.
