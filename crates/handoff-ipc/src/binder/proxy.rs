@@ -60,11 +60,13 @@ impl BinderRemote {
     }
 
     /// Where a recipient is to be taken back from, once it is in place.
-    fn registered(&self, take: impl FnOnce(&mut Recipients) + Send + 'static) -> DeathRegistration {
+    fn registered<T>(&self, take: impl FnOnce(&mut Recipients) -> T + Send + 'static) -> DeathRegistration {
         let this = Weak::clone(&self.this);
         DeathRegistration::new(move || {
             if let Some(remote) = this.upgrade() {
-                take(&mut remote.recipients());
+                // Without the lock: what the recipient holds may be another registration.
+                let taken_back = take(&mut remote.recipients());
+                drop(taken_back);
             }
         })
     }
@@ -126,7 +128,7 @@ impl Remote for BinderRemote {
         if let (true, Some(this)) = (first, self.this.upgrade()) {
             request_death_notification(&self.process, &this)?;
         }
-        Ok(self.registered(move |recipients| drop(recipients.waiting.remove(&id))))
+        Ok(self.registered(move |recipients| recipients.waiting.remove(&id)))
     }
 
     fn on_freeze(&self, changed: FreezeNews) -> Result<DeathRegistration> {
@@ -136,7 +138,7 @@ impl Remote for BinderRemote {
         let first = !std::mem::replace(&mut recipients.asked.freezing, true);
         let known = recipients.frozen;
         drop(recipients);
-        let registered = self.registered(move |recipients| drop(recipients.freezing.remove(&id)));
+        let registered = self.registered(move |recipients| recipients.freezing.remove(&id));
         match (first, self.this.upgrade()) {
             // The driver begins with how things are.
             (true, Some(this)) => {

@@ -497,6 +497,20 @@ fn the_death_of_the_server_is_one_clear_error_at_once() {
 }
 
 #[test]
+fn a_recipient_may_hold_another_registration() {
+    let w = world();
+    let inner = w.root.link_to_death(|| ()).unwrap();
+    let outer = w.root.link_to_death(move || drop(inner)).unwrap();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        drop(outer);
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("both are taken back");
+    assert_eq!(echo(&w.root, b"x").unwrap(), b"x");
+}
+
+#[test]
 fn handlers_never_see_a_mask_that_is_not_their_own() {
     let w = world();
     let own = handoff_placement::affinity(handoff_placement::Tid::current()).unwrap().to_string();

@@ -26,7 +26,9 @@ impl Link {
         let link = Arc::downgrade(self);
         Ok(DeathRegistration::new(move || {
             if let Some(link) = link.upgrade() {
-                drop(lock(&link.recipients).remove(&id));
+                // Without the lock: what the recipient holds may be another registration.
+                let taken_back = lock(&link.recipients).remove(&id);
+                drop(taken_back);
             }
         }))
     }
