@@ -39,7 +39,7 @@ pub(crate) enum Resource {
     Arguments,
     /// Bytes that oneway calls take which were taken out of their ring and wait to be served.
     Oneway,
-    /// Objects of this process that a peer may call.
+    /// Objects of this process that a peer may call; of an RPC session, the peer's that it has a number for, too.
     Exports,
     /// Introductions that a receiver has not taken up.
     Introductions,
@@ -360,6 +360,15 @@ impl Filled {
     pub(crate) fn is_counted(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > 0
     }
+}
+
+/// Who is counted for what all have together, and for what is of an unknown process.
+pub(crate) const NOBODY: CallingIdentity = CallingIdentity { pid: 0, uid: u32::MAX, gid: u32::MAX };
+
+/// For a connection that may have to be refused: before it is accepted, as it can only be closed where that may take
+/// long, and counts until then.
+pub(crate) fn room_to_refuse() -> Result<Charge> {
+    charge(NOBODY, Resource::Refused, 1)
 }
 
 /// Whether a peer, or its user, holds its share of something, or more.

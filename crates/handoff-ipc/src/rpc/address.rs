@@ -3,7 +3,9 @@
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
@@ -15,6 +17,10 @@ use crate::{Error, Result, shm};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
+/// After so long without a word a machine at the other end of a TCP connection is asked whether it is there.
+const SILENT: Duration = Duration::from_secs(60);
+/// How often it is asked; without an answer six times the connection ends.
+const ASKED_AGAIN: Duration = Duration::from_secs(10);
 
 /// Whose connections are those whose other end the kernel does not know (the overflow uid): all of them together have
 /// one user's share.
@@ -80,18 +86,24 @@ impl RpcAddress {
         address.map(Some).map_err(|error| Error::io(format!("{self} cannot be a socket"), error))
     }
 
-    /// Connects to whoever listens there.
-    pub(super) fn connect(&self) -> Result<OwnedFd> {
+    /// Connects to whoever listens there. Where nobody accepts, that takes so long and no longer.
+    pub(super) fn connect(&self, timeout: Duration) -> Result<OwnedFd> {
         let failed = |error: std::io::Error| Error::io(format!("no RPC server answers at {self}"), error);
+        // None at all would be one without end.
+        let timeout = timeout.max(Duration::from_millis(1));
         if let RpcAddress::Inet(address) = self {
-            let stream = TcpStream::connect(address).map_err(failed)?;
-            // A call is one message, which is not to wait for another one.
-            stream.set_nodelay(true).map_err(failed)?;
-            return Ok(stream.into());
+            let stream = TcpStream::connect_timeout(address, timeout).map_err(failed)?.into();
+            set_up_tcp(&stream);
+            return Ok(stream);
         }
         let Some(address) = self.unix()? else { return Err(Error::Dead) };
         let socket = new_socket()?;
-        connect(&socket, &address).map_err(|error| failed(error.into()))?;
+        // While the listener's queue is full, connecting waits for as long as sending may (unix(7)).
+        let set = |timeout| sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, timeout);
+        set(Some(timeout))
+            .and_then(|()| connect(&socket, &address))
+            .and_then(|()| set(None))
+            .map_err(|error| failed(error.into()))?;
         Ok(socket)
     }
 
@@ -105,7 +117,11 @@ impl RpcAddress {
         let listener = new_socket()?;
         if let Err(error) = bind(&listener, &address) {
             let RpcAddress::Path(path) = self else { return Err(failed(error.into())) };
-            if error != rustix::io::Errno::ADDRINUSE || connect(new_socket()?, &address).is_ok() {
+            let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+            if error != rustix::io::Errno::ADDRINUSE
+                || !is_socket
+                || connect(new_socket()?, &address) != Err(rustix::io::Errno::CONNREFUSED)
+            {
                 return Err(failed(error.into()));
             }
             std::fs::remove_file(path).map_err(failed)?;
@@ -136,9 +152,18 @@ fn new_socket() -> Result<OwnedFd> {
 /// Waits for the next connection.
 pub(super) fn accept(listener: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
-    // Fails on a Unix socket, which delays nothing.
-    let _ = sockopt::set_tcp_nodelay(&socket, true);
+    set_up_tcp(&socket);
     Ok(socket)
+}
+
+fn set_up_tcp(socket: &OwnedFd) {
+    // A call is one message, which is not to wait for another one. Fails on a Unix socket, which delays nothing.
+    let _ = sockopt::set_tcp_nodelay(socket, true);
+    // A machine that vanished says nothing, and what is held for it would be held for ever.
+    let _ = sockopt::set_socket_keepalive(socket, true);
+    let _ = sockopt::set_tcp_keepidle(socket, SILENT);
+    let _ = sockopt::set_tcp_keepintvl(socket, ASKED_AGAIN);
+    let _ = sockopt::set_tcp_keepcnt(socket, 6);
 }
 
 /// Who made the connection at the other end, where the kernel knows it.
@@ -146,5 +171,36 @@ pub(super) fn peer(socket: &OwnedFd) -> Result<CallingIdentity> {
     match sockopt::socket_domain(socket) {
         Ok(AddressFamily::UNIX) => shm::peer_of(socket.as_fd()),
         _ => Ok(UNKNOWN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_socket_of_a_dead_server_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rpc.sock");
+        std::fs::write(&path, "precious").unwrap();
+        let error = RpcAddress::Path(path.clone()).listen().unwrap_err();
+        assert!(error.to_string().contains("cannot listen"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        std::fs::remove_file(&path).unwrap();
+        drop(RpcAddress::Path(path.clone()).listen().unwrap());
+        let again = RpcAddress::Path(path.clone()).listen().unwrap();
+        assert!(RpcAddress::Path(path.clone()).listen().is_err(), "somebody listens there");
+        drop(again);
+    }
+
+    #[test]
+    fn a_machine_that_vanished_is_noticed() {
+        let listener = RpcAddress::Inet(([127, 0, 0, 1], 0).into()).listen().unwrap();
+        let address = RpcAddress::Inet(([127, 0, 0, 1], 0).into()).bound(&listener);
+        let ends = [address.connect(Duration::from_secs(60)).unwrap(), accept(&listener).unwrap()];
+        for end in ends {
+            assert!(sockopt::socket_keepalive(&end).unwrap() && sockopt::tcp_nodelay(&end).unwrap());
+            assert_eq!(sockopt::tcp_keepidle(&end).unwrap(), SILENT);
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::{Attempt, Connection, Frame, Wait};
 use super::objects::{self, Arrived, Outgoing};
+use super::oneway::Arrival;
 use super::session::{Serving, Session, Taken};
 use super::wire::{self, Address, Command, FrameHeader, MOST_BODY, ONEWAY, special};
 use crate::binder::token;
@@ -114,6 +115,10 @@ fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait)
                 let deeper = shm::deeper();
                 serve(session, connection, frame, wait, deeper.as_ref().err().map(|_| Error::TooDeep))?;
             }
+        }
+        // Else a peer that sends one such frame after the other would keep the caller.
+        if wait.is_over() {
+            return Ok(Attempt::Late);
         }
     }
 }
@@ -279,6 +284,16 @@ fn reply(
     connection.send(&[&owed, &header, &fixed, data, &table], &fds, wait, acknowledge).map(drop)
 }
 
+fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {
+    let Arrival { frame: Frame { body, fds, .. }, admitted: _admitted } = arrival;
+    if let Ok(call) = wire::Transaction::decode(session.terms().version, &body) {
+        let mut nowhere = Buffer::take();
+        // Nobody waits for the outcome.
+        drop(serve_call(session, node, &call, fds, &mut nowhere.0));
+    }
+    session.give_back();
+}
+
 /// Puts a oneway call into its object's queue, in its turn.
 fn queue_oneway(
     session: &Arc<Session>,
@@ -288,24 +303,58 @@ fn queue_oneway(
     number: u64,
     frame: Frame,
 ) -> Result<()> {
-    let admitted = session.admit(frame.body.len() as u64 + WAITING)?;
-    let (owner, target) = (Arc::clone(session), Arc::clone(&node));
-    let job = Box::new(move || {
-        let _admitted = admitted;
-        let Frame { body, fds, .. } = frame;
-        if let Ok(call) = wire::Transaction::decode(owner.terms().version, &body) {
-            let mut nowhere = Buffer::take();
-            // Nobody waits for the outcome.
-            drop(serve_call(&owner, &target, &call, fds, &mut nowhere.0));
-        }
-        owner.give_back();
-    });
+    let bytes = frame.body.len() as u64 + WAITING;
+    let admitted = session.waiting.admit(bytes, || session.nodes().is_next(address, number))?;
     let (user, mut wants_thread) = (session.peer().uid, false);
-    session.nodes().in_turn(address, number, job, |job| wants_thread |= node.queue_admitted(user, job))?;
+    // A call that waits for its turn holds no session: that one may end before the turn comes.
+    let queue = |arrival| {
+        let (owner, target) = (Arc::clone(session), Arc::clone(&node));
+        wants_thread |= node.queue_admitted(user, Box::new(move || serve_oneway(&owner, &target, arrival)));
+    };
+    session.nodes().in_turn(address, number, Arrival { frame, admitted }, queue)?;
     if wants_thread {
         pool::run_for(user, Box::new(move || node.run_oneway()));
     }
     // The sender holds the object until it knows that the call has come.
     session.give_back();
     session.give_back_on(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    use super::super::session::{Side, Terms};
+    use super::super::wire::{DecStrong, ID};
+    use super::*;
+    use crate::ParcelService;
+    use crate::identity::CallingIdentity;
+    use crate::object::Binder;
+
+    #[test]
+    fn a_wait_ends_although_the_peer_always_says_something() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let peer = CallingIdentity::own();
+        let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
+        let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
+        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
+        let session = Session::new(terms, Side::Server { root }, 1, 1).unwrap();
+        let nothing = DecStrong { address: Address::new(77, true), amount: 1 }.frame();
+        (&there).write_all(&nothing.repeat(100)).unwrap();
+        let over = Wait::Until(Instant::now());
+        assert!(matches!(await_reply(&session, &connection, over), Ok(Attempt::Late)));
+        let more = || matches!(connection.receive(Wait::No), Ok(Attempt::Done(_)));
+        assert!((0..98).all(|_| more()), "it read on, when its time was over");
+        // While it waits for room to send in, too.
+        (&there).write_all(&nothing.repeat(100)).unwrap();
+        let large = vec![0; MOST_BODY];
+        let mut heard = 0;
+        let mut count = |_| {
+            heard += 1;
+            Ok(())
+        };
+        assert!(matches!(connection.send(&[&large], &[], over, &mut count), Ok(Attempt::Late)));
+        assert_eq!(heard, 0);
+    }
 }

@@ -70,7 +70,7 @@ impl RpcSessionBuilder {
     pub fn connect(self) -> Result<RpcSession> {
         let soon = Wait::Until(Instant::now() + self.setup);
         let passes = self.descriptors && self.address.passes_descriptors();
-        let socket = self.address.connect()?;
+        let socket = self.address.connect(self.setup)?;
         let setup = self.open(socket, passes, soon);
         let (connection, terms, allowed) = setup.map_err(|error| match error {
             Error::Dead => Error::Protocol(format!(
@@ -118,7 +118,7 @@ impl RpcSessionBuilder {
     fn join(&self, session: &Session, incoming: bool) -> Result<Connection> {
         let terms = session.terms();
         let soon = Wait::Until(Instant::now() + self.setup);
-        let socket = self.address.connect()?;
+        let socket = self.address.connect(self.setup)?;
         let peer = address::peer(&socket)?;
         let connection = Connection::new(socket, peer, terms.descriptors, Vec::new());
         let descriptors = if terms.descriptors { Descriptors::Unix } else { Descriptors::No };
@@ -179,6 +179,9 @@ fn ask(
         };
         if frame.command != Command::Reply {
             meanwhile(frame)?;
+            if soon.is_over() {
+                return Err(Error::Protocol("the server says everything but what it is asked for".into()));
+            }
             continue;
         }
         let reply = Reply::decode(version, &frame.body)?;

@@ -60,6 +60,11 @@ impl Wait {
     pub(super) fn until(end: Option<Instant>) -> Self {
         end.map_or(Wait::Forever, Wait::Until)
     }
+
+    /// Whether its time is over. A peer that always sends something else never lets a wait end by itself.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Wait::Until(end) if end <= Instant::now())
+    }
 }
 
 /// One connection of a session.
@@ -122,13 +127,15 @@ impl Connection {
     /// Waits for the next frame. `Err(Dead)` at the connection's end.
     pub(super) fn receive(&self, wait: Wait) -> Result<Attempt<Frame>> {
         let mut inbound = lock(&self.inbound);
+        let mut is_over = false;
         loop {
             if let Some(frame) = inbound.take()? {
                 return Ok(Attempt::Done(frame));
             }
-            if let Attempt::Late = self.fill(&mut inbound, wait)? {
+            if is_over || matches!(self.fill(&mut inbound, wait)?, Attempt::Late) {
                 return Ok(Attempt::Late);
             }
+            is_over = wait.is_over();
         }
     }
 
@@ -145,9 +152,8 @@ impl Connection {
             }
         }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        // Without room for them the kernel closes descriptors that come all the same.
-        let room = if self.descriptors { &mut space[..] } else { &mut [] };
-        let mut control = RecvAncillaryBuffer::new(room);
+        // Those that come although none may are taken, too: without room for them the kernel closes them here.
+        let mut control = RecvAncillaryBuffer::new(&mut space);
         let count = match recvmsg(&self.socket, &mut [IoSliceMut::new(inbound.room())], &mut control, flags) {
             Ok(received) if received.bytes == 0 => return Err(Error::Dead),
             Ok(received) => received.bytes,
@@ -175,7 +181,9 @@ impl Connection {
                 let what = "it sent more descriptors than its share here is".into();
                 return Err(Error::Protocol(what));
             }
-            inbound.fds.push_back((inbound.position + (inbound.end - inbound.start) as u64, fds));
+            if self.descriptors {
+                inbound.fds.push_back((inbound.position + (inbound.end - inbound.start) as u64, fds));
+            }
         }
         Ok(Attempt::Done(()))
     }
@@ -285,12 +293,15 @@ impl Connection {
     fn await_room(&self, wait: Wait, meanwhile: &mut dyn FnMut(Frame) -> Result<()>) -> Result<Attempt<()>> {
         let end = match wait {
             Wait::No => return Ok(Attempt::Late),
+            Wait::Until(_) if wait.is_over() => return Ok(Attempt::Late),
             Wait::Until(end) => Some(end),
             Wait::Forever => None,
         };
         let ready = self.poll(PollFlags::OUT | PollFlags::IN, end)?;
         if ready.contains(PollFlags::IN) {
-            while let Attempt::Done(frame) = self.receive(Wait::No)? {
+            while !wait.is_over()
+                && let Attempt::Done(frame) = self.receive(Wait::No)?
+            {
                 meanwhile(frame)?;
             }
         }

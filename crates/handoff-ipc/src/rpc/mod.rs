@@ -2,7 +2,7 @@
 //!
 //! It reaches whom the other engines do not: Android's `RpcServer` and `RpcSession`, and processes of another machine.
 //! `wire.rs` is the format, `connection.rs` carries frames of it and descriptors, `session.rs` has the connections that
-//! two processes share and `nodes.rs` their objects, `calls.rs` makes and serves calls, `objects.rs` is what stands for
+//! two processes share and `nodes.rs` their objects, `oneway.rs` bounds the calls that wait, `calls.rs` makes and serves calls, `objects.rs` is what stands for
 //! objects in a parcel. `server.rs` and `client.rs` set sessions up, `watch.rs` sees their end.
 //!
 //! A connection is served by a thread of its own, as with libbinder: a peer that stops in the middle of a frame, or
@@ -15,6 +15,7 @@ mod connection;
 mod engine;
 mod nodes;
 mod objects;
+mod oneway;
 mod proxy;
 mod remote;
 mod server;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
+use super::oneway::Arrival;
 use super::remote::RpcRemote;
 use super::session::Session;
 use super::wire::{Address, DecStrong};
@@ -19,30 +20,29 @@ const MOST: usize = 100_000;
 /// Oneway calls to one object that came before their turn: as many as connections may have overtaken each other.
 const MOST_EARLY: usize = 1000;
 
-/// A oneway call that is ready for its object's queue.
-pub(super) type Job = Box<dyn FnOnce() + Send>;
-
 enum Object {
     /// Of this process. The session keeps it.
-    Own(Arc<LocalNode>, #[expect(dead_code, reason = "counted until it goes")] Charge),
+    Own(Arc<LocalNode>),
     /// Of the peer. Those who call it keep the proxy.
     Peers(Weak<RpcRemote>),
 }
 
 struct Node {
     object: Object,
+    // It may stay for as long as the peer keeps references, whosever it is.
+    _charge: Charge,
     // References that the peer was given and has not given back.
     sent: u64,
     // References that the peer gave, to be given back.
     received: u64,
     // Of the oneway call that is sent next, or is expected next.
     number: u64,
-    early: BTreeMap<u64, Job>,
+    early: BTreeMap<u64, Arrival>,
 }
 
 impl Node {
-    fn new(object: Object) -> Self {
-        Node { object, sent: 0, received: 0, number: 0, early: BTreeMap::new() }
+    fn new(object: Object, charge: Charge) -> Self {
+        Node { object, _charge: charge, sent: 0, received: 0, number: 0, early: BTreeMap::new() }
     }
 }
 
@@ -94,8 +94,7 @@ impl Nodes {
         if let Some(address) = self.own.get(&node.id()) {
             return Ok(*address);
         }
-        self.check_room()?;
-        let charge = ledger::charge(session.peer(), Resource::Exports, 1)?;
+        let charge = self.room(session)?;
         let address = loop {
             let address = Address::new(self.next, session.is_server());
             self.next = self.next.wrapping_add(1);
@@ -105,15 +104,16 @@ impl Nodes {
             }
         };
         self.own.insert(node.id(), address);
-        self.by_address.insert(address, Node::new(Object::Own(Arc::clone(node), charge)));
+        self.by_address.insert(address, Node::new(Object::Own(Arc::clone(node)), charge));
         Ok(address)
     }
 
-    fn check_room(&self) -> Result<()> {
-        if self.by_address.len() < MOST {
-            return Ok(());
+    /// For one object more.
+    fn room(&self, session: &Session) -> Result<Charge> {
+        if self.by_address.len() >= MOST {
+            return Err(Error::PermissionDenied(format!("a session has {MOST} objects, and no more")));
         }
-        Err(Error::PermissionDenied(format!("a session has {MOST} objects, and no more")))
+        ledger::charge(session.peer(), Resource::Exports, 1)
     }
 
     /// An object that came over the session; this process has one reference more.
@@ -121,7 +121,7 @@ impl Nodes {
         if let Some(node) = self.by_address.get_mut(&address) {
             node.received += 1;
             return match &mut node.object {
-                Object::Own(own, _) => {
+                Object::Own(own) => {
                     let own = Arc::clone(own);
                     self.settle(address);
                     Ok(Binder(Reference::Local(own)))
@@ -139,9 +139,9 @@ impl Nodes {
         if !address.is_of(!session.is_server()) {
             return Err(Error::UnknownObject(address.0));
         }
-        self.check_room()?;
+        let charge = self.room(session)?;
         let remote = RpcRemote::new(session, address);
-        let node = Node { received: 1, ..Node::new(Object::Peers(Arc::downgrade(&remote))) };
+        let node = Node { received: 1, ..Node::new(Object::Peers(Arc::downgrade(&remote)), charge) };
         self.by_address.insert(address, node);
         Ok(Binder::from_remote(remote))
     }
@@ -149,7 +149,7 @@ impl Nodes {
     /// Own object that is called. The reference that came with the call is owed.
     pub(super) fn called(&mut self, address: Address) -> Result<Arc<LocalNode>> {
         match self.by_address.get_mut(&address) {
-            Some(Node { object: Object::Own(own, _), received, .. }) => {
+            Some(Node { object: Object::Own(own), received, .. }) => {
                 *received += 1;
                 let own = Arc::clone(own);
                 self.settle(address);
@@ -167,17 +167,22 @@ impl Nodes {
         }
     }
 
+    /// Whether no oneway call to the object has to come before this one.
+    pub(super) fn is_next(&self, address: Address, number: u64) -> bool {
+        self.by_address.get(&address).is_none_or(|node| number <= node.number)
+    }
+
     /// Hands oneway calls to `queue` in their turn: this one if the ones before it came, and those that waited for it.
     /// The table is locked meanwhile, so that no connection's calls overtake those of another one.
     pub(super) fn in_turn(
         &mut self,
         address: Address,
         number: u64,
-        job: Job,
-        mut queue: impl FnMut(Job),
+        arrival: Arrival,
+        mut queue: impl FnMut(Arrival),
     ) -> Result<()> {
         let Some(node) = self.by_address.get_mut(&address) else {
-            queue(job);
+            queue(arrival);
             return Ok(());
         };
         // A peer that gave all references back, and gets another one that was on its way, counts from 0 again.
@@ -186,12 +191,16 @@ impl Nodes {
             let what = format!("oneway call {} does not come, for which {MOST_EARLY} wait", node.number);
             return Err(Error::Protocol(what));
         }
-        if node.early.insert(number, job).is_some() {
+        if node.early.insert(number, arrival).is_some() {
             return Err(Error::Protocol(format!("oneway call {number} came twice")));
         }
-        while let Some(job) = node.early.remove(&node.number) {
+        while let Some(mut arrival) = node.early.remove(&node.number) {
             node.number += 1;
-            queue(job);
+            arrival.admitted.set_early(false);
+            queue(arrival);
+        }
+        if let Some(arrival) = node.early.get_mut(&number) {
+            arrival.admitted.set_early(true);
         }
         Ok(())
     }
@@ -228,7 +237,7 @@ impl Nodes {
                 self.forget(dec.address);
                 None
             }
-            Object::Own(own, _) if node.sent == 0 => {
+            Object::Own(own) if node.sent == 0 => {
                 self.own.remove(&own.id());
                 self.by_address.remove(&dec.address)
             }
@@ -255,6 +264,14 @@ impl Nodes {
         !self.owed.is_empty()
     }
 
+    /// A peer that sends objects and does not read could have this grow without end.
+    pub(super) fn check_owed(&self) -> Result<()> {
+        if self.owed.len() <= MOST {
+            return Ok(());
+        }
+        Err(Error::Protocol(format!("it does not read that references to {MOST} objects are given back")))
+    }
+
     /// Whether the peer has yet to acknowledge calls.
     pub(super) fn awaits_acknowledgement(&self) -> bool {
         self.unacknowledged > 0
@@ -278,5 +295,35 @@ pub(super) fn foreign(engine: &str) -> Error {
             "carry a reference to an object that is neither of this process nor of the session's peer (it is of the \
              {engine} engine): offer an object of your own that calls it"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::{Side, Terms};
+    use super::super::wire::ID;
+    use super::*;
+    use crate::ParcelService;
+    use crate::identity::CallingIdentity;
+
+    #[test]
+    fn objects_of_the_peer_count_for_as_long_as_it_keeps_references() {
+        let peer = CallingIdentity { pid: 1, uid: 65_004, gid: 65_004 };
+        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
+        let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
+        let session = Session::new(terms, Side::Server { root }, 1, 1).unwrap();
+        let held = || ledger::held_by(peer, Resource::Exports);
+        let [one, other] = [7, 8].map(|number| Address::new(number, false));
+        let object = session.nodes().enter(&session, one).unwrap();
+        // A call to it, which its owner does not acknowledge.
+        session.nodes().call(one, false).unwrap();
+        drop(object);
+        assert_eq!((session.nodes().len(), held()), (1, 1));
+        let all = ledger::use_up(peer, Resource::Exports);
+        let refused = session.nodes().enter(&session, other);
+        assert!(matches!(refused, Err(Error::PermissionDenied(_))), "{refused:?}");
+        drop(all);
+        assert!(session.nodes().given_back(DecStrong { address: one, amount: 1 }).is_none());
+        assert_eq!((session.nodes().len(), held()), (0, 0));
     }
 }

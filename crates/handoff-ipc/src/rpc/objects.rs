@@ -1,6 +1,7 @@
 //! References and descriptors in parcels of Binder RPC: a reference stands there with its address, a descriptor with its
 //! number among those that come along.
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -100,21 +101,21 @@ fn check(session: &Session, objects: &[(u32, Object)]) -> Result<()> {
 pub(super) struct Arrived<'a> {
     session: &'a Arc<Session>,
     data: &'a [u8],
-    // Where they stand, until they are read. Before version 2 descriptors only.
-    places: Vec<usize>,
+    // Where they stand, in order, and whether they were read. Before version 2 descriptors only.
+    places: Vec<(usize, bool)>,
     // References that were read where the table has none.
-    read: Vec<usize>,
+    read: HashSet<usize>,
     fds: Vec<Option<PeerFd>>,
 }
 
 impl<'a> Arrived<'a> {
     pub(super) fn new(session: &'a Arc<Session>, body: &Body<'a>, fds: Vec<PeerFd>) -> Self {
-        let places = body.places.iter().map(|at| *at as usize).collect();
+        let places = body.places.iter().map(|at| (*at as usize, false)).collect();
         Arrived {
             session,
             data: body.data,
             places,
-            read: Vec::new(),
+            read: HashSet::new(),
             fds: fds.into_iter().map(Some).collect(),
         }
     }
@@ -134,9 +135,14 @@ impl<'a> Arrived<'a> {
 
     /// The place counts as read from now on.
     fn take(&mut self, at: usize) -> Result<()> {
-        let found = self.places.iter().position(|place| *place == at).ok_or_else(|| no_object(at))?;
-        self.places.swap_remove(found);
-        Ok(())
+        let found = self.places.binary_search_by_key(&at, |(place, _)| *place).ok();
+        let place = found.and_then(|found| self.places.get_mut(found)).filter(|(_, is_read)| !is_read);
+        place.map(|(_, is_read)| *is_read = true).ok_or_else(|| no_object(at))
+    }
+
+    /// Places of what was not read.
+    fn left(&self) -> impl Iterator<Item = usize> {
+        self.places.iter().filter(|(_, is_read)| !is_read).map(|(at, _)| *at)
     }
 }
 
@@ -148,10 +154,8 @@ impl Incoming for Arrived<'_> {
             self.address(at).ok_or_else(|| wrong_kind(at, "an object reference", "something else"))?;
         if self.session.terms().version >= BINDERS_IN_TABLE {
             self.take(at)?;
-        } else if self.read.contains(&at) {
+        } else if !self.read.insert(at) {
             return Err(no_object(at));
-        } else {
-            self.read.push(at);
         }
         if self.session.is_over() {
             return Err(Error::Dead);
@@ -176,14 +180,14 @@ impl Incoming for Arrived<'_> {
             RPC_FD => Some(Kind::Fd),
             _ => None,
         };
-        self.places.iter().filter_map(|at| Some((*at, kind(*at)?))).collect()
+        self.left().filter_map(|at| Some((at, kind(at)?))).collect()
     }
 }
 
 impl Drop for Arrived<'_> {
     fn drop(&mut self) {
-        for at in &self.places {
-            if let Some(address) = self.address(*at) {
+        for at in self.left() {
+            if let Some(address) = self.address(at) {
                 self.session.nodes().pass(self.session, address);
             }
         }

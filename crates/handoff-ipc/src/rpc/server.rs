@@ -16,11 +16,11 @@ use super::connection::{Connection, Wait};
 use super::session::{Session, Side, Terms};
 use super::wire::{self, ConnectionHeader, Descriptors, ID, INIT, NEWEST};
 use crate::identity::CallingIdentity;
-use crate::ledger::{self, Resource};
+use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
 use crate::object::Binder;
 use crate::servicemanager::SocketAccess;
-use crate::{Error, Result};
+use crate::{Error, Result, shm};
 
 /// Connections of one session for calls, unless the server says otherwise.
 const DEFAULT_THREADS: usize = 16;
@@ -61,6 +61,14 @@ impl RpcServerBuilder {
     /// Who may connect to a Unix socket: this user and root, unless told otherwise.
     pub fn access(self, access: SocketAccess) -> Self {
         RpcServerBuilder { access, ..self }
+    }
+
+    /// Whether somebody may connect. Over a network nobody is known. On a Unix socket everybody is: also a process out of
+    /// sight, of a user without a number here, for whom the kernel has the same numbers as this engine has for those.
+    fn lets_in(&self, peer: CallingIdentity) -> bool {
+        let is_network = matches!(self.address, RpcAddress::Inet(_));
+        let is_owner = peer.uid == CallingIdentity::own().uid || peer.uid == 0;
+        is_network || is_owner || self.access != SocketAccess::Owner
     }
 
     /// Listens, and gives `root` to each who asks for it.
@@ -188,12 +196,12 @@ impl Shared {
 
     fn accept_all(self: &Arc<Self>, listener: &OwnedFd) {
         while !self.is_stopped() {
+            let Ok(room) = ledger::room_to_refuse() else {
+                std::thread::sleep(SHORTAGE);
+                continue;
+            };
             match address::accept(listener) {
-                Ok(socket) => {
-                    if let Err(error) = self.begin(socket) {
-                        tracing::debug!("an RPC connection was refused: {error}");
-                    }
-                }
+                Ok(socket) => self.admit(socket, room),
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
                 // No descriptor is left, or no memory; or the listener was shut down.
                 Err(_) => std::thread::sleep(SHORTAGE),
@@ -201,17 +209,30 @@ impl Shared {
         }
     }
 
-    /// Gives a connection a thread, charged to whoever made it. Nothing is read from it here.
-    fn begin(self: &Arc<Self>, socket: OwnedFd) -> Result<()> {
-        let peer = address::peer(&socket)?;
-        let own = CallingIdentity::own().uid;
-        if self.options.access == SocketAccess::Owner && peer != UNKNOWN && peer.uid != own && peer.uid != 0 {
+    /// Gives a connection a thread, or refuses it. Nothing is read from it, and nothing closed, that may take long.
+    fn admit(self: &Arc<Self>, socket: OwnedFd, room: Charge) {
+        let peer = address::peer(&socket).unwrap_or(UNKNOWN);
+        let refused = match self.charge(peer) {
+            Ok(charges) => self.begin(socket, peer, charges),
+            Err(error) => {
+                shm::turn_down(socket, peer, room, |_| ());
+                Err(error)
+            }
+        };
+        if let Err(error) = refused {
+            tracing::debug!("an RPC connection was refused: {error}");
+        }
+    }
+
+    /// Has a connection counted for who made it, if that one may make it.
+    fn charge(&self, peer: CallingIdentity) -> Result<Vec<Charge>> {
+        if !self.options.lets_in(peer) {
             return Err(Error::PermissionDenied(format!("user {} may not connect", peer.uid)));
         }
-        let charges = vec![
-            ledger::charge(peer, Resource::Threads, 1)?,
-            ledger::charge(peer, Resource::Descriptors, 1)?,
-        ];
+        Ok(vec![ledger::charge(peer, Resource::Threads, 1)?, ledger::charge(peer, Resource::Descriptors, 1)?])
+    }
+
+    fn begin(self: &Arc<Self>, socket: OwnedFd, peer: CallingIdentity, charges: Vec<Charge>) -> Result<()> {
         let passes = self.options.descriptors && self.options.address.passes_descriptors();
         let connection = Arc::new(Connection::new(socket, peer, passes, charges));
         let shared = Arc::clone(self);
@@ -296,5 +317,23 @@ impl Shared {
         }
         sessions.insert(id, Arc::clone(&session));
         Ok(session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_number_here_is_no_owner() {
+        let of = |address: RpcAddress| RpcServer::builder(address);
+        let here = of(RpcAddress::abstract_name("handoff-test"));
+        let (own, root) = (CallingIdentity::own(), CallingIdentity { uid: 0, ..UNKNOWN });
+        assert!(here.lets_in(own) && here.lets_in(root));
+        let strangers = [UNKNOWN, CallingIdentity { uid: own.uid ^ 0x4000_0000, ..own }];
+        let lets_in = |builder: &RpcServerBuilder| strangers.iter().any(|peer| builder.lets_in(*peer));
+        assert!(!lets_in(&here));
+        assert!(lets_in(&here.access(SocketAccess::Everybody)));
+        assert!(of(RpcAddress::Inet(([127, 0, 0, 1], 0).into())).lets_in(UNKNOWN));
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::{Attempt, Connection, Frame, Wait};
 use super::nodes::Nodes;
+use super::oneway::Waiting;
 use super::watch::Watch;
 use super::wire::{Address, Command, DecStrong, ID};
 use crate::death::DeathRegistration;
@@ -54,29 +55,10 @@ pub(super) struct Session {
     is_over: AtomicBool,
     recipients: Mutex<HashMap<u64, Box<dyn FnOnce() + Send>>>,
     next_recipient: AtomicU64,
-    // Bytes of oneway calls that came and were not served yet.
-    waiting: Mutex<u64>,
-    is_served: Condvar,
-}
-
-/// Bytes of a session's oneway calls that may wait: while there are more, nothing further is read from a connection
-/// that brings one, so that the sender is refused at last.
-const MOST_WAITING: u64 = 10 << 20;
-/// How often the share of the peer's user is looked at, which other sessions use, too.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
-/// A oneway call that waits or is served.
-pub(super) struct Admitted {
-    session: Arc<Session>,
-    bytes: u64,
-    _charge: Charge,
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        *lock(&self.session.waiting) -= self.bytes;
-        self.session.is_served.notify_all();
-    }
+    /// The peer's oneway calls that were not served yet.
+    pub(super) waiting: Arc<Waiting>,
+    // What watches its connections.
+    _charge: Option<Charge>,
 }
 
 #[derive(Default)]
@@ -151,6 +133,10 @@ impl Session {
         most_incoming: usize,
         most_outgoing: usize,
     ) -> Result<Arc<Self>> {
+        // Whose a client's sessions are is the client's own affair.
+        let charge = matches!(side, Side::Server { .. })
+            .then(|| ledger::charge(terms.peer, Resource::Descriptors, Watch::DESCRIPTORS))
+            .transpose()?;
         let session = Arc::new(Session {
             terms,
             side,
@@ -163,8 +149,8 @@ impl Session {
             is_over: AtomicBool::new(false),
             recipients: Mutex::default(),
             next_recipient: AtomicU64::new(0),
-            waiting: Mutex::new(0),
-            is_served: Condvar::new(),
+            waiting: Waiting::new(terms.peer),
+            _charge: charge,
         });
         Ok(session)
     }
@@ -447,6 +433,10 @@ impl Session {
 
     /// The same, on a connection that the calling thread has.
     pub(super) fn give_back_on(&self, connection: &Connection) -> Result<()> {
+        // First: what does not go now stays where it is, however often somebody comes to give it back.
+        if let Attempt::Late = connection.flush(Wait::No, &mut |frame| self.acknowledge(frame))? {
+            return self.nodes().check_owed();
+        }
         let owed = self.nodes().take_owed();
         if owed.is_empty() {
             return Ok(());
@@ -460,24 +450,6 @@ impl Session {
         match sent {
             Ok(_) | Err(Error::OnewayFull(_)) => Ok(()),
             Err(error) => Err(error),
-        }
-    }
-
-    /// Waits until the peer's oneway calls leave room for another one.
-    pub(super) fn admit(self: &Arc<Self>, bytes: u64) -> Result<Admitted> {
-        let mut waiting = lock(&self.waiting);
-        loop {
-            if self.is_over() {
-                return Err(Error::Dead);
-            }
-            if *waiting == 0 || *waiting + bytes <= MOST_WAITING {
-                if let Ok(_charge) = ledger::charge(self.peer(), Resource::Oneway, bytes) {
-                    *waiting += bytes;
-                    return Ok(Admitted { session: Arc::clone(self), bytes, _charge });
-                }
-            }
-            let waited = self.is_served.wait_timeout(waiting, LOOK_AGAIN);
-            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -512,7 +484,7 @@ impl Session {
         all.incoming.iter().for_each(|connection| connection.shut_down());
         drop(all);
         self.is_available.notify_all();
-        self.is_served.notify_all();
+        self.waiting.end();
         self.watch.stop();
         told.into_values().for_each(|died| pool::run_for(self.peer().uid, died));
         let objects = self.nodes().clear();

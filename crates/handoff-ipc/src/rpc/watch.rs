@@ -32,6 +32,9 @@ struct Watched {
 const ENDED: EventFlags = EventFlags::RDHUP;
 
 impl Watch {
+    /// It has so many itself.
+    pub(super) const DESCRIPTORS: u64 = 2;
+
     pub(super) fn new() -> Result<Self> {
         let failed = |error| Error::io("cannot watch the connections of an RPC session (epoll)", error);
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;

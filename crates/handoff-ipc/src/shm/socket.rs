@@ -16,6 +16,7 @@ use rustix::net::{
 use super::wire::{MAX_FDS, MESSAGE_SIZE, Message};
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
+use crate::ledger::{self, Charge, Resource};
 use crate::{Error, Result};
 
 /// A message as it came.
@@ -97,6 +98,25 @@ pub(crate) fn is_queue_empty(socket: BorrowedFd<'_>) -> bool {
     // A peer that closes with something unread resets the connection, which is told once, whatever is in the queue.
     let got = look().or_else(|error| if error == Errno::CONNRESET { look() } else { Err(error) });
     got.is_ok_and(|got| got.bytes == 0 && !got.flags.contains(ReturnFlags::CTRUNC))
+}
+
+/// Closes a connection that is refused, after `say` has told its maker: at once, unless something is in its queue already,
+/// as descriptors in it may take long to close. `room` counts it until then if its maker's own share is used up.
+pub(crate) fn turn_down(
+    socket: OwnedFd,
+    maker: CallingIdentity,
+    room: Charge,
+    say: impl FnOnce(BorrowedFd<'_>),
+) {
+    // The kernel says of a message that nothing was given to, that it had credentials.
+    let is_stamped = pass_credentials(socket.as_fd()).is_ok();
+    say(socket.as_fd());
+    // After this nobody can put anything more into it.
+    let is_closed = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read).is_ok();
+    if !(is_stamped && is_closed && is_queue_empty(socket.as_fd())) {
+        let charge = ledger::charge(maker, Resource::Closing, 1).unwrap_or(room);
+        drop(PeerFd::new(socket, maker.uid).charged(charge));
+    }
 }
 
 /// Messages that were sent and that the peer has not read; too many rather than too few.

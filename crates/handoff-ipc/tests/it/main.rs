@@ -13,6 +13,8 @@ mod queue;
 mod queue_processes;
 mod rpc;
 mod rpc_hostile;
+mod rpc_raw;
+mod rpc_shares;
 mod services;
 mod soak;
 mod versions;

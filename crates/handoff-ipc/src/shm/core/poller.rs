@@ -16,7 +16,6 @@ use super::budget::Budget;
 use super::handshake::refuse;
 use super::{BELL, Core, Peer, Peers, add_tallies, new_reserve};
 use crate::disposal::{self, PeerFd, drop_later};
-use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
 use crate::shm::link::{Flushed, Link};
@@ -29,8 +28,6 @@ const TURN: u64 = 64;
 const TURN_TIME: Duration = Duration::from_millis(2);
 /// How long nobody is accepted when there is no descriptor at all.
 const SHORTAGE: Duration = Duration::from_millis(100);
-/// Who is charged for a refused connection whose maker's share is used up: no process's number.
-const NOBODY: CallingIdentity = CallingIdentity { pid: 0, uid: u32::MAX, gid: u32::MAX };
 /// What the poller runs at, where it may.
 const URGENT: Priority = Priority::fifo(99);
 
@@ -195,7 +192,7 @@ impl Core {
         use rustix::net::{SocketFlags, accept_with};
         for _ in 0..TURN {
             // Before: a connection that is accepted can only be closed where that may take long, and counts until then.
-            let Ok(room) = ledger::charge(NOBODY, Resource::Refused, 1) else {
+            let Ok(room) = ledger::room_to_refuse() else {
                 return self.pause(key, SHORTAGE);
             };
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -217,7 +214,7 @@ impl Core {
     fn admit(&self, socket: OwnedFd, room: Charge) {
         let Ok(maker) = socket::peer(socket.as_fd()) else { return };
         let Ok(charge) = ledger::charge(maker, Resource::Descriptors, 1) else {
-            return turn_down(socket, Refusal::TooMany, maker, room);
+            return socket::turn_down(socket, maker, room, |socket| refuse(socket, Refusal::TooMany));
         };
         let socket = PeerFd::new(socket, maker.uid).charged(charge);
         if socket::pass_credentials(socket.as_fd()).is_ok() {
@@ -244,8 +241,8 @@ impl Core {
             *reserve = new_reserve().ok();
             return false;
         };
-        let maker = socket::peer(socket.as_fd()).unwrap_or(NOBODY);
-        turn_down(socket, Refusal::NoRoom, maker, room);
+        let maker = socket::peer(socket.as_fd()).unwrap_or(ledger::NOBODY);
+        socket::turn_down(socket, maker, room, |socket| refuse(socket, Refusal::NoRoom));
         // What was closed at once has left its number.
         *reserve = new_reserve().ok();
         true
@@ -287,19 +284,5 @@ impl Core {
             }
         }
         next
-    }
-}
-
-/// Refuses a connection and closes it: at once, unless its maker has put something into its queue already, as descriptors
-/// in it may take long to close. `room` counts it until then if its maker's own share is used up.
-fn turn_down(socket: OwnedFd, refusal: Refusal, maker: CallingIdentity, room: Charge) {
-    // The kernel says of a message that nothing was given to, that it had credentials.
-    let is_stamped = socket::pass_credentials(socket.as_fd()).is_ok();
-    refuse(socket.as_fd(), refusal);
-    // After this nobody can put anything more into it.
-    let is_closed = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read).is_ok();
-    if !(is_stamped && is_closed && socket::is_queue_empty(socket.as_fd())) {
-        let charge = ledger::charge(maker, Resource::Closing, 1).unwrap_or(room);
-        drop(PeerFd::new(socket, maker.uid).charged(charge));
     }
 }

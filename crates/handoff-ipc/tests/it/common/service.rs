@@ -65,8 +65,10 @@ pub const FRAMES: Code = 110;
 pub const CONNECT: Code = 111;
 /// Has the guest of that service fetched and called; gives why that failed.
 pub const FETCH: Code = 112;
+/// Takes an array of objects; gives how many there are.
+pub const COUNT_OBJECTS: Code = 113;
 /// The first that has no meaning.
-pub const UNKNOWN: Code = 113;
+pub const UNKNOWN: Code = 114;
 
 /// Numbers in a queue.
 pub type Numbers = MessageQueue<u64, Synchronized>;
@@ -243,6 +245,7 @@ impl Service for Everything {
                 std::thread::spawn(move || use_queue(&queue));
                 Ok(())
             }
+            COUNT_OBJECTS => reply.write_i32(data.read::<Vec<Binder>>()?.len() as i32),
             HOARD => {
                 let object = data.read()?;
                 self.kept.lock().unwrap().hoard.push(object);

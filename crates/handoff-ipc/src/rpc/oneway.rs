@@ -1,0 +1,123 @@
+//! Oneway calls of a peer between their arrival and their service: how many bytes of them may wait.
+//!
+//! While there are more, nothing further is read from a connection that brings one, so that the sender is refused at
+//! last. Calls that came before their turn wait for one that is still on its way, and make no room by themselves: that
+//! one is let in beside them, and without it the session ends.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::connection::Frame;
+use crate::identity::CallingIdentity;
+use crate::ledger::{self, Charge, Resource};
+use crate::locked::lock;
+use crate::{Error, Result};
+
+/// Bytes of a session's oneway calls that may wait.
+const MOST: u64 = 10 << 20;
+/// How often the share of the peer's user is looked at, which other sessions use, too.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long a call that others wait for may be behind them on the way.
+const BEHIND: Duration = Duration::from_secs(5);
+
+/// The oneway calls of one session that wait.
+pub(super) struct Waiting {
+    peer: CallingIdentity,
+    held: Mutex<Held>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Held {
+    bytes: u64,
+    // Of those, the ones of calls that came before their turn.
+    early: u64,
+    is_over: bool,
+}
+
+impl Held {
+    /// Whether nothing of it will be served before another call comes.
+    fn is_stuck(&self) -> bool {
+        self.early > 0 && self.early == self.bytes
+    }
+}
+
+/// A call that waits or is served.
+pub(super) struct Admitted {
+    waiting: Arc<Waiting>,
+    bytes: u64,
+    is_early: bool,
+    _charge: Charge,
+}
+
+/// A call that came, and what counts it.
+pub(super) struct Arrival {
+    pub(super) frame: Frame,
+    pub(super) admitted: Admitted,
+}
+
+impl Waiting {
+    pub(super) fn new(peer: CallingIdentity) -> Arc<Self> {
+        Arc::new(Waiting { peer, held: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// Waits until there is room for a call of so many bytes. `is_next` says whether others may wait for it.
+    pub(super) fn admit(self: &Arc<Self>, bytes: u64, is_next: impl Fn() -> bool) -> Result<Admitted> {
+        let mut stuck_since = None;
+        loop {
+            // Before the lock: whoever knows it has a lock of its own, and counts here while it has.
+            let is_next = is_next();
+            let held = lock(&self.held);
+            if held.is_over {
+                return Err(Error::Dead);
+            }
+            let fits = held.bytes == 0 || held.bytes + bytes <= MOST || held.is_stuck() && is_next;
+            if fits && let Ok(charge) = ledger::charge(self.peer, Resource::Oneway, bytes) {
+                return Ok(self.count(held, bytes, charge));
+            }
+            if !held.is_stuck() {
+                stuck_since = None;
+            } else if stuck_since.get_or_insert_with(Instant::now).elapsed() >= BEHIND {
+                let what =
+                    format!("a oneway call does not come for which {} bytes of others wait", held.bytes);
+                return Err(Error::Protocol(what));
+            }
+            drop(self.changed.wait_timeout(held, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn count(
+        self: &Arc<Self>,
+        mut held: std::sync::MutexGuard<'_, Held>,
+        bytes: u64,
+        charge: Charge,
+    ) -> Admitted {
+        held.bytes += bytes;
+        Admitted { waiting: Arc::clone(self), bytes, is_early: false, _charge: charge }
+    }
+
+    /// The session is over: whoever waits sees it.
+    pub(super) fn end(&self) {
+        lock(&self.held).is_over = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Admitted {
+    /// Whether the call waits for another one, rather than for its service.
+    pub(super) fn set_early(&mut self, is_early: bool) {
+        if std::mem::replace(&mut self.is_early, is_early) == is_early {
+            return;
+        }
+        let mut held = lock(&self.waiting.held);
+        held.early = if is_early { held.early + self.bytes } else { held.early - self.bytes };
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.set_early(false);
+        lock(&self.waiting.held).bytes -= self.bytes;
+        self.waiting.changed.notify_all();
+    }
+}
