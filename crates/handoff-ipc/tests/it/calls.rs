@@ -22,6 +22,11 @@ fn role_main() {
             let _engine = serve(&socket, Everything::default());
             ready_and_wait();
         }
+        "shm-server" => {
+            let engine = ShmEngine::new(&socket).unwrap();
+            engine.become_context_manager(Binder::new(Everything::default())).unwrap();
+            ready_and_wait();
+        }
         "one-thread" => {
             let engine = serve(&socket, Everything::default());
             engine.set_max_threads(1);
@@ -494,6 +499,23 @@ fn the_death_of_the_server_is_one_clear_error_at_once() {
     w.root.link_to_death(move || tell.send(()).unwrap()).unwrap().keep();
     told.recv_timeout(Duration::from_secs(60)).unwrap();
     drop(registrations);
+}
+
+#[test]
+fn an_introduction_is_over_when_it_is_taken_up_whichever_engine_asked_for_it() {
+    let (there, here) = (Place::new(), Place::new());
+    let _owner = Peer::start("shm-server", &there.socket());
+    let elsewhere = ShmEngine::new(there.socket()).unwrap();
+    let service = Everything::default();
+    service.register(elsewhere.context_object().unwrap()).unwrap();
+    let introducer = ShmEngine::new(here.socket()).unwrap();
+    introducer.become_context_manager(Binder::new(service)).unwrap();
+    let client = ShmEngine::new(here.socket()).unwrap();
+    let root = client.context_object().unwrap();
+    // More than one process may have under way: three eighths of 1,024.
+    for _ in 0..500 {
+        fetch(&root).unwrap();
+    }
 }
 
 #[test]
