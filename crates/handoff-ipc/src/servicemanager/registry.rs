@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::code;
 use super::policy::{Action, Policy};
-use super::types::{DumpPriority, MAX_INTERFACE, MAX_NAMES, ServiceInfo, ServiceOptions, check_name};
+use super::types::{DumpPriority, MAX_NAMES, ServiceInfo, ServiceOptions, check_interface, check_name};
 use super::watching::in_turns;
 use crate::death::DeathRegistration;
 use crate::identity::CallingIdentity;
@@ -260,12 +260,7 @@ impl Registry {
         new: Registration,
     ) -> Result<Option<CallingIdentity>> {
         check_name(name)?;
-        if new.interface.len() > MAX_INTERFACE {
-            return exception(
-                ExceptionCode::IllegalArgument,
-                format!("an interface's name has more than {MAX_INTERFACE} bytes"),
-            );
-        }
+        check_interface(&new.interface)?;
         self.require(who, Action::Add, name)?;
         if new.binder.is_local() {
             // Its end is that of the manager: somebody else's name would stay.

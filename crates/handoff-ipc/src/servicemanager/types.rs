@@ -37,6 +37,18 @@ pub fn check_name(name: &str) -> Result<()> {
     Err(Error::Status(Status::new(ExceptionCode::IllegalArgument, fault)))
 }
 
+/// Checks what a process says is the interface of its service. It stands in everybody's list of services.
+pub(super) fn check_interface(name: &str) -> Result<()> {
+    let fault = if name.len() > MAX_INTERFACE {
+        format!("an interface's name has more than {MAX_INTERFACE} bytes")
+    } else if name.chars().any(char::is_control) {
+        format!("an interface's name has control characters in it: {name:?}")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Status(Status::new(ExceptionCode::IllegalArgument, fault)))
+}
+
 /// When a service is dumped for a bug report (`IServiceManager.DUMP_FLAG_PRIORITY_*`): a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DumpPriority(i32);
@@ -190,6 +202,17 @@ mod tests {
         ] {
             let error = check_name(bad).unwrap_err().to_string();
             assert!(error.contains(why), "{bad:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_interface_s_name_has_a_length_and_nothing_that_moves_a_cursor() {
+        for good in ["", "android.hardware.light@2.0::ILight", "grün", &"x".repeat(255)] {
+            check_interface(good).unwrap();
+        }
+        for bad in ["a\u{1b}[2J", "a\nb", "\u{9b}2J", &"x".repeat(256)] {
+            let error = check_interface(bad).unwrap_err().to_string();
+            assert!(error.contains("interface's name"), "{bad:?}: {error}");
         }
     }
 

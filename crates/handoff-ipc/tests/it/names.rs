@@ -11,7 +11,7 @@ use handoff_ipc::servicemanager::{
     DumpPriority, Manager, NameChange, Policy, ServiceInfo, ServiceOptions, SocketAccess,
 };
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Code, Context, Error, Result, Runtime, Service, Transaction};
+use handoff_ipc::{Binder, Code, Context, Error, ParcelService, Result, Runtime, Service, Transaction};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -108,6 +108,18 @@ fn a_list_without_an_end_is_given_up() {
         let error = connect(&place.socket()).services().list().unwrap_err();
         assert!(error.to_string().contains("more than one can have"), "{error}");
     }
+}
+
+#[test]
+fn an_interface_that_would_move_a_terminal_s_cursor_is_not_listed() {
+    let place = Place::new();
+    let _manager = Peer::start("manager -", &place.socket());
+    let runtime = connect(&place.socket());
+    let service = Binder::new(ParcelService::new("test.I\u{1b}[2J\nadmin", |_, _| Ok(None)));
+    let refused = runtime.services().add("quiet", service, ServiceOptions::default());
+    assert!(refused.unwrap_err().to_string().contains("control characters"));
+    let listed = runtime.services().list().unwrap();
+    assert!(listed.iter().all(|info| info.name != "quiet"), "{listed:?}");
 }
 
 #[test]
