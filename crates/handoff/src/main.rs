@@ -13,6 +13,7 @@ mod elsewhere;
 mod interrupt;
 mod legacy;
 mod output;
+mod printable;
 mod progress;
 mod results;
 mod state;

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use handoff_targets::{Sink, Stream};
 use serde::Serialize;
 
+use crate::printable::printable;
 use crate::{interrupt, progress, width};
 
 /// The styles of everything that is printed, so that the same thing looks the same everywhere.
@@ -121,7 +122,7 @@ impl Output {
     /// Prints a line of text on standard output, whatever the format.
     pub(crate) fn line(&self, text: fmt::Arguments<'_>) -> anyhow::Result<()> {
         interrupt::note_printed();
-        let text = width::fitted(text.to_string(), &io::stdout());
+        let text = width::fitted(printable(&text.to_string()), &io::stdout());
         let mut stdout = anstream::stdout().lock();
         writeln!(stdout, "{text}").and_then(|()| stdout.flush()).context(CANNOT_PRINT)
     }
@@ -196,7 +197,7 @@ pub(crate) fn progress(text: impl Display) {
 
 /// A line on standard error; nothing depends on its being read.
 pub(crate) fn say(text: &str) {
-    drop(writeln!(anstream::stderr(), "{}", width::fitted(text.to_owned(), &io::stderr())));
+    drop(writeln!(anstream::stderr(), "{}", width::fitted(printable(text), &io::stderr())));
 }
 
 const CANNOT_PRINT: &str = "cannot write to standard output";
