@@ -148,6 +148,7 @@ fn all_boundaries() {
 fn table() {
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder with what was found"));
     let (mut all, mut faults, mut missing) = (0, 0, Vec::new());
+    let (mut hung, mut leaked) = (0, 0);
     println!("{HEAD}");
     for path in Path::all() {
         let kills = records::read(&folder, path.name);
@@ -161,11 +162,17 @@ fn table() {
             missing.push(path.name);
         }
         all += kills.len();
+        let count = |fault| kills.iter().filter(|kill| kill.fault == fault).count();
+        (hung, leaked) = (hung + count(Fault::Hung), leaked + count(Fault::Leaked));
         faults += kills.iter().filter(|kill| kill.fault != Fault::None).count();
         if !kills.is_empty() {
             println!("{}", records::row(path.name, boundaries, &kills));
         }
     }
-    println!("\n{all} kills, {faults} faults; not complete: {}", missing.join(", "));
+    let covered =
+        if missing.is_empty() { "all".to_owned() } else { format!("not all: {}", missing.join(", ")) };
+    println!(
+        "\n{all} kills; boundaries covered = {covered}, hung {hung}, leaked {leaked}, faults in all {faults}"
+    );
     assert_eq!(faults, 0);
 }
