@@ -4,7 +4,7 @@ use crate::dispatch;
 use crate::parcel::{Reader, SharedBytes};
 use crate::shm::oneway::ring::Ring;
 use crate::shm::wire::Message;
-use crate::{Error, Result};
+use crate::{Binder, Error, Result, Service, Transaction};
 
 /// Reads bytes as a control message; one that is read is sent on as it came.
 ///
@@ -99,6 +99,44 @@ pub fn rpc_frames(bytes: &[u8]) -> Result<usize> {
         }
     }
     crate::rpc::wire::read_any(bytes)
+}
+
+/// Serves bytes as what a peer of Binder RPC sends on a connection that is set up: the first says which version is
+/// spoken. Calls, replies to the service's own calls, and references go to a living session.
+pub fn rpc_session(bytes: &[u8]) {
+    let Some((version, sent)) = bytes.split_first() else { return };
+    crate::rpc::serve_bytes(u32::from(*version), sent, Binder::new(Reads));
+}
+
+/// Reads what a code says, gives objects, keeps none, and calls those that it gets.
+struct Reads;
+
+impl Service for Reads {
+    fn descriptor(&self) -> &str {
+        "f"
+    }
+
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+        let Transaction { call, data, reply } = transaction;
+        match call.code() {
+            1 => {
+                while let Ok(kind) = data.read_i32() {
+                    read_any(data, kind.unsigned_abs())?;
+                }
+                Ok(())
+            }
+            2 => {
+                let theirs: Binder = data.read()?;
+                theirs.transaction(1).call(|to| to.write(&theirs), |from| read_any(from, 11))?;
+                reply.write(&theirs)
+            }
+            3 => reply.write(&Binder::new(Reads)),
+            _ => {
+                let all: Vec<Option<Binder>> = data.read()?;
+                reply.write(&all)
+            }
+        }
+    }
 }
 
 /// Numbers that [`read_any`] knows.

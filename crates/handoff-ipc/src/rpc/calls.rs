@@ -320,6 +320,29 @@ fn queue_oneway(
     session.give_back_on(connection)
 }
 
+/// Serves bytes as those of a peer that sends them and ends its connection, on a session of the server's.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn serve_bytes(version: u32, bytes: &[u8], root: crate::object::Binder) {
+    use super::session::{Side, Terms};
+    use crate::identity::CallingIdentity;
+    // As much as the socket takes at once: nobody reads at the other end.
+    const MOST: usize = 64 << 10;
+    let Ok((here, there)) = std::os::unix::net::UnixStream::pair() else { return };
+    let sent = std::io::Write::write_all(&mut &there, bytes.get(..MOST).unwrap_or(bytes));
+    if sent.and_then(|()| there.shutdown(std::net::Shutdown::Write)).is_err() {
+        return;
+    }
+    let peer = CallingIdentity::own();
+    let terms = Terms { id: [0; wire::ID], version: version % (wire::NEWEST + 1), descriptors: true, peer };
+    let Ok(session) = Session::new(terms, Side::Server { root }, 1, 1) else { return };
+    let connection = Arc::new(Connection::new(here.into(), peer, true, Vec::new()));
+    if session.add_incoming(&connection).is_ok() {
+        // Each way to end is an answer.
+        drop(serve_connection(&Arc::downgrade(&session), &connection));
+    }
+    session.end();
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;

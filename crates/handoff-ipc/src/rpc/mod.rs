@@ -23,6 +23,9 @@ mod session;
 mod watch;
 pub(crate) mod wire;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use calls::serve_bytes;
+
 pub use address::RpcAddress;
 pub use client::{RpcSession, RpcSessionBuilder};
 pub use engine::RpcEngine;
