@@ -1,15 +1,16 @@
 //! The folder for results: reports, stores, recordings. `--output`, else `$HANDOFF_RESULTS`, else `results` of the
 //! configuration, else `handoff/results` in the XDG state folder. Nothing is written into the current folder unless somebody asks for it.
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{DirBuilder, Metadata};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use handoff_placement::PrivateFolder;
 use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
+use tempfile::NamedTempFile;
 
 use crate::output::Advice as _;
 use crate::{config, interrupt};
@@ -160,23 +161,38 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Writes a file that the user named, and makes its folder. What was there before is replaced. A new file that could not
-/// be written to its end, as on a full disk, is removed: a half of it is no result.
+/// Writes a file that the user named, and makes its folder. What was there before is replaced once the new file is whole.
+/// One that could not be written to its end, as on a full disk, is removed: a half of it is no result.
 pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let made = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
         _ => io::Result::Ok(()),
     };
-    let is_new = file.symlink_metadata().is_err();
-    let write = || {
-        std::fs::write(file, bytes).inspect_err(|_| {
-            if is_new {
-                drop(std::fs::remove_file(file));
+    let bytes = bytes.as_ref();
+    let write = || match file.symlink_metadata() {
+        Err(_) => std::fs::write(file, bytes).inspect_err(|_| drop(std::fs::remove_file(file))),
+        Ok(old) => match beside(file, &old) {
+            Some(mut new) => {
+                new.write_all(bytes)?;
+                new.persist(file).map(drop).map_err(|error| error.error)
             }
-        })
+            None => std::fs::write(file, bytes),
+        },
     };
     made.and_then(|()| interrupt::keeping(file, write))
         .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// A new file that can take the place of `old`: of the same owner, with the same rights. None where only the contents may
+/// be replaced: a device, a pipe, a file with several names, or one in a folder that we may not write to.
+fn beside(file: &Path, old: &Metadata) -> Option<NamedTempFile> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let has_one_name = old.is_file() && old.nlink() == 1;
+    let is_writable = || rustix::fs::accessat(CWD, file, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
+    let new = (has_one_name && is_writable()).then(|| NamedTempFile::new_in(folder).ok())??;
+    std::os::unix::fs::fchown(new.as_file(), Some(old.uid()), Some(old.gid())).ok()?;
+    new.as_file().set_permissions(old.permissions()).ok()?;
+    Some(new)
 }
 
 #[cfg(test)]
@@ -255,5 +271,26 @@ mod tests {
         let file = folder.path().join("a/b/c.html");
         write(&file, "x").expect("written");
         assert_eq!(std::fs::read_to_string(file).expect("it is there"), "x");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_rights_and_its_kind() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "old").expect("written");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).expect("changed");
+        std::os::unix::fs::symlink(&file, &link).expect("linked");
+        write(&file, "new").expect("written");
+        let is = file.metadata().expect("it is there");
+        assert_eq!(is.permissions().mode() & 0o777, 0o640);
+        write(&link, "newer").expect("written");
+        assert!(link.symlink_metadata().expect("it is there").is_symlink());
+        assert_eq!(std::fs::read_to_string(&file).expect("read"), "newer");
+        std::fs::hard_link(&file, folder.path().join("name")).expect("linked");
+        write(&file, "newest").expect("written");
+        assert_eq!(std::fs::read_to_string(folder.path().join("name")).expect("read"), "newest");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 3, "nothing else is left");
     }
 }

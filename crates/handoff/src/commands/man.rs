@@ -3,11 +3,10 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap_mangen::Man;
 
 use crate::output::{Output, Verdict};
-use crate::{cli, interrupt};
+use crate::{cli, results};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,27 +53,23 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let folder = self.folder.display();
-        std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot make the folder {folder}"))?;
         let mut command = cli::command().disable_help_subcommand(true);
         command.build();
-        write_all(&command, None, &self.folder)
-            .with_context(|| format!("cannot write the manual pages to {folder}"))?;
-        output.line(format_args!("The manual pages are in {folder}"))?;
+        write_all(&command, None, &self.folder)?;
+        output.line(format_args!("The manual pages are in {}", self.folder.display()))?;
         Ok(Verdict::Pass)
     }
 }
 
 /// The page of a command, and those of the commands below it.
-fn write_all(command: &clap::Command, above: Option<&str>, folder: &Path) -> io::Result<()> {
+fn write_all(command: &clap::Command, above: Option<&str>, folder: &Path) -> anyhow::Result<()> {
     let name = page_name(command);
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         write_all(inner, Some(&name), folder)?;
     }
     let mut page = Vec::new();
     render(command, above, &mut page)?;
-    let file = folder.join(format!("{name}.1"));
-    interrupt::keeping(&file, || std::fs::write(&file, begun_once(&String::from_utf8_lossy(&page))))
+    results::write(&folder.join(format!("{name}.1")), begun_once(&String::from_utf8_lossy(&page)))
 }
 
 /// Each section comes from the library with this in front of it, which a page needs once.

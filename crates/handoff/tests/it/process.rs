@@ -1,5 +1,6 @@
 //! How `handoff` behaves as a process among others: pipes, files and exit statuses.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -16,21 +17,49 @@ fn a_reader_that_leaves_is_no_error() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
-/// As on a full disk, where nobody needs to be root.
-#[test]
-fn a_file_that_cannot_be_written_to_its_end_is_removed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" new clock --git https://example.org/handoff.git";
+/// What the program says where no file may have more than 512 bytes: as on a full disk, where nobody
+/// needs to be root.
+fn with_full_disk(folder: &Path, arguments: &str) -> String {
+    let script = format!("trap '' XFSZ; ulimit -f 1; exec \"$0\" {arguments}");
     let output = Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_handoff")])
-        .current_dir(folder.path())
+        .args(["-c", &script, env!("CARGO_BIN_EXE_handoff")])
+        .current_dir(folder)
         .output()
         .expect("handoff runs");
-    let told = String::from_utf8_lossy(&output.stderr);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{told}");
+    told
+}
+
+/// The file that could not be written.
+fn named(told: &str) -> &str {
     let file = told.lines().find_map(|line| line.strip_prefix("error: cannot write "));
-    let file = folder.path().join(file.expect("the file is named"));
-    assert!(file.parent().is_some_and(std::path::Path::is_dir) && !file.exists(), "{told}");
+    file.unwrap_or_else(|| panic!("no file is named: {told}"))
+}
+
+#[test]
+fn a_file_that_cannot_be_written_to_its_end_is_removed() {
+    for line in ["new clock --git https://example.org/handoff.git", "man pages"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let told = with_full_disk(folder.path(), line);
+        let file = folder.path().join(named(&told));
+        assert!(file.parent().is_some_and(Path::is_dir) && !file.exists(), "{told}");
+    }
+}
+
+#[test]
+fn what_was_there_stays_if_what_replaces_it_cannot_be_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let interface =
+        "interface IHello { String greet(String name); }\n".to_owned() + &"// a line\n".repeat(200);
+    std::fs::write(folder.path().join("IHello.aidl"), &interface).expect("written");
+    std::fs::write(folder.path().join("hello.rs"), "// old\n").expect("written");
+    let read = |file: &str| std::fs::read_to_string(folder.path().join(file)).expect(file);
+    assert_eq!(named(&with_full_disk(folder.path(), "aidl build IHello.aidl --out hello.rs")), "hello.rs");
+    assert_eq!(read("hello.rs"), "// old\n");
+    assert_eq!(named(&with_full_disk(folder.path(), "aidl fmt IHello.aidl")), "IHello.aidl");
+    assert_eq!(read("IHello.aidl"), interface);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 2, "nothing else is left");
 }
 
 #[test]
