@@ -3,8 +3,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use anyhow::anyhow;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory as _, Parser};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory as _, Parser};
 use handoff_placement::suggest::nearest;
 
 use crate::candidates;
@@ -85,6 +87,25 @@ pub(crate) fn configured() -> (anyhow::Result<()>, clap::Command) {
             let advice = format!("mend the file, or go without it: {}= handoff ...", config::VARIABLE);
             (Err(error).advise(advice), command())
         }
+    }
+}
+
+/// The commands that print nothing a program could read as JSON, and what they do instead.
+const WITHOUT_JSON: [(&str, &str); 3] = [
+    ("completions", "prints a script for a shell"),
+    ("exec", "leaves what is printed to its command"),
+    ("man", "writes manual pages"),
+];
+
+/// Refuses `--format json` where it was typed and cannot be heeded. As a default of the configuration file it is no fault.
+pub(crate) fn check_format(matches: &ArgMatches) -> anyhow::Result<()> {
+    let asked = matches.value_source("format") == Some(ValueSource::CommandLine)
+        && matches.get_one::<Format>("format") == Some(&Format::Json);
+    match WITHOUT_JSON.iter().find(|(name, _)| matches.subcommand_name() == Some(name)) {
+        Some((name, does)) if asked => {
+            Err(anyhow!("`handoff {name}` {does}: it has no JSON")).advise("leave --format json out")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -234,6 +255,24 @@ mod tests {
             .expect_err("refused");
         let text = error.to_string();
         assert!(text.contains("invalid value '-5' for '--iterations <N>'"), "{text}");
+    }
+
+    #[test]
+    fn json_is_refused_where_there_is_none() {
+        let refused = |line: &str| {
+            let config = Config {
+                file: None,
+                settings: vec![Setting { key: "format", value: "json".to_owned(), line: 1 }],
+            };
+            let command = config::with_defaults(command(), &config);
+            check_format(&command.try_get_matches_from(line.split(' ')).expect("sound")).is_err()
+        };
+        for (name, rest) in [("completions", "bash"), ("exec", "-- true"), ("man", "./man")] {
+            assert!(refused(&format!("handoff --format json {name} {rest}")), "{name}");
+            assert!(!refused(&format!("handoff {name} {rest}")), "a default is no fault of {name}");
+        }
+        assert!(refused("handoff completions --format json bash"));
+        assert!(!refused("handoff --format json cores"));
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let matches = command.try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(error));
     let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let output = output::Output::new(cli.format, cli.color, cli.quiet);
-    if let Err(error) = configured {
+    if let Err(error) = configured.and_then(|()| cli::check_format(&matches)) {
         return output.conclude(Err(error));
     }
     interrupt::watch();

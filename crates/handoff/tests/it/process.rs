@@ -63,6 +63,17 @@ fn what_was_there_stays_if_what_replaces_it_cannot_be_written() {
 }
 
 #[test]
+fn json_is_refused_where_there_is_none() {
+    let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["completions", "bash", "--format", "json"])
+        .output()
+        .expect("handoff runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
+    assert!(told.contains("it has no JSON"), "{told}");
+}
+
+#[test]
 fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let status = Command::new(env!("CARGO_BIN_EXE_handoff"))
