@@ -13,7 +13,7 @@ use crate::candidates;
 use crate::commands::Command;
 use crate::config::{self, Config};
 use crate::output::{Advice as _, Color, Format};
-use crate::width;
+use crate::{legacy, width};
 
 /// How each command ends, for `handoff --help`.
 const AFTER_HELP: &str = "\
@@ -73,8 +73,8 @@ pub(crate) struct Cli {
 
 /// All that can be typed.
 pub(crate) fn command() -> clap::Command {
-    let command =
-        with_negative_numbers(crate::elsewhere::with_targets(candidates::with_words(Cli::command())));
+    let command = legacy::with_underscores(candidates::with_words(Cli::command()));
+    let command = with_negative_numbers(crate::elsewhere::with_targets(command));
     let template = help_template(&command);
     command.help_template(template)
 }

@@ -2,11 +2,13 @@
 //!
 //! `libhwbinder_latency` and `schd-dbg` take long options with one dash (`-pair 4 -deadline_us 2500
 //! -raw_data`), and Google Benchmark's have underscores (`--benchmark_format=json`). Scripts that call
-//! them should work with the name of the program exchanged, so for [`COMMANDS`], and for no other
-//! command, each such spelling becomes the one that `--help` shows. A spelling that is not known
-//! passes through, so that the error names what was typed.
+//! them should work with the name of the program exchanged, so [`COMMANDS`], and no other command, take each such
+//! spelling. Options with underscores are hidden aliases, which a shell completes; one dash becomes two before the
+//! parser sees it. A spelling that is not known passes through, so that the error names what was typed.
 
 use std::ffi::{OsStr, OsString};
+
+use clap::{Arg, Command};
 
 /// The commands that have a predecessor, each with its long options of one dash.
 const COMMANDS: [(&str, &[&str]); 3] =
@@ -28,6 +30,23 @@ const MOVED: [(&str, &str); 9] = [
 
 /// Options of `handoff` itself whose value may be the next argument, before the command's name.
 const GLOBAL_WITH_VALUE: [&str; 2] = ["--format", "--color"];
+
+/// Has each of [`COMMANDS`] take its long options with underscores, too.
+pub(crate) fn with_underscores(command: Command) -> Command {
+    let aliased = |arg: Arg| match arg.get_long().filter(|long| long.contains('-')) {
+        // The parser keeps names for as long as the program runs, and so they live as long.
+        Some(long) => {
+            let alias: &'static str = long.replace('-', "_").leak();
+            arg.alias(alias)
+        }
+        None => arg,
+    };
+    command.mut_subcommand("measure", |measure| {
+        COMMANDS.iter().fold(measure, |measure, (name, _)| {
+            measure.mut_subcommand(name, |command| command.mut_args(aliased))
+        })
+    })
+}
 
 /// The arguments as the parser knows them. The first is the name of the program, as always.
 pub(crate) fn rewrite(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -73,12 +92,7 @@ fn modernise(spelling: &str, one_dash: &[&str]) -> Option<String> {
         Some((name, value)) => (name, Some(value)),
         None => (spelling, None),
     };
-    let long = match name.strip_prefix("--") {
-        Some(long) if long.contains('_') => long,
-        Some(_) => return None,
-        None => name.strip_prefix('-').filter(|name| one_dash.contains(name))?,
-    };
-    let long = long.replace('_', "-");
+    let long = name.strip_prefix('-').filter(|name| one_dash.contains(name))?.replace('_', "-");
     Some(match value {
         Some(value) => format!("--{long}={value}"),
         None => format!("--{long}"),
@@ -130,14 +144,15 @@ mod tests {
 
     #[test]
     fn throughput_takes_google_benchmarks_options() {
-        assert_eq!(
-            rewritten("handoff throughput --benchmark_format=json --benchmark_out=/tmp/a_b.json"),
-            "handoff measure throughput --benchmark-format=json --benchmark-out=/tmp/a_b.json"
-        );
-        assert_eq!(
-            rewritten("handoff throughput --benchmark_filter BM_x"),
-            "handoff measure throughput --benchmark-filter BM_x"
-        );
+        let parsed = |line: &str| {
+            let matches = crate::cli::command().try_get_matches_from(line.split(' ')).expect("sound");
+            let (_, measure) = matches.subcommand().expect("measure");
+            measure.subcommand().expect("throughput").1.clone()
+        };
+        let throughput =
+            parsed("handoff measure throughput --benchmark_filter=BM_x --benchmark_repetitions 3");
+        assert_eq!(throughput.get_one::<String>("benchmark_filter").map(String::as_str), Some("BM_x"));
+        assert_eq!(throughput.get_one::<u32>("benchmark_repetitions"), Some(&3));
     }
 
     #[test]

@@ -12,6 +12,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_handoff");
 
 /// The words that bash offers for the last one of `typed`.
 fn offered(typed: &str, variables: &[(&str, &Path)]) -> Vec<String> {
+    // Options may follow anywhere.
+    all_offered(typed, variables).into_iter().filter(|word| !word.starts_with('-')).collect()
+}
+
+/// The same, with options.
+fn all_offered(typed: &str, variables: &[(&str, &Path)]) -> Vec<String> {
     let script = "eval \"$(handoff completions bash)\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; \
                   _clap_complete_handoff handoff \"${COMP_WORDS[COMP_CWORD]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
     let path = format!("{}:{}", Path::new(PROGRAM).parent().expect("a folder").display(), env!("PATH"));
@@ -21,8 +27,19 @@ fn offered(typed: &str, variables: &[(&str, &Path)]) -> Vec<String> {
     let output = bash.output().expect("bash runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let words = String::from_utf8(output.stdout).expect("text");
-    // Options may follow anywhere.
-    words.split_whitespace().filter(|word| !word.starts_with('-')).map(str::to_owned).collect()
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn options_are_offered_with_googles_underscores_once_these_are_typed() {
+    let offered = |typed: &str| all_offered(typed, &[]);
+    assert_eq!(
+        offered("handoff measure throughput --benchmark_out"),
+        ["--benchmark_out", "--benchmark_out_format"]
+    );
+    let dashes = offered("handoff measure throughput --benchmark");
+    assert!(dashes.contains(&"--benchmark-filter".to_owned()), "{dashes:?}");
+    assert!(!dashes.iter().any(|word| word.contains('_')), "{dashes:?}");
 }
 
 #[test]
