@@ -63,6 +63,8 @@ pub enum InputError {
     TooLarge { path: PathBuf, bytes: u64, limit: usize },
     #[error("git cannot make patches of `{range}` in {}: {message}", repository.display())]
     Git { repository: PathBuf, range: String, message: String },
+    #[error("`{word}` is neither a file nor a commit of {}: {message}", repository.display())]
+    Unknown { repository: PathBuf, word: String, message: String },
 }
 
 /// Loads the patches of an input, in the order in which they apply.
@@ -226,7 +228,13 @@ fn load_range(repository: &Path, range: &str, limits: &Limits) -> Result<Series,
         .output()
         .map_err(|error| fail(error.to_string()))?;
     if !output.status.success() {
-        return Err(fail(String::from_utf8_lossy(&output.stderr).into_owned()));
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if one {
+            // Whoever mistypes the name of a file has not asked for git.
+            let (repository, word) = (repository.to_owned(), range.to_owned());
+            return Err(InputError::Unknown { repository, word, message });
+        }
+        return Err(fail(message));
     }
     if output.stdout.is_empty() {
         return Err(fail("no commit with changes in it".to_owned()));

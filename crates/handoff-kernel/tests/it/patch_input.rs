@@ -89,6 +89,10 @@ fn a_revision_alone_is_one_commit() {
     assert_eq!(subjects(&one("HEAD~2..HEAD")), ["change 1", "change 2"]);
     let error = load(&Input::guess("nosuch.patch", folder.path()), &alone()).unwrap_err();
     assert!(error.to_string().starts_with("cannot read nosuch.patch"), "{error}");
+    let error = load(&Input::guess("nosuch", folder.path()), &alone()).unwrap_err();
+    assert!(error.to_string().starts_with("`nosuch` is neither a file nor a commit of "), "{error}");
+    let error = load(&Input::guess("nosuch..HEAD", folder.path()), &alone()).unwrap_err();
+    assert!(error.to_string().starts_with("git cannot make patches of `nosuch..HEAD`"), "{error}");
 }
 
 #[test]
