@@ -236,11 +236,16 @@ impl Intervals {
         }
         let labels = ticks.into_iter().map(|tick| (scale.at(tick), (self.format)(tick)));
         svg.ticks(screen, bottom + 16.0, labels);
-        if let Some(reference) = self.reference {
-            svg.line((scale.at(reference), top), (scale.at(reference), bottom), "reference");
-        }
         for (index, row) in self.rows.iter().enumerate() {
             let y = top + row_height * index as f64 + offset;
+            if let Some(x) = self.reference.map(|reference| scale.at(reference)) {
+                // Beside the bar only: where names and values stand above it, the line would run through them.
+                svg.line(
+                    (x, if narrow { y - 7.0 } else { y - offset }),
+                    (x, y - offset + row_height),
+                    "reference",
+                );
+            }
             let value = (self.format)(row.value);
             let spoken = match row.interval {
                 Some((low, high)) => {
@@ -483,6 +488,26 @@ mod tests {
         assert_eq!(points.last(), Some(&(9999.0, 1.0)));
         assert!(distribution(&[]).is_empty());
         assert_eq!(distribution(&[4.0]), [(4.0, 0.0), (4.0, 1.0)]);
+    }
+
+    #[test]
+    fn no_line_runs_through_the_names_and_values_of_a_narrow_screen() {
+        let row = |value: f64| IntervalRow { label: "r".into(), value, interval: None, colour: 0 };
+        let chart = Intervals::of_changes("t", vec![row(0.5), row(1.0)], 0.02);
+        let numbers = |drawn: &str, begin: &str, name: &str| -> Vec<f64> {
+            let attribute = format!(" {name}=\"");
+            let tags = drawn.split('<').filter(|tag| tag.starts_with(begin) && !tag.contains("\"grid\""));
+            let tags = tags.filter(|tag| !tag.contains("middle") && !tag.contains("bar"));
+            let values = tags.filter_map(|tag| tag.split_once(&attribute)?.1.split_once('"'));
+            values.map(|(value, _)| value.parse().expect("a number")).collect()
+        };
+        let drawn = chart.draw(NARROW);
+        let (from, to) = (numbers(&drawn, "line", "y1"), numbers(&drawn, "line", "y2"));
+        let baselines = numbers(&drawn, "text", "y");
+        assert_eq!((from.len(), baselines.len()), (2, 4), "{drawn}");
+        for (from, to) in from.iter().zip(&to) {
+            assert!(baselines.iter().all(|y| to <= &(y - 10.0) || from >= &(y + 3.0)), "{drawn}");
+        }
     }
 
     #[test]
