@@ -24,12 +24,9 @@ pub fn ask(window: &Window<'_>, html: &str, script: &str) -> Vec<u8> {
     let page = window.folder.join("page.html");
     if let Some(shots) = std::env::var_os("HANDOFF_SHOTS") {
         std::fs::create_dir_all(&shots).expect("a folder for pictures");
-        std::fs::write(&page, html).expect("the page is written");
         let shade = if window.dark { "dark" } else { "light" };
         let shot = Path::new(&shots).join(format!("{}-{}-{shade}.png", window.name, window.width));
-        let mut command = browser(window, 4000);
-        command.arg(format!("--screenshot={}", shot.display())).arg(&page);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the browser runs");
+        picture(window, html, 4000, &shot);
     }
     // In the text of an element, markup and hard spaces are escaped: JSON has its own escapes for them.
     let asked = format!(
@@ -46,6 +43,15 @@ pub fn ask(window: &Window<'_>, html: &str, script: &str) -> Vec<u8> {
     let dom = String::from_utf8(output.expect("the browser runs").stdout).expect("the page is text");
     let seen = dom.split_once("<pre id=\"seen\">").and_then(|(_, rest)| rest.split_once("</pre>"));
     seen.unwrap_or_else(|| panic!("the browser said nothing: {dom}")).0.as_bytes().to_vec()
+}
+
+/// Writes a picture (PNG) of so many lines of pixels from the top of `html`.
+pub fn picture(window: &Window<'_>, html: &str, height: u32, file: &Path) {
+    let page = window.folder.join("page.html");
+    std::fs::write(&page, html).expect("the page is written");
+    let mut command = browser(window, height);
+    command.arg("--hide-scrollbars").arg(format!("--screenshot={}", file.display())).arg(&page);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the browser runs");
 }
 
 /// Headless Chromium with a profile of its own.

@@ -1,9 +1,13 @@
-//! The picture of a terminal in the README is what the program prints now, of the data in this repository.
+//! The pictures in the README are what the program prints and writes now, of the data in this repository.
 //!
-//! `HANDOFF_BLESS=1 cargo test -p handoff-cli --test it pictures` draws it anew.
+//! `HANDOFF_BLESS=1 cargo test -p handoff-cli --test it pictures` draws them anew.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::Command;
+
+use handoff_testkit::browser::{self, Window};
+use handoff_testkit::{require, require_tool};
 
 const PICTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/terminal.svg");
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../handoff-lab/tests/data");
@@ -70,5 +74,55 @@ fn the_terminal_in_the_readme_shows_what_is_printed() {
     assert!(
         kept == picture,
         "docs/book/src/terminal.svg is older than what it shows: HANDOFF_BLESS=1 draws it anew"
+    );
+}
+
+/// The report of `handoff run`, and the result that it is of.
+const REPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/report.png");
+const RESULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/run.json.gz");
+
+/// Pixels of the picture: the page's head and its first figures.
+const REPORT_SIZE: (u32, u32) = (960, 1000);
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum()
+}
+
+/// The comment of a picture (PNG's chunk tEXt) that says which page it shows. The picture itself tells nothing: other
+/// fonts draw the same page in other pixels.
+fn comment(page: &str) -> Vec<u8> {
+    let text = format!("Comment\0page {:08x}", checksum(page.as_bytes()));
+    let chunk = [b"tEXt", text.as_bytes()].concat();
+    let length = u32::try_from(text.len()).expect("short").to_be_bytes();
+    [&length[..], &chunk, &checksum(&chunk).to_be_bytes()].concat()
+}
+
+fn draw_report(chromium: &Path, page: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let shot = folder.path().join("shot.png");
+    let window =
+        Window { chromium, folder: folder.path(), name: "report", width: REPORT_SIZE.0, dark: false };
+    browser::picture(&window, page, REPORT_SIZE.1, &shot);
+    let drawn = std::fs::read(&shot).expect("a picture");
+    // The signature and the header come first.
+    let (head, rest) = drawn.split_at(8 + 25);
+    std::fs::write(REPORT, [head, &comment(page), rest].concat()).expect("written");
+}
+
+#[test]
+fn the_report_in_the_readme_shows_what_is_written() {
+    let result = std::fs::File::open(RESULT).expect("the result");
+    let result = serde_json::from_reader(std::io::BufReader::new(flate2::read::GzDecoder::new(result)))
+        .expect("a result of handoff run");
+    let page = handoff_lab::report::suite::html(&result).expect("a page");
+    if std::env::var_os("HANDOFF_BLESS").is_some() {
+        draw_report(&require!(require_tool("chromium")), &page);
+    }
+    let (kept, wanted) = (std::fs::read(REPORT).unwrap_or_default(), comment(&page));
+    assert!(
+        kept.windows(wanted.len()).any(|bytes| bytes == wanted),
+        "docs/book/src/report.png is older than what it shows: HANDOFF_BLESS=1 draws it anew"
     );
 }
