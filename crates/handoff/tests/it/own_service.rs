@@ -24,11 +24,14 @@ fn ten_commands_lead_from_a_clone_to_a_service() {
     assert!(clone.starts_with("git clone ") && install.starts_with("cargo install --path "), "{commands:?}");
     let home = tempfile::tempdir().expect("a folder");
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_handoff"));
-    // The program finds the checkout around itself. Of the clone the project needs the versions that this machine has;
-    // a reader's Cargo asks the registry.
-    std::fs::create_dir(home.path().join("handoff")).expect("made");
-    let lock = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock");
-    std::fs::copy(lock, home.path().join("handoff/Cargo.lock")).expect("copied");
+    // The clone leads to this checkout: the program may lie elsewhere, as an installed one does. The project takes the
+    // versions that this machine has; a reader's Cargo asks the registry.
+    let (checkout, clone) = (concat!(env!("CARGO_MANIFEST_DIR"), "/../.."), home.path().join("handoff"));
+    std::fs::create_dir(&clone).expect("made");
+    for entry in std::fs::read_dir(checkout).expect("listed").map(|entry| entry.expect("an entry")) {
+        let there = entry.path().canonicalize().expect("a path");
+        std::os::unix::fs::symlink(there, clone.join(entry.file_name())).expect("linked");
+    }
     let script = rest.join("\n").replace("cargo test", "cp ../handoff/Cargo.lock .\ncargo test");
     // An error is told in words.
     let script = script + "\n! cargo run -q -- greet ''";
