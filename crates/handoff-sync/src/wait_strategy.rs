@@ -85,8 +85,9 @@ pub struct WaitStrategies {
 struct Calls {
     // The size class of the last reply.
     reply: u8,
-    // The size classes of late, a bit each.
+    // The size classes of late, a bit each, and after how many calls those that came no longer are forgotten.
     classes: u8,
+    left: u8,
 }
 
 impl WaitStrategies {
@@ -127,9 +128,12 @@ impl WaitStrategies {
     #[inline]
     pub fn note(&mut self, code: u32, class: usize, reply: u32, took_ns: Option<u64>) {
         let calls = &mut self.codes[code as usize % CODES];
-        // Once in a while those that come no longer are forgotten.
-        let before = if took_ns.is_some() { 0 } else { calls.classes };
-        *calls = Calls { reply: class_of(reply) as u8, classes: before | 1 << class };
+        let before = if calls.left == 0 { 0 } else { calls.classes };
+        *calls = Calls {
+            reply: class_of(reply) as u8,
+            classes: before | 1 << class,
+            left: calls.left.wrapping_sub(1),
+        };
         self.of(class).note(took_ns);
     }
 }
@@ -431,6 +435,18 @@ mod tests {
         let first = timed(&mut strategies, large, 3 * TRIAL + 8);
         assert!(first >= 3 * TRIAL as usize, "{first}: every call of the trials");
         assert!(strategies.of(2).cost_ns.iter().all(|cost| *cost == 9_000), "{:?}", strategies.of(2).cost_ns);
+        // One large call among nine small ones is timed nearly as often as if all were large.
+        let mut mixed = WaitStrategies::new(true);
+        let large_ones = (0..1_000).map(|_| {
+            timed(&mut mixed, small, 9);
+            timed(&mut mixed, large, 1)
+        });
+        let of_thousand = large_ones.sum::<usize>();
+        assert!(of_thousand > 150, "{of_thousand}");
+        assert!(
+            mixed.of(2).trial == MODES.len() && mixed.of(2).rest > FIRST_REST,
+            "its trials came to an end"
+        );
         // Sizes that come no longer are forgotten: a trial of theirs that never ends costs the others no clock.
         timed(&mut strategies, 300 << 10, FIRST + 4);
         assert!(strategies.of(3).wants_time(), "in its trial");

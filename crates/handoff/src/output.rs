@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use handoff_targets::{Sink, Stream};
 use serde::Serialize;
 
-use crate::printable::printable;
+use crate::printable::{escaped, printable};
 use crate::{interrupt, progress, width};
 
 /// The styles of everything that is printed, so that the same thing looks the same everywhere.
@@ -129,9 +129,8 @@ impl Output {
 
     /// Prints a value as indented JSON on standard output, whatever the format.
     pub(crate) fn json<T: Serialize>(&self, value: &T) -> anyhow::Result<()> {
-        let mut text = serde_json::to_vec_pretty(value).context("the result cannot be written as JSON")?;
-        text.push(b'\n');
-        self.bytes(&text)
+        let text = serde_json::to_string_pretty(value).context("the result cannot be written as JSON")?;
+        self.bytes((escaped(&text) + "\n").as_bytes())
     }
 
     /// Writes bytes to standard output as they are.

@@ -4,6 +4,8 @@
 //! what a service says of itself. Nothing of it may move the cursor, clear the screen, name the window or turn the text
 //! around, wherever in a table or an error it stands. So it is looked at where it is printed, and in no other place.
 
+use std::fmt::Write as _;
+
 /// `text` with a question mark for each character that is not to be seen. Line feeds, tabs and colours stay (ECMA-48's SGR).
 pub(crate) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -14,6 +16,20 @@ pub(crate) fn printable(text: &str) -> String {
             other => !other.is_control() && !turns_text(other),
         };
         safe.push(if is_kept { character } else { '?' });
+    }
+    safe
+}
+
+/// JSON whose strings have the same characters as numbers. Those below 32 it never has as they are, but for line feeds
+/// between its values.
+pub(crate) fn escaped(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for character in json.chars() {
+        if turns_text(character) || character.is_control() && character != '\n' {
+            let _ = write!(safe, "\\u{:04x}", u32::from(character));
+        } else {
+            safe.push(character);
+        }
     }
     safe
 }
@@ -51,5 +67,13 @@ mod tests {
         ] {
             assert_eq!(printable(said), shown);
         }
+    }
+
+    #[test]
+    fn json_has_the_same_strings_afterwards() {
+        let said = ["a\u{9b}2J\u{1b}c\u{7f}", "a\u{202e}b\n", "grün \"\\"];
+        let json = escaped(&serde_json::to_string_pretty(&said).unwrap());
+        assert!(!json.chars().any(|c| turns_text(c) || c.is_control() && c != '\n'), "{json:?}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), said);
     }
 }

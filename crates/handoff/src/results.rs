@@ -1,7 +1,7 @@
 //! The folder for results: reports, stores, recordings. `--output`, else `$HANDOFF_RESULTS`, else `results` of the
 //! configuration, else `handoff/results` in the XDG state folder. Nothing is written into the current folder unless somebody asks for it.
 
-use std::fs::{DirBuilder, Metadata};
+use std::fs::DirBuilder;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -169,30 +169,41 @@ pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> 
         _ => io::Result::Ok(()),
     };
     let bytes = bytes.as_ref();
-    let write = || match file.symlink_metadata() {
+    // A link stays one: it is the file that it leads to that is replaced.
+    let target = file.canonicalize();
+    let write = || match &target {
         Err(_) => std::fs::write(file, bytes).inspect_err(|_| drop(std::fs::remove_file(file))),
-        Ok(old) => match beside(file, &old) {
+        Ok(old) => match beside(old)? {
             Some(mut new) => {
                 new.write_all(bytes)?;
-                new.persist(file).map(drop).map_err(|error| error.error)
+                // A file that is mounted by itself, as into a container, can take no other one's place.
+                new.persist(old).map(drop).or_else(|_| std::fs::write(old, bytes))
             }
-            None => std::fs::write(file, bytes),
+            None => std::fs::write(old, bytes),
         },
     };
     made.and_then(|()| interrupt::keeping(file, write))
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// A new file that can take the place of `old`: of the same owner, with the same rights. None where only the contents may
-/// be replaced: a device, a pipe, a file with several names, or one in a folder that we may not write to.
-fn beside(file: &Path, old: &Metadata) -> Option<NamedTempFile> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+/// A new file that can take the place of `file`: of the same owner, with the same rights. None where only the contents may
+/// be replaced: a device, a pipe, a file with several names or with rights of single users, or one in a folder that we may
+/// not write to.
+fn beside(file: &Path) -> io::Result<Option<NamedTempFile>> {
+    let old = file.metadata()?;
     let has_one_name = old.is_file() && old.nlink() == 1;
     let is_writable = || rustix::fs::accessat(CWD, file, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
-    let new = (has_one_name && is_writable()).then(|| NamedTempFile::new_in(folder).ok())??;
-    std::os::unix::fs::fchown(new.as_file(), Some(old.uid()), Some(old.gid())).ok()?;
-    new.as_file().set_permissions(old.permissions()).ok()?;
-    Some(new)
+    let of_single_users =
+        || rustix::fs::getxattr(file, "system.posix_acl_access", &mut [0_u8; 0][..]).is_ok();
+    let Some(folder) = file.parent().filter(|_| has_one_name && is_writable() && !of_single_users()) else {
+        return Ok(None);
+    };
+    let like = |new: NamedTempFile| {
+        std::os::unix::fs::fchown(new.as_file(), Some(old.uid()), Some(old.gid()))?;
+        new.as_file().set_permissions(old.permissions())?;
+        io::Result::Ok(new)
+    };
+    Ok(NamedTempFile::new_in(folder).and_then(like).ok())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use self::typed::Callee;
 use self::words::{Kind, Words};
 use crate::candidates;
 use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::printable::printable;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -206,7 +207,7 @@ impl Options {
                 let (service, arguments) = (get(&runtime, name)?, arguments.clone());
                 let text = self.patiently(name, move || service.dump(&arguments))?;
                 match output.format() {
-                    Format::Text => output.bytes(text.as_bytes())?,
+                    Format::Text => output.bytes(printable(&text).as_bytes())?,
                     Format::Json => output.json(&text)?,
                 }
                 Ok(Verdict::Pass)
