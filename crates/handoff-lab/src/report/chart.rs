@@ -160,11 +160,10 @@ impl Svg {
     fn ticks(&mut self, screen: Screen, y: f64, labels: impl Iterator<Item = (f64, String)>) {
         let mut free = f64::NEG_INFINITY;
         for (x, text) in labels {
-            let half = 0.5 * LETTER * text.chars().count() as f64;
-            let last = (screen.width - half).max(half);
-            let x = x.clamp(half.min(last), last);
             // Signs are wider than digits: `+100%` is as wide as six of these.
-            let reach = half + 0.5 * LETTER;
+            let reach = 0.5 * LETTER * (text.chars().count() + 1) as f64;
+            let last = (screen.width - reach).max(reach);
+            let x = x.clamp(reach.min(last), last);
             if x - reach >= free {
                 self.text(x, y, "tick middle", &text);
                 free = x + reach;
