@@ -155,3 +155,20 @@ fn each_part_that_is_left_out_is_named_as_the_tree_has_it() {
     assert_eq!(refused, ["net/x.c", "gone.c", "net/y.c", "link"]);
     assert_eq!(series.patches[0].files.len(), 1, "the part behind them is read");
 }
+
+/// The paths of the parts that are left out of each patch.
+fn refused(series: &Series) -> Vec<Vec<&str>> {
+    let patches = series.patches.iter();
+    patches.map(|patch| patch.refused.iter().map(|refusal| refusal.path.as_str()).collect()).collect()
+}
+
+#[test]
+fn a_part_that_is_left_out_has_its_whole_path() {
+    let text = format!(
+        "@@ -1,2 +1,3 @@ int f(a / b)\n int a;\n+int b;\n int c;\nOnly in b/drivers: x.c\n\
+         diff --cc drivers/net/x.c\nindex 1111111,2222222..3333333\n--- a/drivers/net/x.c\n+++ b/drivers/net/x.c\n\
+         @@@ -1,1 -1,1 +1,2 @@@\n  int a;\n++int b;\n{CHANGE}"
+    );
+    let series = load_text(text.as_bytes());
+    assert_eq!(refused(&series), [["@@ -1,2 +1,3 @@ int f(a / b)", "drivers/x.c", "drivers/net/x.c"]]);
+}

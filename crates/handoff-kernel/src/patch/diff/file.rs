@@ -261,22 +261,26 @@ impl Parser<'_> {
     /// The file that the header at line `index` names: the new one, or the old one of a deleted file.
     pub(super) fn refused_path(&self, index: usize) -> String {
         let head = self.lines[index].trim_end();
+        let strip = self.limits.strip;
+        let joined = of_one_side(head).map(|(folder, name)| format!("{folder}/{name}"));
+        let combined = head.strip_prefix("diff --cc ").or_else(|| head.strip_prefix("diff --combined "));
         let (strip, names) = match head.strip_prefix("diff --git ") {
             Some(names) => split_git_names(names),
-            None if head.starts_with("*** ") => (self.limits.strip, Some((&head[4..], &head[4..]))),
-            None if head.starts_with("Binary files ") => {
-                let names = head["Binary files ".len()..].trim_end_matches(" differ");
-                (self.limits.strip, names.split_once(" and "))
-            }
+            None if head.starts_with("@@ -") => (strip, None),
+            None if combined.is_some() => (0, combined.zip(combined)),
+            None if joined.is_some() => (strip, joined.as_deref().zip(joined.as_deref())),
+            None if head.starts_with("*** ") => (strip, Some((&head[4..], &head[4..]))),
+            None if two_binaries(head).is_some() => (strip, two_binaries(head)),
             None => {
                 let new = self.lines.get(index + 1).and_then(|line| line.strip_prefix("+++ "));
                 let old = head.strip_prefix("--- ").unwrap_or(head);
-                (self.limits.strip, Some((old, new.map_or(old, str::trim_end))))
+                (strip, Some((old, new.map_or(old, str::trim_end))))
             }
         };
         let file = |field| named(field, strip).ok().filter(|name| *name != Named::Nothing);
         match names.and_then(|(old, new)| file(new).or_else(|| file(old))) {
             Some(Named::File(path)) => path.to_string(),
+            _ if head.starts_with("@@ -") => head.to_owned(),
             _ => head.rsplit_once(" b/").map_or(head, |(_, new)| new).to_owned(),
         }
     }
@@ -299,6 +303,17 @@ impl Parser<'_> {
         }
         Ok(())
     }
+}
+
+/// The folder and the name of `Only in FOLDER: NAME`, which `diff -r` writes of a file that one side lacks.
+pub(super) fn of_one_side(line: &str) -> Option<(&str, &str)> {
+    let (folder, name) = line.trim_end().strip_prefix("Only in ")?.split_once(": ")?;
+    (!folder.is_empty() && !name.is_empty()).then_some((folder, name))
+}
+
+/// The two names of `Binary files OLD and NEW differ`.
+pub(super) fn two_binaries(line: &str) -> Option<(&str, &str)> {
+    line.trim_end().strip_prefix("Binary files ")?.strip_suffix(" differ")?.split_once(" and ")
 }
 
 /// A file of which nothing is known but the line, counted from 0, where it begins.
