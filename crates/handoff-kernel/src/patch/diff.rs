@@ -98,11 +98,17 @@ impl<'a> Parser<'a> {
 
     /// What is wrong with a part of a diff that starts at line `index` and cannot be ported, or names no file.
     ///
-    /// The text of a mail may quote such lines; what stands in front of a diff without a mail is no text.
+    /// A mail may quote such lines, so they are ignored there. Without a mail each begins a part.
+    /// What no text has by chance is a part in a mail, too: the three lines of a context diff, and a file of one side or
+    /// a binary one right above the next part.
     fn no_unified_diff(&self, index: usize) -> Option<Problem> {
         let line = self.lines[index];
         if line.starts_with("diff --cc ") || line.starts_with("diff --combined ") {
             return Some(Problem::Combined);
+        }
+        let next = |by: usize| self.lines.get(index + by).copied().unwrap_or("");
+        if line.starts_with("*** ") && next(1).starts_with("--- ") && next(2).starts_with("*****") {
+            return Some(Problem::Context);
         }
         let has_mail = |patch: &Patch| {
             patch.commit.is_some()
@@ -110,18 +116,21 @@ impl<'a> Parser<'a> {
                 || patch.date.is_some()
                 || !patch.subject.is_empty()
         };
-        if self.prose && self.series.patches.last().is_some_and(has_mail) {
+        let in_mail = self.prose && self.series.patches.last().is_some_and(has_mail);
+        let begins = ["--- ", "diff ", "Only in ", "Binary files ", "Index: "];
+        if in_mail && !begins.iter().any(|begin| next(1).starts_with(begin)) {
             return None;
         }
-        let next = |by: usize| self.lines.get(index + by).copied().unwrap_or("");
-        if line.starts_with("@@ -") {
-            Some(Problem::NoFile)
-        } else if line.starts_with("Binary files ") || line.starts_with("GIT binary patch") {
-            Some(Problem::Binary)
-        } else if line.starts_with("*** ") && next(1).starts_with("--- ") && next(2).starts_with("*****") {
-            Some(Problem::Context)
-        } else if line.starts_with("Only in ") {
+        if file::of_one_side(line).is_some() {
             Some(Problem::OneSide)
+        } else if file::two_binaries(line).is_some() {
+            Some(Problem::Binary)
+        } else if in_mail {
+            None
+        } else if line.starts_with("@@ -") {
+            Some(Problem::NoFile)
+        } else if line.starts_with("GIT binary patch") {
+            Some(Problem::Binary)
         } else {
             None
         }
@@ -136,6 +145,7 @@ impl<'a> Parser<'a> {
         {
             return Err(error);
         }
+        self.finish_message();
         let path = self.refused_path(index);
         let refusal = Refusal { line: error.line, path, problem: error.problem.to_string() };
         self.patch().refused.push(refusal);

@@ -163,6 +163,30 @@ fn refused(series: &Series) -> Vec<Vec<&str>> {
 }
 
 #[test]
+fn parts_in_front_of_the_first_file_of_a_mail_are_named() {
+    let context = "*** a/z.c\n--- b/z.c\n***************\n*** 1 ****\n--- 1,2 ----\n  int a;\n+ int b;\n";
+    let binary = "Binary files a/i.png and b/i.png differ\n";
+    for (part, path) in [(context, "z.c"), (binary, "i.png"), ("Only in b: n.c\n", "n.c")] {
+        let series = load_text(format!("{MAIL}\n{part}{CHANGE}").as_bytes());
+        assert_eq!(refused(&series), [[path]]);
+        assert_eq!(series.patches[0].files.len(), 1, "{path}");
+    }
+    let from = format!("From {} Mon Sep 17 00:00:00 2001\n{MAIL}", "a".repeat(40));
+    let series = load_text(format!("{from}\n{context}{from}\n{CHANGE}").as_bytes());
+    assert_eq!(refused(&series), [vec!["z.c"], vec![]]);
+}
+
+#[test]
+fn text_that_only_begins_like_a_part_is_text() {
+    let text = "Only in debug builds the count was wrong.\nBinary files of it are not.\n\n";
+    for mail in ["", &format!("{MAIL}\nOnly in b: n.c\nis what diff says.\n")] {
+        let series = load_text(format!("{mail}{text}{CHANGE}").as_bytes());
+        assert_eq!(refused(&series), [[""; 0]], "{mail}");
+        assert!(series.patches[0].message.ends_with("are not."), "{mail}");
+    }
+}
+
+#[test]
 fn a_part_that_is_left_out_has_its_whole_path() {
     let text = format!(
         "@@ -1,2 +1,3 @@ int f(a / b)\n int a;\n+int b;\n int c;\nOnly in b/drivers: x.c\n\
