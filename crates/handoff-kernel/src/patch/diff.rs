@@ -163,7 +163,9 @@ impl<'a> Parser<'a> {
             if ends {
                 break;
             }
-            own &= !named;
+            // Behind these lines nothing of the part follows that has names.
+            let is_binary = line.starts_with("Binary files ") || line.starts_with("GIT binary patch");
+            own &= !named && !is_binary;
             self.at += 1;
         }
         Ok(())

@@ -187,6 +187,19 @@ fn text_that_only_begins_like_a_part_is_text() {
 }
 
 #[test]
+fn a_plain_part_behind_a_binary_one_is_read() {
+    let head = "diff --git a/i.png b/i.png\nindex 1234567..2345678 100644\n";
+    for body in [
+        "Binary files a/i.png and b/i.png differ\n",
+        "GIT binary patch\nliteral 3\nKcmZQzU|?Vb\n\nliteral 0\nHcmV?d00001\n\n",
+    ] {
+        let series = load_text(format!("{head}{body}{CHANGE}").as_bytes());
+        assert_eq!(refused(&series), [["i.png"]]);
+        assert_eq!(series.patches[0].files.len(), 1, "{body}");
+    }
+}
+
+#[test]
 fn a_part_that_is_left_out_has_its_whole_path() {
     let text = format!(
         "@@ -1,2 +1,3 @@ int f(a / b)\n int a;\n+int b;\n int c;\nOnly in b/drivers: x.c\n\
