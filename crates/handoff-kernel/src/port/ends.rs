@@ -20,11 +20,7 @@ pub(super) fn at_end(wanted: &Wanted, source: &Source) -> Option<Placement> {
 /// Whole entries that were added at the end of a file go there, too, where what they were added behind is followed by
 /// others.
 pub(super) fn behind_all(wanted: &Wanted, source: &Source) -> Option<Placement> {
-    appended(
-        wanted,
-        source,
-        "what it was added behind is not the end of the file here; it was added at the end",
-    )
+    appended(wanted, source, "other lines follow here; the added ones went to the end of the file")
 }
 
 fn appended(wanted: &Wanted, source: &Source, why: &str) -> Option<Placement> {
@@ -35,12 +31,22 @@ fn appended(wanted: &Wanted, source: &Source, why: &str) -> Option<Placement> {
         return None;
     }
     let mut placement = whole(wanted, source, 0);
-    placement.edits = vec![Edit { line: source.text.len() + 1, removed: 0, added: group.added.clone() }];
-    placement.outcome = Outcome::Fuzzy;
     placement.how = How::Alignment;
     placement.confidence = 0.6;
     placement.enclosing = None;
-    placement.differences.push(why.to_owned());
+    // Lines that each stand in the file often, such as the end of every entry, are no proof that this one is there.
+    let is_own = |line: &Line| line.says() >= 0.4 && source.count(line) == 1;
+    let has_own = group.added.iter().any(|line| is_own(&Line::new(line)));
+    if let Some(line) = stands_at(&group.added, source).filter(|_| has_own) {
+        placement.outcome = Outcome::Present;
+        placement.near = Some(line);
+        placement.edits.clear();
+        placement.differences.push("what is added stands here already, with another neighbour".to_owned());
+    } else {
+        placement.outcome = Outcome::Fuzzy;
+        placement.edits = vec![Edit { line: source.text.len() + 1, removed: 0, added: group.added.clone() }];
+        placement.differences.push(why.to_owned());
+    }
     Some(placement)
 }
 

@@ -143,3 +143,13 @@ fn the_last_of_a_file_stays_the_last() {
     assert_eq!(report.counts.moved, 1, "{report}");
     assert_eq!(now, format!("{file}\nSETUP([three])\nCLEANUP\n"));
 }
+
+#[test]
+fn an_entry_that_is_there_is_not_added_at_the_end_again() {
+    let part = |name: &str| format!("def test_{name}():\n    check({name})\n");
+    let file = [part("a"), part("x"), part("b")].join("\n\n");
+    let hunk = (1, "", " def test_a():\n     check(a)\n+\n+\n+def test_b():\n+    check(b)\n");
+    let (report, now) = ported("t.py", &file, hunk);
+    assert_eq!(report.hunks().next().unwrap().outcome, Outcome::Present, "{report}");
+    assert_eq!(now, file);
+}
