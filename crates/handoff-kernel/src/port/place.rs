@@ -115,8 +115,15 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
     if placement.outcome == Outcome::Conflict
         && let &[at] = elsewhere
         && source.language == Language::Indented
+        // Where most of its lines stand in the definition that it names, they do not mean another one.
+        && (unnamed(wanted) || gone_from_its_definition(wanted, source))
     {
-        placement = place_at(wanted, source, at, "its lines do not stand in the definition that it names");
+        let named = wanted.scope().zip(enclosing_name(source, at + wanted.groups[0].at));
+        let why = named.filter(|(scope, other)| scope.name != *other).map_or_else(
+            || "its lines do not stand in the definition that it names".to_owned(),
+            |(scope, other)| format!("its lines are not in `{}` here; they stand in `{other}`", scope.name),
+        );
+        placement = place_at(wanted, source, at, &why);
         placement.confidence = 0.6;
     } else if placement.outcome == Outcome::Conflict
         && let &[at] = elsewhere

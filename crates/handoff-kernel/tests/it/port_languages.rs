@@ -153,3 +153,33 @@ fn an_entry_that_is_there_is_not_added_at_the_end_again() {
     assert_eq!(report.hunks().next().unwrap().outcome, Outcome::Present, "{report}");
     assert_eq!(now, file);
 }
+
+#[test]
+fn the_method_of_another_class_is_not_changed_instead() {
+    let file = "\
+class A:
+    def close(self):
+        self.flush(1)
+        self.stop(self.socket)
+        self.log(self.name)
+        self.mark(self.time)
+        self.count(self.all)
+        self.free(self.buffer)
+
+class B:
+    def close(self):
+        self.flush(1)
+        self.stop(self.socket)
+        self.free(self.buffer)
+";
+    let hunk = (
+        3,
+        "class A:",
+        "         self.flush(1)\n+        self.log(self.name)\n+        self.mark(self.time)\n+        self.count(self.all)\n         self.stop(self.socket)\n         self.free(self.buffer)\n",
+    );
+    let (report, now) = ported("x.py", file, hunk);
+    assert_eq!(report.hunks().next().unwrap().outcome, Outcome::Conflict, "{report}");
+    let text = report.to_string();
+    assert!(text.contains("`B.close`") && text.contains("`A`"), "{report}");
+    assert_eq!(now, file);
+}
