@@ -110,7 +110,12 @@ fn a_list_in_order_stays_in_order() {
     let file = "def f():\n    a = 1\n    call(b)\n    done(c)\n    exit(d)\n";
     let hunk = (9, "def f():", "     a = 1\n+    zero = 0\n     done(c)\n     exit(d)\n");
     let (report, _) = ported("x.py", file, hunk);
-    assert!(!report.to_string().contains("in order"), "{report}");
+    assert!(!report.to_string().contains("sorted in"), "{report}");
+    // Nor are lines in order that belong on two sides of another.
+    let file = "import a\nimport c\nimport e\n\nx = 1\n";
+    let hunk = (1, "", " import a\n+import b\n+import d\n import e\n \n x = 1\n");
+    let (report, _) = ported("x.py", file, hunk);
+    assert!(report.to_string().contains("1 line more where lines are added; they were put"), "{report}");
 }
 
 #[test]

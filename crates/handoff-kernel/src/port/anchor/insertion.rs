@@ -146,7 +146,7 @@ impl Anchors<'_> {
                     && let Some(place) = self.in_order(at, up, down, added)
                 {
                     let note =
-                        format!("{} more where lines are added; all are in order", counted(between, "line"));
+                        format!("the added lines were sorted in among {} more", counted(between, "line"));
                     return Some(Held {
                         at: place,
                         firm: false,
@@ -234,7 +234,9 @@ impl Anchors<'_> {
             && ascends(&rows)
             && ascends(&own);
         let place = rows.iter().rposition(|row| key(row) < key(own[0]))?;
-        is_list.then_some(up + place + 1)
+        // Added lines that belong on two sides of a row go there as one, and so belong nowhere.
+        let fits = rows.get(place + 1).is_none_or(|row| key(own[own.len() - 1]) < key(row));
+        (is_list && fits).then_some(up + place + 1)
     }
 
     /// True if the hunk ends its file, and what it has from expected line `at` on ends the tree's file from `down` on.
