@@ -51,8 +51,10 @@ pub(super) fn below(source: &Source, heading: &str) -> Vec<usize> {
             if starts(line) {
                 inside = is(line);
             }
-            found.extend(scope.filter(|scope| inside && !found.contains(scope)));
+            found.extend(scope.filter(|scope| inside && found.last() != Some(scope)));
         }
+        found.sort_unstable();
+        found.dedup();
         found
     };
     let rules: [(Test<'_>, Test<'_>); 4] =

@@ -1,5 +1,7 @@
 //! A hunk as the locator sees it: the lines it expects, where they belong, and what it changes.
 
+use std::cell::LazyCell;
+
 use super::align::{Expected, Label};
 use super::heading;
 use super::scope::{Language, Scope, ScopeKind, Scopes, has_lead, heading_name, is_label};
@@ -56,6 +58,7 @@ impl Wanted {
         let by_name = source.scopes.by_name();
         let text: Vec<&str> = before.iter().map(|line| line.text.as_str()).collect();
         let has_lead = has_lead(&text);
+        let below = LazyCell::new(|| heading::below(source, &hunk.heading));
         let labels: Vec<Label> = scopes
             .all
             .iter()
@@ -64,7 +67,7 @@ impl Wanted {
                 let lead = index == 0 && scope.start == 0;
                 if source.language == Language::Indented {
                     let line = if lead && has_lead { &hunk.heading } else { text[scope.start] };
-                    return indented_label(scope, line, lead && has_lead, &hunk.heading, source);
+                    return indented_label(scope, line, lead && has_lead, &below, source);
                 }
                 if lead
                     && scope.name.is_empty()
@@ -215,16 +218,22 @@ fn label(
 }
 
 /// Where the lines of a scope belong in a file that is laid out by indentation. `line` is the scope's first line, or
-/// the heading if that stands above the hunk (`lead`).
-fn indented_label(scope: &Scope, line: &str, lead: bool, heading: &str, source: &Source) -> Label {
+/// the heading if that stands above the hunk (`lead`); `below` is what stands below that heading.
+fn indented_label<F: FnOnce() -> Vec<usize>>(
+    scope: &Scope,
+    line: &str,
+    lead: bool,
+    below: &LazyCell<Vec<usize>, F>,
+    source: &Source,
+) -> Label {
     if scope.name.is_empty() {
         return Label::Unknown;
     }
     if lead {
-        return match (heading::below(source, heading), scope.kind) {
-            (below, _) if !below.is_empty() => Label::Known(below),
-            (_, ScopeKind::Entry) if !line.starts_with(['c', 'm']) => Label::Unknown,
-            (_, kind) => Label::Missing(kind),
+        return match scope.kind {
+            _ if !below.is_empty() => Label::Known(Vec::clone(below)),
+            ScopeKind::Entry if !line.starts_with(['c', 'm']) => Label::Unknown,
+            kind => Label::Missing(kind),
         };
     }
     let indent = |text: &str| text.len() - text.trim_start().len();
@@ -243,9 +252,8 @@ fn indented_label(scope: &Scope, line: &str, lead: bool, heading: &str, source: 
         return Label::Known(same);
     }
     // A function that stands inside of another is no scope of its own.
-    let below = heading::below(source, heading);
-    if !below.is_empty() && source.count(&Line::new(line)) > 0 {
-        return Label::Known(below);
+    if source.count(&Line::new(line)) > 0 && !below.is_empty() {
+        return Label::Known(Vec::clone(below));
     }
     Label::Missing(scope.kind)
 }

@@ -71,16 +71,19 @@ fn read<S: AsRef<str>>(lines: &[S], lead: Option<Scope>) -> Scopes {
         let direct = parent.as_ref().is_none_or(|parent| column <= parent.inside);
         let home = parent.map(|parent| {
             parent.inside = parent.inside.min(column);
-            scopes[parent.scope].clone()
+            parent.scope
         });
-        let found = match (&home, definition(line)) {
-            (None, found) if column == 0 => Some(found.unwrap_or((ScopeKind::Entry, entry_name(line)))),
-            (None, found) => found,
-            // What encloses a hunk without a heading may be a function or not.
-            (Some(home), found) if direct && (home.kind != ScopeKind::Function || home.name.is_empty()) => {
-                found
+        let home = home.map(|home| &scopes[home]);
+        let found = match home {
+            None if column == 0 => {
+                Some(definition(line).unwrap_or_else(|| (ScopeKind::Entry, entry_name(line))))
             }
-            _ => None,
+            None => definition(line),
+            // What encloses a hunk without a heading may be a function or not.
+            Some(home) if direct && (home.kind != ScopeKind::Function || home.name.is_empty()) => {
+                definition(line)
+            }
+            Some(_) => None,
         };
         if let Some((kind, own)) = found {
             let name = match home.filter(|home| home.kind == ScopeKind::Type) {
@@ -190,7 +193,9 @@ pub(crate) fn definition(line: &str) -> Option<(ScopeKind, String)> {
     }
 }
 
-/// A method without such a word in front of it (its brace may follow on another line if it says who may call it), and a call that names what its braces hold by a text: `test "name" {`.
+/// A method without such a word in front of it, or a call that names by a text what its braces hold: `test "name" {`.
+///
+/// The brace of a method may follow on another line if a modifier such as `public` stands in front.
 fn with_brace(line: &str, first: &str, has_modifier: bool) -> Option<(ScopeKind, String)> {
     let goes_on = line.ends_with('{') || has_modifier && line.ends_with([')', ',', '(']);
     if !goes_on || is_control(first) || line.starts_with(['}', '{']) {
