@@ -187,7 +187,7 @@ impl Nodes {
         };
         // A peer that gave all references back, and gets another one that was on its way, counts from 0 again.
         node.number = node.number.min(number);
-        if node.early.len() >= MOST_EARLY {
+        if number != node.number && node.early.len() >= MOST_EARLY {
             let what = format!("oneway call {} does not come, for which {MOST_EARLY} wait", node.number);
             return Err(Error::Protocol(what));
         }
@@ -300,8 +300,9 @@ pub(super) fn foreign(engine: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection::Frame;
     use super::super::session::{Side, Terms};
-    use super::super::wire::ID;
+    use super::super::wire::{Command, ID};
     use super::*;
     use crate::ParcelService;
     use crate::identity::CallingIdentity;
@@ -325,5 +326,26 @@ mod tests {
         drop(all);
         assert!(session.nodes().given_back(DecStrong { address: one, amount: 1 }).is_none());
         assert_eq!((session.nodes().len(), held()), (0, 0));
+    }
+
+    #[test]
+    fn the_call_that_others_wait_for_is_taken_however_many_they_are() {
+        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
+        let peer = CallingIdentity { pid: 1, uid: 65_005, gid: 65_005 };
+        let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
+        let session = Session::new(terms, Side::Server { root: root.clone() }, 1, 1).unwrap();
+        let address = session.nodes().leave(&session, &root).unwrap();
+        let mut queued = 0;
+        let mut come = |number| {
+            let admitted = session.waiting.admit(1, || true).unwrap();
+            let frame = Frame { command: Command::Transact, body: Vec::new(), fds: Vec::new() };
+            session.nodes().in_turn(address, number, Arrival { frame, admitted }, |_| queued += 1)
+        };
+        let most = MOST_EARLY as u64;
+        (1..=most).for_each(|number| come(number).unwrap());
+        let beyond = come(most + 1);
+        assert!(matches!(beyond, Err(Error::Protocol(_))), "{beyond:?}");
+        come(0).unwrap();
+        assert_eq!(queued, MOST_EARLY + 1);
     }
 }
