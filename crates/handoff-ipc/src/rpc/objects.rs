@@ -160,7 +160,9 @@ impl Incoming for Arrived<'_> {
         if self.session.is_over() {
             return Err(Error::Dead);
         }
-        self.session.nodes().enter(self.session, address)
+        let entered = self.session.nodes().enter(self.session, address);
+        // Its place counts as read: nobody else gives the reference back.
+        entered.inspect_err(|_| self.session.nodes().pass(self.session, address))
     }
 
     fn take_fd(&mut self, at: usize) -> Result<OwnedFd> {
@@ -196,8 +198,12 @@ impl Drop for Arrived<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::session::{Side, Terms};
+    use super::super::wire::{DecStrong, ID};
     use super::*;
     use crate::ParcelService;
+    use crate::identity::CallingIdentity;
+    use crate::ledger::{self, Resource};
     use crate::parcel::{BareFd, Parcelable, Reader, SharedBytes, Writer};
 
     fn bytes_of(write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> (Vec<u8>, Vec<u32>) {
@@ -225,6 +231,25 @@ mod tests {
         // A kind, for an object the address that the session gives, and the stability; a descriptor's number.
         let expected = [&[0, 0][..], &[1, 0, 0, 12], &[2, 0], &[20, 1, 0, 2, 1]].concat();
         assert_eq!((bytes, places), (words(&expected), vec![8, 24, 44]));
+    }
+
+    #[test]
+    fn a_reference_that_there_is_no_room_for_is_owed_back() {
+        let peer = CallingIdentity { pid: 1, uid: 65_006, gid: 65_006 };
+        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
+        for version in [1, BINDERS_IN_TABLE] {
+            let terms = Terms { id: [0; ID], version, descriptors: false, peer };
+            let session = Session::new(terms, Side::Server { root: root.clone() }, 1, 1).unwrap();
+            let address = Address::new(7, false);
+            let data = [&words(&[1])[..], &address.0.to_le_bytes(), &words(&[12])].concat();
+            let all = ledger::use_up(peer, Resource::Exports);
+            let places = if version < BINDERS_IN_TABLE { Vec::new() } else { vec![0] };
+            let mut arrived = Arrived::new(&session, &Body { data: &data, places }, Vec::new());
+            let refused = arrived.take_binder(0);
+            assert!(matches!(refused, Err(Error::PermissionDenied(_))), "{refused:?}");
+            drop((arrived, all));
+            assert_eq!(session.nodes().take_owed(), [DecStrong { address, amount: 1 }]);
+        }
     }
 
     #[test]
