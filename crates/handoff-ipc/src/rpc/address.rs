@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
     sockopt,
@@ -149,7 +150,13 @@ fn new_socket() -> Result<OwnedFd> {
         .map_err(|error| Error::io("cannot make a socket", error))
 }
 
-/// Waits for the next connection.
+/// Waits until somebody connects, or the listener was shut down.
+pub(super) fn await_newcomer(listener: &OwnedFd) {
+    // Where it cannot wait, accepting says why.
+    let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], None);
+}
+
+/// Takes the next connection.
 pub(super) fn accept(listener: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
     set_up_tcp(&socket);

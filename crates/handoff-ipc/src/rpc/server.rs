@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -84,6 +85,9 @@ impl RpcServerBuilder {
         }
         let listener = Arc::new(self.address.listen()?);
         let address = self.address.bound(&listener);
+        // A connection may be gone again before it is accepted.
+        rustix::io::ioctl_fionbio(&*listener, true)
+            .map_err(|error| Error::io(format!("cannot listen at {address}"), error))?;
         if let RpcAddress::Path(path) = &address {
             let mode = if self.access == SocketAccess::Owner { 0o600 } else { 0o666 };
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
@@ -196,13 +200,15 @@ impl Shared {
 
     fn accept_all(self: &Arc<Self>, listener: &OwnedFd) {
         while !self.is_stopped() {
+            // First: a listener that nobody connects to keeps no room from others.
+            address::await_newcomer(listener);
             let Ok(room) = ledger::room_to_refuse() else {
                 std::thread::sleep(SHORTAGE);
                 continue;
             };
             match address::accept(listener) {
                 Ok(socket) => self.admit(socket, room),
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
                 // No descriptor is left, or no memory; or the listener was shut down.
                 Err(_) => std::thread::sleep(SHORTAGE),
             }
@@ -322,7 +328,30 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use super::super::client::RpcSession;
     use super::*;
+
+    #[test]
+    fn servers_that_nobody_connects_to_keep_nobody_out() {
+        let root = || Binder::new(crate::ParcelService::new("test.INothing", |_, _| Ok(None)));
+        let serve = |address| RpcServer::builder(address).serve(root()).unwrap();
+        let name =
+            |number| RpcAddress::abstract_name(format!("handoff-idle-{}-{number}", std::process::id()));
+        let mut servers: Vec<RpcServer> = (0..30).map(|number| serve(name(number))).collect();
+        servers.push(serve(RpcAddress::Inet(([127, 0, 0, 1], 0).into())));
+        for server in &servers {
+            let session = RpcSession::builder(server.address().clone()).incoming_threads(0);
+            assert!(session.setup_timeout(Duration::from_secs(60)).connect().unwrap().root().is_ok());
+        }
+        // Their threads end.
+        let served: Vec<_> = servers.iter().map(|server| Arc::downgrade(&server.shared)).collect();
+        drop(servers);
+        let end = Instant::now() + Duration::from_secs(60);
+        while served.iter().any(|shared| shared.strong_count() > 0) {
+            assert!(Instant::now() < end, "a thread waits for connections to a server that is gone");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     #[test]
     fn who_has_no_number_here_is_no_owner() {
