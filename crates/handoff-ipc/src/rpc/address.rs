@@ -22,6 +22,8 @@ const BACKLOG: i32 = 128;
 const SILENT: Duration = Duration::from_secs(60);
 /// How often it is asked; without an answer six times the connection ends.
 const ASKED_AGAIN: Duration = Duration::from_secs(10);
+/// Milliseconds after which a TCP connection ends whose other end does not take what was sent (`TCP_USER_TIMEOUT`).
+const UNACKNOWLEDGED: u32 = 120_000;
 
 /// Whose connections are those whose other end the kernel does not know (the overflow uid): all of them together have
 /// one user's share.
@@ -171,6 +173,8 @@ fn set_up_tcp(socket: &OwnedFd) {
     let _ = sockopt::set_tcp_keepidle(socket, SILENT);
     let _ = sockopt::set_tcp_keepintvl(socket, ASKED_AGAIN);
     let _ = sockopt::set_tcp_keepcnt(socket, 6);
+    // Nobody is asked while something is unacknowledged, as a call on its way is.
+    let _ = sockopt::set_tcp_user_timeout(socket, UNACKNOWLEDGED);
 }
 
 /// Who made the connection at the other end, where the kernel knows it.
@@ -208,6 +212,7 @@ mod tests {
         for end in ends {
             assert!(sockopt::socket_keepalive(&end).unwrap() && sockopt::tcp_nodelay(&end).unwrap());
             assert_eq!(sockopt::tcp_keepidle(&end).unwrap(), SILENT);
+            assert_eq!(sockopt::tcp_user_timeout(&end).unwrap(), UNACKNOWLEDGED);
         }
     }
 }
