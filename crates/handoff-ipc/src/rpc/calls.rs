@@ -50,10 +50,13 @@ pub(super) fn transact(
         Attempt::Done(()) => {}
         Attempt::Late => return Err(late()),
     }
-    let reply = await_reply(session, &taken.connection, wait);
-    let Attempt::Done(reply) = reply.inspect_err(|error| session.failed(&taken.connection, error))? else {
-        finish_late(taken);
-        return Err(late());
+    let awaited = await_reply(session, &taken.connection, wait);
+    let reply = match awaited.inspect_err(|error| session.failed(&taken.connection, error))? {
+        Awaited::Reply(reply) => reply,
+        Awaited::Late(left) => {
+            finish_late(taken, left);
+            return Err(late());
+        }
     };
     let outcome = read_reply(session, reply, call.code, read);
     if let Err(error) = session.give_back_on(&taken.connection) {
@@ -101,24 +104,42 @@ fn send(
     Ok(Attempt::Done(()))
 }
 
+/// A oneway call that came, and that there was no room for in time.
+struct Unqueued {
+    node: Arc<LocalNode>,
+    address: Address,
+    number: u64,
+    frame: Frame,
+}
+
+/// How the wait for a reply ended.
+enum Awaited {
+    Reply(Frame),
+    /// The time was over first; a call may be left that was read.
+    Late(Option<Unqueued>),
+}
+
 /// Waits for a reply; serves calls of the peer meanwhile, which are nested in this one.
-fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait) -> Result<Attempt<Frame>> {
+fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait) -> Result<Awaited> {
     if let Attempt::Late = connection.flush(wait, &mut |frame| session.acknowledge(frame))? {
-        return Ok(Attempt::Late);
+        return Ok(Awaited::Late(None));
     }
     loop {
-        let Attempt::Done(frame) = connection.receive(wait)? else { return Ok(Attempt::Late) };
+        let Attempt::Done(frame) = connection.receive(wait)? else { return Ok(Awaited::Late(None)) };
         match frame.command {
-            Command::Reply => return Ok(Attempt::Done(frame)),
+            Command::Reply => return Ok(Awaited::Reply(frame)),
             Command::DecStrong => session.acknowledge(frame)?,
             Command::Transact => {
                 let deeper = shm::deeper();
-                serve(session, connection, frame, wait, deeper.as_ref().err().map(|_| Error::TooDeep))?;
+                let refused = deeper.as_ref().err().map(|_| Error::TooDeep);
+                if let Some(left) = serve(session, connection, frame, wait, refused)? {
+                    return Ok(Awaited::Late(Some(left)));
+                }
             }
         }
         // Else a peer that sends one such frame after the other would keep the caller.
         if wait.is_over() {
-            return Ok(Attempt::Late);
+            return Ok(Awaited::Late(None));
         }
     }
 }
@@ -135,15 +156,16 @@ fn read_reply(session: &Arc<Session>, frame: Frame, code: u32, read: ReadFn<'_>)
 }
 
 /// Has another thread wait for a reply that its caller no longer waits for: until it has come, the connection can
-/// carry no other call.
-fn finish_late(taken: Taken) {
+/// carry no other call. `left` came before it.
+fn finish_late(taken: Taken, left: Option<Unqueued>) {
     let session = Arc::clone(taken.session());
     let wait = move || {
-        let session = Arc::clone(taken.session());
-        match await_reply(&session, &taken.connection, Wait::Forever) {
+        let (session, connection) = (Arc::clone(taken.session()), &taken.connection);
+        let queued = left.map_or(Ok(None), |left| queue_oneway(&session, connection, left, Wait::Forever));
+        match queued.and_then(|_| await_reply(&session, connection, Wait::Forever)) {
             // Objects in it are given back.
-            Ok(Attempt::Done(reply)) => drop(read_reply(&session, reply, 0, &mut |_| Ok(()))),
-            Ok(Attempt::Late) => {}
+            Ok(Awaited::Reply(reply)) => drop(read_reply(&session, reply, 0, &mut |_| Ok(()))),
+            Ok(Awaited::Late(_)) => {}
             Err(error) => session.failed(&taken.connection, &error),
         }
     };
@@ -160,7 +182,7 @@ pub(super) fn serve_connection(session: &Weak<Session>, connection: &Arc<Connect
         let Attempt::Done(frame) = connection.receive(Wait::Forever)? else { return Ok(()) };
         let Some(session) = session.upgrade().filter(|session| !session.is_over()) else { return Ok(()) };
         let served = match frame.command {
-            Command::Transact => serve(&session, connection, frame, Wait::Forever, None),
+            Command::Transact => serve(&session, connection, frame, Wait::Forever, None).map(drop),
             Command::DecStrong => session.acknowledge(frame).and_then(|()| {
                 // What a call kept may be given back now.
                 session.give_back();
@@ -176,27 +198,28 @@ pub(super) fn serve_connection(session: &Weak<Session>, connection: &Arc<Connect
     }
 }
 
-/// Serves one call, or refuses it. What is returned is the connection's failure.
+/// Serves one call, or refuses it; gives back a oneway call that there is no room for in time. The error is the
+/// connection's failure.
 fn serve(
     session: &Arc<Session>,
     connection: &Arc<Connection>,
     frame: Frame,
     wait: Wait,
     refused: Option<Error>,
-) -> Result<()> {
+) -> Result<Option<Unqueued>> {
     let version = session.terms().version;
     let call = wire::Transaction::decode(version, &frame.body)?;
     let (address, number) = (call.address, call.number);
     if address == Address::SESSION {
         let mut buffer = Buffer::take();
         let objects = answer_special(session, call.code, &mut buffer.0);
-        return reply(session, connection, wait, &mut buffer.0, objects);
+        return reply(session, connection, wait, &mut buffer.0, objects).map(|()| None);
     }
     let node = session.nodes().called(address);
     if call.flags & ONEWAY != 0 {
         // Nobody is told that there is no such object.
-        let Ok(node) = node else { return Ok(()) };
-        return queue_oneway(session, connection, node, address, number, frame);
+        let Ok(node) = node else { return Ok(None) };
+        return queue_oneway(session, connection, Unqueued { node, address, number, frame }, wait);
     }
     let mut buffer = Buffer::take();
     let outcome = match (node, refused) {
@@ -206,7 +229,7 @@ fn serve(
         }
         (_, Some(error)) | (Err(error), None) => Err(error),
     };
-    reply(session, connection, wait, &mut buffer.0, outcome)
+    reply(session, connection, wait, &mut buffer.0, outcome).map(|()| None)
 }
 
 fn answer_special(session: &Session, code: u32, buffer: &mut Vec<u8>) -> Result<Vec<(u32, Object)>> {
@@ -294,17 +317,20 @@ fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {
     session.give_back();
 }
 
-/// Puts a oneway call into its object's queue, in its turn.
+/// Puts a oneway call into its object's queue, in its turn; gives it back if there is no room for it in time.
 fn queue_oneway(
     session: &Arc<Session>,
     connection: &Connection,
-    node: Arc<LocalNode>,
-    address: Address,
-    number: u64,
-    frame: Frame,
-) -> Result<()> {
-    let bytes = frame.body.len() as u64 + WAITING;
-    let admitted = session.waiting.admit(bytes, || session.nodes().is_next(address, number))?;
+    call: Unqueued,
+    wait: Wait,
+) -> Result<Option<Unqueued>> {
+    let (address, number) = (call.address, call.number);
+    let bytes = call.frame.body.len() as u64 + WAITING;
+    let is_next = || session.nodes().is_next(address, number);
+    let Attempt::Done(admitted) = session.waiting.admit(bytes, connection, wait, is_next)? else {
+        return Ok(Some(call));
+    };
+    let Unqueued { node, frame, .. } = call;
     let (user, mut wants_thread) = (session.peer().uid, false);
     // A call that waits for its turn holds no session: that one may end before the turn comes.
     let queue = |arrival| {
@@ -317,7 +343,7 @@ fn queue_oneway(
     }
     // The sender holds the object until it knows that the call has come.
     session.give_back();
-    session.give_back_on(connection)
+    session.give_back_on(connection).map(|()| None)
 }
 
 /// Serves bytes as those of a peer that sends them and ends its connection, on a session of the server's.
@@ -353,6 +379,7 @@ mod tests {
     use super::*;
     use crate::ParcelService;
     use crate::identity::CallingIdentity;
+    use crate::ledger::{self, Resource};
     use crate::object::Binder;
 
     #[test]
@@ -366,7 +393,7 @@ mod tests {
         let nothing = DecStrong { address: Address::new(77, true), amount: 1 }.frame();
         (&there).write_all(&nothing.repeat(100)).unwrap();
         let over = Wait::Until(Instant::now());
-        assert!(matches!(await_reply(&session, &connection, over), Ok(Attempt::Late)));
+        assert!(matches!(await_reply(&session, &connection, over), Ok(Awaited::Late(None))));
         let more = || matches!(connection.receive(Wait::No), Ok(Attempt::Done(_)));
         assert!((0..98).all(|_| more()), "it read on, when its time was over");
         // While it waits for room to send in, too.
@@ -379,5 +406,38 @@ mod tests {
         };
         assert!(matches!(connection.send(&[&large], &[], over, &mut count), Ok(Attempt::Late)));
         assert_eq!(heard, 0);
+    }
+    #[test]
+    fn a_call_that_there_is_no_room_for_keeps_neither_its_receiver_s_caller_nor_a_thread() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let peer = CallingIdentity { pid: 1, uid: 65_007, gid: 65_007 };
+        let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
+        let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
+        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
+        let session = Session::new(terms, Side::Server { root: root.clone() }, 1, 1).unwrap();
+        let address = session.nodes().leave(&session, &root).unwrap();
+        let data = [0; 64 << 10];
+        let send = |number| {
+            let fixed = wire::Transaction::encode(address, 1, ONEWAY, number, data.len());
+            let header = FrameHeader::encode(Command::Transact, fixed.len() + data.len()).unwrap();
+            (&there).write_all(&[&header[..], &fixed, &data].concat()).unwrap();
+        };
+        // Of its user's other sessions.
+        let all = ledger::use_up(peer, Resource::Oneway);
+        send(0);
+        let soon = Wait::Until(Instant::now() + Duration::from_millis(100));
+        let Ok(Awaited::Late(Some(left))) = await_reply(&session, &connection, soon) else {
+            panic!("it is left");
+        };
+        drop(all);
+        assert!(matches!(queue_oneway(&session, &connection, left, Wait::Forever), Ok(None)));
+        while ledger::held_by(peer, Resource::Oneway) > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _all = ledger::use_up(peer, Resource::Oneway);
+        send(1);
+        drop(there);
+        // At the connection's end.
+        assert!(matches!(serve_connection(&Arc::downgrade(&session), &connection), Err(Error::Dead)));
     }
 }

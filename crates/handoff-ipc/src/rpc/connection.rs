@@ -204,6 +204,12 @@ impl Connection {
         }
     }
 
+    /// Whether the peer has ended it. What it sent before may not have been read.
+    pub(super) fn is_ended(&self) -> Result<bool> {
+        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        Ok(self.poll(PollFlags::RDHUP, Some(Instant::now()))?.intersects(ended))
+    }
+
     /// Whether the peer takes more now: a call that nobody waits for is refused rather than blocked.
     pub(super) fn takes_more(&self) -> Result<bool> {
         let Attempt::Done(()) = self.flush(Wait::No, &mut |_| Ok(()))? else { return Ok(false) };

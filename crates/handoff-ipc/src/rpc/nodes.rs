@@ -300,7 +300,9 @@ pub(super) fn foreign(engine: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::connection::Frame;
+    use std::os::unix::net::UnixStream;
+
+    use super::super::connection::{Attempt, Connection, Frame, Wait};
     use super::super::session::{Side, Terms};
     use super::super::wire::{Command, ID};
     use super::*;
@@ -335,9 +337,12 @@ mod tests {
         let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
         let session = Session::new(terms, Side::Server { root: root.clone() }, 1, 1).unwrap();
         let address = session.nodes().leave(&session, &root).unwrap();
+        let (here, _there) = UnixStream::pair().unwrap();
+        let connection = Connection::new(here.into(), peer, false, Vec::new());
         let mut queued = 0;
         let mut come = |number| {
-            let admitted = session.waiting.admit(1, || true).unwrap();
+            let admitted = session.waiting.admit(1, &connection, Wait::Forever, || true).unwrap();
+            let Attempt::Done(admitted) = admitted else { unreachable!("it waits without an end") };
             let frame = Frame { command: Command::Transact, body: Vec::new(), fds: Vec::new() };
             session.nodes().in_turn(address, number, Arrival { frame, admitted }, |_| queued += 1)
         };

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::Frame;
+use super::connection::{Attempt, Connection, Frame, Wait};
 use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
@@ -61,8 +61,15 @@ impl Waiting {
         Arc::new(Waiting { peer, held: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Waits until there is room for a call of so many bytes. `is_next` says whether others may wait for it.
-    pub(super) fn admit(self: &Arc<Self>, bytes: u64, is_next: impl Fn() -> bool) -> Result<Admitted> {
+    /// Waits until there is room for a call of so many bytes that came on a connection. `is_next` says whether others
+    /// may wait for it.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        bytes: u64,
+        connection: &Connection,
+        wait: Wait,
+        is_next: impl Fn() -> bool,
+    ) -> Result<Attempt<Admitted>> {
         let mut stuck_since = None;
         loop {
             // Before the lock: whoever knows it has a lock of its own, and counts here while it has.
@@ -72,8 +79,16 @@ impl Waiting {
                 return Err(Error::Dead);
             }
             let fits = held.bytes == 0 || held.bytes + bytes <= MOST || held.is_stuck() && is_next;
-            if fits && let Ok(charge) = ledger::charge(self.peer, Resource::Oneway, bytes) {
-                return Ok(self.count(held, bytes, charge));
+            if fits {
+                match ledger::charge(self.peer, Resource::Oneway, bytes) {
+                    Ok(charge) => return Ok(Attempt::Done(self.count(held, bytes, charge))),
+                    // What others hold may stay for ever. What the session itself holds is served, and makes room.
+                    Err(_) if connection.is_ended()? => return Err(Error::Dead),
+                    Err(_) => {}
+                }
+            }
+            if wait.is_over() {
+                return Ok(Attempt::Late);
             }
             if !held.is_stuck() {
                 stuck_since = None;
@@ -82,7 +97,11 @@ impl Waiting {
                     format!("a oneway call does not come for which {} bytes of others wait", held.bytes);
                 return Err(Error::Protocol(what));
             }
-            drop(self.changed.wait_timeout(held, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner));
+            let again = match wait {
+                Wait::Until(end) => end.saturating_duration_since(Instant::now()).min(LOOK_AGAIN),
+                Wait::Forever | Wait::No => LOOK_AGAIN,
+            };
+            drop(self.changed.wait_timeout(held, again).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
