@@ -21,7 +21,7 @@ use rustix::net::{
 use super::wire::{Command, FrameHeader, HEADER};
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
-use crate::ledger::Charge;
+use crate::ledger::{Charge, Resource};
 use crate::locked::lock;
 use crate::{Error, Result, Waiting};
 
@@ -69,13 +69,14 @@ impl Wait {
 
 /// One connection of a session.
 pub(super) struct Connection {
-    socket: OwnedFd,
+    // Descriptors may lie in its queue whose close takes long.
+    socket: PeerFd,
     peer: CallingIdentity,
     /// Whether descriptors travel on it.
     descriptors: bool,
     inbound: Mutex<Inbound>,
     unsent: Mutex<Unsent>,
-    // What the peer has this process hold for it.
+    // What the peer has this process hold beside the socket.
     _charges: Vec<Charge>,
 }
 
@@ -115,7 +116,15 @@ impl Connection {
         charges: Vec<Charge>,
     ) -> Self {
         let (inbound, unsent) = (Mutex::default(), Mutex::default());
-        Connection { socket, peer, descriptors, inbound, unsent, _charges: charges }
+        let (mut socket, mut others) = (PeerFd::new(socket, peer.uid), Vec::new());
+        for charge in charges {
+            match charge.resource() {
+                // Until it is closed.
+                Resource::Descriptors => socket = socket.charged(charge),
+                _ => others.push(charge),
+            }
+        }
+        Connection { socket, peer, descriptors, inbound, unsent, _charges: others }
     }
 
     /// Ends it for both sides: whoever waits for it sees its end.
@@ -339,6 +348,13 @@ impl Connection {
     }
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // The peer sees its end now, whatever the socket's close waits for.
+        self.shut_down();
+    }
+}
+
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -507,7 +523,7 @@ mod tests {
     fn descriptors_beyond_the_share_end_the_connection() {
         let (one, other) = UnixStream::pair().unwrap();
         let who = CallingIdentity { pid: 1, uid: 65_001, gid: 65_001 };
-        let _all = crate::ledger::use_up(who, crate::ledger::Resource::Descriptors);
+        let _all = crate::ledger::use_up(who, Resource::Descriptors);
         let one = Connection::new(one.into(), CallingIdentity::own(), true, Vec::new());
         let other = Connection::new(other.into(), who, true, Vec::new());
         let (end, _writer) = std::io::pipe().unwrap();

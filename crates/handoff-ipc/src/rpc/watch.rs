@@ -23,9 +23,16 @@ pub(super) struct Watch {
 
 #[derive(Default)]
 struct Watched {
-    // By their places, which are the keys of their events.
-    connections: Vec<Weak<Connection>>,
+    // Each with the key of its events. None is used again: a socket may be closed, and have events, after its connection.
+    connections: Vec<(u64, Weak<Connection>)>,
+    next: u64,
     is_running: bool,
+}
+
+impl Watched {
+    fn of(&self, key: u64) -> Option<Arc<Connection>> {
+        self.connections.iter().find(|(own, _)| *own == key)?.1.upgrade()
+    }
 }
 
 /// epoll reports EPOLLRDHUP when the peer has ended the connection, whatever else is asked for.
@@ -47,14 +54,12 @@ impl Watch {
     pub(super) fn add(&self, session: &Arc<Session>, connection: &Arc<Connection>) -> Result<()> {
         let failed = |error| Error::io("cannot watch a connection of an RPC session (epoll)", error);
         let mut watched = lock(&self.watched);
-        let free = watched.connections.iter().position(|other| other.strong_count() == 0);
-        let place = free.unwrap_or(watched.connections.len());
-        let key = EventData::new_u64(place as u64);
-        epoll::add(&*self.epoll, &**connection, key, ENDED | EventFlags::ONESHOT).map_err(failed)?;
-        match watched.connections.get_mut(place) {
-            Some(known) => *known = Arc::downgrade(connection),
-            None => watched.connections.push(Arc::downgrade(connection)),
-        }
+        watched.connections.retain(|(_, other)| other.strong_count() > 0);
+        let key = watched.next;
+        let data = EventData::new_u64(key);
+        epoll::add(&*self.epoll, &**connection, data, ENDED | EventFlags::ONESHOT).map_err(failed)?;
+        watched.next += 1;
+        watched.connections.push((key, Arc::downgrade(connection)));
         if !std::mem::replace(&mut watched.is_running, true) {
             let (epoll, all, session) =
                 (Arc::clone(&self.epoll), Arc::clone(&self.watched), Arc::downgrade(session));
@@ -69,17 +74,18 @@ impl Watch {
     /// Has the session attend to an idle connection when something comes, or when it has room.
     pub(super) fn ask(&self, connection: &Arc<Connection>, unsent: bool) {
         let watched = lock(&self.watched);
-        let place = watched
+        let key = watched
             .connections
             .iter()
-            .position(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(connection)));
+            .find(|(_, other)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(connection)))
+            .map(|(key, _)| *key);
         let wanted = ENDED
             | EventFlags::ONESHOT
             | EventFlags::IN
             | if unsent { EventFlags::OUT } else { EventFlags::empty() };
-        if let Some(place) = place {
+        if let Some(key) = key {
             // Fails only when the session is over.
-            let _ = epoll::modify(&*self.epoll, &**connection, EventData::new_u64(place as u64), wanted);
+            let _ = epoll::modify(&*self.epoll, &**connection, EventData::new_u64(key), wanted);
         }
     }
 
@@ -103,7 +109,7 @@ fn run(epoll: &OwnedFd, watched: &Mutex<Watched>, session: &Weak<Session>) {
         for event in &events {
             let (key, flags) = (event.data.u64(), event.flags);
             let Some(session) = session.upgrade().filter(|_| key != STOP) else { return };
-            let connection = lock(watched).connections.get(key as usize).and_then(Weak::upgrade);
+            let connection = lock(watched).of(key);
             let Some(connection) = connection else { continue };
             if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
                 session.attend(&connection);

@@ -292,3 +292,35 @@ fn descriptors_for_a_session_without_any_do_not_keep_its_caller() {
     drop((root, session));
     server.join().unwrap();
 }
+
+#[test]
+fn a_session_s_end_does_not_wait_for_descriptors_that_nobody_read() {
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    let (tell, told) = std::sync::mpsc::channel();
+    let (has_root, wait_for_root) = std::sync::mpsc::channel();
+    let (place, server) = hostile_server(move |raw| {
+        set_up(raw);
+        give_root(raw);
+        wait_for_root.recv().unwrap();
+        let (slow, other) = slow_to_close();
+        assert!(send_with(raw, &frame(DEC_STRONG, &[0; 16]), &[slow.as_fd()]));
+        drop(slow);
+        tell.send(()).unwrap();
+        let end = Instant::now() + GENEROUS / 2;
+        while !is_over.load(Ordering::SeqCst) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let in_time = is_over.load(Ordering::SeqCst);
+        drop(other);
+        assert!(in_time, "who drops the session waits until a descriptor is closed");
+    });
+    let session = RpcSession::builder(place.socket()).incoming_threads(0).connect().unwrap();
+    let root = session.root().unwrap();
+    // Then nobody reads what comes behind it.
+    has_root.send(()).unwrap();
+    told.recv().unwrap();
+    drop((root, session));
+    over.store(true, Ordering::SeqCst);
+    server.join().unwrap();
+}
