@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, Weak};
 use handoff_placement::Priority;
 
 use crate::class::{AIBinder_Class, transaction_code_t};
-use crate::engine;
 use crate::locked::lock;
 use crate::object::{Kind, UserData, borrow, share};
 use crate::parcel::AParcel;
@@ -16,6 +15,7 @@ use crate::status::{
     STATUS_BAD_VALUE, STATUS_INVALID_OPERATION, STATUS_OK, STATUS_UNEXPECTED_NULL, STATUS_UNKNOWN_ERROR,
     binder_status_t, status_of,
 };
+use crate::{engine, polling};
 
 pub use crate::object::AIBinder;
 
@@ -231,6 +231,7 @@ pub unsafe extern "C-unwind" fn AIBinder_dump(
     // SAFETY: so many strings by the header's promise.
     let text = |index| unsafe { CStr::from_ptr(*args.add(index)) }.to_string_lossy().into_owned();
     let args: Vec<String> = (0..count as usize).map(text).collect();
+    let _calling = polling::Calling::begin();
     match remote.dump(&args) {
         // SAFETY: open by the header's promise; the write fails if it is not.
         Ok(text) => engine::write_all(unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) }, text.as_bytes()),

@@ -56,6 +56,7 @@ pub(crate) fn transact(
     let (node, request) = (object.node(), parcel.into_parcel()?);
     let call = node.transaction(code).interface(object.class().map(|class| class.interface));
     let call = if is_secret { call.clear_buffers() } else { call };
+    let _calling = polling::Calling::begin();
     let answer = if oneway {
         call.oneway(|data| request.send(data)).map(|()| Parcel::new())
     } else {
@@ -79,6 +80,11 @@ impl Served {
     fn class(&self) -> Result<&'static AIBinder_Class> {
         self.0.class().ok_or_else(|| Error::Protocol("an object without a class is served".into()))
     }
+}
+
+/// Whether a call is one for the thread that polls: not what this process calls itself, nor what is nested in a call.
+fn is_left_to_poller(caller: CallingIdentity) -> bool {
+    process::polls() && caller.pid != std::process::id() && !polling::calls()
 }
 
 /// Tells what calls this thread serves, and takes it back.
@@ -126,7 +132,7 @@ impl Service for Served {
             (status, answer)
         };
         let caller = transaction.caller();
-        let (status, answer) = if process::polls() && caller.pid != std::process::id() {
+        let (status, answer) = if is_left_to_poller(caller) {
             let served = polling::serve(move || serve(Some(caller)));
             served.ok_or_else(|| failure(STATUS_FAILED_TRANSACTION))?
         } else {

@@ -1,8 +1,10 @@
 //! Calls of other processes that a thread of the application serves, when a descriptor tells it to.
 //!
 //! A thread of the pool takes the call, leaves it here, and sleeps until it was served. So there is one descriptor whatever
-//! the engine, and one thread that serves.
+//! the engine, and one thread that serves. What comes while a thread waits for an answer of its own is part of that call: it
+//! is served there, as the thread that it would be left to may be the same.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::mpsc::sync_channel;
@@ -17,6 +19,30 @@ type Served = Box<dyn FnOnce() + Send>;
 /// Readable while calls wait.
 static BELL: OnceLock<OwnedFd> = OnceLock::new();
 static WAITING: Mutex<VecDeque<Served>> = Mutex::new(VecDeque::new());
+
+thread_local! {
+    static CALLS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Tells that this thread waits for the answer to a call.
+pub(crate) struct Calling(bool);
+
+impl Calling {
+    pub(crate) fn begin() -> Self {
+        Calling(CALLS.replace(true))
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        CALLS.set(self.0);
+    }
+}
+
+/// Whether what this thread is given to serve came while it waits for an answer.
+pub(crate) fn calls() -> bool {
+    CALLS.get()
+}
 
 /// The descriptor, made when it is first wanted.
 pub(crate) fn descriptor() -> rustix::io::Result<i32> {

@@ -20,7 +20,37 @@ static const std::thread::id mainThread = std::this_thread::get_id();
 static void* onCreate(void* args) { return args; }
 static void onDestroy(void*) {}
 
-enum : transaction_code_t { WHO = FIRST_CALL_TRANSACTION, PERSIST, CALL_BACK };
+enum : transaction_code_t { WHO = FIRST_CALL_TRANSACTION, PERSIST, CALL_BACK, BACK_AND_FORTH, ASK };
+
+static binder_status_t onTransact(AIBinder*, transaction_code_t code, const AParcel* in, AParcel* out);
+static AIBinder_Class* defined() { return AIBinder_Class_define("sample.IProcess", onCreate, onDestroy, onTransact); }
+static AIBinder_Class* const clazz = defined();
+static AIBinder_Class* const twin = defined();
+
+static ndk::SpAIBinder made() { return ndk::SpAIBinder(AIBinder_new(clazz, nullptr)); }
+
+static ndk::SpAIBinder found(const char* name) {
+    ndk::SpAIBinder binder(AServiceManager_waitForService(name));
+    CHECK(AIBinder_associateClass(binder.get(), clazz));
+    return binder;
+}
+
+static ndk::ScopedAParcel call(const ndk::SpAIBinder& binder, transaction_code_t code, bool flag = false) {
+    ndk::ScopedAParcel in, out;
+    CHECK(AIBinder_prepareTransaction(binder.get(), in.getR()) == STATUS_OK);
+    CHECK(AParcel_writeBool(in.get(), flag) == STATUS_OK);
+    CHECK(AIBinder_transact(binder.get(), code, in.getR(), out.getR(), 0) == STATUS_OK);
+    return out;
+}
+
+/* Asks a service whose main thread serves. */
+static void who(const ndk::SpAIBinder& service) {
+    ndk::ScopedAParcel out = call(service, WHO);
+    int32_t pid;
+    bool isMain;
+    CHECK(AParcel_readInt32(out.get(), &pid) == STATUS_OK && pid == getpid());
+    CHECK(AParcel_readBool(out.get(), &isMain) == STATUS_OK && isMain);
+}
 
 /* Says who calls, and whether the main thread serves. */
 static binder_status_t onTransact(AIBinder*, transaction_code_t code, const AParcel* in, AParcel* out) {
@@ -41,28 +71,23 @@ static binder_status_t onTransact(AIBinder*, transaction_code_t code, const APar
             ndk::SpAIBinder held(back);
             return AIBinder_ping(back);
         }
+        case BACK_AND_FORTH: {
+            AIBinder* back = nullptr;
+            CHECK(AParcel_readStrongBinder(in, &back) == STATUS_OK);
+            ndk::SpAIBinder held(back);
+            CHECK(AIBinder_associateClass(back, clazz));
+            const pid_t caller = AIBinder_getCallingPid();
+            call(held, ASK);
+            /* What was served meanwhile has changed nothing here. */
+            CHECK(caller != getpid() && AIBinder_getCallingPid() == caller);
+            return STATUS_OK;
+        }
+        case ASK:
+            /* The thread that polls waits for this answer: only there can it be told. */
+            who(found("polled"));
+            return STATUS_OK;
     }
     return STATUS_UNKNOWN_TRANSACTION;
-}
-
-static AIBinder_Class* defined() { return AIBinder_Class_define("sample.IProcess", onCreate, onDestroy, onTransact); }
-static AIBinder_Class* const clazz = defined();
-static AIBinder_Class* const twin = defined();
-
-static ndk::SpAIBinder made() { return ndk::SpAIBinder(AIBinder_new(clazz, nullptr)); }
-
-static ndk::SpAIBinder found(const char* name) {
-    ndk::SpAIBinder binder(AServiceManager_waitForService(name));
-    CHECK(AIBinder_associateClass(binder.get(), clazz));
-    return binder;
-}
-
-static ndk::ScopedAParcel call(const ndk::SpAIBinder& binder, transaction_code_t code, bool flag = false) {
-    ndk::ScopedAParcel in, out;
-    CHECK(AIBinder_prepareTransaction(binder.get(), in.getR()) == STATUS_OK);
-    CHECK(AParcel_writeBool(in.get(), flag) == STATUS_OK);
-    CHECK(AIBinder_transact(binder.get(), code, in.getR(), out.getR(), 0) == STATUS_OK);
-    return out;
 }
 
 [[noreturn]] static void ready() {
@@ -95,22 +120,18 @@ static void callsPolled() {
     std::vector<std::thread> callers;
     for (int i = 0; i < 4; i++) {
         callers.emplace_back([&] {
-            for (int j = 0; j < 25; j++) {
-                ndk::ScopedAParcel out = call(service, WHO);
-                int32_t pid;
-                bool isMain;
-                CHECK(AParcel_readInt32(out.get(), &pid) == STATUS_OK && pid == getpid());
-                CHECK(AParcel_readBool(out.get(), &isMain) == STATUS_OK && isMain);
-            }
+            for (int j = 0; j < 25; j++) who(service);
         });
     }
     for (std::thread& caller : callers) caller.join();
     /* The thread that serves may call, and a process serves its own calls where they are made. */
     ndk::SpAIBinder own = made();
-    ndk::ScopedAParcel in, out;
-    CHECK(AIBinder_prepareTransaction(service.get(), in.getR()) == STATUS_OK);
-    CHECK(AParcel_writeStrongBinder(in.get(), own.get()) == STATUS_OK);
-    CHECK(AIBinder_transact(service.get(), CALL_BACK, in.getR(), out.getR(), 0) == STATUS_OK);
+    for (transaction_code_t code : {CALL_BACK, BACK_AND_FORTH}) {
+        ndk::ScopedAParcel in, out;
+        CHECK(AIBinder_prepareTransaction(service.get(), in.getR()) == STATUS_OK);
+        CHECK(AParcel_writeStrongBinder(in.get(), own.get()) == STATUS_OK);
+        CHECK(AIBinder_transact(service.get(), code, in.getR(), out.getR(), 0) == STATUS_OK);
+    }
 }
 
 static bool onActive(bool hasClients, void* context) {
