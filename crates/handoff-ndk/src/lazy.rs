@@ -23,7 +23,13 @@ struct Lazy {
     name: String,
     object: Arc<AIBinder>,
     is_registered: bool,
-    /// Processes that have had it, when they were counted last.
+    given: Given,
+}
+
+/// Processes that have had a service when they were counted last, and who was the manager then: one that is new has been
+/// given every service, and is no client.
+struct Given {
+    manager: Binder,
     so_far: u64,
 }
 
@@ -51,12 +57,15 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 static COUNTING: Once = Once::new();
 
-/// Registers a service; gives how many processes have had it.
-fn register(runtime: &Runtime, name: &str, object: &Arc<AIBinder>) -> Result<u64, Error> {
+/// Registers a service.
+fn register(runtime: &Runtime, name: &str, object: &Arc<AIBinder>) -> Result<Given, Error> {
     let (services, node) = (runtime.services(), object.node());
+    // Before it is counted: should another one come meanwhile, it is counted again.
+    let manager = services.manager()?;
     services.add(name, node.clone(), ServiceOptions::default())?;
     // Where clients are not counted, the thread that counts says so.
-    Ok(services.clients_of(&node).map_or(0, |clients| clients.so_far))
+    let so_far = services.clients_of(&node).map_or(0, |clients| clients.so_far);
+    Ok(Given { manager, so_far })
 }
 
 /// Whether any of the services has a client, and whether any was given to one since they were counted last.
@@ -66,9 +75,12 @@ fn count(services: &ServiceManager) -> Result<(bool, bool), Error> {
     let (mut has_clients, mut was_given) = (false, false);
     for (name, node) in known {
         let clients = services.clients_of(&node)?;
+        // After it was counted, for the same reason.
+        let given = Given { manager: services.manager()?, so_far: clients.so_far };
         has_clients |= clients.now > 0;
         if let Some(lazy) = lock(&STATE).services.iter_mut().find(|lazy| lazy.name == name) {
-            was_given |= std::mem::replace(&mut lazy.so_far, clients.so_far) < clients.so_far;
+            let before = std::mem::replace(&mut lazy.given, given);
+            was_given |= before.manager == lazy.given.manager && before.so_far < lazy.given.so_far;
         }
     }
     Ok((has_clients, was_given))
@@ -80,10 +92,12 @@ fn count_clients(runtime: &Runtime) {
         std::thread::sleep(LOOK_AGAIN);
         let (has_clients, was_given) = match count(runtime.services()) {
             Ok(counted) => counted,
-            Err(error) => {
+            Err(error @ Error::Unsupported { .. }) => {
                 eprintln!("libbinder_ndk: lazy services stay registered: {error}");
                 return;
             }
+            // The manager is away, and may come back.
+            Err(_) => continue,
         };
         let mut state = lock(&STATE);
         state.had_clients |= has_clients || was_given;
@@ -133,10 +147,10 @@ pub unsafe extern "C" fn AServiceManager_registerLazyService(
     // SAFETY: not null, and held by the header's promise.
     let object = unsafe { share(binder) };
     let added = runtime().and_then(|runtime| {
-        let so_far = register(&runtime, name, &object).map_err(|error| error.to_string())?;
-        Ok((runtime, so_far))
+        let given = register(&runtime, name, &object).map_err(|error| error.to_string())?;
+        Ok((runtime, given))
     });
-    let (runtime, so_far) = match added {
+    let (runtime, given) = match added {
         Ok(added) => added,
         Err(why) => {
             complain(NAME, name, &why);
@@ -145,7 +159,7 @@ pub unsafe extern "C" fn AServiceManager_registerLazyService(
     };
     let mut state = lock(&STATE);
     state.services.retain(|lazy| lazy.name != name);
-    state.services.push(Lazy { name: name.to_owned(), object, is_registered: true, so_far });
+    state.services.push(Lazy { name: name.to_owned(), object, is_registered: true, given });
     drop(state);
     COUNTING.call_once(|| {
         let thread = std::thread::Builder::new().name("handoff-lazy".into());
@@ -208,7 +222,7 @@ pub extern "C" fn AServiceManager_reRegister() {
     let taken_back: Vec<_> = lock(&STATE).services.iter().filter_map(gone).collect();
     for (name, object) in taken_back {
         match register(&runtime, &name, &object) {
-            Ok(so_far) => change(&name, |lazy| (lazy.is_registered, lazy.so_far) = (true, so_far)),
+            Ok(given) => change(&name, |lazy| (lazy.is_registered, lazy.given) = (true, given)),
             // Without a name nobody would ever find it: whoever starts the process begins anew.
             Err(error) => {
                 complain("AServiceManager_reRegister", &name, &format!("{error}; the process ends"));

@@ -3,7 +3,10 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
+use handoff_ipc::runtime::SOCKET_VARIABLE;
+use handoff_ipc::servicemanager::{Manager, Policy, SocketAccess};
 use handoff_testkit::{require, require_tool};
 
 use crate::built::{From, Server, Workshop, run};
@@ -58,7 +61,7 @@ fn a_lazy_service_stays_while_it_is_told_to() {
     let mut lazy = workshop.serve(&mut command(&workshop, &program, &["lazy"]));
     let_go(hold(&workshop, &program, "holds for ever"));
     // Clients are counted each second.
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(3));
     assert!(lazy.0.try_wait().unwrap().is_none(), "it ended all the same");
     run(&mut command(&workshop, &program, &["lets"]));
     lazy.ends_well();
@@ -71,6 +74,30 @@ fn a_lazy_service_may_decide_itself() {
     let mut lazy = workshop.serve(&mut command(&workshop, &program, &["lazy that decides"]));
     let_go(hold(&workshop, &program, "holds"));
     assert_eq!(lazy.0.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn a_lazy_service_outlives_its_manager() {
+    let workshop = Workshop::new(require!(require_tool("g++")));
+    let program = program(&workshop);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("manager");
+    let serve = || Manager::new(Policy::open()).serve(&socket, SocketAccess::Owner).unwrap();
+    let start = |what: &str| {
+        let mut command = command(&workshop, &program, &[what]);
+        workshop.serve(command.env(SOCKET_VARIABLE, &socket).stdin(Stdio::piped()))
+    };
+    let manager = serve();
+    let mut lazy = start("lazy");
+    drop(manager);
+    // Clients are counted each second, also while there is no manager.
+    std::thread::sleep(Duration::from_secs(3));
+    let _manager = serve();
+    // It registers again, and is counted.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(lazy.0.try_wait().unwrap(), None, "the new manager was taken for a client");
+    let_go(start("holds"));
+    lazy.ends_well();
 }
 
 #[test]
