@@ -60,28 +60,64 @@ pub(crate) fn is_set_up() -> bool {
 /// Has the application's thread serve a call, and waits for it.
 pub(crate) fn serve<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Option<R> {
     let (done, outcome) = sync_channel(1);
-    lock(&WAITING).push_back(Box::new(move || {
+    leave(Box::new(move || {
         // Who waits for it waits as long as the process lives.
         let _ = done.send(call());
     }));
+    outcome.recv().ok()
+}
+
+/// Leaves a call, and then rings: who has heard the bell finds it.
+fn leave(call: Served) {
+    lock(&WAITING).push_back(call);
     if let Some(bell) = BELL.get() {
         // Fails only when it is rung 2^64 times already.
         let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
     }
-    outcome.recv().ok()
 }
 
-/// Serves every call that waits.
+/// Serves every call that waits; not those that come meanwhile, of which there may be no end.
 pub(crate) fn serve_waiting() {
     if let Some(bell) = BELL.get() {
-        // Before the calls are taken: one that comes later rings again. It fails when none came.
+        // Before the calls are counted: one that comes later rings again. It fails when none came.
         let _ = rustix::io::read(bell, &mut [0; 8]);
     }
-    loop {
+    let waiting = lock(&WAITING).len();
+    for _ in 0..waiting {
+        // Under the lock, nothing is served.
         let next = lock(&WAITING).pop_front();
         match next {
             Some(call) => call(),
+            // Another thread was quicker.
             None => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_comes_while_others_are_served_rings_again() {
+        descriptor().unwrap();
+        let is_rung = || rustix::io::read(BELL.get().unwrap(), &mut [0; 8]).is_ok();
+        let served = Arc::new(AtomicU32::new(0));
+        let (first, second) = (Arc::clone(&served), Arc::clone(&served));
+        leave(Box::new(move || {
+            first.fetch_add(1, Ordering::Relaxed);
+            leave(Box::new(move || {
+                second.fetch_add(1, Ordering::Relaxed);
+            }));
+        }));
+        serve_waiting();
+        assert_eq!(served.load(Ordering::Relaxed), 1);
+        assert!(is_rung());
+        serve_waiting();
+        assert_eq!(served.load(Ordering::Relaxed), 2);
+        assert!(!is_rung());
     }
 }
