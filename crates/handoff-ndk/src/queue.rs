@@ -191,7 +191,9 @@ impl AMessageQueue {
             match attempt() {
                 // After a time-out, too: what happened just before it counts.
                 Err(QueueError::Full(_) | QueueError::Empty(_)) if !is_over => {
-                    is_over = event_word::wait(word, bits, until).is_none();
+                    // A peer may raise the bits again and again, without anything to wait for.
+                    is_over = event_word::wait(word, bits, until).is_none()
+                        || until.is_some_and(|until| now() >= until);
                 }
                 done => break self.was_done(done),
             }
@@ -234,10 +236,13 @@ pub struct AMessageQueue_Blocking {
 
 /// A time of `CLOCK_MONOTONIC` so many nanoseconds from now; 0 is for ever, and less is over already.
 fn deadline(nanoseconds: i64) -> Option<Duration> {
-    let now = clock_gettime(ClockId::Monotonic);
-    let now = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32);
     (nanoseconds != 0)
-        .then(|| now.saturating_add(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())))
+        .then(|| now().saturating_add(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())))
+}
+
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 #[unsafe(no_mangle)]
@@ -545,4 +550,35 @@ pub unsafe extern "C" fn AEventFlag_wait(
     // SAFETY: there is room for one, by the header's promise.
     unsafe { raised.write(found.unwrap_or(0)) };
     if found.is_some() { STATUS_OK } else { STATUS_TIMED_OUT }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_that_are_raised_again_and_again_keep_nobody_past_the_time() {
+        let queue = AMessageQueue_new(4, 4, true, true, -1, 0);
+        // SAFETY: it was just made.
+        let of = unsafe { &*queue };
+        let bits = NonZeroU32::MIN;
+        let how = AMessageQueue_Blocking {
+            wait_for: bits.get(),
+            notify: 0,
+            timeout: 5_000_000,
+            word: std::ptr::null(),
+        };
+        let (mut until, mut late) = (None, 0);
+        let attempt = || {
+            event_word::wake(of.flag().unwrap(), bits);
+            // The wait has begun.
+            late += u32::from(now() > *until.get_or_insert_with(|| deadline(how.timeout).unwrap()));
+            // One that was about to begin in time, and the last.
+            if late > 2 { Ok(()) } else { Err(QueueError::Empty(0)) }
+        };
+        // SAFETY: `how` lives until it returns, and names the queue's own word.
+        assert!(!unsafe { of.run(&raw const how, attempt) });
+        // SAFETY: made above, and nobody uses it afterwards.
+        unsafe { AMessageQueue_delete(queue) };
+    }
 }

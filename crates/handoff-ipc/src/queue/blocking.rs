@@ -80,10 +80,20 @@ impl<'a> Blocking<'a> {
             }
         }
         loop {
-            let woken = flag.wait_until(self.wait_for, until);
+            // A peer may raise the bits again and again, without anything to wait for.
+            let is_over = match flag.wait_until(self.wait_for, until) {
+                Err(QueueError::TimedOut) => true,
+                woken => {
+                    woken?;
+                    until.is_some_and(|until| now() >= until)
+                }
+            };
             // After a time-out, too: what happened just before it counts.
             match attempt() {
-                Err(QueueError::Full(_) | QueueError::Empty(_)) => woken.map(drop)?,
+                Err(QueueError::Full(_) | QueueError::Empty(_)) if is_over => {
+                    return Err(QueueError::TimedOut);
+                }
+                Err(QueueError::Full(_) | QueueError::Empty(_)) => {}
                 other => return other,
             }
         }
@@ -133,5 +143,27 @@ impl<T: Item> Writer<T, Synchronized> {
         let done = how.run(own.as_ref(), || self.write(items));
         self.flag = own;
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_that_are_raised_again_and_again_keep_nobody_past_the_time() {
+        let (flag, timeout) = (EventFlag::new().unwrap(), Duration::from_millis(5));
+        let (mut attempts, mut until, mut late) = (0, None, 0);
+        let done = Blocking::reading(Some(timeout)).run(Some(&flag), || {
+            flag.wake(NOT_EMPTY).unwrap();
+            attempts += 1;
+            // The wait has begun by the second.
+            if attempts > 1 {
+                late += u32::from(now() > *until.get_or_insert_with(|| deadline(timeout)));
+            }
+            // One that was about to begin in time, and the last.
+            if late > 2 { Ok(()) } else { Err(QueueError::Empty(0)) }
+        });
+        assert_eq!(done, Err(QueueError::TimedOut));
     }
 }
