@@ -13,7 +13,7 @@ use handoff_ipc::{
     Binder, CallingIdentity, Error, Result, Scheduling, Service, Transaction, calling_identity,
 };
 
-use crate::class::{AIBinder_Class, transaction_code_t};
+use crate::class::{AIBinder_Class, OnDump, transaction_code_t};
 use crate::object::AIBinder;
 use crate::parcel::{AParcel, Outcome};
 use crate::status::{STATUS_FAILED_TRANSACTION, STATUS_OK, binder_status_t, status_of};
@@ -71,6 +71,23 @@ pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> binder_status_t {
         Ok(()) => STATUS_OK,
         Err(error) => crate::status::known_status(-error.raw_os_error().unwrap_or_default()),
     }
+}
+
+/// What an object of C's writes to the file that it is given.
+fn dumped(object: &Arc<AIBinder>, on_dump: OnDump, args: &[CString]) -> std::io::Result<Vec<u8>> {
+    let mut pointers: Vec<*const c_char> = args.iter().map(|arg| arg.as_ptr()).collect();
+    let count = u32::try_from(pointers.len()).unwrap_or_default();
+    let mut file = File::from(rustix::fs::memfd_create("dump", rustix::fs::MemfdFlags::CLOEXEC)?);
+    // SAFETY: as the class's maker said; strings and file live until it returns.
+    let status =
+        unsafe { on_dump(Arc::as_ptr(object).cast_mut(), file.as_raw_fd(), pointers.as_mut_ptr(), count) };
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
+    if status != STATUS_OK {
+        text.extend_from_slice(format!("the dump failed with status {status}\n").as_bytes());
+    }
+    Ok(text)
 }
 
 /// An object of C's as a service.
@@ -150,27 +167,21 @@ impl Service for Served {
             return format!("{} has nothing to dump\n", self.descriptor());
         };
         let args: Vec<CString> = args.iter().filter_map(|arg| CString::new(arg.as_str()).ok()).collect();
-        let mut pointers: Vec<*const c_char> = args.iter().map(|arg| arg.as_ptr()).collect();
-        let count = u32::try_from(pointers.len()).unwrap_or_default();
-        let dumped = rustix::fs::memfd_create("dump", rustix::fs::MemfdFlags::CLOEXEC)
-            .map_err(std::io::Error::from)
-            .and_then(|file| {
-                let mut file = File::from(file);
-                // SAFETY: as the class's maker said; strings and file live until it returns.
-                let status = unsafe {
-                    on_dump(Arc::as_ptr(&self.0).cast_mut(), file.as_raw_fd(), pointers.as_mut_ptr(), count)
-                };
-                let mut text = Vec::new();
-                file.rewind()?;
-                file.read_to_end(&mut text)?;
-                if status != STATUS_OK {
-                    text.extend_from_slice(format!("the dump failed with status {status}\n").as_bytes());
-                }
-                Ok(text)
-            });
+        let object = Arc::clone(&self.0);
+        let dump = move |caller| {
+            let _serving = Serving::begin(None, caller);
+            dumped(&object, *on_dump, &args)
+        };
+        let caller = calling_identity();
+        let dumped = if is_left_to_poller(caller) {
+            polling::serve(move || dump(Some(caller)))
+        } else {
+            Some(dump(None))
+        };
         match dumped {
-            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-            Err(error) => format!("no file to dump to: {error}\n"),
+            Some(Ok(text)) => String::from_utf8_lossy(&text).into_owned(),
+            Some(Err(error)) => format!("no file to dump to: {error}\n"),
+            None => "the dump was not finished\n".into(),
         }
     }
 

@@ -5,6 +5,7 @@
 #include <android/binder_process.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -23,7 +24,19 @@ static void onDestroy(void*) {}
 enum : transaction_code_t { WHO = FIRST_CALL_TRANSACTION, PERSIST, CALL_BACK, BACK_AND_FORTH, ASK };
 
 static binder_status_t onTransact(AIBinder*, transaction_code_t code, const AParcel* in, AParcel* out);
-static AIBinder_Class* defined() { return AIBinder_Class_define("sample.IProcess", onCreate, onDestroy, onTransact); }
+
+/* Says the same in a dump. */
+static binder_status_t onDump(AIBinder*, int fd, const char**, uint32_t) {
+    const char* where = std::this_thread::get_id() == mainThread ? "main" : "pool";
+    dprintf(fd, "%s for %d", where, AIBinder_getCallingPid());
+    return STATUS_OK;
+}
+
+static AIBinder_Class* defined() {
+    AIBinder_Class* made = AIBinder_Class_define("sample.IProcess", onCreate, onDestroy, onTransact);
+    AIBinder_Class_setOnDump(made, onDump);
+    return made;
+}
 static AIBinder_Class* const clazz = defined();
 static AIBinder_Class* const twin = defined();
 
@@ -124,6 +137,11 @@ static void callsPolled() {
         });
     }
     for (std::thread& caller : callers) caller.join();
+    char dumped[64] = {};
+    ndk::ScopedFileDescriptor file(memfd_create("dump", MFD_CLOEXEC));
+    CHECK(AIBinder_dump(service.get(), file.get(), nullptr, 0) == STATUS_OK);
+    CHECK(pread(file.get(), dumped, sizeof dumped - 1, 0) > 0);
+    CHECK(dumped == "main for " + std::to_string(getpid()));
     /* The thread that serves may call, and a process serves its own calls where they are made. */
     ndk::SpAIBinder own = made();
     for (transaction_code_t code : {CALL_BACK, BACK_AND_FORTH}) {
