@@ -314,9 +314,8 @@ impl Connection {
         };
         let ready = self.poll(PollFlags::OUT | PollFlags::IN, end)?;
         if ready.contains(PollFlags::IN) {
-            while !wait.is_over()
-                && let Attempt::Done(frame) = self.receive(Wait::No)?
-            {
+            while !wait.is_over() {
+                let Attempt::Done(frame) = self.receive(Wait::No)? else { break };
                 meanwhile(frame)?;
             }
         }
