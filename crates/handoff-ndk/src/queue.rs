@@ -16,7 +16,6 @@ use handoff_ipc::queue::{
 };
 use handoff_ipc::{Error, Result};
 use handoff_sync::event_word;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::locked::lock;
 use crate::status::{STATUS_BAD_VALUE, STATUS_OK, STATUS_TIMED_OUT, binder_status_t};
@@ -186,18 +185,12 @@ impl AMessageQueue {
         let word = unsafe { how.word.as_ref() }.or_else(|| self.flag());
         let (Some(word), Some(bits)) = (word, NonZeroU32::new(how.wait_for)) else { return false };
         let until = deadline(how.timeout);
-        let mut is_over = false;
-        let done = loop {
-            match attempt() {
-                // After a time-out, too: what happened just before it counts.
-                Err(QueueError::Full(_) | QueueError::Empty(_)) if !is_over => {
-                    // A peer may raise the bits again and again, without anything to wait for.
-                    is_over = event_word::wait(word, bits, until).is_none()
-                        || until.is_some_and(|until| now() >= until);
-                }
-                done => break self.was_done(done),
-            }
+        let mut attempt = || match attempt() {
+            Err(QueueError::Full(_) | QueueError::Empty(_)) => None,
+            done => Some(done),
         };
+        let done = attempt().or_else(|| event_word::retry(word, bits, until, attempt));
+        let done = self.was_done(done.unwrap_or(Err(QueueError::TimedOut)));
         if let (true, Some(bits)) = (done, NonZeroU32::new(how.notify)) {
             event_word::wake(word, bits);
         }
@@ -236,13 +229,9 @@ pub struct AMessageQueue_Blocking {
 
 /// A time of `CLOCK_MONOTONIC` so many nanoseconds from now; 0 is for ever, and less is over already.
 fn deadline(nanoseconds: i64) -> Option<Duration> {
-    (nanoseconds != 0)
-        .then(|| now().saturating_add(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default())))
-}
-
-fn now() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+    (nanoseconds != 0).then(|| {
+        event_word::now().saturating_add(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or_default()))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -572,7 +561,8 @@ mod tests {
         let attempt = || {
             event_word::wake(of.flag().unwrap(), bits);
             // The wait has begun.
-            late += u32::from(now() > *until.get_or_insert_with(|| deadline(how.timeout).unwrap()));
+            late +=
+                u32::from(event_word::now() > *until.get_or_insert_with(|| deadline(how.timeout).unwrap()));
             // One that was about to begin in time, and the last.
             if late > 2 { Ok(()) } else { Err(QueueError::Empty(0)) }
         };

@@ -7,7 +7,15 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::futex::{self, AtomicU32, Ordering, Slept};
+
+/// The time of `CLOCK_MONOTONIC`, by which deadlines are given here.
+pub fn now() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
 
 /// Sets bits and wakes those who wait for one that is new.
 #[inline]
@@ -36,6 +44,25 @@ pub fn wait(word: &AtomicU32, bits: NonZeroU32, deadline: Option<Duration>) -> O
         if futex::wait_bits(word, rest, bits, deadline) == Slept::TimedOut {
             let (taken, _) = take(word, bits);
             return (taken != 0).then_some(taken);
+        }
+    }
+}
+
+/// After an attempt that found nothing: sleeps until one of the bits is set and tries again, until it finds something.
+/// `None` after `deadline`, also where a peer sets the bits again and again without anything to find. What happened just
+/// before it counts.
+pub fn retry<T>(
+    word: &AtomicU32,
+    bits: NonZeroU32,
+    deadline: Option<Duration>,
+    mut attempt: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    loop {
+        let is_over =
+            wait(word, bits, deadline).is_none() || deadline.is_some_and(|deadline| now() >= deadline);
+        let found = attempt();
+        if found.is_some() || is_over {
+            return found;
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use handoff_sync::event_word::now;
+
 use super::descriptor::Synchronized;
 use super::error::QueueError;
-use super::event_flag::{EventFlag, NOT_EMPTY, NOT_FULL, deadline, now};
+use super::event_flag::{EventFlag, NOT_EMPTY, NOT_FULL, deadline};
 use super::item::Item;
 use super::reader::Reader;
 use super::writer::Writer;
@@ -79,24 +81,10 @@ impl<'a> Blocking<'a> {
                 }
             }
         }
-        loop {
-            // A peer may raise the bits again and again, without anything to wait for.
-            let is_over = match flag.wait_until(self.wait_for, until) {
-                Err(QueueError::TimedOut) => true,
-                woken => {
-                    woken?;
-                    until.is_some_and(|until| now() >= until)
-                }
-            };
-            // After a time-out, too: what happened just before it counts.
-            match attempt() {
-                Err(QueueError::Full(_) | QueueError::Empty(_)) if is_over => {
-                    return Err(QueueError::TimedOut);
-                }
-                Err(QueueError::Full(_) | QueueError::Empty(_)) => {}
-                other => return other,
-            }
-        }
+        flag.retry(self.wait_for, until, || match attempt() {
+            Err(QueueError::Full(_) | QueueError::Empty(_)) => None,
+            done => Some(done),
+        })?
     }
 }
 

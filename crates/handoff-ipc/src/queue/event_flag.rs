@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use handoff_sync::event_word;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::error::QueueError;
 use super::memory::Memory;
@@ -104,7 +103,8 @@ impl EventFlag {
     /// # Errors
     /// [`QueueError::NoBits`], [`QueueError::TimedOut`].
     pub fn wait(&self, bits: u32, timeout: Option<Duration>) -> Result<u32, QueueError> {
-        self.wait_until(bits, timeout.map(deadline))
+        let bits = NonZeroU32::new(bits).ok_or(QueueError::NoBits)?;
+        event_word::wait(self.word(), bits, timeout.map(deadline)).ok_or(QueueError::TimedOut)
     }
 
     /// Takes those of the events that are raised, without waiting.
@@ -115,22 +115,21 @@ impl EventFlag {
         Ok(event_word::take(self.word(), NonZeroU32::new(bits).ok_or(QueueError::NoBits)?).0)
     }
 
-    /// [`EventFlag::wait`] until a time of `CLOCK_MONOTONIC`.
-    pub(crate) fn wait_until(&self, bits: u32, deadline: Option<Duration>) -> Result<u32, QueueError> {
+    /// As [`event_word::retry`].
+    pub(super) fn retry<T>(
+        &self,
+        bits: u32,
+        deadline: Option<Duration>,
+        attempt: impl FnMut() -> Option<T>,
+    ) -> Result<T, QueueError> {
         let bits = NonZeroU32::new(bits).ok_or(QueueError::NoBits)?;
-        event_word::wait(self.word(), bits, deadline).ok_or(QueueError::TimedOut)
+        event_word::retry(self.word(), bits, deadline, attempt).ok_or(QueueError::TimedOut)
     }
 }
 
 /// The time of `CLOCK_MONOTONIC`, so much from now.
 pub(super) fn deadline(timeout: Duration) -> Duration {
-    now().saturating_add(timeout)
-}
-
-/// The time of `CLOCK_MONOTONIC`.
-pub(super) fn now() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+    event_word::now().saturating_add(timeout)
 }
 
 impl fmt::Debug for EventFlag {

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
+use handoff_sync::event_word::now;
 use handoff_sync::futex;
 use rustix::io::Errno;
 use rustix::thread::ClockId;
 use rustix::thread::futex::{Timespec, Wait, WaitFlags, WaitPtr, WaitvFlags, waitv};
 
-use super::event_flag::{EventFlag, now};
+use super::event_flag::EventFlag;
 use crate::locked::lock;
 
 /// Words that the kernel takes at once, less the watcher's own.
