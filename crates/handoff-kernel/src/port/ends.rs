@@ -30,54 +30,47 @@ fn appended(wanted: &Wanted, source: &Source, why: &str) -> Option<Placement> {
     if !appended || starts.starts_with([' ', '\t']) {
         return None;
     }
+    // Lines that each stand in the file often, such as the end of every entry, are no proof that this one is there.
+    let is_own = |line: &Line| line.says() >= 0.4 && source.count(line) == 1;
+    let has_own = group.added.iter().any(|line| is_own(&Line::new(line)));
+    let there = stands_at(&group.added, source).filter(|_| has_own);
+    Some(added(wanted, source, there, source.text.len() + 1, why))
+}
+
+/// The one group of added lines put in front of line `line`, unless it stands at `there` already.
+fn added(wanted: &Wanted, source: &Source, there: Option<usize>, line: usize, why: &str) -> Placement {
     let mut placement = whole(wanted, source, 0);
     placement.how = How::Alignment;
     placement.confidence = 0.6;
     placement.enclosing = None;
-    // Lines that each stand in the file often, such as the end of every entry, are no proof that this one is there.
-    let is_own = |line: &Line| line.says() >= 0.4 && source.count(line) == 1;
-    let has_own = group.added.iter().any(|line| is_own(&Line::new(line)));
-    if let Some(line) = stands_at(&group.added, source).filter(|_| has_own) {
+    if there.is_some() {
         placement.outcome = Outcome::Present;
-        placement.near = Some(line);
+        placement.near = there;
         placement.edits.clear();
         placement.differences.push("what is added stands here already, with another neighbour".to_owned());
     } else {
         placement.outcome = Outcome::Fuzzy;
-        placement.edits = vec![Edit { line: source.text.len() + 1, removed: 0, added: group.added.clone() }];
+        let added = wanted.groups.iter().flat_map(|group| group.added.iter().cloned()).collect();
+        placement.edits = vec![Edit { line, removed: 0, added }];
         placement.differences.push(why.to_owned());
     }
-    Some(placement)
+    placement
 }
 
 /// An entry that was added in front of all others goes there where the file begins with one of its kind.
 pub(super) fn at_start(wanted: &Wanted, source: &Source) -> Option<Placement> {
     let [group] = &wanted.groups[..] else { return None };
     let first = source.text.iter().find(|line| !line.trim().is_empty())?;
-    let added = group.added.iter().find(|line| !line.trim().is_empty())?;
-    if !wanted.begins_file() || !is_alike(added, first) {
+    let starts = group.added.iter().find(|line| !line.trim().is_empty())?;
+    if !wanted.begins_file() || !is_alike(starts, first) {
         return None;
     }
-    let mut placement = whole(wanted, source, 0);
-    placement.how = How::Alignment;
-    placement.confidence = 0.6;
-    placement.enclosing = None;
     let expected = wanted.expected.first().map_or("", |line| &line.text);
-    placement.differences.push(format!(
-        "the file begins with `{}` here, not with `{}`",
-        first.trim(),
-        expected.trim()
-    ));
-    if let Some(line) = stands_at(&group.added, source) {
-        placement.outcome = Outcome::Present;
-        placement.near = Some(line);
-        placement.edits.clear();
-        placement.differences.push("what is added stands here already, with another neighbour".to_owned());
-    } else {
-        placement.outcome = Outcome::Fuzzy;
-        placement.edits = vec![Edit { line: 1, removed: 0, added: group.added.clone() }];
-        placement.differences.push("it was added at the beginning".to_owned());
-    }
+    let begins = format!("the file begins with `{}` here, not with `{}`", first.trim(), expected.trim());
+    let there = stands_at(&group.added, source);
+    let mut placement = added(wanted, source, there, 1, "it was added at the beginning");
+    let last = placement.differences.len() - 1;
+    placement.differences.insert(last, begins);
     Some(placement)
 }
 
