@@ -23,12 +23,12 @@ struct Lazy {
     name: String,
     object: Arc<AIBinder>,
     is_registered: bool,
-    given: Given,
+    clients: ClientCount,
 }
 
 /// Processes that have had a service when they were counted last, and who was the manager then: one that is new has been
 /// given every service, and is no client.
-struct Given {
+struct ClientCount {
     manager: Binder,
     so_far: u64,
 }
@@ -58,14 +58,14 @@ static STATE: Mutex<State> = Mutex::new(State {
 static COUNTING: Once = Once::new();
 
 /// Registers a service.
-fn register(runtime: &Runtime, name: &str, object: &Arc<AIBinder>) -> Result<Given, Error> {
+fn register(runtime: &Runtime, name: &str, object: &Arc<AIBinder>) -> Result<ClientCount, Error> {
     let (services, node) = (runtime.services(), object.node());
     // Before it is counted: should another one come meanwhile, it is counted again.
     let manager = services.manager()?;
     services.add(name, node.clone(), ServiceOptions::default())?;
     // Where clients are not counted, the thread that counts says so.
     let so_far = services.clients_of(&node).map_or(0, |clients| clients.so_far);
-    Ok(Given { manager, so_far })
+    Ok(ClientCount { manager, so_far })
 }
 
 /// Whether any of the services has a client, and whether any was given to one since they were counted last.
@@ -76,11 +76,11 @@ fn count(services: &ServiceManager) -> Result<(bool, bool), Error> {
     for (name, node) in known {
         let clients = services.clients_of(&node)?;
         // After it was counted, for the same reason.
-        let given = Given { manager: services.manager()?, so_far: clients.so_far };
+        let counted = ClientCount { manager: services.manager()?, so_far: clients.so_far };
         has_clients |= clients.now > 0;
         if let Some(lazy) = lock(&STATE).services.iter_mut().find(|lazy| lazy.name == name) {
-            let before = std::mem::replace(&mut lazy.given, given);
-            was_given |= before.manager == lazy.given.manager && before.so_far < lazy.given.so_far;
+            let before = std::mem::replace(&mut lazy.clients, counted);
+            was_given |= before.manager == lazy.clients.manager && before.so_far < lazy.clients.so_far;
         }
     }
     Ok((has_clients, was_given))
@@ -147,10 +147,10 @@ pub unsafe extern "C" fn AServiceManager_registerLazyService(
     // SAFETY: not null, and held by the header's promise.
     let object = unsafe { share(binder) };
     let added = runtime().and_then(|runtime| {
-        let given = register(&runtime, name, &object).map_err(|error| error.to_string())?;
-        Ok((runtime, given))
+        let clients = register(&runtime, name, &object).map_err(|error| error.to_string())?;
+        Ok((runtime, clients))
     });
-    let (runtime, given) = match added {
+    let (runtime, clients) = match added {
         Ok(added) => added,
         Err(why) => {
             complain(NAME, name, &why);
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn AServiceManager_registerLazyService(
     };
     let mut state = lock(&STATE);
     state.services.retain(|lazy| lazy.name != name);
-    state.services.push(Lazy { name: name.to_owned(), object, is_registered: true, given });
+    state.services.push(Lazy { name: name.to_owned(), object, is_registered: true, clients });
     drop(state);
     COUNTING.call_once(|| {
         let thread = std::thread::Builder::new().name("handoff-lazy".into());
@@ -222,7 +222,7 @@ pub extern "C" fn AServiceManager_reRegister() {
     let taken_back: Vec<_> = lock(&STATE).services.iter().filter_map(gone).collect();
     for (name, object) in taken_back {
         match register(&runtime, &name, &object) {
-            Ok(given) => change(&name, |lazy| (lazy.is_registered, lazy.given) = (true, given)),
+            Ok(clients) => change(&name, |lazy| (lazy.is_registered, lazy.clients) = (true, clients)),
             // Without a name nobody would ever find it: whoever starts the process begins anew.
             Err(error) => {
                 complain("AServiceManager_reRegister", &name, &format!("{error}; the process ends"));

@@ -158,7 +158,7 @@ pub(super) fn await_newcomer(listener: &OwnedFd) {
     let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], None);
 }
 
-/// Takes the next connection.
+/// Takes the next connection, and has a TCP one notice that its peer vanished.
 pub(super) fn accept(listener: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
     set_up_tcp(&socket);

@@ -21,7 +21,7 @@ pub(crate) fn only_cpu() -> Option<u16> {
     mask().filter(|mask| mask.len() == 1).and_then(|mask| mask.first())
 }
 
-/// Goes to another CPU than `cpu`, if this thread is there and may run on one. Its mask is what it was afterwards.
+/// Goes to another CPU than `cpu`, if this thread is there and may run on one. Afterwards it has its old mask again.
 #[inline]
 pub(crate) fn apart(cpu: u16) {
     if current_cpu() == cpu {
@@ -49,8 +49,8 @@ pub(crate) fn online_cpus() -> usize {
     *ONLINE
 }
 
-/// Comes to `cpu`, if this thread is elsewhere and may run there. Its mask is what it was afterwards: it stays until the
-/// kernel moves it.
+/// Comes to `cpu`, if this thread is elsewhere and may run there. Afterwards it has its old mask again, and stays until
+/// the scheduler moves it.
 #[inline]
 pub(crate) fn come(cpu: u16) {
     if current_cpu() != cpu {

@@ -81,7 +81,8 @@ struct Known {
     wanted: u32,
     trusted: u32,
     only_cpu: u32,
-    watch: (u32, u32),
+    // The priority that the caller was told last.
+    told: Option<u32>,
 }
 
 /// How a round ended.
@@ -104,7 +105,7 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
         wanted: 0,
         trusted: 0,
         only_cpu: place::only_cpu().map_or(NO_CPU, u32::from),
-        watch: (0, 0),
+        told: None,
     };
     loop {
         let next = match word::poll_request(slot.slot.word()) {
@@ -504,10 +505,10 @@ impl Known {
     /// Tells the caller what the thread at the slot runs at, and where.
     #[inline]
     fn tell(&mut self, slot: &ServerSlot, worker: &Worker) {
-        let watch = (worker.packed(), self.only_cpu);
-        if watch != self.watch {
-            self.watch = watch;
-            slot.slot.set_server_status(watch.0, watch.1);
+        let priority = Some(worker.packed());
+        if priority != self.told {
+            self.told = priority;
+            slot.slot.set_server_status(worker.packed(), self.only_cpu);
         }
     }
 }
