@@ -7,6 +7,7 @@
 
 use handoff_lab::simulate::{Recording, Trials};
 use handoff_lab::stats::sequential::Stopping;
+use handoff_testkit::repeats;
 
 /// Simulated experiments of each metric and rule: they know a rate of 5% to +-0.4%.
 const COUNT: usize = 3000;
@@ -26,13 +27,15 @@ fn rules() -> [Stopping; 3] {
 #[test]
 fn no_more_than_six_percent_of_aa_experiments_find_a_winner() {
     let recording = recording();
+    // Fewer of them know the rate to +-1%.
+    let (count, bound) = repeats((COUNT, 0.06), (COUNT / 6, 0.08));
     for rule in rules() {
-        let trials = Trials { stopping: rule.clone(), effect: 0.0, count: COUNT, seed: 42 };
+        let trials = Trials { stopping: rule.clone(), effect: 0.0, count, seed: 42 };
         let rates = trials.run_all(&recording).expect("the recording is long enough");
         assert!(rates.len() >= 9, "nine metrics were recorded, and some of them in a control group as well");
         for (metric, outcome) in rates {
             println!("{metric}, {}: {:.3}", rule.describe(), outcome.found);
-            assert!(outcome.found <= 0.06, "{metric}, {}: {:.1}%", rule.describe(), outcome.found * 100.0);
+            assert!(outcome.found <= bound, "{metric}, {}: {:.1}%", rule.describe(), outcome.found * 100.0);
         }
     }
 }
