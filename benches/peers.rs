@@ -17,6 +17,8 @@ use handoff_workloads::Placement;
 use handoff_workloads::transports::MAX_SAMPLES;
 
 const PAYLOADS: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
+/// Of those whose sides never sleep: a line, a line more, some lines, and what does not stay in the nearest cache.
+const SPUN_PAYLOADS: [usize; 4] = [8, 64, 1 << 10, 64 << 10];
 /// Requests of a turn take about this long.
 const TURN: Duration = Duration::from_millis(30);
 /// How long several clients ask at once.
@@ -34,11 +36,22 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let file = rows_file();
-    let places =
-        [Place::new("one CPU", Placement::same_cpu()?), Place::new("nothing pinned", Placement::Unpinned)];
+    let sleeping =
+        |name, placement, mark| Place { name, placement, mark, others: &Kind::ALL, payloads: PAYLOADS };
+    let places = [
+        sleeping("one CPU", Placement::same_cpu()?, "peers-one-cpu"),
+        sleeping("nothing pinned", Placement::Unpinned, "peers-unpinned"),
+        Place {
+            name: "two CPUs",
+            placement: Placement::two_cpus()?,
+            mark: "peers-spinning",
+            others: &Kind::SPINNING,
+            payloads: SPUN_PAYLOADS,
+        },
+    ];
     let (mut subjects, mut absent) = (Vec::new(), BTreeMap::new());
     for place in &places {
-        for kind in kinds() {
+        for kind in place.kinds() {
             match pair(place, kind) {
                 Ok(added) => subjects.extend(added),
                 Err(error) => {
@@ -58,7 +71,7 @@ fn run() -> Result<()> {
 
     let mut rows: Vec<Row> = Vec::new();
     for place in &places {
-        for payload in PAYLOADS {
+        for payload in place.payloads {
             rows.extend(fastest(&outcome, &place.named(payload, Kind::OURS), 1.0, place.moonshot()));
         }
     }
@@ -87,15 +100,21 @@ fn named(kind: Kind) -> String {
     format!("{kind} {}", kind.version())
 }
 
-/// Where client and server run.
+/// Where client and server run, and who is measured there.
 struct Place {
     name: &'static str,
     placement: Placement,
+    /// Which table of the page it is.
+    mark: &'static str,
+    /// Beside ours.
+    others: &'static [Kind],
+    payloads: [usize; 4],
 }
 
 impl Place {
-    fn new(name: &'static str, placement: Placement) -> Self {
-        Place { name, placement }
+    /// Ours first.
+    fn kinds(&self) -> impl Iterator<Item = Kind> {
+        std::iter::once(Kind::OURS).chain(self.others.iter().copied())
     }
 
     /// The name of a subject.
@@ -109,9 +128,9 @@ impl Place {
     }
 
     fn table(&self, outcome: &Outcome) -> Table {
-        let columns = std::iter::once(self.name.to_owned()).chain(PAYLOADS.map(size));
+        let columns = std::iter::once(self.name.to_owned()).chain(self.payloads.map(size));
         let row = |kind: Kind| {
-            let cells = PAYLOADS.map(|payload| {
+            let cells = self.payloads.map(|payload| {
                 let series = outcome.series(&self.named(payload, kind));
                 series.map_or_else(|| "-".to_owned(), |series| interval(&series.values, |ns| time(*ns)))
             });
@@ -119,9 +138,9 @@ impl Place {
         };
         Table {
             page: PAGE,
-            mark: if self.placement == Placement::Unpinned { "peers-unpinned" } else { "peers-one-cpu" },
+            mark: self.mark,
             columns: columns.collect(),
-            rows: kinds().map(row).collect(),
+            rows: self.kinds().map(row).collect(),
         }
     }
 }
@@ -130,7 +149,7 @@ impl Place {
 fn pair(place: &Place, kind: Kind) -> Result<Vec<Subject<'static>>> {
     let transport = std::rc::Rc::new(std::cell::RefCell::new(handoff_peers::open(kind, place.placement)?));
     let mut subjects = Vec::new();
-    for payload in PAYLOADS.into_iter().filter(|payload| *payload <= kind.largest()) {
+    for payload in place.payloads.into_iter().filter(|payload| *payload <= kind.largest()) {
         let trial = transport.borrow_mut().turn(payload, 20, 1)?;
         let samples = TURN.as_nanos() as f64 / middle(&trial.caller).max(1.0);
         let samples = (samples as u32).clamp(20, MAX_SAMPLES);
@@ -139,7 +158,7 @@ fn pair(place: &Place, kind: Kind) -> Result<Vec<Subject<'static>>> {
             Ok(middle(&transport.borrow_mut().turn(payload, samples, 1)?.caller))
         };
         let subject = Subject::new(place.named(payload, kind), turn);
-        subjects.push(against_others(subject, kind, |other| {
+        subjects.push(against_others(subject, kind, place.others, |other| {
             (payload <= other.largest()).then(|| place.named(payload, other))
         }));
     }
@@ -149,19 +168,22 @@ fn pair(place: &Place, kind: Kind) -> Result<Vec<Subject<'static>>> {
 fn against_others(
     subject: Subject<'static>,
     kind: Kind,
+    others: &[Kind],
     name: impl Fn(Kind) -> Option<String>,
 ) -> Subject<'static> {
     if kind != Kind::OURS {
         return subject;
     }
-    Kind::ALL.into_iter().filter_map(name).fold(subject, Subject::against)
+    // Bare memory is what nobody beats: it stands in the table only.
+    let peers = others.iter().copied().filter(|other| *other != Kind::Lines);
+    peers.filter_map(name).fold(subject, Subject::against)
 }
 
 /// Several clients of one server, nothing pinned; a value is nanoseconds a call.
 fn crowd(kind: Kind) -> Result<Subject<'static>> {
     let mut clients = Clients::start(kind, Placement::Unpinned, CLIENTS)?;
     let subject = Subject::new(crowd_name(kind), move || Ok(1e9 / clients.rate(PAYLOADS[0], CROWD)?));
-    Ok(against_others(subject, kind, |other| other.many_clients().then(|| crowd_name(other))))
+    Ok(against_others(subject, kind, &Kind::ALL, |other| other.many_clients().then(|| crowd_name(other))))
 }
 
 fn crowd_name(kind: Kind) -> String {

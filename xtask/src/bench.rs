@@ -21,7 +21,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use self::page::Table;
-use crate::process::{cargo, root, run as run_command, target_dir};
+use crate::process::{cargo, find, root, run as run_command, target_dir};
 use crate::tools;
 
 /// Measure the figures that the book quotes, and write its table again.
@@ -234,14 +234,29 @@ fn benches() -> Result<Vec<Bench>> {
     Ok(benches)
 }
 
+/// The compiler of C++23 that one of the peers needs.
+const CXX23: &str = "clang++-19";
+
 fn measure(bench: &Bench) -> Result<()> {
     let folder = target_dir();
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let file = folder.join(format!("rows-{}.json", bench.name));
     let mut command = cargo();
     command.args(["bench", "--package", &bench.package, "--bench", &bench.name]);
-    if !bench.features.is_empty() {
-        command.args(["--features", &bench.features.join(",")]);
+    let mut features = bench.features.clone();
+    if features.iter().any(|feature| feature == "peers") {
+        match find(CXX23) {
+            Some(compiler) => {
+                command.env("CXX", compiler);
+                features.push("tachyon".to_owned());
+            }
+            None => {
+                println!("tachyon is not measured: {CXX23} builds it (Debian's clang-19 and libclang-19-dev)")
+            }
+        }
+    }
+    if !features.is_empty() {
+        command.args(["--features", &features.join(",")]);
     }
     command.args(["--", "--rows"]).arg(&file);
     run_command(&mut command)?;

@@ -5,15 +5,18 @@
 //! the client waits. Client and server are two processes, placed as ours are, timed by the same clock.
 //!
 //! What the kernel has needs nothing. The libraries are behind the feature `libraries`, which nothing
-//! builds by default: they are much to compile.
+//! builds by default: they are much to compile. `tachyon` is a feature of its own, since it needs a compiler of C++23
+//! (`CXX=clang++-19`) and libclang.
 //!
 //! [`Kind::OURS`] is a call of `handoff-ipc`, asked and timed by the same code.
 //!
 //! A program that uses this crate calls [`play_if_peer`] first in its `main`.
 
+mod handed;
 mod kernel;
 #[cfg(feature = "libraries")]
 mod libraries;
+mod lines;
 mod ours;
 mod process;
 mod queues;
@@ -56,6 +59,12 @@ pub enum Kind {
     IpcChannel,
     /// ZeroMQ: REQ and REP over a Unix socket.
     ZeroMq,
+    /// A buffer that both have and a number each way, at which the other one looks all the time.
+    Lines,
+    /// iceoryx2: request and response, without events: both sides look all the time.
+    Iceoryx2Polling,
+    /// `tachyon-ipc`: its calls over two rings, at which both sides look all the time.
+    Tachyon,
     /// A call of `handoff-ipc` on the `shm` engine, with its defaults.
     Handoff,
 }
@@ -80,6 +89,9 @@ impl Kind {
         Kind::ZeroMq,
     ];
 
+    /// Those of other people's whose sides never sleep: for two CPUs that have nothing else to do.
+    pub const SPINNING: [Kind; 3] = [Kind::Lines, Kind::Iceoryx2Polling, Kind::Tachyon];
+
     pub fn name(self) -> &'static str {
         match self {
             Kind::Pipe => "pipe",
@@ -94,6 +106,9 @@ impl Kind {
             Kind::Capnp => "capnp-rpc",
             Kind::IpcChannel => "ipc-channel",
             Kind::ZeroMq => "ZeroMQ",
+            Kind::Lines => "memory, spinning",
+            Kind::Iceoryx2Polling => "iceoryx2, polling",
+            Kind::Tachyon => "tachyon",
             Kind::Handoff => "handoff call",
         }
     }
@@ -101,7 +116,8 @@ impl Kind {
     /// The version that this build has: of the kernel for what the kernel has.
     pub fn version(self) -> String {
         match self {
-            Kind::Iceoryx2 => locked("iceoryx2"),
+            Kind::Iceoryx2 | Kind::Iceoryx2Polling => locked("iceoryx2"),
+            Kind::Tachyon => locked("tachyon-ipc"),
             Kind::Zbus => locked("zbus"),
             Kind::Tonic => locked("tonic"),
             Kind::Capnp => locked("capnp-rpc"),
@@ -119,14 +135,16 @@ impl Kind {
             Kind::PosixMq => 8192,
             // A message is one buffer, of which the kernel grants a socket about 200 KiB.
             Kind::UnixSeqpacket => 128 << 10,
+            // What its rings have room for.
+            Kind::Tachyon => 64 << 10,
             _ => handoff_workloads::transports::MAX_PAYLOAD,
         }
     }
 
     /// How many clients one server takes.
     pub fn many_clients(self) -> bool {
-        // One pair of pipes, of queues, or one buffer: those have one client.
-        !matches!(self, Kind::Pipe | Kind::PosixMq | Kind::EventFd)
+        // One pair of pipes, of queues, of rings, or one buffer: those have one client.
+        !matches!(self, Kind::Pipe | Kind::PosixMq | Kind::EventFd | Kind::Lines | Kind::Tachyon)
     }
 
     /// Serves for ever at `address`; calls `ready` once clients can connect.
@@ -138,6 +156,7 @@ impl Kind {
             Kind::Tcp => kernel::sockets::serve_tcp(address, ready),
             Kind::PosixMq => kernel::mq::serve(address, ready),
             Kind::EventFd => kernel::eventfd::serve(address, ready),
+            Kind::Lines => lines::serve(address, ready),
             Kind::Handoff => ours::serve(address, ready),
             #[cfg(feature = "libraries")]
             other => libraries::serve(other, address, ready),
@@ -154,6 +173,7 @@ impl Kind {
             Kind::Tcp => kernel::sockets::connect_tcp(address),
             Kind::PosixMq => kernel::mq::connect(address),
             Kind::EventFd => kernel::eventfd::connect(address),
+            Kind::Lines => lines::connect(address),
             Kind::Handoff => ours::connect(address),
             #[cfg(feature = "libraries")]
             other => libraries::connect(other, address),
@@ -172,9 +192,9 @@ impl fmt::Display for Kind {
 /// Sends a payload and gives the sum that the server answers with.
 type Ask = Box<dyn FnMut(&[u8]) -> io::Result<u8>>;
 
-#[cfg(not(feature = "libraries"))]
 fn not_built(kind: Kind) -> io::Error {
-    io::Error::other(format!("{kind} is not part of this build; build with the feature `libraries`"))
+    let feature = if kind == Kind::Tachyon { "tachyon" } else { "libraries" };
+    io::Error::other(format!("{kind} is not part of this build; build with the feature `{feature}`"))
 }
 
 /// The version in the lock file that this program was built from.

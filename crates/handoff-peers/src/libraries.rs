@@ -5,6 +5,8 @@ mod channel;
 mod dbus;
 mod grpc;
 mod iceoryx;
+#[cfg(feature = "tachyon")]
+mod tachyon;
 mod zeromq;
 
 use std::io;
@@ -15,24 +17,30 @@ use crate::{Ask, Kind};
 pub(crate) fn serve(kind: Kind, address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
     match kind {
         Kind::Iceoryx2 => iceoryx::serve(address, ready),
+        Kind::Iceoryx2Polling => iceoryx::serve_polling(address, ready),
+        #[cfg(feature = "tachyon")]
+        Kind::Tachyon => tachyon::serve(address, ready),
         Kind::Zbus => dbus::serve(address, ready),
         Kind::Tonic => grpc::serve(address, ready),
         Kind::Capnp => capnproto::serve(address, ready),
         Kind::IpcChannel => channel::serve(address, ready),
         Kind::ZeroMq => zeromq::serve(address, ready),
-        other => Err(io::Error::other(format!("{other} is no library"))),
+        other => Err(crate::not_built(other)),
     }
 }
 
 pub(crate) fn connect(kind: Kind, address: &Path) -> io::Result<Ask> {
     match kind {
         Kind::Iceoryx2 => iceoryx::connect(address),
+        Kind::Iceoryx2Polling => iceoryx::connect_polling(address),
+        #[cfg(feature = "tachyon")]
+        Kind::Tachyon => tachyon::connect(address),
         Kind::Zbus => dbus::connect(address),
         Kind::Tonic => grpc::connect(address),
         Kind::Capnp => capnproto::connect(address),
         Kind::IpcChannel => channel::connect(address),
         Kind::ZeroMq => zeromq::connect(address),
-        other => Err(io::Error::other(format!("{other} is no library"))),
+        other => Err(crate::not_built(other)),
     }
 }
 

@@ -332,7 +332,11 @@ mod tests {
     fn built() -> Vec<Kind> {
         let kernel = Kind::ALL.len() - 6;
         let others = if cfg!(feature = "libraries") { &Kind::ALL[..] } else { &Kind::ALL[..kernel] };
-        [others, &[Kind::OURS]].concat()
+        // Two that spin and one CPU would take a scheduling period for each request.
+        let spin = Placement::two_cpus().map_or(0, |_| {
+            1 + usize::from(cfg!(feature = "libraries")) + usize::from(cfg!(feature = "tachyon"))
+        });
+        [others, &Kind::SPINNING[..spin], &[Kind::OURS]].concat()
     }
 
     #[test]

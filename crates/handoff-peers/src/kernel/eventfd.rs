@@ -1,20 +1,14 @@
 //! A buffer that both processes have, and an eventfd each way.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use handoff_ipc::SharedMemory;
 use handoff_workloads::transports::{MAX_PAYLOAD, sum};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
-};
 
-use crate::Ask;
+use crate::{Ask, handed};
 
 /// Behind the payload: its length, and the sum.
 const TAIL: usize = MAX_PAYLOAD;
@@ -34,16 +28,9 @@ fn wait(event: &OwnedFd) -> io::Result<()> {
 }
 
 pub(crate) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
-    let listener = UnixListener::bind(address)?;
     let memory = SharedMemory::new(MAX_PAYLOAD + 4096).map_err(failed)?;
     let (asked, answered) = (eventfd(0, EventfdFlags::CLOEXEC)?, eventfd(0, EventfdFlags::CLOEXEC)?);
-    ready();
-    let (client, _) = listener.accept()?;
-    let fds: [BorrowedFd<'_>; 3] = [memory.as_fd(), asked.as_fd(), answered.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&fds));
-    sendmsg(&client, &[IoSlice::new(b"x")], &mut control, SendFlags::NOSIGNAL)?;
+    handed::serve(address, &[&memory, &asked, &answered], ready)?;
     loop {
         wait(&asked)?;
         let mut length = [0; 8];
@@ -56,21 +43,7 @@ pub(crate) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
 }
 
 pub(crate) fn connect(address: &Path) -> io::Result<Ask> {
-    let server = UnixStream::connect(address)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    recvmsg(&server, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let fds: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds.collect::<Vec<_>>()),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    let [memory, asked, answered] = <[OwnedFd; 3]>::try_from(fds)
-        .map_err(|fds| io::Error::other(format!("{} descriptors came for three", fds.len())))?;
+    let [memory, asked, answered] = handed::connect(address)?;
     let memory = SharedMemory::from_fd(memory, MAX_PAYLOAD + 4096).map_err(failed)?;
     Ok(Box::new(move |message| {
         memory.write_at(0, message).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! iceoryx2: request and response, with an event each way so that both sides sleep.
+//! iceoryx2: request and response; with an event each way so that both sides sleep, or without, so that both look.
 
 use std::io;
 use std::path::Path;
@@ -63,6 +63,38 @@ pub(super) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
             answered.notify().map_err(failed)?;
         }
     }
+}
+
+pub(super) fn serve_polling(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
+    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
+    let server = service(&node, address)?.server_builder().create().map_err(failed)?;
+    ready();
+    loop {
+        while let Some(request) = server.receive().map_err(failed)? {
+            request.send_copy(crate::sum(request.payload())).map_err(failed)?;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+pub(super) fn connect_polling(address: &Path) -> io::Result<Ask> {
+    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
+    let client = service(&node, address)?
+        .client_builder()
+        .initial_max_slice_len(MAX_PAYLOAD)
+        .create()
+        .map_err(failed)?;
+    Ok(Box::new(move |message| {
+        let _node = &node;
+        let request = client.loan_slice_uninit(message.len()).map_err(failed)?;
+        let pending = request.write_from_slice(message).send().map_err(failed)?;
+        loop {
+            if let Some(response) = pending.receive().map_err(failed)? {
+                return Ok(*response);
+            }
+            std::hint::spin_loop();
+        }
+    }))
 }
 
 pub(super) fn connect(address: &Path) -> io::Result<Ask> {
