@@ -56,6 +56,9 @@ const ARROWS: [(&str, &[&str]); 23] = [
     (
         "handoff-benches",
         &[
+            // It measures C++ of an interface.
+            "handoff-aidl",
+            "handoff-ndk",
             "handoff-guest",
             "handoff-lab",
             "handoff-peers",

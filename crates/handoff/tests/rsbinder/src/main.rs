@@ -1,11 +1,12 @@
 //! The other side of the interoperability test: a server and a client that use rsbinder as its
 //! documentation advises. `serve NAME` offers the interface; `check NAME` calls one and says what it found. With
-//! `rpc-serve VERSION PATH` and `rpc-check VERSION PATH` it does so over Binder RPC.
+//! `rpc-serve VERSION PATH` and `rpc-check VERSION PATH` it does so over Binder RPC. `time-serve PATH` and `time-call PATH`
+//! are its side of `benches/ndk.rs`, where the lines that they speak are described.
 
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rsbinder::rpc::{FileDescriptorTransportMode, RpcServer, RpcSession, RpcClientConfig};
 use rsbinder::{
@@ -16,6 +17,7 @@ use rsbinder::{
 include!(concat!(env!("OUT_DIR"), "/interop.rs"));
 use interop::IInterop::{BnInterop, IInterop};
 use interop::Point::Point;
+use handoff::benches::IEcho::{BnEcho, IEcho};
 
 type Outcome<T> = rsbinder::BinderResult<T>;
 
@@ -200,6 +202,48 @@ fn rpc_check(version: u32, path: &str) {
     check(&peer, version > 0, false);
 }
 
+struct Echo;
+
+impl Interface for Echo {}
+
+impl IEcho for Echo {
+    fn echo(&self, bytes: &[u8]) -> Outcome<Vec<u8>> {
+        Ok(bytes.to_vec())
+    }
+}
+
+fn time_serve(path: &str) {
+    let server = RpcServer::setup_unix_server(path).expect("it listens");
+    server.set_android13plus(2);
+    server.set_root(BnEcho::new_binder(Echo).as_binder()).expect("a root object");
+    println!("ready");
+    server.run().expect("calls are served");
+}
+
+fn time_call(path: &str) {
+    let config = RpcClientConfig::unix(path.as_ref(), 2);
+    let session = RpcSession::setup_client_android13plus_with_config(config).expect("a session");
+    let root = session.get_root().expect("a root object");
+    let echo = <dyn IEcho as FromIBinder>::try_from(root).expect("of the interface");
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        let line = line.expect("a line");
+        let numbers: Vec<u32> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
+        let [payload, samples, calls] = numbers[..] else { panic!("{line:?} is not three numbers") };
+        let (bytes, mut back) = (vec![7; payload as usize], Vec::new());
+        let times = (0..samples).map(|_| {
+            let begin = Instant::now();
+            for _ in 0..calls {
+                back = echo.echo(&bytes).expect("a reply");
+            }
+            (begin.elapsed().as_nanos() as f64 / f64::from(calls)).to_string()
+        });
+        let times: Vec<String> = times.collect();
+        assert_eq!(back, bytes);
+        println!("{}", times.join(" "));
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -208,6 +252,8 @@ fn main() {
             rpc_check(version.parse().expect("a version"), path);
             println!("all as expected");
         }
+        ["time-serve", path] => time_serve(path),
+        ["time-call", path] => time_call(path),
         ["serve", name] => {
             on_driver();
             hub::add_service(name, &BnInterop::new_binder(Service::default())).expect("the service is added");
@@ -219,7 +265,7 @@ fn main() {
             check(&hub::check_interface(name).expect("the service is found"), true, true);
             println!("all as expected");
         }
-        _ => panic!("serve NAME, check NAME, rpc-serve VERSION PATH or rpc-check VERSION PATH"),
+        _ => panic!("serve NAME, check NAME, rpc-serve VERSION PATH, rpc-check VERSION PATH, time-serve PATH or time-call PATH"),
     }
 }
 

@@ -1,0 +1,281 @@
+//! What Android's code pays here: a call of C++ through `libbinder_ndk` beside the same call of Rust; and Binder RPC beside
+//! its bytes over a bare socket, and beside rsbinder's.
+//!
+//! `cargo xtask bench ndk` runs it; without `--rows FILE` it measures a few rounds and prints them. Each program has what a
+//! compiler made of one interface, and does the same: `ndk/echo.cpp`, rsbinder's in `crates/handoff/tests/rsbinder`, and this
+//! one in its roles.
+
+use std::cell::Cell;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use handoff_benches::{exit, run, subject, timed};
+use handoff_ipc::rpc::{RpcServer, RpcSession};
+use handoff_ipc::runtime::SOCKET_VARIABLE;
+use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{Proxy as _, Runtime};
+use handoff_lab::interleave::Subject;
+use handoff_placement::{AffinityGuard, CpuId, CpuSet};
+use handoff_workloads::Placement;
+use handoff_workloads::floor::{self, Primitive};
+
+// Generated code is public for whoever includes it.
+#[allow(unreachable_pub)]
+mod interfaces {
+    include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
+}
+
+use interfaces::handoff::benches::{EchoProxy, EchoStub, IEcho};
+
+/// Bytes that go each way.
+const PAYLOADS: [usize; 2] = [8, 4096];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", name] => exit(serve(name)),
+        ["call", name] => exit(call(name)),
+        ["rpc-serve", socket] => exit(rpc_serve(Path::new(socket))),
+        ["rpc-call", socket] => exit(rpc_call(Path::new(socket))),
+        _ => run(subjects),
+    }
+}
+
+fn subjects() -> Result<Vec<Subject<'static>>> {
+    let programs = Programs::build()?;
+    let mut places = vec![("one CPU", Placement::same_cpu()?)];
+    match Placement::two_cpus() {
+        Ok(two_cpus) => places.push(("two CPUs", two_cpus)),
+        Err(error) => eprintln!("warning: no figures of two CPUs: {error}"),
+    }
+    let mut subjects = Vec::new();
+    for (place, placement) in places {
+        for payload in PAYLOADS {
+            let named = |what: &str| format!("{what}, {place}, {payload} B");
+            let calls = |what: &str, program| programs.calls(&named(what), program, placement, payload);
+            subjects.push(calls("call of Rust", Program::Rust)?);
+            subjects.push(
+                calls("call of C++", Program::Cpp)?
+                    .against(named("call of Rust"))
+                    .called(named("C++ beside Rust"))
+                    .goal(1.1, None),
+            );
+            subjects.push(bare_socket(&named("bytes over a socket"), placement, payload)?);
+            subjects.push(calls("RPC of rsbinder", Program::Rsbinder)?);
+            subjects.push(
+                calls("RPC of Handoff", Program::Rpc)?
+                    .against(named("bytes over a socket"))
+                    .called(named("Binder RPC beside its bytes over a bare socket"))
+                    .goal(1.15, None)
+                    .against(named("RPC of rsbinder"))
+                    .called(named("Binder RPC beside rsbinder's"))
+                    .goal(1.0, None),
+            );
+        }
+    }
+    Ok(subjects)
+}
+
+/// What one call sends over its socket, there and back.
+fn bare_socket(name: &str, placement: Placement, payload: usize) -> Result<Subject<'static>> {
+    let descriptor = 4 + (2 * (EchoProxy::DESCRIPTOR.len() + 1)).next_multiple_of(4);
+    let bytes = 4 + payload.next_multiple_of(4);
+    // The header of a frame, then that of a call and which interface is meant, or that of a reply and the exception.
+    let (request, reply) = (16 + 40 + descriptor + bytes, 16 + 20 + 4 + bytes);
+    // As much each way: the difference of the two is the interface's name.
+    let parameters = floor::Parameters {
+        primitive: Primitive::UnixStream,
+        payload: usize::midpoint(request, reply),
+        placement,
+    };
+    let mut session = floor::Session::start(&parameters)?;
+    subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
+}
+
+#[derive(Clone, Copy)]
+enum Program {
+    Rust,
+    Cpp,
+    Rpc,
+    Rsbinder,
+}
+
+/// The programs, and the manager that they find.
+struct Programs {
+    manager: Runtime,
+    folder: std::rc::Rc<tempfile::TempDir>,
+    rsbinder: PathBuf,
+    started: Cell<u32>,
+}
+
+impl Programs {
+    /// Compiles the C++ against the headers and the library that this bench was built with, and rsbinder's.
+    fn build() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let generated = Path::new(env!("OUT_DIR")).join("cpp");
+        let library = handoff_testkit::built_library("binder_ndk", ".so");
+        std::fs::copy(library, folder.path().join("libbinder_ndk.so"))?;
+        let mut compiler = Command::new("g++");
+        compiler.args(["-std=c++17", "-O2", "-Wall", "-Werror", "-o"]).arg(folder.path().join("echo"));
+        compiler.arg("-I").arg(here.join("../crates/handoff-ndk/include")).arg("-I").arg(&generated);
+        compiler.arg(here.join("ndk/echo.cpp")).arg(generated.join("handoff/benches/IEcho.cpp"));
+        compiler.arg("-L").arg(folder.path()).args(["-lbinder_ndk", "-Wl,-rpath,$ORIGIN"]);
+        finish(&mut compiler)?;
+        // Where it is built once.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rsbinder");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--release", "--locked", "--target-dir"]).arg(&target);
+        finish(cargo.current_dir(here.join("../crates/handoff/tests/rsbinder")))?;
+        Ok(Programs {
+            manager: Runtime::private()?,
+            folder: std::rc::Rc::new(folder),
+            rsbinder: target.join("release/handoff-interop-rsbinder"),
+            started: Cell::new(0),
+        })
+    }
+
+    /// A client and a server in two processes.
+    fn calls(
+        &self,
+        name: &str,
+        program: Program,
+        placement: Placement,
+        payload: usize,
+    ) -> Result<Subject<'static>> {
+        let (client, server) = match placement {
+            Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
+            Placement::TwoCpus(client, server) => (Some(client), Some(server)),
+            Placement::Unpinned => (None, None),
+        };
+        self.started.set(self.started.get() + 1);
+        let server = self.start(program, "serve", server)?;
+        let mut client = self.start(program, "call", client)?;
+        // They find the manager and the library for as long as they run.
+        let (manager, folder) = (self.manager.clone(), std::rc::Rc::clone(&self.folder));
+        subject(name, move |samples, calls| {
+            let _kept = (&server, &manager, &folder);
+            Ok(client.time(payload, samples, calls)?)
+        })
+    }
+
+    fn start(&self, program: Program, role: &str, cpu: Option<usize>) -> Result<Process> {
+        let this = std::env::current_exe()?;
+        let (program, role) = match program {
+            Program::Rust => (this, role.to_owned()),
+            Program::Cpp => (self.folder.path().join("echo"), role.to_owned()),
+            Program::Rpc => (this, format!("rpc-{role}")),
+            Program::Rsbinder => (self.rsbinder.clone(), format!("time-{role}")),
+        };
+        // The name of a service, or of a socket.
+        let place = self.folder.path().join(self.started.get().to_string());
+        let socket = self.manager.socket().context("a private manager has a socket")?;
+        let mut command = Command::new(program);
+        command.arg(role).arg(place).env(SOCKET_VARIABLE, socket);
+        // What is started runs where this thread may.
+        let _pinned = cpu.map(|cpu| AffinityGuard::pin(&CpuSet::of(cpu as CpuId))).transpose()?;
+        Process::start(&mut command)
+    }
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+/// A program in its role. It ends when this is dropped.
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (input, output) = child.stdin.take().zip(child.stdout.take()).context("both are pipes")?;
+        let mut process = Process { child, input, output: BufReader::new(output) };
+        ensure!(process.line()? == "ready", "{command:?} does not begin");
+        Ok(process)
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Nanoseconds a call of each sample.
+    fn time(&mut self, payload: usize, samples: u32, calls: u32) -> Result<Vec<f64>> {
+        writeln!(self.input, "{payload} {samples} {calls}")?;
+        let line = self.line()?;
+        let times: Vec<f64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        ensure!(times.len() == samples as usize, "{} of {samples} samples came", times.len());
+        Ok(times)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+struct Echo;
+
+impl IEcho for Echo {
+    fn echo(&self, bytes: &[u8]) -> handoff_ipc::Result<Vec<u8>> {
+        Ok(bytes.to_vec())
+    }
+}
+
+fn serve(name: &str) -> Result<()> {
+    let runtime = Runtime::connect()?;
+    runtime.services().add(name, EchoStub::new(Echo).binder(), ServiceOptions::default())?;
+    until_told()
+}
+
+fn call(name: &str) -> Result<()> {
+    let runtime = Runtime::connect()?;
+    answer(&EchoProxy::from_binder(runtime.services().get(name)?)?)
+}
+
+fn rpc_serve(socket: &Path) -> Result<()> {
+    let _server = RpcServer::builder(socket).serve(EchoStub::new(Echo).binder())?;
+    until_told()
+}
+
+fn rpc_call(socket: &Path) -> Result<()> {
+    let session = RpcSession::connect(socket)?;
+    answer(&EchoProxy::from_binder(session.root()?)?)
+}
+
+/// Serves until standard input ends.
+fn until_told() -> Result<()> {
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new())?;
+    Ok(())
+}
+
+/// Times calls for as long as lines come, each with a payload, samples and calls of each sample.
+fn answer(echo: &EchoProxy) -> Result<()> {
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        let line = line?;
+        let numbers: Vec<u32> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let [payload, samples, calls] = numbers[..] else { bail!("{line:?} is not three numbers") };
+        let bytes = vec![7; payload as usize];
+        let mut back = Vec::new();
+        let times = timed(samples, calls, || {
+            back = echo.echo(&bytes)?;
+            Ok(())
+        })?;
+        ensure!(back == bytes, "other bytes came back");
+        println!("{}", times.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
+    }
+    Ok(())
+}

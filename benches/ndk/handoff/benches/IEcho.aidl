@@ -1,0 +1,5 @@
+package handoff.benches;
+
+interface IEcho {
+    byte[] echo(in byte[] bytes);
+}
