@@ -9,7 +9,7 @@ use handoff_placement::Priority;
 
 use crate::class::{AIBinder_Class, transaction_code_t};
 use crate::locked::lock;
-use crate::object::{Kind, UserData, borrow, share};
+use crate::object::{Kind, UserData, borrow, node, share};
 use crate::parcel::AParcel;
 use crate::status::{
     STATUS_BAD_VALUE, STATUS_INVALID_OPERATION, STATUS_OK, STATUS_UNEXPECTED_NULL, STATUS_UNKNOWN_ERROR,
@@ -161,7 +161,8 @@ pub unsafe extern "C" fn AIBinder_prepareTransaction(
         eprintln!("libbinder_ndk: a class must be associated with an object before it is called");
         return STATUS_INVALID_OPERATION;
     }
-    let parcel = AParcel::meant_for(binder.addr());
+    let mut parcel = AParcel::take_spare();
+    parcel.meant_for = Some(binder.addr());
     // SAFETY: there is room for a pointer, by the header's promise.
     unsafe { data.write(parcel.give()) };
     STATUS_OK
@@ -184,10 +185,11 @@ pub unsafe extern "C-unwind" fn AIBinder_transact(
         return STATUS_UNEXPECTED_NULL;
     }
     // SAFETY: made by `give`, and C has it no longer.
-    let parcel = *unsafe { Box::from_raw(parcel) };
-    if binder.is_null() || reply.is_null() {
+    let mut parcel = unsafe { Box::from_raw(parcel) };
+    // SAFETY: the header's promise.
+    let Some(object) = (unsafe { borrow(binder) }).filter(|_| !reply.is_null()) else {
         return STATUS_UNEXPECTED_NULL;
-    }
+    };
     if flags & !(FLAG_ONEWAY | FLAG_CLEAR_BUF | FLAG_PRIVATE_VENDOR) != 0
         || parcel.meant_for != Some(binder.addr())
     {
@@ -196,13 +198,21 @@ pub unsafe extern "C-unwind" fn AIBinder_transact(
         );
         return STATUS_BAD_VALUE;
     }
-    // SAFETY: the header's promise.
-    let object = unsafe { share(binder) };
+    let own;
+    let node = match &object.kind {
+        Kind::Foreign(node) => node,
+        Kind::Local { .. } => {
+            // SAFETY: not null, and held by the header's promise.
+            own = unsafe { node(binder) };
+            &own
+        }
+    };
     let is_secret = flags & FLAG_CLEAR_BUF != 0 || parcel.is_sensitive.get();
-    match engine::transact(&object, code, parcel, flags & FLAG_ONEWAY != 0, is_secret) {
-        Ok(answer) => {
+    let class = object.class();
+    match engine::transact(node, class, code, &mut parcel, flags & FLAG_ONEWAY != 0, is_secret) {
+        Ok(()) => {
             // SAFETY: there is room for a pointer, by the header's promise.
-            unsafe { reply.write(answer.give()) };
+            unsafe { reply.write(parcel.give()) };
             STATUS_OK
         }
         Err(status) => status,

@@ -45,24 +45,29 @@ pub(crate) fn serve(object: Arc<AIBinder>) -> Binder {
     Binder::from_arc(Arc::new(Served(object)))
 }
 
-/// Carries one transaction.
+/// Carries one transaction, whose reply takes the request's place.
 pub(crate) fn transact(
-    object: &Arc<AIBinder>,
+    node: &Binder,
+    class: Option<&AIBinder_Class>,
     code: transaction_code_t,
-    parcel: AParcel,
+    parcel: &mut AParcel,
     oneway: bool,
     is_secret: bool,
-) -> Outcome<AParcel> {
-    let (node, request) = (object.node(), parcel.into_parcel()?);
-    let call = node.transaction(code).interface(object.class().map(|class| class.interface));
+) -> Outcome<()> {
+    let call = node.transaction(code).interface(class.map(|class| class.interface));
     let call = if is_secret { call.clear_buffers() } else { call };
     let _calling = polling::Calling::begin();
-    let answer = if oneway {
-        call.oneway(|data| request.send(data)).map(|()| Parcel::new())
-    } else {
-        call.call_with_exception(|data| request.send(data), Parcel::receive)
-    };
-    answer.map(AParcel::received).map_err(|error| status_of(&error))
+    let transacted = parcel.lend(|parcel| {
+        if oneway {
+            call.oneway(|data| parcel.send(data))?;
+            *parcel = Parcel::new();
+            return Ok(());
+        }
+        // Received after it was sent.
+        let parcel = RefCell::new(parcel);
+        call.call_with_exception(|data| parcel.borrow().send(data), |reply| parcel.borrow_mut().refill(reply))
+    });
+    transacted.map_err(|error| status_of(&error))
 }
 
 pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> binder_status_t {
@@ -104,6 +109,25 @@ fn is_left_to_poller(caller: CallingIdentity) -> bool {
     process::polls() && caller.pid != std::process::id() && !polling::calls()
 }
 
+/// Has an object's class handle a call; gives its status, and the reply.
+fn handle(
+    object: &Arc<AIBinder>,
+    class: &AIBinder_Class,
+    code: transaction_code_t,
+    request: Box<AParcel>,
+    sid: Option<CString>,
+    caller: Option<CallingIdentity>,
+) -> (binder_status_t, Box<AParcel>) {
+    let mut answer = AParcel::take_spare();
+    let _serving = Serving::begin(sid, caller);
+    // SAFETY: as the class's maker said; object and parcels are held until it returns.
+    let status = unsafe {
+        (class.on_transact)(Arc::as_ptr(object).cast_mut(), code, &raw const *request, &raw mut *answer)
+    };
+    request.keep();
+    (status, answer)
+}
+
 /// Tells what calls this thread serves, and takes it back.
 struct Serving(Option<CString>, Option<CallingIdentity>);
 
@@ -131,35 +155,24 @@ impl Service for Served {
         let class = self.class()?;
         let code = transaction.code();
         let failure = |status| Error::from_status_t(status, class.interface.descriptor(), code);
-        let request = AParcel::received(Parcel::receive(&mut transaction.data)?);
+        let mut request = AParcel::take_spare();
+        request.lend(|parcel| parcel.refill(&mut transaction.data))?;
         let sid = transaction.call.security_context().and_then(|sid| CString::new(sid).ok());
-        let object = Arc::clone(&self.0);
-        let serve = move |caller| {
-            let mut answer = AParcel::default();
-            let _serving = Serving::begin(sid, caller);
-            // SAFETY: as the class's maker said; object and parcels are held until it returns.
-            let status = unsafe {
-                (class.on_transact)(
-                    Arc::as_ptr(&object).cast_mut(),
-                    code,
-                    &raw const request,
-                    &raw mut answer,
-                )
-            };
-            (status, answer)
-        };
         let caller = transaction.caller();
-        let (status, answer) = if is_left_to_poller(caller) {
-            let served = polling::serve(move || serve(Some(caller)));
+        let (status, mut answer) = if is_left_to_poller(caller) {
+            let object = Arc::clone(&self.0);
+            let served = polling::serve(move || handle(&object, class, code, request, sid, Some(caller)));
             served.ok_or_else(|| failure(STATUS_FAILED_TRANSACTION))?
         } else {
-            serve(None)
+            handle(&self.0, class, code, request, sid, None)
         };
         if status != STATUS_OK {
             return Err(Error::Runtime(Box::new(failure(status))));
         }
         // The exception in front is there already: the class's maker wrote it.
-        transaction.replace_reply(&answer.into_parcel().map_err(failure)?)
+        answer.lend(|parcel| transaction.replace_reply(parcel))?;
+        answer.keep();
+        Ok(())
     }
 
     fn dump(&self, args: &[String]) -> String {

@@ -104,6 +104,9 @@ pub struct AStatus {
     pub(crate) message: Option<CString>,
 }
 
+/// What nearly every call ends with: one for all of them.
+static OK: AStatus = AStatus { exception: EX_NONE, code: STATUS_OK, message: None };
+
 impl AStatus {
     fn of_status(status: binder_status_t) -> Self {
         let code = known_status(status);
@@ -129,7 +132,8 @@ impl AStatus {
     }
 
     pub(crate) fn give(self) -> *mut AStatus {
-        Box::into_raw(Box::new(self))
+        // Nothing changes a status.
+        if self.exception == EX_NONE { (&raw const OK).cast_mut() } else { Box::into_raw(Box::new(self)) }
     }
 
     fn describe(&self) -> String {
@@ -237,7 +241,7 @@ pub unsafe extern "C" fn AStatus_deleteDescription(description: *const c_char) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AStatus_delete(status: *mut AStatus) {
-    if !status.is_null() {
+    if !status.is_null() && !std::ptr::eq(status, &raw const OK) {
         // SAFETY: made by `give`, and nobody uses it afterwards.
         drop(unsafe { Box::from_raw(status) });
     }

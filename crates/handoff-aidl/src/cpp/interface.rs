@@ -389,7 +389,7 @@ fn without_name(parameter: &str) -> String {
 fn begin_call(code: &mut String) {
     code.push_str(
         "  ::ndk::ScopedAParcel _aidl_in;\n  ::ndk::ScopedAParcel _aidl_out;\n  ::ndk::ScopedAStatus _aidl_status;\n\
-         \x20 binder_status_t _aidl_ret = AIBinder_prepareTransaction(asBinder().get(), _aidl_in.getR());\n",
+         \x20 binder_status_t _aidl_ret = AIBinder_prepareTransaction(asBinderReference().get(), _aidl_in.getR());\n",
     );
 }
 
@@ -398,7 +398,7 @@ fn transact(code: &mut String, name: &str, number: &str, oneway: bool, default: 
     let _ = write!(
         code,
         "  if (_aidl_ret == STATUS_OK) {{\n\
-         \x20   _aidl_ret = AIBinder_transact(asBinder().get(), {number}, _aidl_in.getR(), _aidl_out.getR(), {flags});\n\
+         \x20   _aidl_ret = AIBinder_transact(asBinderReference().get(), {number}, _aidl_in.getR(), _aidl_out.getR(), {flags});\n\
          \x20   if (_aidl_ret == STATUS_UNKNOWN_TRANSACTION && {name}::getDefaultImpl()) return {default};\n  }}\n"
     );
     if !oneway {

@@ -76,14 +76,21 @@ impl<'a> SharedBytes<'a> {
 
     /// A private copy.
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut private = Vec::with_capacity(self.len);
+        let mut private = Vec::new();
+        self.copy_into(&mut private);
+        private
+    }
+
+    /// A private copy in the place of what a vector holds, whose memory is used again.
+    pub(crate) fn copy_into(&self, private: &mut Vec<u8>) {
+        private.clear();
+        private.reserve_exact(self.len);
         // SAFETY: as in `copy_to`; the capacity was just reserved, and all of it is written
         // before the length says so.
         unsafe {
             self.copy_to_raw(private.as_mut_ptr());
             private.set_len(self.len);
         }
-        private
     }
 
     /// One byte, or `None` past the end.

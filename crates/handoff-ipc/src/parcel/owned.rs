@@ -117,11 +117,35 @@ impl Parcel {
     /// # Errors
     /// If an object that came along cannot be had.
     pub fn receive(from: &mut Reader<'_>) -> Result<Self> {
-        let form = from.form();
-        let (bytes, objects) = from.rest()?;
-        let objects = objects.into_iter().map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
-        let objects: Vec<_> = objects.collect::<Result<_>>()?;
-        Ok(Parcel { has_form: !objects.is_empty(), bytes, objects, form, ..Parcel::default() })
+        let mut parcel = Parcel::new();
+        parcel.refill(from)?;
+        Ok(parcel)
+    }
+
+    /// [`Parcel::receive`] in the place of what is in it, whose memory is used again: for those who have many calls.
+    ///
+    /// # Errors
+    /// As [`Parcel::receive`]; then nothing is in it.
+    pub fn refill(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.objects.clear();
+        self.written.clear();
+        self.opened.clear();
+        (self.form, self.read) = (from.form(), 0);
+        let filled = from.rest(&mut self.bytes).and_then(|objects| {
+            let objects = objects.into_iter().map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
+            objects.collect::<Result<Vec<_>>>()
+        });
+        match filled {
+            Ok(objects) => {
+                self.has_form = !objects.is_empty();
+                self.objects.extend(objects);
+                Ok(())
+            }
+            Err(error) => {
+                *self = Parcel::new();
+                Err(error)
+            }
+        }
     }
 
     /// Writes everything that is in it, read or not: the arguments of a call or its reply.

@@ -394,14 +394,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Everything that is left: the bytes, and each object with its place among them.
+    /// Everything that is left: the bytes, in the place of what `bytes` holds, and each object with its place among them.
     ///
     /// # Errors
     /// If the sender's table of objects is none: places that do not lie in the data, or meet.
-    pub(crate) fn rest(&mut self) -> Result<(Vec<u8>, Placed)> {
+    pub(crate) fn rest(&mut self, bytes: &mut Vec<u8>) -> Result<Placed> {
         let (first, size) = (self.at, self.remaining());
-        let bytes = self.read_raw(size)?.to_vec();
-        let Some(table) = self.objects.as_deref_mut() else { return Ok((bytes, Vec::new())) };
+        self.read_raw(size)?.copy_into(bytes);
+        let Some(table) = self.objects.as_deref_mut() else { return Ok(Vec::new()) };
         let mut places = table.places();
         places.sort_unstable_by_key(|(at, _)| *at);
         let (mut objects, mut free) = (Vec::with_capacity(places.len()), first);
@@ -418,7 +418,7 @@ impl<'a> Reader<'a> {
             };
             objects.push((at - first, object));
         }
-        Ok((bytes, objects))
+        Ok(objects)
     }
 
     fn flat(&mut self) -> Result<[u8; FLAT_OBJECT_SIZE]> {

@@ -8,8 +8,7 @@ mod arrays;
 mod header;
 mod values;
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
 
 use handoff_ipc::parcel::{FLAT_OBJECT_SIZE, Parcel, ParcelObject, Room, Writer};
 
@@ -31,12 +30,23 @@ pub(crate) fn outcome(done: Outcome<()>) -> binder_status_t {
 /// The largest parcel that anybody can put together: positions are `int32_t`.
 const LARGEST: usize = i32::MAX as usize;
 
+/// Parcels that a thread keeps for its next calls.
+const SPARES: usize = 4;
+/// Of a larger one the memory is given back.
+const LARGEST_SPARE: usize = 64 << 10;
+
+thread_local! {
+    // Of finished calls: the next one takes their memory. C gets the boxes themselves.
+    #[allow(clippy::vec_box)]
+    static SPARE: RefCell<Vec<Box<AParcel>>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The data of a call or a reply.
 #[derive(Default)]
 pub struct AParcel {
     bytes: Vec<u8>,
-    // By where they stand.
-    objects: BTreeMap<usize, ParcelObject>,
+    // With where they stand, which rises.
+    objects: Vec<(usize, ParcelObject)>,
     // Readers move it, and have a pointer to const.
     position: Cell<usize>,
     room: Cell<Room>,
@@ -47,22 +57,49 @@ pub struct AParcel {
 }
 
 impl AParcel {
-    /// Empty, and to be sent to this object only.
-    pub(crate) fn meant_for(object: usize) -> Self {
-        AParcel { meant_for: Some(object), ..AParcel::default() }
+    /// An empty one, which `keep` takes back.
+    pub(crate) fn take_spare() -> Box<Self> {
+        // None while the thread ends.
+        SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
-    pub(crate) fn received(parcel: Parcel) -> Self {
+    /// Empties it, and keeps its memory for a later call of this thread.
+    pub(crate) fn keep(mut self: Box<Self>) {
+        if self.bytes.capacity() > LARGEST_SPARE {
+            return;
+        }
+        // Where an object ends with it, code of C runs, which takes and keeps parcels.
+        self.empty();
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARES {
+                spare.push(self);
+            }
+        });
+    }
+
+    /// Has engines send what is in it, or put in its place what they received, which is read from its beginning.
+    pub(crate) fn lend<T>(
+        &mut self,
+        work: impl FnOnce(&mut Parcel) -> handoff_ipc::Result<T>,
+    ) -> handoff_ipc::Result<T> {
+        let (bytes, objects) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.objects));
+        let mut parcel = Parcel::from_parts(bytes, objects)?;
+        let outcome = work(&mut parcel);
         let (bytes, objects) = parcel.into_parts();
-        AParcel { bytes, objects: objects.into_iter().collect(), ..AParcel::default() }
+        *self = AParcel { bytes, objects, ..AParcel::default() };
+        outcome
     }
 
-    pub(crate) fn into_parcel(self) -> Outcome<Parcel> {
-        Parcel::from_parts(self.bytes, self.objects.into_iter().collect()).map_err(|error| status_of(&error))
+    /// Forgets everything but its memory.
+    fn empty(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        *self = AParcel { bytes, ..AParcel::default() };
     }
 
-    pub(crate) fn give(self) -> *mut AParcel {
-        Box::into_raw(Box::new(self))
+    pub(crate) fn give(self: Box<Self>) -> *mut AParcel {
+        Box::into_raw(self)
     }
 
     /// Where the next value is read or written.
@@ -80,6 +117,7 @@ impl AParcel {
         let end = at.checked_add(data.len()).and_then(|end| end.checked_next_multiple_of(4));
         let end = end.filter(|end| *end <= LARGEST && at <= self.bytes.len()).ok_or(STATUS_BAD_VALUE)?;
         if at == self.bytes.len() {
+            self.bytes.reserve(end - at);
             self.bytes.extend_from_slice(data);
             self.bytes.resize(end, 0);
         } else {
@@ -94,15 +132,27 @@ impl AParcel {
         Ok(())
     }
 
+    /// [`AParcel::put`] of a number, which mostly comes behind all others and fills words.
+    #[inline]
+    fn put_array<const N: usize>(&mut self, raw: [u8; N]) -> Outcome<()> {
+        let at = self.position.get();
+        if at != self.bytes.len() || at > LARGEST - N || !N.is_multiple_of(4) {
+            return self.put(&raw);
+        }
+        self.bytes.extend_from_slice(&raw);
+        self.position.set(at + N);
+        Ok(())
+    }
+
     /// What is written over is no object any longer.
     fn forget_objects(&mut self, from: usize, to: usize) {
         if !self.objects.is_empty() {
-            self.objects.retain(|at, _| *at >= to || at + FLAT_OBJECT_SIZE <= from);
+            self.objects.retain(|(at, _)| *at >= to || at + FLAT_OBJECT_SIZE <= from);
         }
     }
 
     pub(crate) fn put_i32(&mut self, value: i32) -> Outcome<()> {
-        self.put(&value.to_le_bytes())
+        self.put_array(value.to_le_bytes())
     }
 
     pub(crate) fn put_string(&mut self, text: Option<&str>) -> Outcome<()> {
@@ -177,19 +227,26 @@ impl AParcel {
             return Err(STATUS_BAD_VALUE);
         }
         self.put(&bytes)?;
-        self.objects.extend(objects.into_iter().map(|(at, object)| (first + at, object)));
+        self.place(first, objects);
         Ok(())
+    }
+
+    /// Enters objects that stand behind `first` in what was just put there: others have gone from it.
+    fn place(&mut self, first: usize, objects: Vec<(usize, ParcelObject)>) {
+        let next = self.objects.partition_point(|(at, _)| *at < first);
+        let objects = objects.into_iter().map(|(at, object)| (first + at, object));
+        drop(self.objects.splice(next..next, objects));
     }
 
     /// The object that stands here, or `None` for a reference to nothing.
     pub(crate) fn take_flat(&self) -> Outcome<Option<&ParcelObject>> {
-        let found = self.objects.get(&self.position.get());
+        let found = self.objects.binary_search_by_key(&self.position.get(), |(at, _)| *at);
         let flat = self.take(FLAT_OBJECT_SIZE)?;
         // That has neither a handle nor a pointer.
         match found {
-            Some(object) => Ok(Some(object)),
-            None if flat[8..16] == [0; 8] => Ok(None),
-            None => Err(STATUS_BAD_TYPE),
+            Ok(index) => Ok(Some(&self.objects[index].1)),
+            Err(_) if flat[8..16] == [0; 8] => Ok(None),
+            Err(_) => Err(STATUS_BAD_TYPE),
         }
     }
 }
@@ -210,14 +267,14 @@ pub(crate) unsafe fn readable<'a>(parcel: *const AParcel) -> Outcome<&'a AParcel
 
 #[unsafe(no_mangle)]
 pub extern "C" fn AParcel_create() -> *mut AParcel {
-    AParcel::default().give()
+    AParcel::take_spare().give()
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AParcel_delete(parcel: *mut AParcel) {
     if !parcel.is_null() {
         // SAFETY: made by `give`, and nobody uses it afterwards.
-        drop(unsafe { Box::from_raw(parcel) });
+        unsafe { Box::from_raw(parcel) }.keep();
     }
 }
 
@@ -278,8 +335,8 @@ pub unsafe extern "C" fn AParcel_appendFrom(
         // SAFETY: the header's promise.
         let source = unsafe { readable(from) }?;
         let data = source.bytes.get(start..end).ok_or(STATUS_BAD_VALUE)?.to_vec();
-        let whole = |at: &usize| at + FLAT_OBJECT_SIZE <= end;
-        let objects = source.objects.range(start..end.max(start)).filter(|(at, _)| whole(at));
+        let whole = |(at, _): &&(usize, ParcelObject)| *at >= start && at + FLAT_OBJECT_SIZE <= end;
+        let objects = source.objects.iter().filter(whole);
         let objects: Vec<_> = objects.map(|(at, object)| (at - start, object.clone())).collect();
         // SAFETY: as above; the borrow of the source has ended.
         let to = unsafe { writable(to) }?;
@@ -288,7 +345,7 @@ pub unsafe extern "C" fn AParcel_appendFrom(
             return Err(STATUS_BAD_VALUE);
         }
         to.put(&data)?;
-        to.objects.extend(objects.into_iter().map(|(at, object)| (first + at, object)));
+        to.place(first, objects);
         Ok(())
     };
     outcome(append())
@@ -336,4 +393,49 @@ pub unsafe extern "C" fn AParcel_unmarshal(
         Ok(())
     };
     outcome(unmarshal())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_parcel_serves_the_next_call_and_nothing_else_of_it_stays() {
+        let mut parcel = AParcel::take_spare();
+        parcel.put(&[1; 100]).unwrap();
+        (parcel.meant_for, parcel.is_sensitive) = (Some(7), Cell::new(true));
+        let memory = parcel.bytes.as_ptr();
+        parcel.keep();
+        let again = AParcel::take_spare();
+        assert_eq!((again.bytes.as_ptr(), again.bytes.len(), again.position.get()), (memory, 0, 0));
+        assert!(again.meant_for.is_none() && !again.is_sensitive.get());
+        let mut large = AParcel::take_spare();
+        large.bytes.reserve(LARGEST_SPARE + 1);
+        large.keep();
+        assert!(AParcel::take_spare().bytes.capacity() <= LARGEST_SPARE);
+    }
+
+    #[test]
+    fn objects_are_known_by_where_they_stand_in_whatever_order_they_were_written() {
+        let (end, _other) = std::io::pipe().unwrap();
+        let mut parcel = AParcel::default();
+        parcel.put(&[0; 96]).unwrap();
+        for at in [64, 0, 32] {
+            parcel.position.set(at);
+            parcel.put_objects(|to| to.write_fd(end.as_fd())).unwrap();
+        }
+        let places = |parcel: &AParcel| parcel.objects.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+        assert_eq!(places(&parcel), [0, 32, 64]);
+        parcel.position.set(32);
+        assert!(matches!(parcel.take_flat(), Ok(Some(ParcelObject::Fd(_)))));
+        // Written over.
+        parcel.position.set(40);
+        parcel.put_i32(1).unwrap();
+        assert_eq!(places(&parcel), [0, 64]);
+        // What engines are lent comes back as it was.
+        parcel.lend(|_| Ok(())).unwrap();
+        assert_eq!((places(&parcel), parcel.bytes.len()), (vec![0, 64], 96));
+    }
 }

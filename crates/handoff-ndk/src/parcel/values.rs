@@ -16,7 +16,7 @@ macro_rules! number {
         pub unsafe extern "C" fn $write(parcel: *mut AParcel, value: $type) -> binder_status_t {
             let to: fn($type) -> $wire = $to;
             // SAFETY: the header's promise.
-            outcome(unsafe { writable(parcel) }.and_then(|parcel| parcel.put(&to(value).to_le_bytes())))
+            outcome(unsafe { writable(parcel) }.and_then(|parcel| parcel.put_array(to(value).to_le_bytes())))
         }
 
         #[unsafe(no_mangle)]
