@@ -28,7 +28,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use process::{Clients, PeerTransport, Spaced, open, play_if_peer};
+pub use process::{Clients, Held, PeerTransport, Spaced, Usage, open, play_if_peer};
 pub use queues::{QueueKind, Ring};
 
 /// One way of other people's, or ours in the same harness.

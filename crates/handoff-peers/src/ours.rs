@@ -10,6 +10,9 @@ use crate::Ask;
 
 const NAME: &str = "handoff.peers.ISum";
 const SUM: Code = 1;
+const OBJECTS: Code = 2;
+/// Objects of one reply.
+const AT_ONCE: usize = 1000;
 
 struct Sum;
 
@@ -19,7 +22,11 @@ impl Service for Sum {
     }
 
     fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
-        let Transaction { data, reply, .. } = transaction;
+        let Transaction { call, data, reply, .. } = transaction;
+        if call.code() == OBJECTS {
+            let count = data.read::<u32>()? as usize;
+            return (0..count.min(AT_ONCE)).try_for_each(|_| reply.write(&Binder::new(Sum)));
+        }
         reply.write(&handoff_workloads::transports::sum(data.read_bytes()?))
     }
 }
@@ -43,4 +50,21 @@ pub(crate) fn connect(address: &Path) -> io::Result<Ask> {
         let _runtime = &runtime;
         sum.transaction(SUM).call(|to| to.write_bytes(message), |from| from.read()).map_err(io::Error::other)
     }))
+}
+
+/// Objects of the server, over a connection of their own, which holds as long as they do.
+pub(crate) fn objects(address: &Path, count: usize) -> io::Result<Vec<(Runtime, Vec<Binder>)>> {
+    let runtime =
+        Runtime::builder().socket(std::fs::read_link(address)?).connect().map_err(io::Error::other)?;
+    let sum = runtime.services().get(NAME).map_err(io::Error::other)?;
+    let mut objects = Vec::with_capacity(count);
+    while objects.len() < count {
+        let now = AT_ONCE.min(count - objects.len());
+        let all = sum.transaction(OBJECTS).call(
+            |to| to.write(&(now as u32)),
+            |from| (0..now).map(|_| from.read::<Binder>()).collect::<handoff_ipc::Result<Vec<_>>>(),
+        );
+        objects.extend(all.map_err(io::Error::other)?);
+    }
+    Ok(vec![(runtime, objects)])
 }

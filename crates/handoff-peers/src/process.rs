@@ -40,6 +40,36 @@ enum Ask {
     Spaced { payload: usize, samples: u32, pause_us: u64 },
     /// As many requests as fit into so many milliseconds: their number.
     Run { payload: usize, millis: u64 },
+    /// So many connections, each asked once, and so many objects over the first: a [`Held`].
+    Hold { connections: usize, objects: usize },
+}
+
+/// What two processes hold while connections and objects are open between them.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Held {
+    /// The process that serves them.
+    pub server: Usage,
+    /// The process that opened them.
+    pub client: Usage,
+}
+
+/// What one process holds.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Bytes of resident memory, of shared pages its share (`Pss` of `/proc/PID/smaps_rollup`).
+    pub memory: u64,
+    /// Descriptors that are open.
+    pub descriptors: u64,
+}
+
+impl Usage {
+    fn of(pid: u32) -> std::io::Result<Self> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+        let share = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let kib = share.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        let memory = kib.ok_or(std::io::ErrorKind::InvalidData)? << 10;
+        Ok(Usage { memory, descriptors: std::fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64 })
+    }
 }
 
 /// Requests with a pause before each.
@@ -82,8 +112,13 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
         Err(error) => return parent.say::<()>(Err(failed(error))),
     };
     parent.say(Ok(()))?;
+    let mut further = Vec::new();
     loop {
         match parent.asked::<Ask>()? {
+            Ask::Hold { connections, objects } => {
+                let held = hold(&role, &mut ask, &mut further, connections, objects);
+                parent.say(held.map_err(failed))?;
+            }
             Ask::Batch { payload, samples, stream } => {
                 let turn = turn(&mut ask, payload, samples, stream, role.server);
                 parent.say(turn.map_err(failed))?;
@@ -168,6 +203,24 @@ fn spaced(
     }
     spaced.cpu = (cpu_time(server) - cpu) / u64::from(samples.max(1));
     Ok(spaced)
+}
+
+/// Opens connections until there are so many with the first, and takes objects, which end with this call.
+fn hold(
+    role: &Role,
+    first: &mut crate::Ask,
+    further: &mut Vec<crate::Ask>,
+    connections: usize,
+    objects: usize,
+) -> std::io::Result<Held> {
+    while further.len() + 1 < connections {
+        further.push(role.kind.connect(&role.address)?);
+    }
+    for ask in std::iter::once(first).chain(further.iter_mut()) {
+        timed(ask, &[1; 8], 8)?;
+    }
+    let _objects = if objects > 0 { crate::ours::objects(&role.address, objects)? } else { Vec::new() };
+    Ok(Held { server: Usage::of(role.server)?, client: Usage::of(std::process::id())? })
 }
 
 fn run_for(ask: &mut crate::Ask, payload: usize, time: Duration) -> std::io::Result<u64> {
@@ -266,6 +319,16 @@ impl Clients {
         self.clients[0].ask(&Ask::Spaced { payload, samples, pause_us }, LIMIT)
     }
 
+    /// What the server and the first client hold with so many connections between them, and with objects of ours that
+    /// the server gave the client. Connections stay open, and objects do not.
+    ///
+    /// # Errors
+    ///
+    /// If a process dies, or does not open that many.
+    pub fn held(&mut self, connections: usize, objects: usize) -> Result<Held> {
+        self.clients[0].ask(&Ask::Hold { connections, objects }, LIMIT)
+    }
+
     /// Requests that all clients together make in a second, each as many as it can.
     ///
     /// # Errors
@@ -362,12 +425,24 @@ mod tests {
                 .unwrap_or_else(|error| panic!("{kind}: {error}"));
             let rate = clients.rate(64, Duration::from_millis(50)).unwrap_or_else(|e| panic!("{kind}: {e}"));
             assert!(rate > 0.0, "{kind}");
+            let held = clients.held(2, 0).unwrap_or_else(|e| panic!("{kind}: {e}"));
+            assert!(held.server.memory > 0 && held.client.descriptors > 2, "{kind}: {held:?}");
             let spaced = clients.spaced(64, 3, Duration::from_micros(100));
             assert_eq!(spaced.unwrap_or_else(|e| panic!("{kind}: {e}")).took.len(), 3, "{kind}");
             let folder = clients.folder.clone();
             drop(clients);
             assert!(!folder.exists(), "{kind} leaves nothing");
         }
+    }
+
+    #[test]
+    fn objects_take_memory_and_no_descriptor() {
+        play_in_test("process::tests::peer_main");
+        let mut clients = Clients::start(Kind::OURS, Placement::Unpinned, 1).expect("a server and a client");
+        let one = clients.held(1, 1).expect("an object");
+        let many = clients.held(1, 2500).expect("objects");
+        assert!(many.server.memory > one.server.memory, "{one:?} {many:?}");
+        assert_eq!(many.server.descriptors, one.server.descriptors);
     }
 
     #[test]

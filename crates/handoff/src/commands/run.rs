@@ -255,7 +255,11 @@ impl fmt::Display for Summary<'_> {
             writeln!(f, "{bad}Not fit to be published{bad:#}, because of {}.", serious.join("; "))?;
         }
         if result.disturbed_rounds() > 0 {
-            writeln!(f, "{} rounds were disturbed; the report says by what.", result.disturbed_rounds())?;
+            let rounds = match result.disturbed_rounds() {
+                1 => "1 round was".to_owned(),
+                many => format!("{many} rounds were"),
+            };
+            writeln!(f, "{rounds} disturbed; the report says by what.")?;
         }
         write!(f, "This machine: {}; `handoff doctor` explains them.", summary(&result.before))
     }
