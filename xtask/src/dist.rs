@@ -32,8 +32,8 @@ Examples:
   cargo xtask dist --only deb,oci      some of them
   cargo xtask dist --arch arm64 --profile dev    built in a third of the time, for tests
 
-The other architecture needs its Rust target, or Debian's packages (fetched, never installed).
-A release of the wheel and of the libraries is built with Zig's C compiler, which pip has.")]
+The other architecture needs its Rust target, or Debian's packages (fetched, never installed). What is missing is
+said before anything is built. A release of the wheel and of the libraries is built with Zig's C compiler, which pip has.")]
 pub(crate) struct Options {
     /// Every package.
     #[arg(long, conflicts_with = "only")]
@@ -71,6 +71,13 @@ enum Package {
     Sbom,
 }
 
+impl Package {
+    /// As it is typed.
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
 /// Builds what is asked for and says where it is. The last lines are the files, with their sizes.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let both = vec![Arch::X86_64, Arch::Arm64];
@@ -82,11 +89,15 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let archs = if options.arch.is_empty() { both } else { options.arch.clone() };
     let dist = Dist { profile: options.profile, lean: options.lean, archs, folder };
 
+    // What one package lacks is said before others have compiled for half an hour.
+    for package in chosen(options) {
+        check(&dist, package).with_context(|| format!("{} cannot be built here", package.name()))?;
+    }
     let mut built = Vec::new();
     let mut took = Vec::new();
     for package in chosen(options) {
         let started = Instant::now();
-        let name = package.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        let name = package.name();
         println!("\n== {name}");
         built.extend(build(&dist, package).with_context(|| format!("{name} was not built"))?);
         took.push(format!("{name} {:.0} s", started.elapsed().as_secs_f64()));
@@ -105,6 +116,19 @@ fn chosen(options: &Options) -> Vec<Package> {
         (true, _) => Package::value_variants().to_vec(),
         (false, true) => vec![Package::Program],
         (false, false) => options.only.clone(),
+    }
+}
+
+/// Fails unless a package can be built here.
+fn check(dist: &Dist, package: Package) -> Result<()> {
+    let programs = || dist.archs.iter().try_for_each(|arch| program::check(*arch));
+    let libraries = || dist.archs.iter().try_for_each(|arch| natives::check(dist, *arch));
+    match package {
+        Package::Program | Package::Oci => programs(),
+        Package::Deb => deb::check().and_then(|()| programs()),
+        Package::Maven => maven::check().and_then(|()| libraries()),
+        Package::Wheel | Package::C => libraries(),
+        Package::Sbom => Ok(()),
     }
 }
 

@@ -56,9 +56,14 @@ if [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then
 fi
 ";
 
+/// Fails unless packages can be packed here.
+pub(super) fn check() -> Result<()> {
+    ensure!(find("dpkg-deb").is_some(), "needs dpkg-deb: install Debian's package `dpkg`");
+    Ok(())
+}
+
 /// Builds the package for `arch`.
 pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
-    ensure!(find("dpkg-deb").is_some(), "needs dpkg-deb: install Debian's package `dpkg`");
     let tree = Tree::new()?;
     tree.copy(program::build(dist, arch)?, "usr/bin/handoff", 0o755)?;
     // The pages and completions of another architecture's program are those of this one's.

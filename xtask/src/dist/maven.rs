@@ -11,9 +11,14 @@ use super::natives;
 use super::settings::{Dist, VERSION};
 use crate::process::{find, run};
 
+/// Fails unless archives can be made here.
+pub(super) fn check() -> Result<()> {
+    ensure!(find("mvn").is_some(), "needs mvn: install Debian's packages `maven` and `default-jdk-headless`");
+    Ok(())
+}
+
 /// Builds the repository, packed: unpacked, `file:///FOLDER` is one.
 pub(super) fn build(dist: &Dist) -> Result<PathBuf> {
-    ensure!(find("mvn").is_some(), "needs mvn: install Debian's packages `maven` and `default-jdk-headless`");
     let tree = Tree::new()?;
     for arch in &dist.archs {
         let built = natives::build(dist, *arch, &["handoff-java"])?;

@@ -8,8 +8,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::program;
 use super::settings::{Arch, Dist, Profile};
-use crate::process::{cargo, output, root, run, target_dir};
+use crate::process::{cargo, root, run, target_dir};
 use crate::tools;
 
 /// The C library that releases need, as Zig and the wheels' tags write it.
@@ -30,7 +31,6 @@ pub(super) fn tools(profile: Profile) -> Result<PathBuf> {
 
 /// Builds the libraries of these packages for `arch`; gives the folder that they are in.
 pub(super) fn build(dist: &Dist, arch: Arch, packages: &[&str]) -> Result<PathBuf> {
-    has_target(dist, arch)?;
     let select = |command: &mut Command| {
         command.args(["--locked", "--lib"]).args(packages.iter().flat_map(|package| ["--package", package]));
     };
@@ -42,6 +42,7 @@ pub(super) fn build(dist: &Dist, arch: Arch, packages: &[&str]) -> Result<PathBu
             command.current_dir(root()).args(["zigbuild", "--release", "--target"]);
             command.arg(format!("{}.{major}.{minor}", arch.target()));
             select(&mut command);
+            tell_compiler(&mut command, dist, arch)?;
             command.env("PATH", search_path(dist.profile)?).env("CARGO_TARGET_DIR", &folder);
             run(command.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo"))?;
             Ok(folder.join(arch.target()).join("release"))
@@ -50,6 +51,7 @@ pub(super) fn build(dist: &Dist, arch: Arch, packages: &[&str]) -> Result<PathBu
             let mut command = cargo();
             command.arg("build");
             select(&mut command);
+            tell_compiler(&mut command, dist, arch)?;
             run(&mut command)?;
             Ok(target_dir().join("debug"))
         }
@@ -61,9 +63,8 @@ pub(super) fn search_path(profile: Profile) -> Result<String> {
     Ok(format!("{}:{}", tools(profile)?.display(), std::env::var("PATH").unwrap_or_default()))
 }
 
-/// Fails unless libraries can be built for `arch`.
-pub(super) fn has_target(dist: &Dist, arch: Arch) -> Result<()> {
-    let target = arch.target();
+/// Lets `command` build libraries for `arch`: with the toolchain's own target if it has it, else with Debian's compiler.
+pub(super) fn tell_compiler(command: &mut Command, dist: &Dist, arch: Arch) -> Result<()> {
     if dist.profile == Profile::Dev {
         ensure!(
             arch == Arch::this()?,
@@ -72,12 +73,18 @@ pub(super) fn has_target(dist: &Dist, arch: Arch) -> Result<()> {
         );
         return Ok(());
     }
-    let mut rustc = Command::new("rustc");
-    rustc.args(["--print", "target-libdir", "--target", &target]).current_dir(root());
-    let libraries = output(&mut rustc).context("no Rust compiler answers")?;
-    ensure!(
-        std::path::Path::new(libraries.trim()).is_dir(),
-        "Rust's standard library for {target} is not here: run `rustup target add {target}`, or choose with --arch"
-    );
-    Ok(())
+    if program::has_library(arch)? {
+        return Ok(());
+    }
+    let target = arch.target();
+    let kit = program::debians(arch).with_context(|| {
+        format!("Rust's standard library for {target} is not here: run `rustup target add {target}`, or choose with --arch")
+    })?;
+    kit.tell(command)
+}
+
+/// Fails unless libraries can be built for `arch`; fetches what that needs.
+pub(super) fn check(dist: &Dist, arch: Arch) -> Result<()> {
+    tell_compiler(&mut cargo(), dist, arch)?;
+    tools(dist.profile).map(drop)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::debian;
 use super::files::replace;
 use super::settings::{Arch, Dist};
-use crate::process::{cargo, find, output, run, target_dir};
+use crate::process::{cargo, find, output, root, run, target_dir};
 
 /// Builds the program for `arch`; gives its file in the folder of packages.
 pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
@@ -45,27 +45,47 @@ pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
     collect(&folder.join(&target).join(built_in).join("handoff"), &dist.folder, arch)
 }
 
+/// Fails unless the program can be built for `arch`; fetches what that needs.
+pub(super) fn check(arch: Arch) -> Result<()> {
+    if arch == Arch::this()? { Ok(()) } else { cross_compiler(&mut cargo(), arch) }
+}
+
 /// Lets `command` build for `arch`: with the toolchain's own target if it has it, else with Debian's.
 fn cross_compiler(command: &mut Command, arch: Arch) -> Result<()> {
     let target = arch.target();
-    let libraries = output(rustc().args(["--print", "target-libdir", "--target", &target]))?;
-    let own_target = Path::new(libraries.trim()).is_dir();
     let linker = format!("{}-linux-gnu-gcc", arch.name());
-    if own_target && find(&linker).is_some() {
+    if has_library(arch)? && find(&linker).is_some() {
         tell_linker(command, &target, Path::new(&linker));
         return Ok(());
     }
-    ensure!(
-        find("apt-get").is_some() && arch == Arch::Arm64 && Arch::this()? == Arch::X86_64,
-        "no compiler for this architecture, {}: run `rustup target add {target}` and install {linker}",
-        arch.name(),
-    );
-    let kit = debian::Kit::unpacked(&target_dir().join("dist-tools"), &debian::ARM64).with_context(|| {
-        format!("no compiler for this architecture, {}: cannot get Debian's", arch.name())
+    let kit = debians(arch).with_context(|| {
+        let name = arch.name();
+        // The tests' kit knows these words.
+        format!(
+            "no compiler for this architecture, {name}: run `rustup target add {target}` and install {linker}"
+        )
     })?;
     kit.tell(command)?;
     tell_linker(command, &target, &kit.program(&linker)?);
     Ok(())
+}
+
+/// Whether the toolchain has Rust's standard library for `arch`.
+pub(super) fn has_library(arch: Arch) -> Result<bool> {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir", "--target", &arch.target()]).current_dir(root());
+    let libraries = output(&mut rustc).context("no Rust compiler answers")?;
+    Ok(Path::new(libraries.trim()).is_dir())
+}
+
+/// Debian's compilers for `arch`, which are fetched and never installed.
+pub(super) fn debians(arch: Arch) -> Result<debian::Kit> {
+    ensure!(
+        find("apt-get").is_some() && arch == Arch::Arm64 && Arch::this()? == Arch::X86_64,
+        "on this machine none can be fetched from Debian"
+    );
+    debian::Kit::unpacked(&target_dir().join("dist-tools"), &debian::ARM64)
+        .context("Debian's cannot be fetched")
 }
 
 /// The linker of `target`, which is its C compiler and finds its archiver too.
@@ -75,12 +95,6 @@ fn tell_linker(command: &mut Command, target: &str, compiler: &Path) {
     let archiver = compiler.to_string_lossy().replace("-gcc", "-ar");
     command.env(format!("CARGO_TARGET_{upper}_LINKER"), compiler);
     command.env(format!("CC_{lower}"), compiler).env(format!("AR_{lower}"), archiver);
-}
-
-fn rustc() -> Command {
-    let mut command = Command::new("rustc");
-    command.current_dir(crate::process::root());
-    command
 }
 
 /// Copies what was built to `folder`, after making sure that it needs no file of the system.

@@ -6,13 +6,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use super::files::{only_file, replace};
-use super::natives::{C_LIBRARY, has_target, search_path, tools};
+use super::natives::{C_LIBRARY, search_path, tell_compiler, tools};
 use super::settings::{Arch, Dist, Profile};
 use crate::process::{root, run, target_dir};
 
 /// Builds the wheel for `arch`.
 pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
-    has_target(dist, arch)?;
     let programs = tools(dist.profile)?;
     let wheels = tempfile::tempdir()?;
     let mut command = Command::new(programs.join("maturin"));
@@ -31,6 +30,7 @@ pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
             command.arg(programs.join("python")).env("CARGO_TARGET_DIR", target_dir());
         }
     }
+    tell_compiler(&mut command, dist, arch)?;
     run(command.env("PATH", search_path(dist.profile)?))?;
     let built = only_file(wheels.path(), "whl")?;
     let file = dist.folder.join(built.file_name().context("a file has a name")?);

@@ -106,3 +106,22 @@ impl Manager {
         assert!(greeted.contains("Hello Ada (user ") && greeted.contains("1 greeted so far"), "{greeted}");
     }
 }
+
+#[test]
+fn what_is_missing_is_said_before_anything_is_built() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = std::env::var_os("PATH").expect("a path");
+    for program in ["cargo", "rustc"] {
+        let found =
+            std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file());
+        let found = found.expect("this was built by it");
+        std::os::unix::fs::symlink(found, folder.path().join(program)).expect("linked");
+    }
+    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.args(["dist", "--arch", arch, "--only", "program,maven"]).env("PATH", folder.path());
+    let output = command.output().expect("xtask runs");
+    let said = said(&output);
+    assert!(!output.status.success() && said.contains("maven cannot be built here: needs mvn"), "{said}");
+    assert!(!said.contains("== program"), "{said}");
+}
