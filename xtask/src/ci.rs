@@ -67,9 +67,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             kept(cargo().args(["deny", "check", "licenses", "bans", "sources"]), last)
         });
     }
-    let linted = workflows::can_be_linted();
-    if linted {
-        check("workflows", &mut workflows::lint);
+    let linter = workflows::linter();
+    if let Ok(linter) = &linter {
+        check("workflows", &mut |last| workflows::lint(linter, last));
     }
     let kit = android::kit();
     if let Ok(kit) = &kit {
@@ -104,10 +104,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if !deny {
         println!("licences       not checked: cargo-deny is not installed (cargo install cargo-deny)");
     }
-    if !linted {
-        println!(
-            "workflows      not linted: actionlint is not installed (go install github.com/rhysd/actionlint/cmd/actionlint@latest)"
-        );
+    if let Err(error) = linter {
+        println!("workflows      not linted: {error:#}");
     }
     if !counts {
         println!("instructions   not counted: valgrind is not installed");

@@ -1,20 +1,33 @@
 //! The workflows of GitHub (`.github`): linted where actionlint is, and their commands checked by the tests.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
 
-use crate::process::{Last, find, root, watch};
+use crate::process::{Last, find, kept, root, run, target_dir};
 
-/// Whether the workflows can be linted here.
-pub(crate) fn can_be_linted() -> bool {
-    find("actionlint").is_some()
+/// The linter's package for Go, at the version that the workflow takes.
+const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
+
+/// The linter: where it is installed, or built once by Go below the target folder.
+pub(crate) fn linter() -> Result<PathBuf> {
+    if let Some(installed) = find("actionlint") {
+        return Ok(installed);
+    }
+    let folder = target_dir().join("tools/bin");
+    let built = folder.join("actionlint");
+    if !built.is_file() {
+        ensure!(find("go").is_some(), "actionlint is not installed, nor Go: go install {ACTIONLINT}");
+        run(Command::new("go").args(["install", ACTIONLINT]).env("GOBIN", folder))
+            .context("actionlint is not installed, and Go cannot build it")?;
+    }
+    Ok(built)
 }
 
-/// Lints them; false if something is wrong.
-pub(crate) fn lint(last: &mut Last) -> Result<bool> {
-    let mut command = Command::new("actionlint");
-    Ok(watch(command.current_dir(root()), None, |_, line| last.see(line))?.success())
+/// Lints the workflows, and the action that one of them uses; false if something is wrong.
+pub(crate) fn lint(linter: &Path, last: &mut Last) -> Result<bool> {
+    kept(Command::new(linter).current_dir(root()), last)
 }
 
 #[cfg(test)]
@@ -68,5 +81,6 @@ mod tests {
         assert!(channel.starts_with(version), "the workflows take Rust {version}, the tests {channel}");
         let promised = format!("toolchain install {} ", crate::msrv::promised().expect("a promise"));
         assert!(ci.contains(&promised), "ci.yml does not say `{promised}`");
+        assert!(ci.contains(ACTIONLINT), "ci.yml does not say `{ACTIONLINT}`");
     }
 }
