@@ -31,8 +31,9 @@ pub fn parse(input: &[u8], limits: &Limits) -> Result<Series, PatchError> {
     if lines.last() == Some(&"") {
         lines.pop();
     }
-    let mut parser = Parser { lines, at: 0, limits, series: Series::default(), prose: true };
+    let mut parser = Parser { lines, at: 0, limits, series: Series::default(), prose: true, begun: 0 };
     parser.run()?;
+    parser.end_message()?;
     parser.series.patches.retain(|patch| !patch.files.is_empty() || !patch.refused.is_empty());
     if parser.series.patches.is_empty() {
         return Err(PatchError { line: parser.lines.len().max(1), problem: Problem::Empty });
@@ -47,6 +48,8 @@ struct Parser<'a> {
     series: Series,
     /// True while lines may be a commit message, in which anything may stand.
     prose: bool,
+    /// Index of the line with which the last message starts.
+    begun: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -89,7 +92,7 @@ impl<'a> Parser<'a> {
                 let read = self.error(problem);
                 self.or_refuse(index, read)?;
             } else {
-                self.prose_line(line);
+                self.prose_line(line)?;
                 self.at += 1;
             }
         }
@@ -183,29 +186,61 @@ impl<'a> Parser<'a> {
     }
 
     fn message(&mut self) -> Result<(), PatchError> {
+        self.end_message()?;
         let mut patch = Patch::default();
         self.at = mail::headers(&self.lines, self.at, &mut patch)?;
         self.series.patches.push(patch);
         self.prose = true;
+        self.begun = self.at;
+        Ok(())
+    }
+
+    /// Names the parts of a message that has no other: its last lines above the signature, if `diff -r` wrote all of
+    /// them.
+    fn end_message(&mut self) -> Result<(), PatchError> {
+        let holds = |patch: &Patch| !patch.files.is_empty() || !patch.refused.is_empty();
+        if !self.prose || self.series.patches.last().is_none_or(holds) {
+            return Ok(());
+        }
+        let text = &self.lines[self.begun..self.at];
+        let text = &text[..text.iter().position(|line| *line == "-- ").unwrap_or(text.len())];
+        let end = text.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
+        let start = text[..end].iter().rposition(|line| line.trim().is_empty()).map_or(0, |blank| blank + 1);
+        let problem = |line: &str| match (file::of_one_side(line), file::two_binaries(line)) {
+            (Some(_), _) => Some(Problem::OneSide),
+            (_, Some(_)) => Some(Problem::Binary),
+            _ => None,
+        };
+        let Some(problems) = text[start..end].iter().map(|line| problem(line)).collect::<Option<Vec<_>>>()
+        else {
+            return Ok(());
+        };
+        for (index, problem) in (self.begun + start..).zip(problems) {
+            if !self.limits.keep_going {
+                return self.error_at(index, problem);
+            }
+            let refusal =
+                Refusal { line: index + 1, path: self.refused_path(index), problem: problem.to_string() };
+            self.patch().refused.push(refusal);
+        }
         Ok(())
     }
 
     /// A line outside of any diff: the commit message, a diffstat, a signature.
-    fn prose_line(&mut self, line: &str) {
-        if let Some(id) = line.strip_prefix("commit ").and_then(|rest| rest.split_whitespace().next())
-            && mail::is_commit_id(id)
-        {
-            // The output of `git log -p` or `git show`.
+    fn prose_line(&mut self, line: &'a str) -> Result<(), PatchError> {
+        if let Some(id) = self.starts_log_entry(line) {
+            self.end_message()?;
             self.series.patches.push(Patch { commit: Some(id.to_owned()), ..Patch::default() });
             self.prose = true;
-            return;
+            self.begun = self.at + 1;
+            return Ok(());
         }
         if !self.prose {
-            return;
+            return Ok(());
         }
         if line == "---" {
             self.prose = false;
-            return;
+            return Ok(());
         }
         let patch = self.patch();
         if patch.author.is_none()
@@ -228,6 +263,17 @@ impl<'a> Parser<'a> {
             patch.message.push_str(line);
             patch.message.push('\n');
         }
+        Ok(())
+    }
+
+    /// The id in the first line of an entry of `git log -p` or `git show`: who wrote the commit stands below it.
+    ///
+    /// Mails of the stable kernels have such a line in their text: `commit <id> upstream.`
+    fn starts_log_entry(&self, line: &'a str) -> Option<&'a str> {
+        const BELOW: [&str; 6] = ["Author: ", "AuthorDate: ", "Merge: ", "Reflog: ", "tree ", "gpg: "];
+        let id = line.strip_prefix("commit ")?.split_whitespace().next()?;
+        let next = self.lines.get(self.at + 1)?;
+        (mail::is_commit_id(id) && BELOW.iter().any(|below| next.starts_with(below))).then_some(id)
     }
 
     fn finish_message(&mut self) {

@@ -187,6 +187,32 @@ fn text_that_only_begins_like_a_part_is_text() {
 }
 
 #[test]
+fn a_mail_that_has_only_parts_without_text_is_named() {
+    let from = format!("From {} Mon Sep 17 00:00:00 2001\n{MAIL}\nWhy.\n\n", "a".repeat(40));
+    let parts = "Binary files a/i.png and b/i.png differ\nOnly in b: n.c\n";
+    for end in ["", "-- \n2.39.5\n"] {
+        let series = load_text(format!("{from}{parts}{end}{from}---\n{CHANGE}").as_bytes());
+        assert_eq!(refused(&series), [vec!["i.png", "n.c"], vec![]], "{end}");
+        assert_eq!(refused(&load_text(format!("{MAIL}\n{parts}{end}").as_bytes())), [["i.png", "n.c"]]);
+    }
+    // A cover letter that speaks of such a line is none.
+    let letter = format!("{from}Only in b: n.c\nis what diff says.\n\n");
+    let series = load_text(format!("{letter}{from}---\n{CHANGE}").as_bytes());
+    assert_eq!(refused(&series), [[""; 0]]);
+}
+
+#[test]
+fn the_text_of_a_mail_may_name_a_commit() {
+    let from = format!("From {} Mon Sep 17 00:00:00 2001\n{MAIL}\n", "a".repeat(40));
+    let upstream = format!("commit {} upstream.\n\nWhy.\n", "b".repeat(40));
+    let series = load_text(format!("{from}{upstream}---\n{CHANGE}").as_bytes());
+    let patch = &series.patches[0];
+    assert_eq!(patch.commit, Some("a".repeat(40)));
+    assert_eq!((patch.subject.as_str(), patch.author.as_deref()), ("x: add b", Some("A B <a@example.org>")));
+    assert_eq!(patch.message, upstream.trim());
+}
+
+#[test]
 fn a_plain_part_behind_a_binary_one_is_read() {
     let head = "diff --git a/i.png b/i.png\nindex 1234567..2345678 100644\n";
     for body in [
