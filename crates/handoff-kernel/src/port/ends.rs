@@ -30,11 +30,7 @@ fn appended(wanted: &Wanted, source: &Source, why: &str) -> Option<Placement> {
     if !appended || starts.starts_with([' ', '\t']) {
         return None;
     }
-    // Lines that each stand in the file often, such as the end of every entry, are no proof that this one is there.
-    let is_own = |line: &Line| line.says() >= 0.4 && source.count(line) == 1;
-    let has_own = group.added.iter().any(|line| is_own(&Line::new(line)));
-    let there = stands_at(&group.added, source).filter(|_| has_own);
-    Some(added(wanted, source, there, source.text.len() + 1, why))
+    Some(added(wanted, source, stands_at(&group.added, source), source.text.len() + 1, why))
 }
 
 /// The one group of added lines put in front of line `line`, unless it stands at `there` already.
@@ -99,8 +95,13 @@ fn is_alike(one: &str, other: &str) -> bool {
 }
 
 /// The line (from 1) at which these lines stand in the file, one below the other, blank ones left aside.
+///
+/// Lines that each stand in the file often, such as the end of every entry, are no proof that this one is there.
 fn stands_at(added: &[String], source: &Source) -> Option<usize> {
     let added: Vec<Line> = added.iter().map(|line| Line::new(line)).filter(|line| !line.is_blank()).collect();
+    if !added.iter().any(|line| line.says() >= 0.4 && source.count(line) == 1) {
+        return None;
+    }
     let rows: Vec<usize> = (0..source.lines.len()).filter(|row| !source.lines[*row].is_blank()).collect();
     let same = |run: &&[usize]| run.iter().zip(&added).all(|(row, line)| source.lines[*row].key == line.key);
     rows.windows(added.len().max(1)).find(same).map(|run| run[0] + 1)

@@ -213,6 +213,18 @@ fn an_entry_that_comes_first_stays_first() {
 }
 
 #[test]
+fn an_entry_of_lines_that_repeat_is_not_already_there() {
+    let file = "Notes\n- Faults mended.\n\nNotes\n- Faults mended.\n\nNotes\n- Faster.\n";
+    let entry = "Notes\n- Faults mended.\n\n";
+    let patch =
+        "--- a/NEWS\n+++ b/NEWS\n@@ -1,3 +1,6 @@\n+Notes\n+- Faults mended.\n+\n Notes\n - Smaller.\n \n";
+    let folder = tree(&[("NEWS", file)]);
+    let report = run(&folder, patch, &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(read(&folder, "NEWS"), format!("{entry}{file}"), "{report}");
+}
+
+#[test]
 fn what_was_for_the_beginning_of_a_file_is_doubted_elsewhere() {
     let patch =
         "--- a/x.sh\n+++ b/x.sh\n@@ -1,3 +1,4 @@\n+set -e\n name=value\n other=$name\n third=$other\n";
