@@ -2,17 +2,20 @@
 //!
 //! `cargo run -p handoff-kernel --example pairs -- NEWER.diff OLDER.diff TREE`: both are diffs between two releases
 //! of a line, and `TREE` is the older line's release before its diff. `--tools` runs `patch`, `git apply` and `wiggle`
-//! on the same hunks, and `--verbose` names each hunk that is not right.
+//! on the same hunks, and `--verbose` names each hunk that is not right. `--whole` ports all hunks of a file together,
+//! as in a patch, and still judges each.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 #[path = "../tests/it/pairs/mod.rs"]
 mod pairs;
 
-use pairs::tools::{OTHERS, Verdict, handoff};
+use handoff_kernel::port::{Outcome, PortReport};
+use pairs::tools::{OTHERS, Verdict, handoff, judged, ported};
 
 /// Verdicts of one tool: on all hunks, and on those that `git apply` refuses.
 type Row = BTreeMap<(bool, Verdict), usize>;
@@ -21,7 +24,7 @@ fn main() -> ExitCode {
     let (flags, words): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.starts_with("--"));
     let [newer, older, tree] = words.as_slice() else {
-        eprintln!("usage: pairs NEWER.diff OLDER.diff TREE [--tools] [--verbose]");
+        eprintln!("usage: pairs NEWER.diff OLDER.diff TREE [--tools | --whole] [--verbose]");
         return ExitCode::from(2);
     };
     let tree = Path::new(tree);
@@ -33,7 +36,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (tools, verbose) = (flags.iter().any(|f| f == "--tools"), flags.iter().any(|f| f == "--verbose"));
+    let is_set = |flag: &str| flags.iter().any(|other| other == flag);
+    let (tools, verbose, whole) = (is_set("--tools"), is_set("--verbose"), is_set("--whole"));
+    let mut last: Option<(Rc<[u8]>, PortReport)> = None;
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     for pair in &all {
         let mut verdicts: Vec<(&str, Verdict)> = Vec::new();
@@ -43,14 +48,24 @@ fn main() -> ExitCode {
             verdicts.extend(tool(pair, folder.path()).map(|verdict| (*name, verdict)));
         }
         let hard = verdicts.iter().any(|(name, verdict)| *name == "git apply" && *verdict == Verdict::GaveUp);
-        let (verdict, report) = handoff(pair, tree);
+        let number = if whole { pair.whole.1 } else { 0 };
+        let (verdict, report) = if whole {
+            let (_, report) = match last.take() {
+                Some(same) if Rc::ptr_eq(&same.0, &pair.whole.0) => last.insert(same),
+                _ => last.insert((Rc::clone(&pair.whole.0), ported(&pair.whole.0, tree))),
+            };
+            (judged(pair, report, number), report.clone())
+        } else {
+            handoff(pair, tree)
+        };
         verdicts.push(("handoff", verdict));
         for (name, verdict) in &verdicts {
             for hard in [false, true].into_iter().take(1 + usize::from(hard)) {
                 *rows.entry(name).or_default().entry((hard, *verdict)).or_default() += 1;
             }
         }
-        let fuzzy = report.hunks().find(|hunk| hunk.outcome == handoff_kernel::port::Outcome::Fuzzy);
+        let hunk = report.hunks().nth(number);
+        let fuzzy = hunk.filter(|hunk| hunk.outcome == Outcome::Fuzzy);
         if let (true, Verdict::Right, Some(hunk)) = (verbose, verdict, fuzzy) {
             println!("--- {verdict:?}, with doubt: {}: {}", pair.name, hunk.differences.join("; "));
         }

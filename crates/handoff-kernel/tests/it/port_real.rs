@@ -6,7 +6,7 @@ use handoff_testkit::{require, require_tool};
 use tempfile::TempDir;
 
 use crate::pairs::pairs;
-use crate::pairs::tools::{OTHERS, Verdict, handoff};
+use crate::pairs::tools::{OTHERS, Verdict, handoff, judged, ported};
 
 #[test]
 fn the_same_fix_in_two_lines_says_where_a_hunk_belongs() {
@@ -26,6 +26,8 @@ fn the_same_fix_in_two_lines_says_where_a_hunk_belongs() {
     let want = old.replace("\ttwo();\n", "\ttwo();\n\tmore();\n");
     assert_eq!(String::from_utf8_lossy(&pair.after), want);
     assert_eq!(handoff(pair, folder.path()).0, Verdict::Right);
+    let (whole, number) = &pair.whole;
+    assert_eq!(judged(pair, &ported(whole, folder.path()), *number), Verdict::Right);
     let (git_apply, judge) = OTHERS[0];
     assert_eq!(judge(pair, TempDir::new().unwrap().path()), Some(Verdict::GaveUp), "{git_apply}");
     // Another change is not the same fix.

@@ -9,6 +9,7 @@ pub(crate) mod tools;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 pub(crate) use handoff_kernel::patch::Hunk;
 use handoff_kernel::patch::{FilePatch, Limits, Op, parse, text};
@@ -21,6 +22,8 @@ pub(crate) struct Pair {
     pub(crate) path: String,
     /// The hunk as a patch of one file.
     pub(crate) patch: Vec<u8>,
+    /// The patch with all hunks of that file, and the number of this one among them, from 0.
+    pub(crate) whole: (Rc<[u8]>, usize),
     /// The file of the older tree.
     pub(crate) before: Vec<u8>,
     /// The file as it should be.
@@ -101,7 +104,8 @@ pub(crate) fn pairs(
             .collect();
         let all: Vec<Group<'_>> =
             file.hunks.iter().flat_map(|hunk| groups(hunk, hunk.old_start.saturating_sub(1))).collect();
-        for hunk in &file.hunks {
+        let whole: Rc<[u8]> = patch_of(path, &file.hunks).into();
+        for (number, hunk) in file.hunks.iter().enumerate() {
             let Some(edits) = found(hunk, &all, &there) else { continue };
             // Where the older tree has the lines after the change, its diff moves them on; where none are left, the
             // file goes.
@@ -124,7 +128,8 @@ pub(crate) fn pairs(
             out.push(Pair {
                 name: format!("{path}:{}", hunk.old_start),
                 path: path.to_owned(),
-                patch: patch_of(path, hunk),
+                patch: patch_of(path, std::slice::from_ref(hunk)),
+                whole: (Rc::clone(&whole), number),
                 before: before.clone(),
                 after,
             });
@@ -149,13 +154,13 @@ fn found<'a, 'b>(hunk: &Hunk, all: &[Group<'_>], there: &'a [Group<'b>]) -> Opti
     Some(edits)
 }
 
-/// A hunk as a patch of one file.
-fn patch_of(path: &str, hunk: &Hunk) -> Vec<u8> {
-    text::encode(&hunk_lines(path, hunk))
+/// Hunks as a patch of one file.
+fn patch_of(path: &str, hunks: &[Hunk]) -> Vec<u8> {
+    let hunks: String = hunks.iter().map(hunk_lines).collect();
+    text::encode(&format!("diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n{hunks}"))
 }
 
-/// The lines of a patch of one hunk.
-fn hunk_lines(path: &str, hunk: &Hunk) -> String {
+fn hunk_lines(hunk: &Hunk) -> String {
     let (mut old, mut new, mut body) = (0, 0, String::new());
     for line in &hunk.lines {
         let mark = match line.op {
@@ -173,8 +178,5 @@ fn hunk_lines(path: &str, hunk: &Hunk) -> String {
         }
     }
     let heading = if hunk.heading.is_empty() { String::new() } else { format!(" {}", hunk.heading) };
-    format!(
-        "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -{},{old} +{},{new} @@{heading}\n{body}",
-        hunk.old_start, hunk.new_start
-    )
+    format!("@@ -{},{old} +{},{new} @@{heading}\n{body}", hunk.old_start, hunk.new_start)
 }

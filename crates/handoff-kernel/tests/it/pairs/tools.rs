@@ -44,11 +44,21 @@ pub(crate) const OTHERS: [Tool; 4] = [
 
 /// Ports a hunk into the tree at `tree`, which is not written to.
 pub(crate) fn handoff(pair: &Pair, tree: &Path) -> (Verdict, PortReport) {
-    let series = parse(&pair.patch, &Limits::default()).expect("a patch of one hunk");
+    let report = ported(&pair.patch, tree);
+    (judged(pair, &report, 0), report)
+}
+
+/// Ports a patch of one file into the tree at `tree`, which is not written to.
+pub(crate) fn ported(patch: &[u8], tree: &Path) -> PortReport {
+    let series = parse(patch, &Limits::default()).expect("a patch of one file");
     let options = Options { dry_run: true, markers: false, ..Options::default() };
-    let report = port(&series, tree, &options).expect("a tree");
+    port(&series, tree, &options).expect("a tree")
+}
+
+/// Judges one hunk of what [`ported`] told.
+pub(crate) fn judged(pair: &Pair, report: &PortReport, number: usize) -> Verdict {
     let file = &report.patches[0].files[0];
-    let hunk = &file.hunks[0];
+    let hunk = &file.hunks[number];
     let into = hunk.onto.as_ref().or(file.onto.as_ref()).unwrap_or(&file.path);
     let mut lines: Vec<&[u8]> = pair.before.split(|byte| *byte == b'\n').collect();
     for edit in hunk.edits.iter().rev() {
@@ -59,8 +69,7 @@ pub(crate) fn handoff(pair: &Pair, tree: &Path) -> (Verdict, PortReport) {
     let is: Vec<String> = lines.into_iter().map(encoded).collect();
     let want: Vec<String> = pair.after.split(|byte| *byte == b'\n').map(encoded).collect();
     let right = *into == pair.path && is == want;
-    let verdict = Verdict::of(hunk.outcome == Outcome::Conflict, right, hunk.outcome == Outcome::Fuzzy);
-    (verdict, report)
+    Verdict::of(hunk.outcome == Outcome::Conflict, right, hunk.outcome == Outcome::Fuzzy)
 }
 
 /// Writes the file and the patch into a folder.
