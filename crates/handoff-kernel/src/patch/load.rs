@@ -118,8 +118,9 @@ fn load_bytes(path: &Path, content: Vec<u8>, limits: &Limits) -> Result<Series, 
     let content = without_byte_order_mark(content);
     let content = transfer::decode_mails(&content);
     let content = with_plain_line_ends(&content);
-    let mut series =
+    let series =
         parse(&content, limits).map_err(|error| InputError::Patch { path: path.to_owned(), error })?;
+    let mut series = series.in_order();
     for patch in &mut series.patches {
         patch.source = Some(path.display().to_string());
     }
@@ -172,7 +173,7 @@ fn load_folder(folder: &Path, limits: &Limits) -> Result<Series, InputError> {
     }
     let mut all = Series::default();
     for path in &paths {
-        all.patches.extend(load_file(path, limits)?.patches);
+        all.extend(load_file(path, limits)?);
     }
     Ok(all)
 }
@@ -203,7 +204,7 @@ fn load_quilt(series: &Path, limits: &Limits) -> Result<Series, InputError> {
             }
         }
         let patches = load_file(&folder.join(name), &limits)?;
-        all.patches.extend(if reverse { patches.reversed() } else { patches }.patches);
+        all.extend(if reverse { patches.reversed() } else { patches });
     }
     if lines == 0 { Err(InputError::Nothing(folder.to_owned())) } else { Ok(all) }
 }

@@ -44,7 +44,11 @@ pub(super) fn headers(lines: &[&str], mut at: usize, patch: &mut Patch) -> Resul
         match name.to_ascii_lowercase().as_str() {
             "from" => patch.author = Some(decode_words(value)),
             "date" => patch.date = Some(value.to_owned()),
-            "subject" => patch.subject = plain_subject(&decode_words(value)),
+            "subject" => {
+                let subject = decode_words(value);
+                patch.number = number(&subject);
+                patch.subject = plain_subject(&subject);
+            }
             "content-transfer-encoding" => {
                 let encoding = value.to_ascii_lowercase();
                 if encoding == "quoted-printable" || encoding == "base64" {
@@ -69,6 +73,14 @@ fn plain_subject(subject: &str) -> String {
             return rest.to_owned();
         }
     }
+}
+
+/// The number of a mail in its series, and how many there are: 3 and 5 of `[PATCH v2 3/5]`.
+fn number(subject: &str) -> Option<(u32, u32)> {
+    let (mark, _) = subject.trim().strip_prefix('[')?.split_once(']')?;
+    let (number, count) = mark.split_whitespace().find_map(|word| word.split_once('/'))?;
+    let (number, count) = (number.parse().ok()?, count.parse().ok()?);
+    (number <= count).then_some((number, count))
 }
 
 /// Decodes the encoded words of RFC 2047 (`=?UTF-8?q?Andr=C3=A9?=`); what is none stays as it is.
@@ -168,6 +180,14 @@ mod tests {
         assert_eq!(decode_words("=?utf-8?B?546L6LSH?= <w@x.y>"), "王贇 <w@x.y>");
         assert_eq!(decode_words("=?utf-8?q?a?= =?utf-8?q?b?= c"), "ab c");
         assert_eq!(decode_words("x =? y"), "x =? y");
+    }
+
+    #[test]
+    fn a_mail_of_a_series_has_a_number() {
+        assert_eq!(number("[PATCH net-next v3 02/17] tcp: auto corking"), Some((2, 17)));
+        assert_eq!(number("[PATCH] x: 1/2 of it"), None);
+        assert_eq!(number("Re: [PATCH 1/2] x"), None);
+        assert_eq!(number("[PATCH 3/2] x"), None);
     }
 
     #[test]

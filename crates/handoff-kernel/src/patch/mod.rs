@@ -58,9 +58,31 @@ impl Default for Limits {
 pub struct Series {
     /// The patches, first to be applied first.
     pub patches: Vec<Patch>,
+    /// True if the mails of a mailbox stood in another order than that of their numbers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reordered: bool,
 }
 
 impl Series {
+    /// The mails of one mailbox in the order of `[PATCH n/m]`, if each has such a number of one series.
+    fn in_order(mut self) -> Self {
+        let numbers: Option<Vec<(u32, u32)>> = self.patches.iter().map(|patch| patch.number).collect();
+        let Some(numbers) = numbers else { return self };
+        let mut sorted = numbers.clone();
+        sorted.sort_unstable();
+        let one_series = sorted.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 == pair[1].1);
+        if one_series && sorted != numbers {
+            self.patches.sort_by_key(|patch| patch.number);
+            self.reordered = true;
+        }
+        self
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.patches.extend(other.patches);
+        self.reordered |= other.reordered;
+    }
+
     /// The series that takes this one back.
     pub fn reversed(&self) -> Self {
         let mut patches = self.patches.clone();
@@ -69,7 +91,7 @@ impl Series {
             patch.files.reverse();
             patch.files.iter_mut().for_each(FilePatch::reverse);
         }
-        Self { patches }
+        Self { patches, reordered: self.reordered }
     }
 }
 
@@ -86,6 +108,9 @@ pub struct Patch {
     pub date: Option<String>,
     /// The subject, without `[PATCH n/m]`; empty for a bare diff.
     pub subject: String,
+    /// The `n` and `m` of `[PATCH n/m]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<(u32, u32)>,
     /// The commit message below the subject, without the diffstat.
     pub message: String,
     /// What happens to each file.

@@ -404,7 +404,7 @@ impl Git<'_> {
         let options = Options { dry_run: false, ..options.clone() };
         state.at.head = self.head()?;
         while let Some(patch) = state.patch() {
-            let one = Series { patches: vec![patch.clone()] };
+            let one = Series { patches: vec![patch.clone()], ..Series::default() };
             let (report, tree) = place_series(&one, self.tree, &options)?;
             let subject = patch.subject.clone();
             let clean = report.is_clean();

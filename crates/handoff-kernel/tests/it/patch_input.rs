@@ -213,6 +213,27 @@ fn the_text_of_a_mail_may_name_a_commit() {
 }
 
 #[test]
+fn mails_are_taken_by_their_numbers() {
+    let mail = |mark: &str, file: &str| {
+        let from = "From a@example.org Mon Sep 17 00:00:00 2001\nFrom: A B <a@example.org>\n";
+        format!("{from}Subject: [{mark}] {file}\n\n---\n{}\n", CHANGE.replace("x.c", file))
+    };
+    let order = |mails: &[(&str, &str)]| {
+        let series =
+            load_text(mails.iter().map(|(mark, file)| mail(mark, file)).collect::<String>().as_bytes());
+        let subjects: Vec<String> = series.patches.iter().map(|patch| patch.subject.clone()).collect();
+        (subjects.join(" "), series.reordered)
+    };
+    let taken = order(&[("PATCH v2 10/10", "c.c"), ("PATCH v2 9/10", "b.c"), ("PATCH v2 2/10", "a.c")]);
+    assert_eq!(taken, ("a.c b.c c.c".to_owned(), true));
+    assert_eq!(order(&[("PATCH 1/2", "a.c"), ("PATCH 2/2", "b.c")]), ("a.c b.c".to_owned(), false));
+    // Where they are not one series, nothing says which goes first.
+    assert_eq!(order(&[("PATCH 2/2", "b.c"), ("PATCH", "a.c")]), ("b.c a.c".to_owned(), false));
+    assert_eq!(order(&[("PATCH 2/2", "b.c"), ("PATCH 1/3", "a.c")]), ("b.c a.c".to_owned(), false));
+    assert_eq!(order(&[("PATCH 2/2", "b.c"), ("PATCH v2 2/2", "b.c")]), ("b.c b.c".to_owned(), false));
+}
+
+#[test]
 fn a_plain_part_behind_a_binary_one_is_read() {
     let head = "diff --git a/i.png b/i.png\nindex 1234567..2345678 100644\n";
     for body in [

@@ -70,7 +70,7 @@ fn a_branch_ends_in_front_of_the_first_conflict() {
     assert_eq!(report.remaining, 1);
     assert_eq!(git(folder.path(), &["log", "--format=%s", "HEAD..ported"]), "first\n");
     // Without a single commit there is no branch.
-    let second = Series { patches: series().patches[1..].to_vec() };
+    let second = Series { patches: series().patches[1..].to_vec(), ..Series::default() };
     let report = to_branch(&second, &head(folder.path()), "none", &Options::default()).unwrap();
     assert_eq!(report.branch, None, "{report}");
     assert_eq!(git(folder.path(), &["branch", "--list", "none"]), "");

@@ -69,7 +69,8 @@ fn each_patch_is_a_commit_of_its_author() {
     require!(require_tool("git"));
     let folder = repository();
     let all = series();
-    let series = Series { patches: vec![all.patches[0].clone(), all.patches[2].clone()] };
+    let series =
+        Series { patches: vec![all.patches[0].clone(), all.patches[2].clone()], ..Series::default() };
     let report = port_and_commit(&series, folder.path(), &Options::default()).unwrap();
     assert_eq!(report.commits.len(), 2, "{report}");
     assert_eq!(subjects(folder.path()), ["third", "first", "start"]);
@@ -89,7 +90,7 @@ fn a_commit_says_what_was_doubtful() {
     let folder = repository();
     fs::write(folder.path().join("x.c"), FILE.replace("two(b)", "two(b, 1)")).unwrap();
     git(folder.path(), &["commit", "-q", "-a", "-m", "drift"]);
-    let series = Series { patches: vec![series().patches[0].clone()] };
+    let series = Series { patches: vec![series().patches[0].clone()], ..Series::default() };
     port_and_commit(&series, folder.path(), &Options::default()).unwrap();
     let message = git(folder.path(), &["log", "-1", "--format=%B"]);
     assert!(message.contains("[x.c, hunk 1: context line `two(b);` is `two(b, 1);` here]"), "{message}");

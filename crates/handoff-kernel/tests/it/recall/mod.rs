@@ -128,7 +128,8 @@ fn judge(
     tree: &Path,
 ) -> Result<(Known, Verdict, HunkReport), Failure> {
     let one = FilePatch { hunks: vec![hunk.clone()], blobs: None, ..file.clone() };
-    let series = Series { patches: vec![Patch { files: vec![one], ..Patch::default() }] };
+    let series =
+        Series { patches: vec![Patch { files: vec![one], ..Patch::default() }], ..Series::default() };
     let options = Options { dry_run: true, markers: false, ..Options::default() };
     let report = port(&series, tree, &options)?;
     let ported = &report.patches[0].files[0];

@@ -138,6 +138,11 @@ impl Options {
         let repository = self.source.as_deref().unwrap_or(Path::new("."));
         let limits = Limits { strip: self.strip, keep_going: true, ..Limits::default() };
         let series = load(&Input::guess(series, repository), &limits)?;
+        if series.reordered {
+            output.note(format_args!(
+                "the mails stood in another order; they are taken by the numbers in their subjects"
+            ));
+        }
         let onto = self.find_onto()?;
         if self.branch.is_some() || self.write.is_some() || onto != Onto::Folder(self.onto.clone()) {
             return self.put_aside(output, &series, &onto, &options);
@@ -302,7 +307,7 @@ impl Options {
         let build = self.build_in(folder)?.stopper(&stopper);
         let mut ported: Option<Ported> = None;
         for patch in &series.patches {
-            let one = Series { patches: vec![patch.clone()] };
+            let one = Series { patches: vec![patch.clone()], ..Series::default() };
             let report = port(&one, &self.onto, options)?;
             let clean = report.is_clean();
             let all = match &mut ported {
