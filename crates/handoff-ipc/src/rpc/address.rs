@@ -1,10 +1,12 @@
 //! Where a server of Binder RPC listens.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -25,9 +27,10 @@ const ASKED_AGAIN: Duration = Duration::from_secs(10);
 /// Milliseconds after which a TCP connection ends whose other end does not take what was sent (`TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 120_000;
 
-/// Whose connections are those whose other end the kernel does not know (the overflow uid): all of them together have
-/// one user's share.
+/// Whose connections are those whose other end the kernel does not know (the overflow uid).
 pub(super) const UNKNOWN: CallingIdentity = CallingIdentity { pid: 0, uid: 65_534, gid: 65_534 };
+/// Set in the numbers that machines have in the ledger: no process has such a one.
+const MACHINE: u32 = 1 << 31;
 
 /// Where a server listens: [`RpcServer`](super::RpcServer) and [`RpcSession`](super::RpcSession).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -177,12 +180,31 @@ fn set_up_tcp(socket: &OwnedFd) {
     let _ = sockopt::set_tcp_user_timeout(socket, UNACKNOWLEDGED);
 }
 
-/// Who made the connection at the other end, where the kernel knows it.
+/// For whom a connection counts: who made it at the other end, where the kernel knows it. All machines together have one
+/// user's share; each is in it what a process is, so that the next one finds something.
 pub(super) fn peer(socket: &OwnedFd) -> Result<CallingIdentity> {
     match sockopt::socket_domain(socket) {
         Ok(AddressFamily::UNIX) => shm::peer_of(socket.as_fd()),
-        _ => Ok(UNKNOWN),
+        _ => Ok(CallingIdentity { pid: machine(socket), ..UNKNOWN }),
     }
+}
+
+/// A number for the address of a TCP peer; one of version 6 may choose the second half of its own. Nobody can choose an
+/// address that has another one's number, as the key is random.
+fn machine(socket: &OwnedFd) -> u32 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let address = rustix::net::getpeername(socket).ok().flatten();
+    let address = address.and_then(|address| address.try_into().ok());
+    let address = address.map(|address: SocketAddr| match address.ip().to_canonical() {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+    });
+    MACHINE | KEY.hash_one(address) as u32
+}
+
+/// What others are told of a peer: the number of a machine is the ledger's affair.
+pub(super) fn identity(peer: CallingIdentity) -> CallingIdentity {
+    if peer.pid & MACHINE == 0 { peer } else { UNKNOWN }
 }
 
 #[cfg(test)]

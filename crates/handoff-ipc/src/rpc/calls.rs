@@ -261,7 +261,7 @@ fn serve_call(
     }
     let made = Call {
         code: call.code,
-        identity: session.peer(),
+        identity: session.identity(),
         engine: EngineKind::Rpc,
         priority: 0,
         oneway,

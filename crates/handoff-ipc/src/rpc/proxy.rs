@@ -42,7 +42,7 @@ impl Remote for RpcRemote {
     }
 
     fn owner(&self) -> Option<CallingIdentity> {
-        Some(self.session().peer())
+        Some(self.session().identity())
     }
 
     fn link_to_death(&self, died: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration> {

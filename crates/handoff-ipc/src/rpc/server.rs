@@ -244,7 +244,10 @@ impl Shared {
         let shared = Arc::clone(self);
         let serve = move || {
             if let Err(error) = shared.establish(&connection, peer) {
-                tracing::debug!("an RPC connection of process {} was given up: {error}", peer.pid);
+                tracing::debug!(
+                    "an RPC connection of process {} was given up: {error}",
+                    address::identity(peer).pid
+                );
             }
         };
         let thread = std::thread::Builder::new().name("handoff-rpc".into());

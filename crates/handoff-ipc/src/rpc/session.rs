@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::address;
 use super::connection::{Attempt, Connection, Frame, Wait};
 use super::nodes::Nodes;
 use super::oneway::Waiting;
@@ -159,8 +160,14 @@ impl Session {
         &self.terms
     }
 
+    /// For whom the session counts.
     pub(super) fn peer(&self) -> CallingIdentity {
         self.terms.peer
+    }
+
+    /// Who is at its other end, as far as that is known.
+    pub(super) fn identity(&self) -> CallingIdentity {
+        address::identity(self.terms.peer)
     }
 
     pub(super) fn is_server(&self) -> bool {
@@ -254,8 +261,8 @@ impl Session {
     pub(super) fn broke(&self, error: &Error) {
         tracing::warn!(
             "an RPC session with process {} of user {} ends: {error}",
-            self.peer().pid,
-            self.peer().uid
+            self.identity().pid,
+            self.identity().uid
         );
         self.end();
     }

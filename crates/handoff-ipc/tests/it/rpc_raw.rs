@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use handoff_ipc::Binder;
-use handoff_ipc::rpc::RpcSession;
+use handoff_ipc::rpc::{RpcAddress, RpcServer, RpcSession};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 #[test]
@@ -27,6 +27,12 @@ fn role_main() {
             let few = rustix::process::Rlimit { current: Some(256), maximum: Some(256) };
             rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
             let _server = serve_rpc(socket);
+            ready_and_wait();
+        }
+        "server over TCP" => {
+            let server = RpcServer::builder(RpcAddress::Inet(([127, 0, 0, 1], 0).into()));
+            let server = server.serve(Binder::new(Everything::default())).unwrap();
+            std::fs::write(socket, server.address().to_string()).unwrap();
             ready_and_wait();
         }
         // Another process of the same user, which finds its share.
@@ -77,6 +83,10 @@ pub fn token() -> Vec<u8> {
     bytes
 }
 
+/// How a session of version 2 begins, without descriptors, and how each of its connections does.
+pub const NEW_SESSION: [u8; 16] = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+pub const INIT: &[u8; 8] = b"cci\0\0\0\0\0";
+
 /// One connection that is spoken by hand.
 pub struct Raw(pub UnixStream);
 
@@ -91,7 +101,7 @@ impl Raw {
     pub fn open(socket: &Path) -> Self {
         let mut raw = Raw::connect(socket);
         raw.send(&[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        raw.send(b"cci\0\0\0\0\0");
+        raw.send(INIT);
         assert_eq!(raw.take(8), [2, 0, 0, 0, 0, 0, 0, 0]);
         raw
     }

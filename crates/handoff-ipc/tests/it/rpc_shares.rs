@@ -1,8 +1,9 @@
 //! Attackers of Binder RPC that have others wait, hold and count for them: what they do not read, do not send, and do
 //! not give back.
 
+use std::io::Read as _;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use crate::rpc_raw::*;
-use handoff_ipc::rpc::RpcSession;
+use handoff_ipc::rpc::{RpcAddress, RpcSession};
 use handoff_ipc::{Binder, Error};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -310,4 +311,34 @@ fn descriptors_for_a_session_without_any_do_not_keep_its_caller() {
 #[test]
 fn a_session_s_end_does_not_wait_for_descriptors_that_nobody_read() {
     beside_a_slow_close(true, |session, root| drop((root, session)));
+}
+
+/// A TCP connection from another address of this machine, as from another machine.
+fn connect_from(address: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &SocketAddr::from((address, 0))).unwrap();
+    connect(&socket, &to).unwrap();
+    TcpStream::from(socket)
+}
+
+#[test]
+fn one_machine_leaves_room_for_the_next() {
+    let place = Place::new();
+    let _server = start("server over TCP", &place.socket());
+    let at: SocketAddr = std::fs::read_to_string(place.socket()).unwrap().parse().unwrap();
+    // Sessions that do nothing: as many as the server lets one machine have.
+    let begin = |_| {
+        let mut stream = connect_from([127, 0, 0, 2], at);
+        stream.set_read_timeout(Some(GENEROUS)).unwrap();
+        let mut answer = [0; 8];
+        let is_let_in = stream.write_all(&[&NEW_SESSION[..], INIT].concat()).is_ok()
+            && stream.read_exact(&mut answer).is_ok();
+        is_let_in.then_some(stream)
+    };
+    let sessions: Vec<TcpStream> = (0..500).map_while(begin).collect();
+    assert!((1..500).contains(&sessions.len()), "{} sessions", sessions.len());
+    let session = RpcSession::connect(RpcAddress::Inet(at)).unwrap();
+    let root = session.root().unwrap();
+    assert_eq!(echo(&root, b"from here").unwrap(), b"from here");
+    drop(sessions);
 }
