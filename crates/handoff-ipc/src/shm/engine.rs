@@ -123,7 +123,9 @@ impl Engine for ShmEngine {
             Binder(Reference::Local(_)) => false,
         };
         let holds = |link: &&Arc<Link>| link.exported(node.id()).is_some() && !is_manager(link);
-        Some(self.core.links().iter().filter(holds).count())
+        // First: who comes meanwhile is counted twice rather than not at all.
+        let to_come = self.core.introductions_to(node.id());
+        Some(to_come + self.core.links().iter().filter(holds).count())
     }
 
     fn become_context_manager(&self, manager: Binder) -> Result<()> {

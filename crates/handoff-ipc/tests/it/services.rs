@@ -432,6 +432,13 @@ fn clients_are_counted_and_declared_instances_told() {
     // The manager has it, and is no client.
     let before = clients();
     assert_eq!(before.now, 0);
+    // Who was given it, and has not come yet: without that its owner may end too soon.
+    let manager = client.services().manager().unwrap();
+    let is_counted = |_: &mut handoff_ipc::parcel::Reader<'_>| Ok(clients().now == 1);
+    assert!(manager.transaction(1).call(|w| w.write_string16("counted"), is_counted).unwrap());
+    while clients().now > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let found = client.services().get("counted").unwrap();
     found.ping().unwrap();
     assert_eq!(clients().now, 1);

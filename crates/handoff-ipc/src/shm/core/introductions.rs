@@ -130,6 +130,14 @@ impl Core {
         }
     }
 
+    /// How many are about to have an object of this process: they were introduced, and have not come yet.
+    pub(crate) fn introductions_to(&self, node: u64) -> usize {
+        let peers = self.peers();
+        let Introductions { by_token, by_nonce, .. } = &peers.introductions;
+        let introduced = by_token.values().map(|introduction| &introduction.node);
+        introduced.chain(by_nonce.values().map(|nonce| &nonce.node)).filter(|of| of.id() == node).count()
+    }
+
     /// A number that lets the peer of `link` have `node` there, once.
     pub(super) fn resumable(&self, link: &Arc<Link>, node: Arc<LocalNode>) -> crate::Result<Token> {
         let (nonce, peer) = (random()?, link.peer());
