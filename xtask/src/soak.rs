@@ -17,7 +17,7 @@ use crate::process::{cargo, output, succeeds, target_dir};
 Examples:
   cargo xtask soak                         a few minutes; the tests send a million
   cargo xtask soak --messages 10000000     a few seconds
-  cargo xtask soak kill-everywhere         an hour or more; goes on where it was stopped"
+  cargo xtask soak kill-everywhere         an hour or more; goes on with the path it was stopped in"
 )]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -54,7 +54,7 @@ struct KillOptions {
     /// These paths alone.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     paths: Vec<String>,
-    /// Begin anew, instead of where the last run was stopped.
+    /// Begin anew, instead of with the path in which the last run was stopped.
     #[arg(long)]
     anew: bool,
 }

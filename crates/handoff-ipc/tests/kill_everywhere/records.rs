@@ -1,8 +1,8 @@
-//! What each kill showed, kept in a file for each path so that a sweep can go on where it was stopped.
+//! What each kill showed, kept in a file for each path.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,8 +54,6 @@ pub struct Kill {
 /// The file of one path.
 pub struct Records {
     file: BufWriter<File>,
-    /// The first boundary that former runs did not come to.
-    pub next: u64,
 }
 
 fn file_of(folder: &Path, path: &str) -> PathBuf {
@@ -63,10 +61,9 @@ fn file_of(folder: &Path, path: &str) -> PathBuf {
 }
 
 impl Records {
-    pub fn open(folder: &Path, path: &str) -> Self {
-        let next = read(folder, path).last().map_or(0, |kill| kill.number + 1);
-        let file = OpenOptions::new().create(true).append(true).open(file_of(folder, path)).unwrap();
-        Records { file: BufWriter::new(file), next }
+    /// A new one: the boundaries of a run that was stopped have other numbers.
+    pub fn create(folder: &Path, path: &str) -> Self {
+        Records { file: BufWriter::new(File::create(file_of(folder, path)).unwrap()) }
     }
 
     pub fn add(&mut self, kill: &Kill) {
@@ -95,30 +92,35 @@ pub fn read(folder: &Path, path: &str) -> Vec<Kill> {
     kills.collect()
 }
 
+/// The boundaries that victims were to be killed at: where each lies, and whether one was killed there.
+pub fn tried(kills: &[Kill]) -> BTreeMap<u64, (&str, bool)> {
+    let mut boundaries = BTreeMap::new();
+    for kill in kills {
+        boundaries.entry(kill.number).or_insert((&*kill.place, false)).1 |= kill.reached;
+    }
+    boundaries
+}
+
 /// A line of the table.
 pub fn row(path: &str, (boundaries, showing): (usize, usize), kills: &[Kill]) -> String {
     let count = |fault| kills.iter().filter(|kill| kill.fault == fault).count();
-    let reached = kills.iter().filter(|kill| kill.reached).count();
+    let tried = tried(kills);
+    let covered = tried.values().filter(|(_, reached)| *reached).count();
     let mut times: Vec<Duration> = kills.iter().map(|kill| kill.recovery).collect();
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    let worst = kills.iter().max_by_key(|kill| kill.recovery);
+    let worst = times.last().copied().unwrap_or_default();
     let other = count(Fault::WrongNotices) + count(Fault::Unclear);
-    let mut row = format!(
-        "| {path} | {boundaries} | {showing} | {} | {} | {} | {other} | {} | {} |",
-        reached,
-        count(Fault::Hung),
-        count(Fault::Leaked),
-        shown(median),
-        worst.map_or(String::new(), |kill| shown(kill.recovery)),
-    );
-    write!(row, " {} |", costliest(kills)).unwrap();
+    let mut row = format!("| `{path}` | {boundaries} | {showing} | {covered} | {} |", tried.len() - covered);
+    write!(row, " {} | {} | {} | {other} |", kills.len(), count(Fault::Hung), count(Fault::Leaked)).unwrap();
+    write!(row, " {} | {} | {} |", shown(median), shown(worst), costliest(kills)).unwrap();
     row
 }
 
 pub const HEAD: &str = "\
-| path | boundaries | that show | killed at | hung | leaked | other faults | median | worst | where death costs most |
-|---|---|---|---|---|---|---|---|---|---|";
+| path | boundaries | that show | covered | not come to again | victims | hung | leaked | other faults | median | worst | \
+where death costs most |
+|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 fn shown(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)

@@ -1,5 +1,6 @@
 //! Kills a victim at one boundary after the other, and looks at the survivor each time.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -21,7 +22,18 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// survivor holds.
 const WARM_UP: u32 = 3;
 /// Where no instruction is.
-const NEVER: Boundary = Boundary { at: 8, turn: 1, shows: false };
+pub const NEVER: Boundary = Boundary { at: 8, turn: 1, shows: false };
+/// So many further victims may fail to come to a boundary that the first one did not come to, of each kind: those that
+/// are stepped through the whole path, and those that go at their own speed.
+pub const TRIES: u32 = 8;
+
+/// How a victim goes through its path.
+enum Pace<'a> {
+    /// At its own speed, up to this boundary.
+    Runs(Boundary),
+    /// Instruction by instruction, up to the boundary that this function chooses.
+    Steps(&'a mut (dyn FnMut(Boundary) -> bool + Send)),
+}
 
 /// What a survivor holds that a dead peer could have left behind.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +98,16 @@ impl<'a> Sweep<'a> {
             // What is made once and stays is no leak; a leak goes on.
             let free = Holdings { descriptors: usize::MAX, mappings: usize::MAX, ..sweep.before };
             sweep.before = free;
-            let kill = sweep.kill_at(0, (run > 0).then_some(NEVER));
+            let mut boundaries = Vec::new();
+            let kill = if run == 0 {
+                sweep.kill(Pace::Steps(&mut |boundary| {
+                    boundaries.push(boundary);
+                    false
+                }))
+            } else {
+                sweep.kill(Pace::Runs(NEVER))
+            };
+            sweep.boundaries.append(&mut boundaries);
             assert_eq!(kill.fault, Fault::None, "{}: {}", path.name, kill.what);
             let now = holdings(&sweep.survivor);
             sweep.before.descriptors = now.descriptors;
@@ -101,19 +122,64 @@ impl<'a> Sweep<'a> {
     }
 
     /// Kills at each `every`th boundary from `first` on, and tells of each; without `all`, of those of which others may see
-    /// something.
-    pub fn run(&mut self, first: u64, every: u64, all: bool, mut tell: impl FnMut(Kill)) {
+    /// something. Gives the numbers of those that their victim did not come to.
+    pub fn run(&mut self, first: u64, every: u64, all: bool, mut tell: impl FnMut(Kill)) -> Vec<u64> {
         let numbered = (0u64..).zip(self.boundaries.clone());
         let chosen = numbered.filter(|(number, boundary)| *number >= first && (all || boundary.shows));
-        for (number, boundary) in chosen.step_by(every as usize) {
-            tell(self.kill_at(number, Some(boundary)));
+        let mut missed = Vec::new();
+        for (number, _) in chosen.step_by(every as usize) {
+            let kill = self.kill_at(number);
+            missed.extend((!kill.reached).then_some(number));
+            tell(kill);
         }
         let threads = self.survivor.engine.stats().threads;
         assert!(threads <= self.threads + 32, "{}: {threads} threads serve", self.path.name);
+        missed
     }
 
-    /// One run of a victim; without a boundary the path's are recorded.
-    fn kill_at(&mut self, number: u64, boundary: Option<Boundary>) -> Kill {
+    /// Kills further victims at boundaries that one did not come to, and tells of each. Gives the numbers of those to which
+    /// none came in [`TRIES`] victims of each kind.
+    pub fn try_again(&mut self, mut missed: Vec<u64>, mut tell: impl FnMut(Kill)) -> Vec<u64> {
+        // A victim that is stepped takes the turns of the one whose boundaries these are, slow as that was. It is killed at
+        // the first of them that it comes to.
+        let mut in_vain = 0;
+        while in_vain < TRIES && !missed.is_empty() {
+            let numbers: HashMap<(u64, u32), u64> = missed
+                .iter()
+                .map(|number| (self.boundaries[*number as usize], *number))
+                .map(|(boundary, number)| ((boundary.at, boundary.turn), number))
+                .collect();
+            let mut met = None;
+            let kill = self.kill(Pace::Steps(&mut |boundary| {
+                met = numbers.get(&(boundary.at, boundary.turn)).copied();
+                met.is_some()
+            }));
+            in_vain += u32::from(met.is_none());
+            tell(self.placed(met.unwrap_or(missed[0]), kill));
+            missed.retain(|number| Some(*number) != met);
+        }
+        missed.retain(|number| {
+            !(0..TRIES).any(|_| {
+                let kill = self.kill_at(*number);
+                let reached = kill.reached;
+                tell(kill);
+                reached
+            })
+        });
+        missed
+    }
+
+    fn kill_at(&mut self, number: u64) -> Kill {
+        let kill = self.kill(Pace::Runs(self.boundaries[number as usize]));
+        self.placed(number, kill)
+    }
+
+    fn placed(&self, number: u64, kill: Kill) -> Kill {
+        Kill { number, place: self.symbols.name(self.boundaries[number as usize].at), ..kill }
+    }
+
+    /// One run of a victim.
+    fn kill(&mut self, pace: Pace<'_>) -> Kill {
         let desk = self.survivor.desk.clone();
         desk.notices.store(0, Ordering::SeqCst);
         let folder = self.survivor.folder.dir.path().to_owned();
@@ -132,6 +198,7 @@ impl<'a> Sweep<'a> {
         });
         let done = self.nursery.done();
         let (nursery, turns, cpu) = (&mut self.nursery, self.turns, self.cpu);
+        let stepped = matches!(pace, Pace::Steps(_));
         let traced = std::thread::scope(|scope| {
             let operation = &operation;
             let tracer = scope.spawn(move || {
@@ -140,32 +207,28 @@ impl<'a> Sweep<'a> {
                     nursery.go();
                 };
                 let is_over = || done.load(Ordering::SeqCst) && operation.is_finished();
-                match boundary {
-                    None => {
+                match pace {
+                    Pace::Runs(boundary) => tracer::run(pid, boundary, begin, is_over),
+                    Pace::Steps(stop) => {
                         pin(cpu);
-                        tracer::record(pid, turns, begin, is_over)
+                        tracer::step(pid, turns, begin, is_over, stop)
                     }
-                    Some(boundary) => match tracer::run(pid, boundary, begin, is_over) {
-                        Ended::Killed(when) => Ok((vec![boundary], when)),
-                        Ended::PathOver(when) => Ok((Vec::new(), when)),
-                        other => Err(other),
-                    },
                 }
             });
             tracer.join().unwrap()
         });
-        let (boundaries, when) =
-            traced.unwrap_or_else(|ended| panic!("{}: {ended} at boundary {number}", self.path.name));
-        let reached = !boundaries.is_empty();
-        if boundary.is_none() {
-            self.boundaries = boundaries;
-        }
+        let (reached, when) = match traced {
+            Ok(Ended::Killed(when)) => (true, when),
+            Ok(Ended::PathOver(when)) => (false, when),
+            // Stepped through beside other work, a greeting may take longer than whoever waits for it allows.
+            Err(Ended::Exited(_)) if stepped && !self.boundaries.is_empty() => (false, Instant::now()),
+            Ok(other) | Err(other) => panic!("{}: {other}", self.path.name),
+        };
         let (fault, what, recovery) = match self.judge(when, &told) {
             Ok(recovery) => (Fault::None, String::new(), recovery),
             Err((fault, what)) => (fault, what, when.elapsed()),
         };
-        let place = boundary.map_or(String::new(), |boundary| self.symbols.name(boundary.at));
-        Kill { number, reached, recovery, place, fault, what }
+        Kill { number: 0, reached, recovery, place: String::new(), fault, what }
     }
 
     /// The survivor after the end of its peer: how long it took to be as before, or what is wrong with it.

@@ -13,7 +13,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// The instruction at `at`, which is run for the `turn`th time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub struct Boundary {
     pub at: u64,
     pub turn: u32,
@@ -256,19 +256,20 @@ impl Tracee {
     }
 }
 
-/// Steps through the path from the moment that `begin` is called. Gives its boundaries, in their order, of loops those
-/// of the first `turns` turns; the victim is dead then.
-pub fn record(
+/// Steps the victim through the path from the moment that `begin` is called, and shows `stop` each boundary in front of it,
+/// of loops those of the first `turns` turns. Kills the victim where `stop` says so, or else when the path is over.
+pub fn step(
     pid: i32,
     turns: u32,
     begin: impl FnOnce(),
     is_over: impl Fn() -> bool,
-) -> Result<(Vec<Boundary>, Instant), Ended> {
+    mut stop: impl FnMut(Boundary) -> bool,
+) -> Result<Ended, Ended> {
     let mut tracee = Tracee::seize(pid, Mode::Step)?;
     tracee.look_for_shared_memory();
     begin();
     let start = Instant::now();
-    let (mut seen, mut boundaries, mut old) = (HashMap::<u64, u32>::new(), Vec::new(), 0);
+    let (mut seen, mut old) = (HashMap::<u64, u32>::new(), 0);
     loop {
         match tracee.next()? {
             Some(tid) => {
@@ -283,17 +284,19 @@ pub fn record(
                 if *turn <= turns {
                     old = 0;
                     let shows = tracee.shows(tid, &registers);
-                    boundaries.push(Boundary { at, turn: *turn, shows });
+                    if stop(Boundary { at, turn: *turn, shows }) {
+                        return Ok(Ended::Killed(tracee.kill()));
+                    }
                 }
                 if old > TAIL && is_over() {
-                    return Ok((boundaries, tracee.kill()));
+                    return Ok(Ended::PathOver(tracee.kill()));
                 }
                 tracee.resume(tid, 0);
             }
-            None if is_over() => return Ok((boundaries, tracee.kill())),
+            None if is_over() => return Ok(Ended::PathOver(tracee.kill())),
             None if start.elapsed() > LIMIT => {
                 tracee.kill();
-                return Err(Ended::Stuck);
+                return Ok(Ended::Stuck);
             }
             None => {}
         }
@@ -301,35 +304,36 @@ pub fn record(
 }
 
 /// Lets the victim go through the path from the moment that `begin` is called, and kills it at a boundary.
-pub fn run(pid: i32, boundary: Boundary, begin: impl FnOnce(), is_over: impl Fn() -> bool) -> Ended {
-    let mut tracee = match Tracee::seize(pid, Mode::Breakpoint(boundary.at)) {
-        Ok(tracee) => tracee,
-        Err(ended) => return ended,
-    };
+pub fn run(
+    pid: i32,
+    boundary: Boundary,
+    begin: impl FnOnce(),
+    is_over: impl Fn() -> bool,
+) -> Result<Ended, Ended> {
+    let mut tracee = Tracee::seize(pid, Mode::Breakpoint(boundary.at))?;
     begin();
     let start = Instant::now();
     let (mut turn, mut over) = (0, None);
     loop {
-        match tracee.next_unless(&is_over) {
-            Ok(Some(tid)) => {
+        match tracee.next_unless(&is_over)? {
+            Some(tid) => {
                 turn += 1;
                 if turn == boundary.turn {
-                    return Ended::Killed(tracee.kill());
+                    return Ok(Ended::Killed(tracee.kill()));
                 }
                 tracee.resume(tid, 0);
             }
-            Ok(None) if is_over() => {
+            None if is_over() => {
                 let since: &mut Instant = over.get_or_insert_with(Instant::now);
                 if since.elapsed() > SPIN || tracee.sleeps() {
-                    return Ended::PathOver(tracee.kill());
+                    return Ok(Ended::PathOver(tracee.kill()));
                 }
             }
-            Ok(None) if start.elapsed() > LIMIT => {
+            None if start.elapsed() > LIMIT => {
                 tracee.kill();
-                return Ended::Stuck;
+                return Ok(Ended::Stuck);
             }
-            Ok(None) => {}
-            Err(ended) => return ended,
+            None => {}
         }
     }
 }
