@@ -15,15 +15,20 @@
 //! ```
 
 use std::fmt;
+use std::io::Read as _;
 use std::ops::Range as Span;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::policy::{NamePattern, Policy, Principal, Range, Rule};
 use super::types::MAX_NAME;
 use super::users::Names;
+
+/// Most bytes of a policy.
+const LONGEST: u64 = 1 << 20;
 
 /// A policy that cannot be used: which file, where in it, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +112,7 @@ impl Policy {
     /// # Errors
     /// [`PolicyError`] with line and column.
     pub fn read(file: &Path) -> Result<Self, PolicyError> {
-        let text = std::fs::read_to_string(file).map_err(|error| PolicyError {
+        let text = text_of(file).map_err(|error| PolicyError {
             file: file.to_owned(),
             place: None,
             what: format!("the policy cannot be read: {error}"),
@@ -130,6 +135,24 @@ impl Policy {
             what,
         })
     }
+}
+
+/// The text of a policy. A pipe has its text once: read again it is empty, and an empty policy lets everybody in. Nor is a
+/// manager to wait for a writer, or to hold a file that has no end, while it serves.
+fn text_of(file: &Path) -> std::io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = std::fs::File::from(rustix::fs::open(file, flags, Mode::empty())?);
+    let found = opened.metadata()?;
+    if !found.is_file() {
+        return Err(std::io::Error::other("it is no regular file: write the policy to one, and name that"));
+    }
+    let mut text = String::new();
+    opened.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        let what = format!("it has {} bytes, and a policy has {LONGEST} at most", found.len());
+        return Err(std::io::Error::other(what));
+    }
+    Ok(text)
 }
 
 struct Accounts {
@@ -247,6 +270,31 @@ mod tests {
         let page = std::fs::read_to_string(page).expect("the book's page is in the repository");
         let shown = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
         parse(shown).unwrap();
+    }
+
+    #[test]
+    fn a_policy_is_a_file_that_has_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let why = |name: &str| Policy::read(&at(name)).unwrap_err().to_string();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), Mode::RUSR).unwrap();
+        for (link, leads_to) in [("to-fifo", at("fifo")), ("to-nothing", "/dev/null".into())] {
+            std::os::unix::fs::symlink(leads_to, at(link)).unwrap();
+            assert!(why(link).contains("no regular file"), "{}", why(link));
+        }
+        assert!(why("fifo").contains("no regular file"), "{}", why("fifo"));
+        assert!(why(".").contains("no regular file"), "{}", why("."));
+        // Nothing of it is on a disk.
+        std::fs::File::create(at("large")).unwrap().set_len(1 << 30).unwrap();
+        assert!(why("large").contains("1073741824 bytes"), "{}", why("large"));
+        for (open, close) in [("[", "]"), ("{a=", "}")] {
+            let deep = format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
+            std::fs::write(at("deep"), deep).unwrap();
+            assert!(why("deep").contains("recurs"), "{}", why("deep"));
+        }
+        std::fs::write(at("good"), "others = \"closed\"").unwrap();
+        std::os::unix::fs::symlink(at("good"), at("link")).unwrap();
+        assert!(!Policy::read(&at("link")).unwrap().others_open);
     }
 
     #[test]
