@@ -13,7 +13,7 @@ use super::{Acceleration, Arch, Builder, Guest, Kernel, Smp};
 /// use handoff_guest::{GuestSpec, Kernel};
 ///
 /// let spec: GuestSpec = serde_json::from_str(r#"{ "kernel": "rt", "smp": "4,sockets=2,cores=2" }"#)?;
-/// assert_eq!((spec.kernel.clone(), spec.smp.cpus(), spec.memory_mib), (Kernel::RealTime, 4, 1024));
+/// assert_eq!((spec.kernel.clone(), spec.memory_mib), (Kernel::RealTime, 1024));
 /// assert_eq!(spec.to_string(), "the distribution's real-time kernel on 4,sockets=2,cores=2 CPUs");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -24,9 +24,10 @@ pub struct GuestSpec {
     pub arch: Option<Arch>,
     /// `"distribution"`, `"rt"`, `{ package = NAME }` or `{ image = FILE, modules = FOLDER }`.
     pub kernel: Kernel,
-    /// CPUs and how they are grouped, such as `4,sockets=2,cores=2`.
-    #[serde(alias = "cpus")]
-    pub smp: Smp,
+    /// CPUs and how they are grouped, such as `4,sockets=2,cores=2`; absent: one for each capacity, one where
+    /// instructions are counted, two otherwise.
+    #[serde(alias = "cpus", skip_serializing_if = "Option::is_none")]
+    pub smp: Option<Smp>,
     pub memory_mib: u32,
     /// The capacity of each CPU, 1024 for the fastest (arm64 only); none where they are alike.
     pub cpu_capacity: Vec<u32>,
@@ -48,7 +49,7 @@ impl Default for GuestSpec {
         Self {
             arch: None,
             kernel: Kernel::default(),
-            smp: Smp::default(),
+            smp: None,
             memory_mib: 1024,
             cpu_capacity: Vec::new(),
             accel: Acceleration::default(),
@@ -65,11 +66,13 @@ impl GuestSpec {
     pub fn builder(&self) -> Builder {
         let mut builder = Guest::builder()
             .kernel(self.kernel.clone())
-            .smp(self.smp.clone())
             .memory_mib(self.memory_mib)
             .cpu_capacities(self.cpu_capacity.clone())
             .acceleration(self.accel)
             .counted_instructions(self.icount);
+        if let Some(smp) = &self.smp {
+            builder = builder.smp(smp.clone());
+        }
         if let Some(arch) = self.arch {
             builder = builder.arch(arch);
         }
@@ -80,11 +83,24 @@ impl GuestSpec {
         let builder = self.append.iter().fold(builder, |builder, words| builder.append(words));
         self.qemu_args.iter().fold(builder, |builder, argument| builder.qemu_arg(argument))
     }
+
+    /// Its CPUs, for people: `1 CPU`, `4,sockets=2,cores=2 CPUs`.
+    pub fn cpus(&self) -> String {
+        let usual = || Smp::usual(self.cpu_capacity.len(), self.icount).ok();
+        match self.smp.clone().or_else(usual) {
+            Some(one) if one.to_string() == "1" => "1 CPU".to_owned(),
+            Some(smp) => format!("{smp} CPUs"),
+            None => format!("{} CPUs", self.cpu_capacity.len()),
+        }
+    }
 }
 
 impl fmt::Display for GuestSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {} CPUs", self.kernel, self.smp)?;
+        write!(f, "{} on {}", self.kernel, self.cpus())?;
+        if self.icount {
+            f.write_str(", instructions counted")?;
+        }
         if !self.append.is_empty() {
             write!(f, ", booted with {}", self.append.join(" "))?;
         }
@@ -176,6 +192,17 @@ mod tests {
             let text = serde_json::to_string(&spec).expect("plain data");
             assert_eq!(serde_json::from_str::<GuestSpec>(&text).expect("what was written"), spec);
         }
+    }
+
+    #[test]
+    fn a_guest_that_asks_for_no_cpus_has_as_many_as_the_rest_needs() {
+        let spec = |text: &str| serde_json::from_str::<GuestSpec>(text).expect("a guest").to_string();
+        assert_eq!(spec("{}"), "the distribution's kernel on 2 CPUs");
+        let counted = "the distribution's kernel on 1 CPU, instructions counted";
+        assert_eq!(spec(r#"{ "icount": true }"#), counted);
+        assert_eq!(spec(r#"{ "cpu_capacity": [446, 871, 1024] }"#), "the distribution's kernel on 3 CPUs");
+        let builder = GuestSpec { icount: true, ..GuestSpec::default() }.builder();
+        assert!(!format!("{builder:?}").contains("smp: Some"), "the builder decides: {builder:?}");
     }
 
     #[test]

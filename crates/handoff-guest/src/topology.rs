@@ -34,6 +34,15 @@ impl Smp {
         Err(GuestError::Options(format!("a guest has 1 to {MOST_CPUS} CPUs, not {cpus}")))
     }
 
+    /// Those of a guest that asks for none: one for each capacity, one where instructions are counted, two otherwise.
+    pub(crate) fn usual(capacities: usize, counted: bool) -> Result<Self, GuestError> {
+        Self::new(match capacities {
+            0 if counted => 1,
+            0 => 2,
+            count => u32::try_from(count).unwrap_or(u32::MAX),
+        })
+    }
+
     /// How many CPUs are online after the boot.
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -63,13 +72,6 @@ impl FromStr for Smp {
             }
         }
         Ok(smp)
-    }
-}
-
-/// Two CPUs, all of one kind.
-impl Default for Smp {
-    fn default() -> Self {
-        Self { cpus: 2, grouping: Vec::new() }
     }
 }
 

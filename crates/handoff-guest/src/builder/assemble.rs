@@ -113,12 +113,7 @@ impl Builder {
     }
 
     fn checked_smp(&self) -> Result<Smp, GuestError> {
-        let default = match self.capacities.len() {
-            0 if self.icount => 1,
-            0 => 2,
-            count => u32::try_from(count).unwrap_or(u32::MAX),
-        };
-        let smp = self.smp.clone().map_or_else(|| Smp::new(default), Ok)?;
+        let smp = self.smp.clone().map_or_else(|| Smp::usual(self.capacities.len(), self.icount), Ok)?;
         if !self.capacities.is_empty() {
             if self.arch.or_else(Arch::host) != Some(Arch::Arm64) {
                 return Err(GuestError::Options(

@@ -364,8 +364,8 @@ impl<'a> Chain<'a> {
         let mut blocks = vec![
             Block::Heading(2, "Proof".to_owned()),
             Block::Text(format!(
-                "Each kernel was booted with the CPUs {} and ran {}.",
-                code(&self.study.guest.spec.smp.to_string()),
+                "Each kernel was booted with {} and ran {}.",
+                code(&self.study.guest.spec.cpus()),
                 code(&program.into_iter().chain(words).collect::<Vec<_>>().join(" "))
             )),
         ];

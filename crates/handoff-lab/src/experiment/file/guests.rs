@@ -60,7 +60,7 @@ impl Reader<'_> {
             plan.kernel = self.kernel(kernel)?;
         }
         if let Some(smp) = &guest.smp {
-            plan.smp.clone_from(smp);
+            plan.smp = Some(smp.clone());
         }
         if let Some(memory) = &guest.memory_mib {
             if !(128..=1 << 20).contains(memory.get_ref()) {

@@ -54,7 +54,9 @@ fn a_sweep_is_one_experiment_a_value() {
 fn a_guest_is_checked_as_well() {
     let guest = |guest: &str| parse(&format!("{GOOD}[guest]\n{guest}\n"));
     let plain = guest("smp = \"4,sockets=2,cores=2\"").expect("good").guests.expect("a guest");
-    assert_eq!(plain.arms[0].smp.to_string(), "4,sockets=2,cores=2");
+    assert_eq!(plain.arms[0].cpus(), "4,sockets=2,cores=2 CPUs");
+    let counted = guest("icount = true").expect("good").guests.expect("a guest");
+    assert_eq!(counted.arms[0].cpus(), "1 CPU");
     assert_eq!(plain.boot, Boot::Once);
     for (text, says) in [
         ("smp = \"four\"", "does not describe CPUs"),

@@ -45,7 +45,7 @@ struct Choice {
 // The machine that a kernel is booted on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Hardware {
-    /// CPUs, grouped if need be: 4, or 4,sockets=2,cores=2 [default: 2]
+    /// CPUs, grouped if need be: 4, or 4,sockets=2,cores=2 [default: 2, or 1 with --icount]
     #[arg(long, value_name = "CPUS", help_heading = "Guest")]
     smp: Option<Smp>,
 
@@ -131,7 +131,7 @@ impl Hardware {
 
     fn spec(&self) -> GuestSpec {
         GuestSpec {
-            smp: self.smp(),
+            smp: self.smp.clone(),
             memory_mib: self.memory,
             cpu_capacity: self.cpu_capacity.clone(),
             accel: self.accel,
@@ -141,13 +141,6 @@ impl Hardware {
             qemu_args: self.qemu_arg.clone(),
             ..GuestSpec::default()
         }
-    }
-
-    /// As many CPUs as there are capacities, if only those are given.
-    fn smp(&self) -> Smp {
-        let of_capacities =
-            || u32::try_from(self.cpu_capacity.len()).ok().and_then(|cpus| Smp::new(cpus).ok());
-        self.smp.clone().or_else(of_capacities).unwrap_or_default()
     }
 
     /// What is of this machine and not of the guest: where files are, and how long a boot may take.
