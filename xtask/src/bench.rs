@@ -5,10 +5,12 @@
 //! together with the machine they are from; the one table in the book, and the figure above it,
 //! are written from those files.
 //!
-//! The port corpus counts hunks instead: see [`corpus`]; and [`instructions`] counts those of a call.
+//! The port corpus counts hunks instead: see [`corpus`]; [`instructions`] counts those of a call; and [`drivers`] has the lab
+//! compare kernels.
 
 mod against;
 mod corpus;
+mod drivers;
 mod figure;
 mod instructions;
 mod page;
@@ -36,9 +38,10 @@ Examples:
   cargo xtask bench peers              our call beside other people's: builds them, then about 5 minutes
   cargo xtask bench ndk                C++ beside Rust, and Binder RPC beside its bytes over a socket: builds rsbinder, too
   cargo xtask bench port               how often each tool places a hunk rightly
+  cargo xtask bench drivers            Binder in C beside Binder in Rust: only if named, builds kernels, boots some 120
   cargo xtask bench --table            only write the table again from the kept results")]
 pub(crate) struct Options {
-    /// The benches to run; all of them if none is named.
+    /// The benches to run; all of them but `drivers` if none is named.
     names: Vec<String>,
     /// Print the benches and their crates, and run nothing.
     #[arg(long)]
@@ -160,10 +163,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             benches.iter().for_each(|bench| println!("{:<24} {}", bench.name, bench.package));
             println!("{:<24} {}", corpus::NAME, corpus::PACKAGE);
             println!("{:<24} {}", instructions::NAME, instructions::PACKAGE);
+            println!("{:<24} {}", drivers::NAME, drivers::PACKAGE);
             return Ok(true);
         }
         let mut known: Vec<_> = benches.iter().map(|bench| bench.name.as_str()).collect();
-        known.extend([corpus::NAME, instructions::NAME]);
+        known.extend([corpus::NAME, instructions::NAME, drivers::NAME]);
         if let Some(unknown) = options.names.iter().find(|name| !known.contains(&name.as_str())) {
             bail!("there is no bench `{unknown}`; there are {}", known.join(", "));
         }
@@ -183,6 +187,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             let counted = instructions::measure()?;
             tell_changes(&counted)?;
             keep(instructions::NAME, Vec::new(), vec![counted])?;
+        }
+        // Kernels are built for it.
+        if options.names.iter().any(|name| name == drivers::NAME) {
+            keep(drivers::NAME, Vec::new(), drivers::measure()?)?;
         }
     }
     corpus::write_table()?;

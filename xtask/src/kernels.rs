@@ -32,14 +32,16 @@ const SOURCE: &str = "linux-source-7.3/trixie-backports";
 
 /// Builds what neither this folder nor the cache has.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let kernels = Kernels::of(&options.source)?;
-    if !kernels.take_from_cache()? {
-        kernels.build(&options.source)?;
-    }
+    let kernels = Kernels::ready(&options.source)?;
     for driver in DRIVERS {
         println!("{driver:5} {}", kernels.image(driver).display());
     }
     Ok(true)
+}
+
+/// The folder with both kernels, which are built if need be.
+pub(crate) fn ensure() -> Result<PathBuf> {
+    Ok(Kernels::ready(SOURCE)?.folder)
 }
 
 /// Has the kernels in target/kernels if they are in the cache: what needs them is skipped otherwise.
@@ -54,6 +56,15 @@ struct Kernels {
 }
 
 impl Kernels {
+    /// With both images in the folder.
+    fn ready(source: &str) -> Result<Self> {
+        let kernels = Self::of(source)?;
+        if !kernels.take_from_cache()? {
+            kernels.build(source)?;
+        }
+        Ok(kernels)
+    }
+
     fn of(source: &str) -> Result<Self> {
         let mut hash = Sha256::new_with_prefix(source);
         let data = root().join("crates/handoff-kernel/data");
