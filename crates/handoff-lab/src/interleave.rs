@@ -127,6 +127,29 @@ pub struct Progress<'a> {
     pub of: usize,
 }
 
+/// One run of one subject.
+#[derive(Debug, Clone, Copy)]
+pub struct ScheduledRun {
+    /// The subject's number, counted from 0.
+    pub subject: usize,
+    /// The round, counted from 1; 0 is the warm-up.
+    pub round: usize,
+    /// Runs that are done, warm-up included.
+    pub done: usize,
+    pub of: usize,
+}
+
+/// What the subjects gave in the rounds that are whole.
+#[derive(Debug)]
+pub struct Rounds<T> {
+    /// Whether it was stopped early.
+    pub interrupted: bool,
+    /// The values of each round, in the order of the subjects.
+    pub values: Vec<Vec<T>>,
+    /// What happened to the machine in each round, in words; empty for a quiet one.
+    pub flags: Vec<Vec<String>>,
+}
+
 /// How to run subjects in turns.
 #[derive(Debug, Clone)]
 pub struct Interleave<'a> {
@@ -146,7 +169,58 @@ impl Default for Interleave<'_> {
     }
 }
 
+/// Gives the order of the subjects in one round after the other, each shuffled anew.
+pub(crate) fn orders<T: Clone>(seed: u64, subjects: Vec<T>) -> impl FnMut() -> Vec<T> {
+    let mut random = Random::new(seed);
+    move || {
+        let mut order = subjects.clone();
+        random.shuffle(&mut order);
+        order
+    }
+}
+
 impl Interleave<'_> {
+    /// Measures each of so many subjects once a round, and keeps what `measure` gives of whole rounds.
+    ///
+    /// # Errors
+    ///
+    /// The first of `measure`, unless it was told to stop: what is stopped in the middle may fail.
+    pub fn rounds<T, E>(
+        &self,
+        subjects: usize,
+        mut measure: impl FnMut(ScheduledRun) -> Result<T, E>,
+    ) -> Result<Rounds<T>, E> {
+        let of = subjects * (self.rounds + self.warm_up);
+        let mut done = 0;
+        let (mut values, mut flags) = (Vec::new(), Vec::new());
+        let root = Root::host();
+        let stopped = || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let mut order = orders(self.seed, (0..subjects).collect());
+        'rounds: for round in 0..self.warm_up + self.rounds {
+            // Rounds that count are numbered from 1.
+            let round = (round + 1).saturating_sub(self.warm_up);
+            let before = SystemSample::read(&root);
+            let mut measured = Vec::with_capacity(subjects);
+            for subject in order() {
+                if stopped() {
+                    break 'rounds;
+                }
+                match measure(ScheduledRun { subject, round, done, of }) {
+                    Ok(value) => measured.push((subject, value)),
+                    Err(_) if stopped() => break 'rounds,
+                    Err(error) => return Err(error),
+                }
+                done += 1;
+            }
+            if round > 0 {
+                measured.sort_by_key(|(subject, _)| *subject);
+                values.push(measured.into_iter().map(|(_, value)| value).collect());
+                flags.push(SystemSample::read(&root).since(&before).flags());
+            }
+        }
+        Ok(Rounds { interrupted: stopped(), values, flags })
+    }
+
     /// Runs all subjects.
     ///
     /// # Errors
@@ -159,52 +233,28 @@ impl Interleave<'_> {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Outcome, InterleaveError> {
         check(&subjects)?;
-        let of = subjects.len() * (self.rounds + self.warm_up);
-        let mut done = 0;
-        let mut values = vec![Vec::with_capacity(self.rounds); subjects.len()];
-        let mut flags = Vec::with_capacity(self.rounds);
-        let mut order: Vec<usize> = (0..subjects.len()).collect();
-        let mut random = Random::new(self.seed);
-        let root = Root::host();
-        let stopped = || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
-        'rounds: for round in 0..self.warm_up + self.rounds {
-            // Rounds that count are numbered from 1.
-            let number = (round + 1).saturating_sub(self.warm_up);
-            random.shuffle(&mut order);
-            let before = SystemSample::read(&root);
-            let mut this = vec![0.0; subjects.len()];
-            for index in &order {
-                if stopped() {
-                    break 'rounds;
-                }
-                let subject = &mut subjects[*index];
-                progress(Progress { subject: &subject.name, done, of });
-                let value = (subject.run)().map_err(|source| InterleaveError::Subject {
-                    subject: subject.name.clone(),
-                    round: number,
-                    source,
-                })?;
-                if !(value.is_finite() && value > 0.0) {
-                    return Err(InterleaveError::Value {
-                        subject: subject.name.clone(),
-                        round: number,
-                        value,
-                    });
-                }
-                this[*index] = value;
-                done += 1;
+        let measured = self.rounds(subjects.len(), |ScheduledRun { subject, round, done, of }| {
+            let Subject { name, run, .. } = &mut subjects[subject];
+            progress(Progress { subject: name, done, of });
+            let value =
+                run().map_err(|source| InterleaveError::Subject { subject: name.clone(), round, source })?;
+            if value.is_finite() && value > 0.0 {
+                Ok(value)
+            } else {
+                Err(InterleaveError::Value { subject: name.clone(), round, value })
             }
-            if number > 0 {
-                values.iter_mut().zip(this).for_each(|(values, value)| values.push(value));
-                flags.push(SystemSample::read(&root).since(&before).flags());
-            }
-        }
-        let subjects = subjects
-            .into_iter()
-            .zip(values)
-            .map(|(subject, values)| Series { name: subject.name, values, compared: subject.floors.into() })
-            .collect();
-        Ok(Outcome { seed: self.seed, interrupted: stopped(), flags, subjects })
+        })?;
+        let series = |(index, subject): (usize, Subject<'_>)| Series {
+            name: subject.name,
+            values: measured.values.iter().map(|round| round[index]).collect(),
+            compared: subject.floors.into(),
+        };
+        Ok(Outcome {
+            seed: self.seed,
+            interrupted: measured.interrupted,
+            subjects: subjects.into_iter().enumerate().map(series).collect(),
+            flags: measured.flags,
+        })
     }
 }
 
@@ -420,5 +470,24 @@ mod tests {
         let lengths: Vec<_> = outcome.subjects.iter().map(|series| series.values.len()).collect();
         assert_eq!(lengths[0], lengths[1]);
         assert!(lengths[0] < 10);
+    }
+
+    #[test]
+    fn what_fails_because_it_is_stopped_is_no_fault() {
+        let stop = AtomicBool::new(false);
+        let run = Interleave { rounds: 10, warm_up: 1, seed: 1, stop: Some(&stop) };
+        let outcome = run.rounds(3, |run| {
+            stop.store(run.done == 10, Ordering::Relaxed);
+            if run.done < 10 { Ok(run.subject) } else { Err("killed") }
+        });
+        let outcome = outcome.expect("what is whole");
+        assert!(outcome.interrupted);
+        // The warm-up, two rounds, and one run of the third.
+        assert_eq!(outcome.values, [[0, 1, 2], [0, 1, 2]]);
+        assert_eq!(outcome.flags.len(), 2);
+        assert_eq!(
+            Interleave::default().rounds(1, |_| Err::<(), _>("killed")).expect_err("a fault"),
+            "killed"
+        );
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! - [`doctor`]: what could spoil a figure on this machine;
 //! - [`interleave`]: subjects and floors in turns, for benchmarks and `handoff run`;
+//! - [`survey`]: floors, or transports, side by side;
 //! - [`suite`]: the standard suite of `handoff run`; [`report`]: one HTML file that opens offline;
 //! - [`experiment`]: A, A' and B in rounds until the question is answered; [`store`]: where that is kept;
 //! - [`analyse`]: what a published table supports, or two sets of results that were measured apart;
@@ -27,6 +28,7 @@ pub mod simulate;
 pub mod stats;
 pub mod store;
 pub mod suite;
+pub mod survey;
 
 /// A feature that this build was made without: what is asked for is not in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -139,40 +139,20 @@ impl Parameters {
         }
         self.placement.check()
     }
+
+    /// Sums up what a [`Session`] gave in samples of `trips` round trips.
+    pub fn measurement(&self, trips: u32, values: Vec<f64>) -> Result<Measurement> {
+        let name = format!("floor/{}", self.primitive);
+        let measured =
+            Measurement::from_samples(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values)?;
+        Ok(measured.with_parameters(&Parameter::of_fields(self)).with_parameter("trips_per_sample", trips))
+    }
 }
 
 /// Runs `samples` samples of `trips` round trips each, and gives nanoseconds a round trip.
 pub fn run(parameters: &Parameters, samples: u32, trips: u32) -> Result<Measurement> {
     let values = Session::start(parameters)?.batch(samples, trips)?;
-    measurement(parameters, trips, values)
-}
-
-fn measurement(parameters: &Parameters, trips: u32, values: Vec<f64>) -> Result<Measurement> {
-    let name = format!("floor/{}", parameters.primitive);
-    let measured =
-        Measurement::from_samples(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values)?;
-    Ok(measured.with_parameters(&Parameter::of_fields(parameters)).with_parameter("trips_per_sample", trips))
-}
-
-/// Runs several floors in turns: `rounds` times `samples` samples of each, so that what disturbs the
-/// machine for a while disturbs all of them alike. `progress` is called after each turn.
-pub fn survey(
-    floors: &[Parameters],
-    rounds: u32,
-    samples: u32,
-    mut progress: impl FnMut(),
-) -> Result<Vec<Measurement>> {
-    let mut sessions = floors.iter().map(Session::start).collect::<Result<Vec<_>>>()?;
-    let mut values = vec![Vec::new(); floors.len()];
-    for _ in 0..rounds {
-        for ((session, floor), values) in sessions.iter_mut().zip(floors).zip(&mut values) {
-            values.extend(session.batch(samples, floor.primitive.usual_trips())?);
-            progress();
-        }
-    }
-    let measure =
-        |(floor, values): (&Parameters, Vec<f64>)| measurement(floor, floor.primitive.usual_trips(), values);
-    floors.iter().zip(values).map(measure).collect()
+    parameters.measurement(trips, values)
 }
 
 /// A floor as a workload of its own.
@@ -228,19 +208,6 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_survey_takes_turns_and_keeps_them_apart() {
-        let floor = |primitive, payload| Parameters { primitive, payload, placement: Placement::Unpinned };
-        let floors =
-            [floor(Primitive::Futex, 8), floor(Primitive::Pipe, 100), floor(Primitive::Memcpy, 4096)];
-        let mut turns = 0;
-        let measured = survey(&floors, 3, 20, || turns += 1).expect("it runs");
-        assert_eq!(turns, 9);
-        let names: Vec<&str> = measured.iter().map(Measurement::name).collect();
-        assert_eq!(names, ["floor/futex", "floor/pipe", "floor/memcpy"]);
-        assert!(measured.iter().all(|measurement| measurement.summary().count == 60));
-    }
 
     #[test]
     fn a_plan_counts_its_switches() {

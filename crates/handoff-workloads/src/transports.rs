@@ -5,9 +5,8 @@
 //! the sender goes on, the time until the receiver is done (what a oneway call really takes), messages
 //! per second in a stream, and the CPU time that both processes spend on a message of it.
 //!
-//! A [`OpenTransport`] is one transport that is ready to be measured; [`survey`] takes turns between several, so that
-//! what disturbs the machine for a while disturbs all alike. Other people's come from
-//! `handoff-peers`.
+//! An [`OpenTransport`] is one transport that is ready to be measured. `handoff-lab` takes turns between several; other
+//! people's come from `handoff-peers`.
 
 mod advice;
 mod generated;
@@ -194,6 +193,14 @@ impl Plan {
         }
         Ok(())
     }
+
+    /// Has a transport its turn with one payload. A stream of large messages is shorter.
+    pub fn turn(&self, transport: &mut dyn OpenTransport, payload: usize) -> Result<Batch> {
+        let stream = self.stream.min(64 + (64 << 20) / (payload as u32 + 1));
+        transport
+            .turn(payload, self.samples, stream)
+            .map_err(|error| Error::io(transport.name(), std::io::Error::other(error.to_string())))
+    }
 }
 
 /// What one transport showed with one payload.
@@ -221,82 +228,44 @@ pub struct Row {
 }
 
 impl Row {
+    /// Sums up what the turns of a transport gave with one payload.
+    pub fn of(transport: &dyn OpenTransport, payload: usize, turns: &[Batch]) -> Result<Row> {
+        let mut map = BTreeMap::from([
+            ("transport".to_owned(), Parameter::from(transport.name())),
+            ("payload".to_owned(), payload.into()),
+        ]);
+        let driver = transport.kind().and_then(Transport::engine).and_then(rpc::driver_name);
+        map.extend(driver.map(|driver| ("driver".to_owned(), driver.into())));
+        let times = |name: &str, pick: fn(&Batch) -> &[u64]| {
+            let values = turns.iter().flat_map(pick).map(|&ns| ns as f64).collect();
+            measurement(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values, &map)
+        };
+        let each = |value: fn(&Batch) -> f64| turns.iter().map(value).collect::<Vec<f64>>();
+        let caller = times("caller", |turn| &turn.caller)?;
+        let completion = match turns.iter().all(|turn| turn.completion.is_empty()) {
+            true => times("completion", |turn| &turn.caller)?,
+            false => times("completion", |turn| &turn.completion)?,
+        };
+        let rate = each(|turn| f64::from(turn.messages) * 1e9 / turn.elapsed.max(1) as f64);
+        let cpu = each(|turn| turn.cpu as f64 / f64::from(turn.messages.max(1)));
+        Ok(Row {
+            name: transport.name(),
+            version: transport.version(),
+            transport: transport.kind(),
+            answers: transport.answers(),
+            payload,
+            caller,
+            completion,
+            rate: measurement("rate", Unit::PerSecond, Clock::Monotonic, Better::Higher, rate, &map)?,
+            cpu: measurement("cpu", Unit::Nanoseconds, Clock::ProcessCpu, Better::Lower, cpu, &map)?,
+        })
+    }
+
     /// Nanoseconds until all is done, as the sender can know it: its own return from a call, the
     /// receiver's end for what is only sent.
     pub fn done(&self) -> &Summary {
         if self.answers { self.caller.summary() } else { self.completion.summary() }
     }
-}
-
-/// Measures transports in turns. `progress` is called before each turn with its transport's name; it says false to
-/// stop early.
-pub fn survey(
-    transports: &mut [Box<dyn OpenTransport>],
-    plan: &Plan,
-    mut progress: impl FnMut(&str) -> bool,
-) -> Result<Vec<Row>> {
-    plan.check()?;
-    let count = transports.len();
-    let mut turns = vec![Vec::new(); count * plan.payloads.len()];
-    'all: for _ in 0..plan.rounds {
-        for (which, payload) in plan.payloads.iter().enumerate() {
-            for (index, transport) in transports.iter_mut().enumerate() {
-                if *payload > transport.largest() {
-                    continue;
-                }
-                if !progress(&transport.name()) {
-                    break 'all;
-                }
-                let stream = plan.stream.min(64 + (64 << 20) / (*payload as u32 + 1));
-                let turn = transport
-                    .turn(*payload, plan.samples, stream)
-                    .map_err(|error| Error::io(transport.name(), std::io::Error::other(error.to_string())))?;
-                turns[which * count + index].push(turn);
-            }
-        }
-    }
-    let mut rows = Vec::new();
-    for (which, payload) in plan.payloads.iter().enumerate() {
-        for (index, transport) in transports.iter().enumerate() {
-            let turns = &turns[which * count + index];
-            if !turns.is_empty() {
-                rows.push(row(transport.as_ref(), *payload, turns)?);
-            }
-        }
-    }
-    Ok(rows)
-}
-
-fn row(transport: &dyn OpenTransport, payload: usize, turns: &[Batch]) -> Result<Row> {
-    let mut map = BTreeMap::from([
-        ("transport".to_owned(), Parameter::from(transport.name())),
-        ("payload".to_owned(), payload.into()),
-    ]);
-    let driver = transport.kind().and_then(Transport::engine).and_then(rpc::driver_name);
-    map.extend(driver.map(|driver| ("driver".to_owned(), driver.into())));
-    let times = |name: &str, pick: fn(&Batch) -> &[u64]| {
-        let values = turns.iter().flat_map(pick).map(|&ns| ns as f64).collect();
-        measurement(name, Unit::Nanoseconds, Clock::Monotonic, Better::Lower, values, &map)
-    };
-    let each = |value: fn(&Batch) -> f64| turns.iter().map(value).collect::<Vec<f64>>();
-    let caller = times("caller", |turn| &turn.caller)?;
-    let completion = match turns.iter().all(|turn| turn.completion.is_empty()) {
-        true => times("completion", |turn| &turn.caller)?,
-        false => times("completion", |turn| &turn.completion)?,
-    };
-    let rate = each(|turn| f64::from(turn.messages) * 1e9 / turn.elapsed.max(1) as f64);
-    let cpu = each(|turn| turn.cpu as f64 / f64::from(turn.messages.max(1)));
-    Ok(Row {
-        name: transport.name(),
-        version: transport.version(),
-        transport: transport.kind(),
-        answers: transport.answers(),
-        payload,
-        caller,
-        completion,
-        rate: measurement("rate", Unit::PerSecond, Clock::Monotonic, Better::Higher, rate, &map)?,
-        cpu: measurement("cpu", Unit::Nanoseconds, Clock::ProcessCpu, Better::Lower, cpu, &map)?,
-    })
 }
 
 fn measurement(
@@ -314,49 +283,9 @@ fn measurement(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Placement;
 
     fn plan(payloads: &[usize]) -> Plan {
         Plan { payloads: payloads.to_vec(), rounds: 2, samples: 10, stream: 20 }
-    }
-
-    #[test]
-    fn every_transport_delivers_every_payload() {
-        crate::rpc::play_here();
-        let mut opened = open(Placement::Unpinned, &[EngineKind::Shm]).expect("started");
-        assert_eq!(opened.transports.len(), 8);
-        assert!(opened.missing.is_empty());
-        let mut turns = 0;
-        let rows = survey(&mut opened.transports, &plan(&[1, 1000, MAX_PAYLOAD]), |_| {
-            turns += 1;
-            true
-        })
-        .expect("measured");
-        // A oneway call carries less than the largest.
-        assert_eq!((turns, rows.len()), (44, 22));
-        for row in &rows {
-            assert_eq!(row.caller.summary().count, 20, "{}", row.name);
-            assert!(row.completion.summary().min > 0.0 && row.rate.summary().min > 0.0, "{}", row.name);
-            // The receiver of a call is done before its caller knows it.
-            if row.answers {
-                assert!(row.completion.summary().p50 <= row.caller.summary().p50, "{}", row.name);
-            }
-        }
-    }
-
-    #[test]
-    fn a_survey_can_be_stopped_between_turns() {
-        crate::rpc::play_here();
-        let mut opened = open(Placement::same_cpu().expect("a CPU"), &[EngineKind::Shm]).expect("started");
-        let mut left = 9;
-        let rows = survey(&mut opened.transports, &plan(&[8]), |_| {
-            left -= 1;
-            left >= 0
-        });
-        let rows = rows.expect("measured");
-        assert_eq!(rows.len(), 8);
-        assert_eq!(rows[0].caller.summary().count, 20);
-        assert_eq!(rows[1].caller.summary().count, 10);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use super::sys;
 use super::task::{MetricSemantics, Run};
 use crate::clock::timestamp;
 use crate::doctor::Diagnosis;
+use crate::interleave::orders;
 use crate::stats::judge::{Round, log_ratios};
-use crate::stats::random::Random;
 
 /// How to run an experiment.
 #[derive(Debug, Clone, Default)]
@@ -217,17 +217,12 @@ impl<'a> Session<'a> {
         let plan = &self.experiment.rounds;
         let margin = self.experiment.metric.margin.ln_1p();
         let most = plan.stopping.most_rounds();
-        let mut random = Random::new(plan.seed);
         let begun = records.len();
-        // The orders of rounds that are there already are dealt again, so that a resumed run is the
-        // run that it would have been.
-        let mut deal = || {
-            let mut order = ArmId::ALL;
-            random.shuffle(&mut order);
-            order
-        };
+        let mut shuffled = orders(plan.seed, ArmId::ALL.to_vec());
+        // The orders of rounds that are there already are passed over, so that a resumed run is the run
+        // that it would have been.
         for _ in 0..begun {
-            deal();
+            shuffled();
         }
         loop {
             let logs = self.primary_logs(&records);
@@ -237,10 +232,9 @@ impl<'a> Session<'a> {
             if clock.elapsed() >= plan.budget {
                 return Ok((records, Ending::Budget));
             }
-            let order = deal();
-            let number = records.len() + 1;
+            let (number, order) = (records.len() + 1, shuffled());
             let mut samples = BTreeMap::new();
-            for arm in order {
+            for &arm in &order {
                 if self.stopped() {
                     return Ok((records, Ending::Interrupted));
                 }
@@ -251,7 +245,7 @@ impl<'a> Session<'a> {
                 };
                 samples.insert(arm, sample);
             }
-            let record = RoundRecord { number, order: order.to_vec(), samples };
+            let record = RoundRecord { number, order, samples };
             let each = clock.elapsed() / u32::try_from(number - begun).unwrap_or(1).max(1);
             let ahead = each * u32::try_from(most.saturating_sub(number)).unwrap_or(u32::MAX);
             let left = ahead.min(plan.budget.saturating_sub(clock.elapsed()));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, Transport, USUAL_PAYLOAD, open, survey};
+use super::{Plan, Row, Transport, USUAL_PAYLOAD, open};
 use crate::error::{Error, Result};
 use crate::measurement::{Measurement, Parameter};
 use crate::outcome::Outcome;
@@ -77,10 +77,15 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     if let Some((engine, why)) = opened.missing.first() {
         return Err(Error::parameter("transport", format!("{engine}: {why}")));
     }
-    opened.transports.retain(|transport| transport.kind() == Some(parameters.transport));
-    let row = survey(&mut opened.transports, &parameters.plan(), |_| true)?
-        .pop()
+    let transport = opened
+        .transports
+        .iter_mut()
+        .find(|transport| transport.kind() == Some(parameters.transport))
         .ok_or_else(|| Error::parameter("transport", format!("{} is not here", parameters.transport)))?;
+    let plan = parameters.plan();
+    let turns = (0..plan.rounds).map(|_| plan.turn(transport.as_mut(), parameters.payload));
+    let turns = turns.collect::<Result<Vec<_>>>()?;
+    let row = Row::of(transport.as_ref(), parameters.payload, &turns)?;
     let mut map = row.caller.parameters().clone();
     map.insert("placement".to_owned(), Parameter::from(parameters.placement.to_string()));
     let measurements = [row.caller, row.completion, row.rate, row.cpu];

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use handoff_lab::interleave::Interleave;
 use handoff_lab::stats::describe::median;
 use handoff_lab::stats::paired::hodges_lehmann;
-use handoff_lab::stats::random::Random;
 use handoff_placement::{CpuId, CpuSet, Topology};
 use handoff_workloads::affinity_study::{self as study, Plan, Sample, Scenario};
 use serde::Serialize;
@@ -72,38 +72,26 @@ impl Options {
         Ok(Verdict::Pass)
     }
 
-    /// Whole rounds only; one more than asked for, of which the first is a warm-up and is dropped.
+    /// Whole rounds only; one before them is a warm-up.
     fn rounds(&self, output: &Output, plan: &Plan) -> anyhow::Result<Vec<Vec<Sample>>> {
         let me = std::env::current_exe().context("the program cannot find itself")?;
-        let mut random = Random::new(self.seed);
-        let mut rounds = Vec::new();
-        for round in 0..=self.rounds {
-            let mut order = Scenario::ALL;
-            random.shuffle(&mut order);
-            let mut samples = Vec::new();
-            for scenario in order {
-                if interrupt::interrupted() {
-                    return Ok(rounds);
-                }
-                let mut worker = Command::new(&me);
-                worker.args(["measure", "affinity-study", "--worker"]).env(crate::config::VARIABLE, "");
-                match study::run(plan, scenario, worker) {
-                    Ok(sample) => samples.push(sample),
-                    // A terminal tells the worker to stop, too: that it has is no fault.
-                    Err(_) if interrupt::was_interrupted() => return Ok(rounds),
-                    Err(error) => return Err(error.into()),
-                }
+        let interleave = Interleave {
+            rounds: usize::from(self.rounds),
+            warm_up: 1,
+            seed: self.seed,
+            stop: Some(interrupt::flag()),
+        };
+        // A terminal tells the worker to stop, too: that it has is no fault.
+        let measured = interleave.rounds(Scenario::ALL.len(), |run| {
+            if run.done % Scenario::ALL.len() == 0 {
+                let warm_up = if run.round == 0 { " (warm-up)" } else { "" };
+                output.note(format_args!("round {} of {}{warm_up}", run.round, self.rounds));
             }
-            if round > 0 {
-                rounds.push(samples);
-            }
-            output.note(format_args!(
-                "round {round} of {}{}",
-                self.rounds,
-                if round == 0 { " (warm-up)" } else { "" }
-            ));
-        }
-        Ok(rounds)
+            let mut worker = Command::new(&me);
+            worker.args(["measure", "affinity-study", "--worker"]).env(crate::config::VARIABLE, "");
+            study::run(plan, Scenario::ALL[run.subject], worker)
+        })?;
+        Ok(measured.values)
     }
 }
 
@@ -156,16 +144,15 @@ fn slowest(sample: &Sample) -> f64 {
 
 impl Study {
     fn of(plan: Plan, rounds: Vec<Vec<Sample>>) -> Self {
-        let of =
-            |round: &[Sample], scenario| round.iter().find(|sample| sample.scenario == scenario).cloned();
         let rows = Scenario::ALL.map(|scenario| {
-            let samples: Vec<Sample> = rounds.iter().filter_map(|round| of(round, scenario)).collect();
+            // A round's samples are in the order of the scenarios.
+            let samples: Vec<&Sample> = rounds.iter().map(|round| &round[scenario as usize]).collect();
             let middle = |values: Vec<f64>| (!values.is_empty()).then(|| median(&values));
-            let ratios: Vec<f64> = rounds
+            let free = rounds.iter().map(|round| &round[Scenario::Free as usize]);
+            let ratios: Vec<f64> = samples
                 .iter()
-                .filter_map(|round| {
-                    Some((slowest(&of(round, scenario)?) / slowest(&of(round, Scenario::Free)?)).ln())
-                })
+                .zip(free)
+                .map(|(sample, free)| (slowest(sample) / slowest(free)).ln())
                 .collect();
             let ratio = (scenario != Scenario::Free).then(|| {
                 let (estimate, interval) = hodges_lehmann(&ratios, 0.95);

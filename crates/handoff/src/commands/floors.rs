@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use handoff_lab::interleave::Interleave;
+use handoff_lab::survey;
 use handoff_workloads::Placement;
 use handoff_workloads::figures::time;
 use handoff_workloads::floor::{self, Parameters, Primitive};
@@ -55,7 +57,8 @@ fn primitive() -> impl TypedValueParser<Value = Primitive> {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let floors = self.floors(output)?;
-        let measured = floor::survey(&floors, self.rounds, self.samples, || {})?;
+        let interleave = Interleave { rounds: self.rounds as usize, warm_up: 0, ..Interleave::default() };
+        let measured = survey::floors(&interleave, &floors, self.samples)?;
         output.result(&Table { payload: self.payload, floors: measured })?;
         Ok(Verdict::Pass)
     }

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
 use handoff_lab::doctor::Machine;
+use handoff_lab::interleave::Interleave;
 use handoff_lab::report::scale::bytes;
 use handoff_lab::report::transports::{self as report, Transports};
+use handoff_lab::survey;
 use handoff_workloads::Placement;
 use handoff_workloads::figures::{grouped, time};
 use handoff_workloads::rpc::EngineKind;
@@ -101,13 +103,17 @@ impl Options {
         if self.peers {
             super::peers::add(&mut chosen.transports, self.placement, &mut missing)?;
         }
-        let stop = interrupt::flag();
-        let turns = plan.payloads.len() * chosen.transports.len() * self.rounds as usize;
-        let bar = progress::bar(Some(turns as u64), "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
-        let rows = transports::survey(&mut chosen.transports, &plan, |transport| {
-            bar.inc(1);
-            bar.set_message(transport.to_owned());
-            !stop.load(std::sync::atomic::Ordering::Relaxed)
+        let interleave = Interleave {
+            rounds: self.rounds as usize,
+            warm_up: 0,
+            stop: Some(interrupt::flag()),
+            ..Interleave::default()
+        };
+        let bar = progress::bar(Some(1), "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
+        let rows = survey::transports(&interleave, &mut chosen.transports, &plan, &mut |progress| {
+            bar.set_length(progress.of as u64);
+            bar.set_position(progress.done as u64);
+            bar.set_message(progress.subject.to_owned());
         });
         bar.finish_and_clear();
         let rows = rows?;
