@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use handoff_placement::Tid;
+use handoff_placement::process::run_time_ns;
 use handoff_workloads::peer::{Channel, Peer, play};
 use handoff_workloads::transports::{Batch, OpenTransport};
 use handoff_workloads::{Error, Placement, Result};
@@ -179,7 +181,7 @@ fn turn(
         checked(ask(&message)?, expected)?;
     }
     turn.elapsed = began.elapsed().as_nanos() as u64;
-    turn.cpu = cpu_time(server) - cpu;
+    turn.cpu = cpu_since(cpu, server);
     Ok(turn)
 }
 
@@ -201,7 +203,7 @@ fn spaced(
         std::thread::sleep(pause);
         spaced.took.push(timed(ask, &message, expected)?);
     }
-    spaced.cpu = (cpu_time(server) - cpu) / u64::from(samples.max(1));
+    spaced.cpu = cpu_since(cpu, server) / u64::from(samples.max(1));
     Ok(spaced)
 }
 
@@ -234,17 +236,16 @@ fn run_for(ask: &mut crate::Ask, payload: usize, time: Duration) -> std::io::Res
     Ok(count)
 }
 
-/// CPU nanoseconds of this process and of another, of all threads that live.
-fn cpu_time(other: u32) -> u64 {
-    let of = |pid: u32| -> u64 {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let ran = |path: PathBuf| {
-            let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        tasks.filter_map(|task| ran(task.path())).sum()
-    };
-    of(std::process::id()) + of(other)
+/// CPU nanoseconds of this process and of another, of all threads that live; `None` where the kernel does not tell.
+fn cpu_time(other: u32) -> Option<u64> {
+    // A thread that ends while they are listed takes its time along: once more.
+    let of = |pid: u32| (0..3).find_map(|_| run_time_ns(Tid::new(pid.cast_signed())?));
+    Some(of(std::process::id())? + of(other)?)
+}
+
+/// What both used since; 0 where the kernel does not tell.
+fn cpu_since(before: Option<u64>, other: u32) -> u64 {
+    cpu_time(other).zip(before).map_or(0, |(now, before)| now.saturating_sub(before))
 }
 
 /// A server of a peer and clients of it. They end when it is dropped, and leave no file.

@@ -158,7 +158,7 @@ impl Status {
     }
 
     /// `1 (name) S 0 ...`; the name may hold blanks and parentheses. See `proc_pid_stat(5)`.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         /// Of `include/linux/sched.h`.
         const PF_KTHREAD: u64 = 0x0020_0000;
         let (head, tail) = text.rsplit_once(')')?;

@@ -1,6 +1,7 @@
 //! Names for sets of CPUs that mean the same on every machine: `big`, `llc:0`, `beside:1234`.
 
 use crate::cpuset::{CpuId, CpuSet};
+use crate::process::Status;
 use crate::root::Root;
 use crate::tid::Tid;
 use crate::topology::{Group, Topology};
@@ -167,12 +168,10 @@ impl Part {
         })
     }
 
-    /// Field 39 of `/proc/TID/stat`, counted after the name, which may hold anything.
     fn last_cpu(&self, root: &Root, tid: Tid) -> Result<CpuId, SelectorError> {
         let gone = || SelectorError::new(self, "names a thread that is not there");
         let stat = root.text(format!("/proc/{tid}/stat")).map_err(|_| gone())?;
-        let (_, fields) = stat.rsplit_once(')').ok_or_else(gone)?;
-        fields.split_whitespace().nth(39 - 3).and_then(|cpu| cpu.parse().ok()).ok_or_else(gone)
+        Status::parse(&stat).and_then(|status| status.last_cpu.try_into().ok()).ok_or_else(gone)
     }
 }
 

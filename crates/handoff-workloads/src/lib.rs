@@ -62,6 +62,8 @@ pub use outcome::{Counter, Outcome};
 pub use peer::play_in_test;
 pub use place::{Placement, allowed_cpus};
 pub use rpc::play::play_if_peer;
+pub use sys::clock::process_cpu_time;
+pub use sys::usage::Usage;
 
 /// The examples of the crate's README, compiled and run as tests.
 #[cfg(doctest)]

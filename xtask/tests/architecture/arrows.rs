@@ -13,7 +13,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("handoff-placement", &[]),
     ("handoff-policy", &["handoff-placement"]),
     ("handoff-ipc", &["handoff-placement", "handoff-sync"]),
-    ("handoff-trace", &["handoff-placement"]),
+    ("handoff-trace", &[]),
     ("handoff-workloads", &["handoff-aidl", "handoff-ipc", "handoff-placement", "handoff-trace"]),
     (
         "handoff-lab",
@@ -32,7 +32,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("handoff-kernel", &["handoff-guest", "handoff-lab", "handoff-targets", "handoff-workloads"]),
     ("handoff-targets", &["handoff-guest"]),
     ("handoff-campaign", &["handoff-lab", "handoff-targets"]),
-    ("handoff-peers", &["handoff-workloads", "handoff-ipc"]),
+    ("handoff-peers", &["handoff-workloads", "handoff-ipc", "handoff-placement"]),
     (
         "handoff-cli",
         &[

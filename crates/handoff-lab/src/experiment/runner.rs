@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use handoff_workloads::process_cpu_time;
+
 use super::ArmId;
 use super::executor::{ArmError, Executor, RunRequest};
 use super::file::{Experiment, Metric};
 use super::result::{
     Ending, Evidence, ExperimentResult, Header, RequestedMetric, RoundRecord, Sample, conclude,
 };
-use super::sys;
 use super::task::{MetricSemantics, Run};
 use crate::clock::timestamp;
 use crate::doctor::Diagnosis;
@@ -93,7 +94,7 @@ pub fn run(
     let before = target.diagnose().map_err(RunError::Target)?;
     let header = header(experiment, &options, before, place);
     listener(Event::Started(&header)).map_err(RunError::Keep)?;
-    let own_before = sys::own_cpu_time();
+    let own_before = process_cpu_time();
     let mut session = Session::new(experiment, target, options.stop);
     session.warm_up(listener)?;
     let (rounds, ending) = session.rounds(clock, options.resume.clone(), listener)?;
@@ -112,7 +113,7 @@ pub fn run(
     let secondary: Vec<RequestedMetric> = experiment.secondary.iter().map(asked).collect();
     let conclusion =
         conclude(&rounds, &asked(&experiment.metric), &secondary, &evidence).map_err(RunError::Metric)?;
-    let own = (sys::own_cpu_time() - own_before).as_secs_f64();
+    let own = (process_cpu_time() - own_before) as f64 / 1e9;
     Ok(ExperimentResult {
         ending,
         seconds: clock.elapsed().as_secs_f64(),

@@ -10,18 +10,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use handoff_placement::CpuSet;
-
-/// What a process and its awaited children used.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Usage {
-    pub(super) user: Duration,
-    pub(super) system: Duration,
-    pub(super) max_rss_bytes: u64,
-    pub(super) minor_faults: u64,
-    pub(super) major_faults: u64,
-    pub(super) voluntary_switches: u64,
-    pub(super) involuntary_switches: u64,
-}
+use handoff_workloads::Usage;
 
 /// What is done in the child between `fork` and `exec`.
 #[derive(Debug, Default)]
@@ -132,36 +121,4 @@ pub(super) fn kill(child: &Child) {
     // Both fail only if the group is gone already.
     let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     let _ = reap(child);
-}
-
-/// CPU time of this process alone.
-pub(super) fn own_cpu_time() -> Duration {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is valid for writes.
-    let failed = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0;
-    if failed {
-        return Duration::ZERO;
-    }
-    // SAFETY: zeroed is a valid rusage.
-    let raw = unsafe { usage.assume_init() };
-    let usage = Usage::from(&raw);
-    usage.user + usage.system
-}
-
-impl From<&libc::rusage> for Usage {
-    fn from(raw: &libc::rusage) -> Self {
-        let time = |time: libc::timeval| {
-            Duration::from_secs(time.tv_sec.unsigned_abs())
-                + Duration::from_micros(time.tv_usec.unsigned_abs())
-        };
-        Self {
-            user: time(raw.ru_utime),
-            system: time(raw.ru_stime),
-            max_rss_bytes: raw.ru_maxrss.unsigned_abs().saturating_mul(1024),
-            minor_faults: raw.ru_minflt.unsigned_abs(),
-            major_faults: raw.ru_majflt.unsigned_abs(),
-            voluntary_switches: raw.ru_nvcsw.unsigned_abs(),
-            involuntary_switches: raw.ru_nivcsw.unsigned_abs(),
-        }
-    }
 }

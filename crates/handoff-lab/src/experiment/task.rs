@@ -9,12 +9,12 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use handoff_placement::CpuSet;
-use handoff_workloads::Outcome;
 use handoff_workloads::measurement::Better;
+use handoff_workloads::{Outcome, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::pointer::number_at;
-use super::sys::{self, Birth, Usage, Wait};
+use super::sys::{self, Birth, Wait};
 use crate::stats::judge::Direction;
 
 /// How much of a command's output is read for figures; more is an error.
@@ -292,7 +292,7 @@ impl Run {
             usage.user.as_secs_f64(),
             usage.system.as_secs_f64(),
             (usage.user + usage.system).as_secs_f64(),
-            usage.max_rss_bytes as f64,
+            usage.max_rss as f64,
             usage.minor_faults as f64,
             usage.major_faults as f64,
             usage.voluntary_switches as f64,

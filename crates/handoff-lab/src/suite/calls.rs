@@ -6,12 +6,12 @@ use handoff_workloads::Placement;
 use handoff_workloads::rpc::{Context, EngineKind, Parameters, Session};
 
 use super::floors::{LARGE, LARGE_BYTES, ONE_CPU, SMALL_BYTES, TWO_CPUS, UNPINNED};
-use super::{Batch, Entry, Kind, Start, Suite, batch_size};
+use super::{Batch, ChoosePlacement, Entry, Kind, Start, Suite, batch_size, unpinned};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Calls {
     pub engines: Vec<EngineKind>,
-    /// The world of the services; the usual one of each engine if absent.
+    /// The context of the services; the usual one of each engine if absent.
     pub context: Option<Context>,
 }
 
@@ -19,45 +19,34 @@ pub struct Calls {
 pub fn add(suite: &mut Suite, calls: &Calls, batch: Duration) {
     suite.tests = calls.clone();
     for &engine in &calls.engines {
-        let mut add = |group: &str, place: Place, payload: usize| {
+        let mut add = |group: &str, placement: ChoosePlacement, payload: usize| {
             suite.entries.push(Entry {
                 group: group.to_owned(),
                 name: format!("call, {engine} engine"),
                 // A direct call hands nothing over: it shows what proxy and stub take by themselves.
                 kind: if engine == EngineKind::Local { Kind::Primitive } else { Kind::Call },
-                start: session(engine, calls.context, payload, place, batch),
+                start: session(engine, calls.context, payload, placement, batch),
             });
         };
-        add(ONE_CPU, Place::One, SMALL_BYTES);
-        add(LARGE, Place::One, LARGE_BYTES);
+        add(ONE_CPU, Placement::same_cpu, SMALL_BYTES);
+        add(LARGE, Placement::same_cpu, LARGE_BYTES);
         // A direct call has one side only.
         if engine != EngineKind::Local {
-            add(TWO_CPUS, Place::Two, SMALL_BYTES);
-            add(UNPINNED, Place::Free, SMALL_BYTES);
+            add(TWO_CPUS, Placement::two_cpus, SMALL_BYTES);
+            add(UNPINNED, unpinned, SMALL_BYTES);
         }
     }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    One,
-    Two,
-    Free,
 }
 
 fn session(
     engine: EngineKind,
     context: Option<Context>,
     payload: usize,
-    place: Place,
+    placement: ChoosePlacement,
     batch: Duration,
 ) -> Start {
     Box::new(move || {
-        let placement = match place {
-            Place::One => Placement::same_cpu()?,
-            Place::Two => Placement::two_cpus()?,
-            Place::Free => Placement::Unpinned,
-        };
+        let placement = placement()?;
         let mut session =
             Session::start(&Parameters { engine, context, payload, placement, ..Parameters::default() })?;
         let (samples, trips) = batch_size(&session.batch(31, 8)?, batch);

@@ -1,6 +1,6 @@
 //! What the bare machine offers: the floors that calls are compared with, and other primitives.
 
-use super::{Batch, Entry, Group, Kind, Start, Suite, batch_size};
+use super::{Batch, ChoosePlacement, Entry, Group, Kind, Start, Suite, batch_size, unpinned};
 use handoff_workloads::Placement;
 use handoff_workloads::floor::{Parameters, Primitive, Session};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub const LARGE_BYTES: usize = 64 << 10;
 /// The four groups with their primitives. `batch` is how long one batch of one entry takes about.
 pub fn suite(batch: Duration) -> Suite {
     let mut suite = Suite { tests: super::Calls::default(), groups: groups(), entries: Vec::new() };
-    let mut add = |group: &str, placement: Place, primitive: Primitive, kind: Kind, name: &str| {
+    let mut add = |group: &str, placement: ChoosePlacement, primitive: Primitive, kind: Kind, name: &str| {
         let payload = if group == LARGE { LARGE_BYTES } else { SMALL_BYTES };
         suite.entries.push(Entry {
             group: group.to_owned(),
@@ -31,24 +31,24 @@ pub fn suite(batch: Duration) -> Suite {
             start: session(primitive, payload, placement, batch),
         });
     };
-    add(ONE_CPU, Place::One, Primitive::SchedYield, Kind::Floor, "sched_yield ping-pong");
-    add(ONE_CPU, Place::One, Primitive::Futex, Kind::Primitive, "futex ping-pong");
-    add(ONE_CPU, Place::One, Primitive::Pipe, Kind::Primitive, "two pipes");
-    add(ONE_CPU, Place::One, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
-    add(ONE_CPU, Place::One, Primitive::UnixSeqpacket, Kind::Primitive, "Unix seqpacket socket");
-    add(TWO_CPUS, Place::Two, Primitive::CacheLine, Kind::Floor, "cache-line ping-pong");
-    add(TWO_CPUS, Place::Two, Primitive::SchedYield, Kind::Primitive, "sched_yield ping-pong");
-    add(TWO_CPUS, Place::Two, Primitive::Futex, Kind::Primitive, "futex ping-pong");
-    add(TWO_CPUS, Place::Two, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
-    add(UNPINNED, Place::Two, Primitive::CacheLine, Kind::Floor, "cache-line ping-pong on two CPUs");
-    add(UNPINNED, Place::One, Primitive::Futex, Kind::Primitive, "futex ping-pong on one CPU");
-    add(UNPINNED, Place::Free, Primitive::Futex, Kind::Primitive, "futex ping-pong");
-    add(UNPINNED, Place::Free, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
-    add(LARGE, Place::One, Primitive::SchedYield, Kind::Floor, "sched_yield and one copy each way");
-    add(LARGE, Place::One, Primitive::Futex, Kind::Primitive, "futex and one copy each way");
-    add(LARGE, Place::One, Primitive::Memcpy, Kind::Primitive, "one copy alone, no hand-off");
-    add(LARGE, Place::One, Primitive::Pipe, Kind::Primitive, "two pipes");
-    add(LARGE, Place::One, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
+    add(ONE_CPU, Placement::same_cpu, Primitive::SchedYield, Kind::Floor, "sched_yield ping-pong");
+    add(ONE_CPU, Placement::same_cpu, Primitive::Futex, Kind::Primitive, "futex ping-pong");
+    add(ONE_CPU, Placement::same_cpu, Primitive::Pipe, Kind::Primitive, "two pipes");
+    add(ONE_CPU, Placement::same_cpu, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
+    add(ONE_CPU, Placement::same_cpu, Primitive::UnixSeqpacket, Kind::Primitive, "Unix seqpacket socket");
+    add(TWO_CPUS, Placement::two_cpus, Primitive::CacheLine, Kind::Floor, "cache-line ping-pong");
+    add(TWO_CPUS, Placement::two_cpus, Primitive::SchedYield, Kind::Primitive, "sched_yield ping-pong");
+    add(TWO_CPUS, Placement::two_cpus, Primitive::Futex, Kind::Primitive, "futex ping-pong");
+    add(TWO_CPUS, Placement::two_cpus, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
+    add(UNPINNED, Placement::two_cpus, Primitive::CacheLine, Kind::Floor, "cache-line ping-pong on two CPUs");
+    add(UNPINNED, Placement::same_cpu, Primitive::Futex, Kind::Primitive, "futex ping-pong on one CPU");
+    add(UNPINNED, unpinned, Primitive::Futex, Kind::Primitive, "futex ping-pong");
+    add(UNPINNED, unpinned, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
+    add(LARGE, Placement::same_cpu, Primitive::SchedYield, Kind::Floor, "sched_yield and one copy each way");
+    add(LARGE, Placement::same_cpu, Primitive::Futex, Kind::Primitive, "futex and one copy each way");
+    add(LARGE, Placement::same_cpu, Primitive::Memcpy, Kind::Primitive, "one copy alone, no hand-off");
+    add(LARGE, Placement::same_cpu, Primitive::Pipe, Kind::Primitive, "two pipes");
+    add(LARGE, Placement::same_cpu, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
     suite
 }
 
@@ -86,20 +86,9 @@ fn groups() -> Vec<Group> {
     ]
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    One,
-    Two,
-    Free,
-}
-
-fn session(primitive: Primitive, payload: usize, place: Place, batch: Duration) -> Start {
+fn session(primitive: Primitive, payload: usize, placement: ChoosePlacement, batch: Duration) -> Start {
     Box::new(move || {
-        let placement = match place {
-            Place::One => Placement::same_cpu()?,
-            Place::Two => Placement::two_cpus()?,
-            Place::Free => Placement::Unpinned,
-        };
+        let placement = placement()?;
         let mut session = Session::start(&Parameters { primitive, payload, placement })?;
         let (samples, trips) = batch_size(&session.batch(31, 8)?, batch);
         let run: Batch = Box::new(move || Ok(session.batch(samples, trips)?));

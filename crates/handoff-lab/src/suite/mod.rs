@@ -18,6 +18,7 @@ use crate::clock::timestamp;
 use crate::doctor::Machine;
 use crate::interleave::{Interleave, InterleaveError, Outcome, Progress, Subject, SubjectError};
 use crate::stats::describe::median;
+use handoff_workloads::Placement;
 use handoff_workloads::measurement::{BadMeasurement, Better, Clock, Measurement, Unit};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -226,6 +227,13 @@ fn run_tests(
     let (latencies, add_ints, without) = tests_of_calls::run(calls, iterations, &stopped);
     skipped.extend(without);
     Ok(Tests { sweeps, latencies, add_ints })
+}
+
+/// Chooses the CPUs of an entry when it is started, or says why the machine has none for it.
+type ChoosePlacement = fn() -> handoff_workloads::Result<Placement>;
+
+fn unpinned() -> handoff_workloads::Result<Placement> {
+    Ok(Placement::Unpinned)
 }
 
 /// How many samples of how many trips fill the time: a sample takes at least a microsecond, so that

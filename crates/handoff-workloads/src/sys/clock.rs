@@ -9,7 +9,7 @@ pub(crate) fn now() -> u64 {
 }
 
 /// CPU time of this process, in nanoseconds.
-pub(crate) fn process_cpu_time() -> u64 {
+pub fn process_cpu_time() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }

@@ -209,7 +209,7 @@ fn wait4(pid: libc::pid_t, flags: libc::c_int) -> io::Result<Option<(libc::pid_t
         if waited > 0 {
             let code =
                 if libc::WIFSIGNALED(status) { -libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) };
-            return Ok(Some((waited, code, Usage::from_raw(&usage))));
+            return Ok(Some((waited, code, Usage::from(&usage))));
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {

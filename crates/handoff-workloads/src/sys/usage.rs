@@ -6,23 +6,23 @@
 
 use std::time::Duration;
 
-/// What processes used, as `getrusage` counts it.
+/// What processes used, as `getrusage` and `wait4` count it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// CPU time in user mode.
-    pub(crate) user: Duration,
+    pub user: Duration,
     /// CPU time in the kernel.
-    pub(crate) system: Duration,
+    pub system: Duration,
     /// Largest resident set of any of them, in bytes.
-    pub(crate) max_rss: u64,
+    pub max_rss: u64,
     /// Page faults served without reading a disk.
-    pub(crate) minor_faults: u64,
+    pub minor_faults: u64,
     /// Page faults that read a disk.
-    pub(crate) major_faults: u64,
+    pub major_faults: u64,
     /// Times that a thread blocked.
-    pub(crate) voluntary_switches: u64,
+    pub voluntary_switches: u64,
     /// Times that a thread was preempted.
-    pub(crate) involuntary_switches: u64,
+    pub involuntary_switches: u64,
 }
 
 impl Usage {
@@ -57,10 +57,12 @@ impl Usage {
             libc::getrusage(libc::RUSAGE_THREAD, &raw mut raw);
             raw
         };
-        Self::from_raw(&raw)
+        Self::from(&raw)
     }
+}
 
-    pub(super) fn from_raw(raw: &libc::rusage) -> Self {
+impl From<&libc::rusage> for Usage {
+    fn from(raw: &libc::rusage) -> Self {
         let time = |t: libc::timeval| {
             Duration::from_secs(u64::try_from(t.tv_sec).unwrap_or(0))
                 + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
