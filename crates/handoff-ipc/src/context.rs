@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::{Error, ExceptionCode, Status};
 
-/// Which world a service belongs to: one word in its registration, and the context of the Binder
+/// The context that a service belongs to: one word in its registration, and the context of the Binder
 /// driver that a process opens.
 ///
 /// | | framework, vendor | hardware |

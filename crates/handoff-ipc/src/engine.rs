@@ -11,7 +11,7 @@ pub use crate::death::DeathRegistration;
 pub use crate::engine_kind::{EngineKind, UnknownEngine};
 use crate::object::Binder;
 pub use crate::object::{FreezeNews, ReadFn, Remote, WriteFn};
-pub use crate::stats::Held;
+pub use crate::stats::HeldResources;
 
 /// Carries the calls of a process.
 pub trait Engine: Send + Sync {
@@ -83,5 +83,5 @@ pub struct EngineStats {
     /// Control messages that were read from other processes.
     pub messages: u64,
     /// What this process holds for others, now.
-    pub held: Held,
+    pub held: HeldResources,
 }

@@ -96,7 +96,7 @@ pub enum Error {
     },
     /// The oneway queue towards this peer is full: it does not keep up.
     #[error("the peer's oneway queue is full{0}; slow down or retry")]
-    OnewayFull(Waiting),
+    OnewayFull(OnewayBacklog),
     /// A descriptor is not of a queue that can be used, or a queue cannot be made so.
     #[error("no usable message queue: {0}")]
     BadQueue(String),
@@ -193,7 +193,7 @@ impl Error {
             }
             -40 => Error::TooDeep,
             -1 => Error::PermissionDenied("the peer refused the call".to_owned()),
-            -11 => Error::OnewayFull(Waiting::Unknown),
+            -11 => Error::OnewayFull(OnewayBacklog::Unknown),
             other => Error::Io {
                 what: "the peer failed while it served the call".to_owned(),
                 source: if (1..4096).contains(&other.unsigned_abs()) {
@@ -218,7 +218,7 @@ fn other_status(error: &io::Error) -> Option<i32> {
 /// What waits in a oneway queue that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Waiting {
+pub enum OnewayBacklog {
     /// So many calls, on the `local` engine.
     Calls(usize),
     /// Calls of so many bytes together, on the `shm` engine.
@@ -227,12 +227,12 @@ pub enum Waiting {
     Unknown,
 }
 
-impl fmt::Display for Waiting {
+impl fmt::Display for OnewayBacklog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Waiting::Calls(count) => write!(f, " ({count} calls wait there)"),
-            Waiting::Bytes(count) => write!(f, " ({count} bytes wait there)"),
-            Waiting::Unknown => Ok(()),
+            OnewayBacklog::Calls(count) => write!(f, " ({count} calls wait there)"),
+            OnewayBacklog::Bytes(count) => write!(f, " ({count} bytes wait there)"),
+            OnewayBacklog::Unknown => Ok(()),
         }
     }
 }

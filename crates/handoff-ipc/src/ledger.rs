@@ -12,7 +12,7 @@ use rustix::process::getrlimit;
 
 use crate::identity::CallingIdentity;
 use crate::locked::lock;
-use crate::stats::Held;
+use crate::stats::HeldResources;
 use crate::{Error, Result, stats};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -317,7 +317,7 @@ pub(crate) fn enter(who: CallingIdentity, resource: Resource, amount: u64) -> Ch
 
 /// Memory that a peer has had filled, counted in steps as it grows.
 #[derive(Debug)]
-pub(crate) struct Filled {
+pub(crate) struct FilledMemory {
     resource: Resource,
     // What there is for nothing.
     free: u32,
@@ -326,9 +326,9 @@ pub(crate) struct Filled {
     charges: Mutex<Vec<Charge>>,
 }
 
-impl Filled {
+impl FilledMemory {
     pub(crate) fn new(resource: Resource, free: u32) -> Self {
-        Filled { resource, free, bytes: AtomicU32::new(0), charges: Mutex::default() }
+        FilledMemory { resource, free, bytes: AtomicU32::new(0), charges: Mutex::default() }
     }
 
     /// Whether so much needs no more than is counted.
@@ -378,10 +378,10 @@ pub(crate) fn is_full(who: CallingIdentity, resource: Resource) -> bool {
 }
 
 /// What all peers together hold.
-pub(crate) fn held() -> Held {
+pub(crate) fn held() -> HeldResources {
     let ledger = lock(&LEDGER);
     let of = |resource: Resource| ledger[resource as usize].all;
-    Held {
+    HeldResources {
         descriptors: of(Resource::Descriptors)
             + of(Resource::Closing)
             + of(Resource::Refused)

@@ -61,7 +61,7 @@ pub use code::{Code, is_user_code};
 pub use context::{Context, UnknownContext};
 pub use dispatch::calling_identity;
 pub use engine_kind::EngineKind;
-pub use error::{Error, ExceptionCode, Result, Status, Waiting};
+pub use error::{Error, ExceptionCode, OnewayBacklog, Result, Status};
 pub use identity::CallingIdentity;
 pub use interface::InterfaceId;
 pub use lending::LendingBuilder;

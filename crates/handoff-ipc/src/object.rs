@@ -21,7 +21,7 @@ use crate::locked::lock;
 use crate::oneway_queue::OnewayQueue;
 use crate::parcel::{Reader, Writer};
 use crate::scheduling::Scheduling;
-use crate::{Error, Result, Waiting};
+use crate::{Error, OnewayBacklog, Result};
 
 #[cfg(feature = "tokio")]
 pub(crate) use self::asynchronous::Asynchronous;
@@ -600,7 +600,7 @@ impl LocalNode {
         let mut queue = lock(&self.queue);
         let waiting = queue.waiting(user);
         if waiting >= ONEWAY_LIMIT {
-            return Err(Error::OnewayFull(Waiting::Calls(waiting)));
+            return Err(Error::OnewayFull(OnewayBacklog::Calls(waiting)));
         }
         Ok(queue.push(user, job))
     }

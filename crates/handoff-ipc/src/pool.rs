@@ -439,22 +439,22 @@ fn next(worker: &Arc<Worker>, user: u32) -> Option<Work> {
 }
 
 /// Makes known that `worker` waits at `place`, from where it can be recalled, until the guard goes.
-pub(crate) fn attach(worker: &Arc<Worker>, place: Arc<dyn Recall>) -> Attached {
+pub(crate) fn attach(worker: &Arc<Worker>, place: Arc<dyn Recall>) -> Attachment {
     let place_ref = Arc::clone(&place);
     let mut state = lock(&POOL.state);
     state.busy.retain(|other| !Arc::ptr_eq(other, worker));
     state.attached.push((Arc::clone(worker), place));
     // At work until it says otherwise; the raise of busy threads must reach it.
     state.busy.push(Arc::clone(worker));
-    Attached { place: place_ref }
+    Attachment { place: place_ref }
 }
 
 /// See [`attach`].
-pub(crate) struct Attached {
+pub(crate) struct Attachment {
     place: Arc<dyn Recall>,
 }
 
-impl Drop for Attached {
+impl Drop for Attachment {
     fn drop(&mut self) {
         lock(&POOL.state).attached.retain(|(_, place)| !Arc::ptr_eq(place, &self.place));
     }

@@ -1,4 +1,4 @@
-//! A process's place in the world of objects: its engine, and the way to the service manager.
+//! What a process has to call and to serve: its engine, and the connection to the service manager.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::folder::Folder;
 use crate::locked::lock;
 use crate::object::Binder;
 use crate::rpc::RpcEngine;
-use crate::servicemanager::{Connection, Manager, Policy, ServiceManager, Serving, SocketAccess};
+use crate::servicemanager::{Connection, Manager, ManagerServer, Policy, ServiceManager, SocketAccess};
 use crate::shm::ShmEngine;
 use crate::{Error, Result, dispatch, pool, stats};
 
@@ -134,7 +134,12 @@ impl Builder {
         }
         let connection = Connection::new(Arc::clone(&engine), None);
         connection.manager()?;
-        Ok(Runtime::assemble(engine, connection, Place { socket, device, context: self.context }, None))
+        Ok(Runtime::assemble(
+            engine,
+            connection,
+            RuntimeAddress { socket, device, context: self.context },
+            None,
+        ))
     }
 
     /// [`Builder::connect`] where a manager runs; otherwise [`Runtime::private`].
@@ -164,7 +169,8 @@ impl Builder {
     /// Starts a service manager in this process, as the one that the kernel's driver has a place for.
     fn become_manager(&self) -> Result<Runtime> {
         let engine = self.open_driver()?;
-        let place = Place { socket: None, device: Some(engine.device().to_owned()), context: self.context };
+        let place =
+            RuntimeAddress { socket: None, device: Some(engine.device().to_owned()), context: self.context };
         let engine: Arc<dyn Engine> = Arc::new(engine);
         let embedded = Manager::new(Policy::open()).binder();
         engine.become_context_manager(embedded.clone())?;
@@ -275,18 +281,18 @@ impl Runtime {
         let serving = manager.serve(&folder.path().join("servicemanager.sock"), SocketAccess::Owner)?;
         let engine = Arc::clone(serving.engine());
         let connection = Connection::new(Arc::clone(&engine), Some(embedded));
-        let place = Place { socket: Some(serving.socket().to_owned()), ..Place::default() };
+        let place = RuntimeAddress { socket: Some(serving.socket().to_owned()), ..RuntimeAddress::default() };
         Ok(Runtime::assemble(engine, connection, place, Some(Private { _serving: serving, _folder: folder })))
     }
 
     fn assemble(
         engine: Arc<dyn Engine>,
         connection: Arc<Connection>,
-        place: Place,
+        place: RuntimeAddress,
         private: Option<Private>,
     ) -> Self {
         let services = ServiceManager::new(connection);
-        let Place { socket, device, context } = place;
+        let RuntimeAddress { socket, device, context } = place;
         let engine = EngineHandle(engine);
         let (stopping, stopped) = (Mutex::new(false), Condvar::new());
         let inner = Inner { services, engine, socket, context, device, _private: private, stopping, stopped };
@@ -387,7 +393,7 @@ impl Runtime {
 
 /// Where a runtime is connected.
 #[derive(Default)]
-struct Place {
+struct RuntimeAddress {
     socket: Option<PathBuf>,
     device: Option<PathBuf>,
     context: Context,
@@ -395,7 +401,7 @@ struct Place {
 
 struct Private {
     // The socket goes before the folder that it is in.
-    _serving: Serving,
+    _serving: ManagerServer,
     _folder: Folder,
 }
 

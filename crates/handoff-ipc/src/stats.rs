@@ -72,7 +72,7 @@ pub(crate) fn inherit_denied(why: &dyn Display) {
 
 /// What a process holds for others, as its ledger counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldResources {
     /// Connections, descriptors that nobody has taken out of a parcel or closed, and those that peers were sent and
     /// have not read.
     pub descriptors: u64,
@@ -88,10 +88,10 @@ pub struct Held {
     pub threads: u64,
 }
 
-impl Held {
+impl HeldResources {
     /// True if it is no more than another, of anything.
-    pub fn is_within(&self, other: &Held) -> bool {
-        let all = |held: &Held| {
+    pub fn is_within(&self, other: &HeldResources) -> bool {
+        let all = |held: &HeldResources| {
             [held.descriptors, held.mappings, held.bytes, held.exports, held.introductions, held.threads]
         };
         all(self).iter().zip(all(other)).all(|(mine, theirs)| *mine <= theirs)

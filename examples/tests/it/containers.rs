@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use handoff_ipc::runtime::Runtime;
-use handoff_ipc::servicemanager::{Manager, Policy, Serving, SocketAccess};
+use handoff_ipc::servicemanager::{Manager, ManagerServer, Policy, SocketAccess};
 use handoff_testkit::{require, require_root, require_tool, require_user_namespaces};
 
 /// Killed with the namespaces that it is the first process of.
@@ -42,7 +42,7 @@ export HANDOFF_SOCKET=/mnt/run/servicemanager.sock
 /// A host: a service manager at a socket that everybody may connect to, and the program.
 struct Host {
     folder: tempfile::TempDir,
-    _serving: Serving,
+    _serving: ManagerServer,
 }
 
 impl Host {

@@ -24,7 +24,7 @@ const CONTROL: &str = "binder-control";
 /// `BINDERFS_MAX_NAME`.
 const MAX_NAME: usize = 255;
 
-/// A binderfs: a folder of Binder drivers, each a world of its own with its own context manager.
+/// A binderfs: a folder of Binder drivers, each a context of its own with its own context manager.
 ///
 /// ```no_run
 /// use handoff_ipc::binder::{Binderfs, BinderEngine};
@@ -37,11 +37,11 @@ const MAX_NAME: usize = 255;
 #[derive(Debug)]
 pub struct Binderfs {
     folder: PathBuf,
-    hold: Hold,
+    hold: MountOwner,
 }
 
 #[derive(Debug)]
-enum Hold {
+enum MountOwner {
     /// Somebody else's.
     Found,
     /// To be unmounted.
@@ -75,7 +75,7 @@ impl Binderfs {
                 error,
             )
         })?;
-        Ok(Binderfs { folder, hold: Hold::Found })
+        Ok(Binderfs { folder, hold: MountOwner::Found })
     }
 
     /// Mounts a new one at `folder`, which is made if need be, in this process's mount namespace. It is
@@ -89,7 +89,7 @@ impl Binderfs {
             .map_err(|error| Error::io(format!("cannot make the folder {}", folder.display()), error))?;
         mount(TYPE, &folder, TYPE, MountFlags::NOSUID | MountFlags::NOEXEC, None)
             .map_err(|error| cannot_mount(&format!("at {}", folder.display()), error))?;
-        Ok(Binderfs { folder, hold: Hold::Mounted })
+        Ok(Binderfs { folder, hold: MountOwner::Mounted })
     }
 
     /// A new one that is in nobody's mount namespace: this process reaches it, and those to which it
@@ -109,7 +109,7 @@ impl Binderfs {
         };
         let mount = make().map_err(|error| cannot_mount("for this process alone", error))?;
         let folder = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), mount.as_raw_fd()));
-        Ok(Binderfs { folder, hold: Hold::Detached { _mount: mount } })
+        Ok(Binderfs { folder, hold: MountOwner::Detached { _mount: mount } })
     }
 
     /// Where its devices are.
@@ -119,7 +119,7 @@ impl Binderfs {
 
     /// Leaves it mounted.
     pub fn keep(mut self) {
-        self.hold = Hold::Found;
+        self.hold = MountOwner::Found;
     }
 
     /// Makes a driver, and gives its device. One that is there already is left as it is.
@@ -235,7 +235,7 @@ fn mounted_in(mounts: &str) -> Vec<PathBuf> {
 
 impl Drop for Binderfs {
     fn drop(&mut self) {
-        if matches!(self.hold, Hold::Mounted) {
+        if matches!(self.hold, MountOwner::Mounted) {
             // Those who have a device open keep it; the mount goes with the last of them.
             let _ = unmount(&self.folder, UnmountFlags::DETACH);
         }

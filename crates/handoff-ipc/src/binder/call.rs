@@ -8,14 +8,14 @@ use super::lend;
 use super::objects;
 use super::process::Process;
 use super::remote::BinderRemote;
-use super::thread_state::{Buffer, Delivered, Goal, await_outcome};
+use super::thread_state::{Buffer, DeliveredParcel, Goal, await_outcome};
 use super::token;
 use super::uapi::{TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE, Transaction};
 use crate::call::OutCall;
 use crate::locked::lock;
 use crate::object::{ReadFn, WriteFn};
 use crate::parcel::{Object, Reader, SharedBytes};
-use crate::{Error, Result, Waiting, pool};
+use crate::{Error, OnewayBacklog, Result, pool};
 
 /// What stands in front of a call's arguments.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ pub(super) fn transact(
 fn refused(error: Error, oneway: bool) -> Error {
     match error {
         // The half of the receiver's buffer that is for oneway calls is taken.
-        Error::TooLarge { .. } if oneway => Error::OnewayFull(Waiting::Unknown),
+        Error::TooLarge { .. } if oneway => Error::OnewayFull(OnewayBacklog::Unknown),
         other => other,
     }
 }
@@ -80,7 +80,7 @@ fn send<'p>(
     claims: bool,
     buffer: &mut Buffer,
     objects: Vec<(u32, Object)>,
-) -> Result<Option<Delivered<'p>>> {
+) -> Result<Option<DeliveredParcel<'p>>> {
     let outgoing = objects::encode(process, &mut buffer.bytes, objects)?;
     let flags = TF_ACCEPT_FDS
         | if call.oneway { TF_ONE_WAY } else { 0 }
@@ -94,7 +94,7 @@ fn send<'p>(
 }
 
 #[inline(always)]
-fn take_reply(reply: Delivered<'_>, code: u32, read: ReadFn<'_>) -> Result<()> {
+fn take_reply(reply: DeliveredParcel<'_>, code: u32, read: ReadFn<'_>) -> Result<()> {
     let outcome =
         reply.read(
             |data, _| {
@@ -135,13 +135,13 @@ impl Request {
         self.objects = self.objects.into_iter().map(own).collect();
         objects::point_again(&mut self.buffer.bytes, &self.objects);
         let code = self.call.code;
-        let outcome: Arc<(Mutex<Option<Result<Landed>>>, Condvar)> = Arc::default();
+        let outcome: Arc<(Mutex<Option<Result<DeliveredReply>>>, Condvar)> = Arc::default();
         let (tell, owner) = (Arc::clone(&outcome), Arc::clone(process));
         pool::run(Box::new(move || {
             let Request { handle, call, claims, mut buffer, objects } = self;
             let made = send(&owner, handle, &call, claims, &mut buffer, objects).and_then(|reply| {
                 let reply = reply.ok_or_else(|| Error::Protocol("a call without a reply".into()))?;
-                Ok(Landed { data: Some(reply.into_data()), process: Arc::clone(&owner) })
+                Ok(DeliveredReply { data: Some(reply.into_data()), process: Arc::clone(&owner) })
             });
             *lock(&tell.0) = Some(made);
             tell.1.notify_one();
@@ -153,7 +153,7 @@ impl Request {
                 drop(place);
                 let mut landed = made?;
                 let Some(data) = landed.data.take() else { return Ok(()) };
-                return take_reply(Delivered::new(process, data), code, read);
+                return take_reply(DeliveredParcel::new(process, data), code, read);
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -165,15 +165,15 @@ impl Request {
 }
 
 /// A reply on its way to the thread that waits for it, given back if that has left.
-struct Landed {
+struct DeliveredReply {
     process: Arc<Process>,
     data: Option<Transaction>,
 }
 
-impl Drop for Landed {
+impl Drop for DeliveredReply {
     fn drop(&mut self) {
         if let Some(data) = self.data.take() {
-            Delivered::new(&self.process, data).discard();
+            DeliveredParcel::new(&self.process, data).discard();
         }
     }
 }

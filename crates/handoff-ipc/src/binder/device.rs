@@ -32,7 +32,7 @@ fn find_among(context: Context, chosen: Option<OsString>, mounted: &[PathBuf]) -
     let chosen = chosen.filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let usual = ["/dev", "/dev/binderfs"].map(PathBuf::from);
     let is_chosen = chosen.is_some();
-    // A folder that somebody chose is the only one: another driver is another world.
+    // A folder that somebody chose is the only one: another driver is another context.
     let folders: Vec<PathBuf> = match chosen {
         Some(folder) => vec![folder],
         None => usual.into_iter().chain(mounted.iter().cloned()).collect(),

@@ -172,7 +172,7 @@ impl Driver {
             .map_err(|error| Error::io("cannot set the driver's thread limit", error))
     }
 
-    /// The calling thread talks to the driver no more.
+    /// `BINDER_THREAD_EXIT`: the calling thread uses the driver no more.
     pub(super) fn thread_exit(&self) {
         let _ = self.set(BINDER_THREAD_EXIT, 0);
     }

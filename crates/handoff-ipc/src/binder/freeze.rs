@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// How soon a process that has calls under way is tried again.
 const RETRY: Duration = Duration::from_millis(5);
 /// A patience that is longer is as good as this.
-const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Whether calls were under way.
 fn is_busy(error: &Error) -> bool {
@@ -33,11 +33,11 @@ pub struct FrozenInfo {
 /// once, oneway calls are held back. The process itself runs on, until somebody stops it.
 ///
 /// # Errors
-/// `EAGAIN` if calls that it serves or makes were not over within `patience`; `EINVAL` if the process does not
+/// `EAGAIN` if calls that it serves or makes were not over within `timeout`; `EINVAL` if the process does not
 /// use the driver, or the kernel cannot freeze.
-pub fn freeze(device: &Path, pid: u32, patience: Duration) -> Result<()> {
+pub fn freeze(device: &Path, pid: u32, timeout: Duration) -> Result<()> {
     let driver = Driver::open(device)?;
-    let until = Instant::now() + patience.min(LONGEST_PATIENCE);
+    let until = Instant::now() + timeout.min(LONGEST_TIMEOUT);
     loop {
         let left = until.saturating_duration_since(Instant::now());
         match driver.freeze(pid, true, u32::try_from(left.as_millis()).unwrap_or(u32::MAX)) {

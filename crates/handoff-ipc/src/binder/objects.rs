@@ -21,11 +21,11 @@ use crate::{Error, Result};
 
 /// What a parcel holds while it is on its way out: nothing, nearly always, which costs nothing.
 #[derive(Default)]
-pub(super) struct Outgoing(Option<Box<Carried>>);
+pub(super) struct Outgoing(Option<Box<SentReferences>>);
 
 /// Objects to unpin, descriptors to close.
 #[derive(Default)]
-struct Carried {
+struct SentReferences {
     offsets: Vec<u64>,
     pins: Vec<u64>,
     fds: Vec<OwnedFd>,
@@ -106,7 +106,7 @@ pub(super) fn encode(
 
 #[inline(never)]
 fn encode_some(process: &Arc<Process>, data: &mut [u8], objects: Vec<(u32, Object)>) -> Result<Outgoing> {
-    let mut out = Box::<Carried>::default();
+    let mut out = Box::<SentReferences>::default();
     for (offset, object) in objects {
         out.offsets.push(offset.into());
         let bytes = match object {
@@ -176,14 +176,14 @@ pub(super) fn security(node: &LocalNode) -> u32 {
 }
 
 /// Objects of a delivered parcel.
-pub(super) struct Arrived<'a> {
+pub(super) struct ReceivedObjects<'a> {
     process: &'a Arc<Process>,
     data: SharedBytes<'a>,
     // Where one stands, until it is read.
     offsets: Vec<Option<u64>>,
 }
 
-impl<'a> Arrived<'a> {
+impl<'a> ReceivedObjects<'a> {
     pub(super) fn new(process: &'a Arc<Process>, data: SharedBytes<'a>, offsets: SharedBytes<'_>) -> Self {
         let mut places = Vec::with_capacity(offsets.len() / 8);
         let mut free_from = 0;
@@ -196,7 +196,7 @@ impl<'a> Arrived<'a> {
                 Some(at)
             }));
         });
-        Arrived { process, data, offsets: places }
+        ReceivedObjects { process, data, offsets: places }
     }
 
     /// Kind and number of the object at `at`, which counts as read from now on if it is of a kind that is
@@ -273,9 +273,9 @@ impl<const N: usize> Raw<N> {
     }
 }
 
-impl Sealed for Arrived<'_> {}
+impl Sealed for ReceivedObjects<'_> {}
 
-impl Incoming for Arrived<'_> {
+impl Incoming for ReceivedObjects<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match self.take(at, &[TYPE_HANDLE, TYPE_BINDER], "an object reference")? {
             (TYPE_HANDLE, handle) => {
@@ -341,7 +341,7 @@ impl Incoming for Arrived<'_> {
     }
 }
 
-impl Drop for Arrived<'_> {
+impl Drop for ReceivedObjects<'_> {
     fn drop(&mut self) {
         // Descriptors that nobody read: the driver closes none that it delivered.
         for at in self.offsets.iter().flatten() {

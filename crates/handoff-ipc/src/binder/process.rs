@@ -31,7 +31,7 @@ impl Node {
 
 /// What the driver was asked to tell of a proxy.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked {
+pub(super) struct RequestedNotifications {
     pub(super) death: bool,
     pub(super) freezing: bool,
 }
@@ -141,7 +141,7 @@ impl Process {
     }
 
     /// The last holder of a proxy is gone.
-    pub(super) fn forget(&self, handle: u32, cookie: u64, asked: Asked) {
+    pub(super) fn forget(&self, handle: u32, cookie: u64, asked: RequestedNotifications) {
         let mut proxies = lock(&self.proxies);
         if proxies.get(&handle).is_some_and(|known| known.strong_count() == 0) {
             proxies.remove(&handle);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use super::process::{Asked, Process};
+use super::process::{Process, RequestedNotifications};
 use crate::known_interfaces::KnownInterfaces;
 use crate::object::FreezeNews;
 use crate::pool;
@@ -13,7 +13,7 @@ pub(super) type Recipient = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 pub(super) struct Recipients {
-    pub(super) asked: Asked,
+    pub(super) asked: RequestedNotifications,
     pub(super) waiting: HashMap<u64, Recipient>,
     pub(super) freezing: HashMap<u64, FreezeNews>,
     // What was told last.

@@ -9,7 +9,7 @@ use super::objects::{self, Outgoing};
 use super::process::Process;
 use super::returns::{Return, Returns};
 use super::thread_state::{
-    Buffer, Delivered, READ, await_taken, flush, queue_command, queue_reply, talk_with_driver,
+    Buffer, DeliveredParcel, READ, await_taken, flush, queue_command, queue_reply, talk_with_driver,
 };
 use super::token;
 use super::uapi::{self, TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_STATUS_CODE};
@@ -112,7 +112,7 @@ pub(super) fn execute(process: &Arc<Process>, what: Return<'_>) -> Result<()> {
         }
         Return::Unknown(number) => unknown(number),
         // Of a call that nobody waits for.
-        Return::Reply(data) => Delivered::new(process, uapi::Transaction::from_bytes(data)).discard(),
+        Return::Reply(data) => DeliveredParcel::new(process, uapi::Transaction::from_bytes(data)).discard(),
         // Nothing to do.
         _ => {}
     }
@@ -135,7 +135,7 @@ fn unknown(number: u32) {
 #[inline(never)]
 fn answer(process: &Arc<Process>, data: uapi::Transaction, context: Option<u64>) -> Result<()> {
     let _counted = UnderWay::begin();
-    let delivered = Delivered::new(process, data);
+    let delivered = DeliveredParcel::new(process, data);
     let oneway = data.flags & TF_ONE_WAY != 0;
     // A caller that has its request cleared wants the same of the reply.
     let clears = data.flags & TF_CLEAR_BUF;

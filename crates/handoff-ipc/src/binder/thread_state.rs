@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::command::Command;
-use super::objects::{Arrived, Outgoing};
+use super::objects::{Outgoing, ReceivedObjects};
 use super::process::Process;
 use super::remote::BinderRemote;
 use super::returns::{Return, Returns};
@@ -41,7 +41,7 @@ struct ThreadState {
     /// `out` has a reply.
     replies: bool,
     /// What else must stay until the driver has read `out`.
-    kept: Option<Box<Kept>>,
+    kept: Option<Box<SentObjects>>,
     /// Bytes of large parcels that `out` gives back.
     freed: u64,
     /// The thread ends, and nothing of it will say more: it is said at once.
@@ -54,7 +54,7 @@ struct ThreadState {
 /// What must stay until commands were read. It may do anything when it is dropped, talk to the driver
 /// for one: never while the thread's conversation is borrowed.
 #[derive(Default)]
-struct Kept {
+struct SentObjects {
     /// What the parcel of a reply refers to.
     reply: Outgoing,
     /// New proxies: their references must not be given back before they are taken.
@@ -91,7 +91,7 @@ impl ThreadState {
     /// A large parcel is among what is given back: that waits no longer if it would be too much for those who
     /// want to send something here meanwhile.
     #[must_use]
-    fn gave_back_large(&mut self, size: u64) -> Option<Box<Kept>> {
+    fn gave_back_large(&mut self, size: u64) -> Option<Box<SentObjects>> {
         self.freed += size;
         let waiting = self.process.unfreed.fetch_add(size, Ordering::Relaxed) + size;
         // A reply goes out at once anyway.
@@ -100,7 +100,7 @@ impl ThreadState {
 
     /// Says what there is to say now. Gives what need not be kept any longer.
     #[must_use]
-    fn flush(&mut self) -> Option<Box<Kept>> {
+    fn flush(&mut self) -> Option<Box<SentObjects>> {
         if self.out.is_empty() {
             return None;
         }
@@ -326,16 +326,16 @@ impl Drop for Buffer {
 }
 
 /// A delivered parcel; given back when it is dropped.
-pub(super) struct Delivered<'a> {
+pub(super) struct DeliveredParcel<'a> {
     process: &'a Arc<Process>,
     pub(super) data: Transaction,
     // Bytes that it takes in this process's buffer, as far as is known.
     size: Cell<u64>,
 }
 
-impl<'a> Delivered<'a> {
+impl<'a> DeliveredParcel<'a> {
     pub(super) fn new(process: &'a Arc<Process>, data: Transaction) -> Self {
-        Delivered { process, data, size: Cell::new(data.data_size) }
+        DeliveredParcel { process, data, size: Cell::new(data.data_size) }
     }
 
     #[inline(always)]
@@ -358,7 +358,7 @@ impl<'a> Delivered<'a> {
         let (mut reader, extent) = if offsets.is_empty() {
             (Reader::new(data), data)
         } else {
-            arrived = Arrived::new(self.process, data, offsets);
+            arrived = ReceivedObjects::new(self.process, data, offsets);
             let extent = arrived.extent();
             self.size.set(extent.len() as u64);
             (Reader::with_objects(data, &mut arrived), extent)
@@ -382,7 +382,7 @@ fn outside() -> Error {
     Error::Protocol("the driver delivered outside of its buffer".into())
 }
 
-impl Delivered<'_> {
+impl DeliveredParcel<'_> {
     /// As if it was dropped, where that is on the way of every call.
     #[inline(always)]
     pub(super) fn give_back(self) {
@@ -400,7 +400,7 @@ impl Delivered<'_> {
     }
 }
 
-impl Drop for Delivered<'_> {
+impl Drop for DeliveredParcel<'_> {
     #[cold]
     fn drop(&mut self) {
         self.release();
@@ -420,7 +420,7 @@ pub(super) enum Goal {
 #[cold]
 pub(super) fn await_taken(process: &Arc<Process>, command: Command) -> Result<()> {
     // What nobody asked for is given back.
-    await_outcome(process, command, Goal::Taken).map(|reply| reply.map_or((), Delivered::discard))
+    await_outcome(process, command, Goal::Taken).map(|reply| reply.map_or((), DeliveredParcel::discard))
 }
 
 /// Says something and waits until the driver has taken it, or the reply is here; serves nested calls meanwhile.
@@ -429,7 +429,7 @@ pub(super) fn await_outcome(
     process: &Arc<Process>,
     command: Command,
     goal: Goal,
-) -> Result<Option<Delivered<'_>>> {
+) -> Result<Option<DeliveredParcel<'_>>> {
     let mut buffer = [MaybeUninit::uninit(); READ];
     let mut state = take(process);
     command.put(&mut state.out);
@@ -454,7 +454,7 @@ pub(super) fn await_outcome(
             }
         }
         if let Some(data) = reply {
-            return Ok(Some(Delivered::new(process, Transaction::from_bytes(data))));
+            return Ok(Some(DeliveredParcel::new(process, Transaction::from_bytes(data))));
         }
         if let Some(error) = failed {
             return Err(error);

@@ -193,14 +193,14 @@ impl Inner {
 
     /// A buffer that all who hold it have held for too long.
     fn reclaim(&self, state: &mut State) -> Option<usize> {
-        let patience = self.options.reclaim_after?;
+        let timeout = self.options.reclaim_after?;
         let overdue = |index: usize| {
             state.filling & bit(index) == 0
                 && state
                     .consumers
                     .iter()
                     .filter(|consumer| consumer.held & bit(index) != 0)
-                    .all(|consumer| consumer.since[index].is_some_and(|since| since.elapsed() > patience))
+                    .all(|consumer| consumer.since[index].is_some_and(|since| since.elapsed() > timeout))
         };
         let index = (0..self.options.count).find(|index| overdue(*index))?;
         for consumer in &mut state.consumers {

@@ -207,7 +207,7 @@ impl Parcel {
     /// # Errors
     /// Those of `values`.
     pub fn read<T>(&mut self, values: impl FnOnce(&mut Reader<'_>) -> Result<T>) -> Result<T> {
-        let mut kept = Kept { objects: &self.objects, first: self.read };
+        let mut kept = KeptObjects { objects: &self.objects, first: self.read };
         let bytes = SharedBytes::from_slice(&self.bytes[self.read..self.end()]);
         let mut reader = Reader::with_objects(bytes, &mut kept);
         if self.form == ObjectForm::Rpc {
@@ -304,21 +304,21 @@ impl Parcel {
 }
 
 /// The objects of a parcel to one who reads from byte `first` on.
-struct Kept<'a> {
+struct KeptObjects<'a> {
     objects: &'a [(usize, ParcelObject)],
     first: usize,
 }
 
-impl Kept<'_> {
+impl KeptObjects<'_> {
     fn find(&self, at: usize) -> Result<&ParcelObject> {
         let place = self.objects.binary_search_by_key(&(self.first + at), |(at, _)| *at);
         place.map(|index| &self.objects[index].1).map_err(|_| no_object(at))
     }
 }
 
-impl Sealed for Kept<'_> {}
+impl Sealed for KeptObjects<'_> {}
 
-impl Incoming for Kept<'_> {
+impl Incoming for KeptObjects<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match self.find(at)? {
             ParcelObject::Binder(binder) => Ok(binder.clone()),

@@ -10,13 +10,13 @@ use handoff_placement::Priority;
 
 use super::Work;
 
-struct Waiting {
+struct QueuedWork {
     priority: Priority,
     number: Reverse<u64>,
     work: Work,
 }
 
-impl Ord for Waiting {
+impl Ord for QueuedWork {
     fn cmp(&self, other: &Self) -> Ordering {
         let (mine, its) = (self.priority, other.priority);
         let urgency = mine.more_urgent_than(its).cmp(&its.more_urgent_than(mine));
@@ -24,15 +24,15 @@ impl Ord for Waiting {
     }
 }
 
-impl PartialOrd for Waiting {
+impl PartialOrd for QueuedWork {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Eq for Waiting {}
+impl Eq for QueuedWork {}
 
-impl PartialEq for Waiting {
+impl PartialEq for QueuedWork {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
@@ -42,7 +42,7 @@ impl PartialEq for Waiting {
 #[derive(Default)]
 pub(super) struct Queues {
     // None is empty.
-    of_users: HashMap<u32, BinaryHeap<Waiting>>,
+    of_users: HashMap<u32, BinaryHeap<QueuedWork>>,
     came: u64,
 }
 
@@ -51,7 +51,7 @@ impl Queues {
     pub(super) fn add(&mut self, work: Work, base: Priority) {
         self.came += 1;
         let (priority, number) = (work.priority.unwrap_or(base), Reverse(self.came));
-        self.of_users.entry(work.user).or_default().push(Waiting { priority, number, work });
+        self.of_users.entry(work.user).or_default().push(QueuedWork { priority, number, work });
     }
 
     /// The most urgent of those users who may have a thread.

@@ -70,7 +70,8 @@ impl<T: Item, F: Flavor> Builder<T, F> {
         let size = size.filter(|size| *size > 0).ok_or_else(|| {
             Error::BadQueue(format!("{} messages of {} bytes cannot be held", self.capacity, T::SIZE))
         })?;
-        let mut plan = Plan { end: 0, align: if self.compact { 8 } else { APART }, grantors: Vec::new() };
+        let mut plan =
+            MemoryLayout { end: 0, align: if self.compact { 8 } else { APART }, grantors: Vec::new() };
         plan.add(8)?;
         plan.add(8)?;
         // The flag's place in the list is behind the ring's, whatever its place in memory. The reserve
@@ -103,13 +104,13 @@ impl<T: Item, F: Flavor> Builder<T, F> {
 }
 
 /// Where everything goes in the queue's own memory.
-struct Plan {
+struct MemoryLayout {
     end: usize,
     align: usize,
     grantors: Vec<Grantor>,
 }
 
-impl Plan {
+impl MemoryLayout {
     fn place(&mut self, fd_index: i32, size: usize) -> Result<Grantor> {
         let offset = self.end.next_multiple_of(self.align);
         self.end = offset + size;

@@ -34,11 +34,11 @@ pub const NOT_EMPTY: u32 = 2;
 /// ```
 #[derive(Clone)]
 pub struct EventFlag {
-    place: Place,
+    place: FlagMemory,
 }
 
 #[derive(Clone)]
-enum Place {
+enum FlagMemory {
     Queue(Arc<Memory>),
     Memory(Arc<SharedMemory>, usize),
 }
@@ -58,29 +58,29 @@ impl EventFlag {
     /// If the offset is no multiple of 4 or past the end, or the memory is read-only.
     pub fn over(memory: Arc<SharedMemory>, offset: usize) -> Result<Self> {
         match memory.word(offset) {
-            Some(_) => Ok(EventFlag { place: Place::Memory(memory, offset) }),
+            Some(_) => Ok(EventFlag { place: FlagMemory::Memory(memory, offset) }),
             None => Err(Error::BadQueue(format!("an event flag at byte {offset} of {memory:?}"))),
         }
     }
 
     /// The flag of a queue that has one.
     pub(super) fn of(memory: &Arc<Memory>) -> Option<Self> {
-        memory.flag().map(|_| EventFlag { place: Place::Queue(Arc::clone(memory)) })
+        memory.flag().map(|_| EventFlag { place: FlagMemory::Queue(Arc::clone(memory)) })
     }
 
     /// The memory that it lies in; `None` if that is a queue's.
     pub fn memory(&self) -> Option<&SharedMemory> {
         match &self.place {
-            Place::Memory(memory, _) => Some(memory),
-            Place::Queue(_) => None,
+            FlagMemory::Memory(memory, _) => Some(memory),
+            FlagMemory::Queue(_) => None,
         }
     }
 
     /// The word in shared memory, one bit an event, for what has its own way to set and take them. Others write to it.
     pub fn word(&self) -> &AtomicU32 {
         let word = match &self.place {
-            Place::Queue(memory) => memory.flag(),
-            Place::Memory(memory, offset) => memory.word(*offset),
+            FlagMemory::Queue(memory) => memory.flag(),
+            FlagMemory::Memory(memory, offset) => memory.word(*offset),
         };
         match word {
             Some(word) => word,

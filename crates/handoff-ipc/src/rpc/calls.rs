@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::connection::{Attempt, Connection, Frame, Wait};
-use super::objects::{self, Arrived, Outgoing};
+use super::objects::{self, Outgoing, ReceivedObjects};
 use super::oneway::Arrival;
-use super::session::{Serving, Session, Taken};
+use super::session::{ExclusiveConnection, ServeGuard, Session};
 use super::wire::{self, Address, Command, FrameHeader, MOST_BODY, ONEWAY, special};
 use crate::binder::token;
 use crate::call::{Call, OutCall};
@@ -18,7 +18,7 @@ use crate::engine_kind::EngineKind;
 use crate::local::Buffer;
 use crate::object::{LocalNode, ReadFn, Transaction, WriteFn};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
-use crate::{Error, Result, Waiting, pool, shm, stats};
+use crate::{Error, OnewayBacklog, Result, pool, shm, stats};
 
 /// What a oneway call takes beside its bytes while it waits.
 const WAITING: u64 = 512;
@@ -52,8 +52,8 @@ pub(super) fn transact(
     }
     let awaited = await_reply(session, &taken.connection, wait);
     let reply = match awaited.inspect_err(|error| session.failed(&taken.connection, error))? {
-        Awaited::Reply(reply) => reply,
-        Awaited::Late(left) => {
+        AwaitedReply::Reply(reply) => reply,
+        AwaitedReply::Late(left) => {
             finish_late(taken, left);
             return Err(late());
         }
@@ -86,7 +86,7 @@ fn send(
     let acknowledge = &mut |frame| session.acknowledge(frame);
     if call.oneway {
         if !connection.takes_more()? {
-            return Err(Error::OnewayFull(Waiting::Unknown));
+            return Err(Error::OnewayFull(OnewayBacklog::Unknown));
         }
     } else if let Attempt::Late = connection.flush(wait, acknowledge)? {
         return Ok(Attempt::Late);
@@ -105,7 +105,7 @@ fn send(
 }
 
 /// A oneway call that came, and that there was no room for in time.
-struct Unqueued {
+struct UnqueuedCall {
     node: Arc<LocalNode>,
     address: Address,
     number: u64,
@@ -113,33 +113,33 @@ struct Unqueued {
 }
 
 /// How the wait for a reply ended.
-enum Awaited {
+enum AwaitedReply {
     Reply(Frame),
     /// The time was over first; a call may be left that was read.
-    Late(Option<Unqueued>),
+    Late(Option<UnqueuedCall>),
 }
 
 /// Waits for a reply; serves calls of the peer meanwhile, which are nested in this one.
-fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait) -> Result<Awaited> {
+fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait) -> Result<AwaitedReply> {
     if let Attempt::Late = connection.flush(wait, &mut |frame| session.acknowledge(frame))? {
-        return Ok(Awaited::Late(None));
+        return Ok(AwaitedReply::Late(None));
     }
     loop {
-        let Attempt::Done(frame) = connection.receive(wait)? else { return Ok(Awaited::Late(None)) };
+        let Attempt::Done(frame) = connection.receive(wait)? else { return Ok(AwaitedReply::Late(None)) };
         match frame.command {
-            Command::Reply => return Ok(Awaited::Reply(frame)),
+            Command::Reply => return Ok(AwaitedReply::Reply(frame)),
             Command::DecStrong => session.acknowledge(frame)?,
             Command::Transact => {
                 let deeper = shm::deeper();
                 let refused = deeper.as_ref().err().map(|_| Error::TooDeep);
                 if let Some(left) = serve(session, connection, frame, wait, refused)? {
-                    return Ok(Awaited::Late(Some(left)));
+                    return Ok(AwaitedReply::Late(Some(left)));
                 }
             }
         }
         // Else a peer that sends one such frame after the other would keep the caller.
         if wait.is_over() {
-            return Ok(Awaited::Late(None));
+            return Ok(AwaitedReply::Late(None));
         }
     }
 }
@@ -150,22 +150,22 @@ fn read_reply(session: &Arc<Session>, frame: Frame, code: u32, read: ReadFn<'_>)
     if reply.status != 0 {
         return Err(Error::from_status_t(reply.status, "the object", code));
     }
-    let mut arrived = Arrived::new(session, &reply.body, frame.fds);
+    let mut arrived = ReceivedObjects::new(session, &reply.body, frame.fds);
     let bytes = SharedBytes::from_slice(reply.body.data);
     read(&mut Reader::with_objects(bytes, &mut arrived).in_rpc_form())
 }
 
 /// Has another thread wait for a reply that its caller no longer waits for: until it has come, the connection can
 /// carry no other call. `left` came before it.
-fn finish_late(taken: Taken, left: Option<Unqueued>) {
+fn finish_late(taken: ExclusiveConnection, left: Option<UnqueuedCall>) {
     let session = Arc::clone(taken.session());
     let wait = move || {
         let (session, connection) = (Arc::clone(taken.session()), &taken.connection);
         let queued = left.map_or(Ok(None), |left| queue_oneway(&session, connection, left, Wait::Forever));
         match queued.and_then(|_| await_reply(&session, connection, Wait::Forever)) {
             // Objects in it are given back.
-            Ok(Awaited::Reply(reply)) => drop(read_reply(&session, reply, 0, &mut |_| Ok(()))),
-            Ok(Awaited::Late(_)) => {}
+            Ok(AwaitedReply::Reply(reply)) => drop(read_reply(&session, reply, 0, &mut |_| Ok(()))),
+            Ok(AwaitedReply::Late(_)) => {}
             Err(error) => session.failed(&taken.connection, &error),
         }
     };
@@ -206,7 +206,7 @@ fn serve(
     frame: Frame,
     wait: Wait,
     refused: Option<Error>,
-) -> Result<Option<Unqueued>> {
+) -> Result<Option<UnqueuedCall>> {
     let version = session.terms().version;
     let call = wire::Transaction::decode(version, &frame.body)?;
     let (address, number) = (call.address, call.number);
@@ -219,12 +219,12 @@ fn serve(
     if call.flags & ONEWAY != 0 {
         // Nobody is told that there is no such object.
         let Ok(node) = node else { return Ok(None) };
-        return queue_oneway(session, connection, Unqueued { node, address, number, frame }, wait);
+        return queue_oneway(session, connection, UnqueuedCall { node, address, number, frame }, wait);
     }
     let mut buffer = Buffer::take();
     let outcome = match (node, refused) {
         (Ok(node), None) => {
-            let _serving = Serving::begin(session, connection);
+            let _serving = ServeGuard::begin(session, connection);
             serve_call(session, &node, &call, frame.fds, &mut buffer.0)
         }
         (_, Some(error)) | (Err(error), None) => Err(error),
@@ -253,7 +253,7 @@ fn serve_call(
 ) -> Result<Vec<(u32, Object)>> {
     let _counted = UnderWay::begin();
     let oneway = call.flags & ONEWAY != 0;
-    let mut arrived = Arrived::new(session, &call.body, fds);
+    let mut arrived = ReceivedObjects::new(session, &call.body, fds);
     let bytes = SharedBytes::from_slice(call.body.data);
     let mut data = Reader::with_objects(bytes, &mut arrived).in_rpc_form();
     if is_user_code(call.code) {
@@ -321,16 +321,16 @@ fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {
 fn queue_oneway(
     session: &Arc<Session>,
     connection: &Connection,
-    call: Unqueued,
+    call: UnqueuedCall,
     wait: Wait,
-) -> Result<Option<Unqueued>> {
+) -> Result<Option<UnqueuedCall>> {
     let (address, number) = (call.address, call.number);
     let bytes = call.frame.body.len() as u64 + WAITING;
     let is_next = || session.nodes().is_next(address, number);
     let Attempt::Done(admitted) = session.waiting.admit(bytes, connection, wait, is_next)? else {
         return Ok(Some(call));
     };
-    let Unqueued { node, frame, .. } = call;
+    let UnqueuedCall { node, frame, .. } = call;
     let (user, mut wants_thread) = (session.peer().uid, false);
     // A call that waits for its turn holds no session: that one may end before the turn comes.
     let queue = |arrival| {
@@ -393,7 +393,7 @@ mod tests {
         let nothing = DecStrong { address: Address::new(77, true), amount: 1 }.frame();
         (&there).write_all(&nothing.repeat(100)).unwrap();
         let over = Wait::Until(Instant::now());
-        assert!(matches!(await_reply(&session, &connection, over), Ok(Awaited::Late(None))));
+        assert!(matches!(await_reply(&session, &connection, over), Ok(AwaitedReply::Late(None))));
         let more = || matches!(connection.receive(Wait::No), Ok(Attempt::Done(_)));
         assert!((0..98).all(|_| more()), "it read on, when its time was over");
         // While it waits for room to send in, too.
@@ -426,7 +426,7 @@ mod tests {
         let all = ledger::use_up(peer, Resource::Oneway);
         send(0);
         let soon = Wait::Until(Instant::now() + Duration::from_millis(100));
-        let Ok(Awaited::Late(Some(left))) = await_reply(&session, &connection, soon) else {
+        let Ok(AwaitedReply::Late(Some(left))) = await_reply(&session, &connection, soon) else {
             panic!("it is left");
         };
         drop(all);

@@ -23,7 +23,7 @@ use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
 use crate::ledger::{Charge, Resource};
 use crate::locked::lock;
-use crate::{Error, Result, Waiting};
+use crate::{Error, OnewayBacklog, Result};
 
 /// Descriptors that the kernel lets travel with one message (`SCM_MAX_FD`).
 pub(super) const MOST_FDS: usize = 253;
@@ -75,7 +75,7 @@ pub(super) struct Connection {
     /// Whether descriptors travel on it.
     descriptors: bool,
     inbound: Mutex<Inbound>,
-    unsent: Mutex<Unsent>,
+    unsent: Mutex<UnsentFrame>,
     // What the peer has this process hold beside the socket.
     _charges: Vec<Charge>,
 }
@@ -95,14 +95,14 @@ struct Inbound {
 
 /// The rest of a frame whose beginning is on its way.
 #[derive(Default)]
-struct Unsent {
+struct UnsentFrame {
     bytes: Vec<u8>,
     at: usize,
     // Of a frame of which nothing was sent.
     fds: Vec<OwnedFd>,
 }
 
-impl Unsent {
+impl UnsentFrame {
     fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }
@@ -252,7 +252,7 @@ impl Connection {
                 }
             }
         }
-        *unsent = Unsent::default();
+        *unsent = UnsentFrame::default();
         Ok(Attempt::Done(()))
     }
 
@@ -267,7 +267,7 @@ impl Connection {
         meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
     ) -> Result<Attempt<()>> {
         if let Attempt::Late = self.flush(wait, meanwhile)? {
-            return Err(Error::OnewayFull(Waiting::Unknown));
+            return Err(Error::OnewayFull(OnewayBacklog::Unknown));
         }
         let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let len: usize = parts.iter().map(|part| part.len()).sum();
@@ -281,7 +281,7 @@ impl Connection {
             Ok(Vec::new())
         };
         let fds = copies.map_err(|error| Error::io("cannot duplicate a descriptor to send it", error))?;
-        *lock(&self.unsent) = Unsent { bytes: parts.concat(), at: sent.unwrap_or(0), fds };
+        *lock(&self.unsent) = UnsentFrame { bytes: parts.concat(), at: sent.unwrap_or(0), fds };
         self.flush(wait, meanwhile)
     }
 

@@ -98,7 +98,7 @@ fn check(session: &Session, objects: &[(u32, Object)]) -> Result<()> {
 }
 
 /// Objects that came with a parcel: each becomes something when it is read, or is given back.
-pub(super) struct Arrived<'a> {
+pub(super) struct ReceivedObjects<'a> {
     session: &'a Arc<Session>,
     data: &'a [u8],
     // Where they stand, in order, and whether they were read. Before version 2 descriptors only.
@@ -108,10 +108,10 @@ pub(super) struct Arrived<'a> {
     fds: Vec<Option<PeerFd>>,
 }
 
-impl<'a> Arrived<'a> {
+impl<'a> ReceivedObjects<'a> {
     pub(super) fn new(session: &'a Arc<Session>, body: &Body<'a>, fds: Vec<PeerFd>) -> Self {
         let places = body.places.iter().map(|at| (*at as usize, false)).collect();
-        Arrived {
+        ReceivedObjects {
             session,
             data: body.data,
             places,
@@ -146,9 +146,9 @@ impl<'a> Arrived<'a> {
     }
 }
 
-impl Sealed for Arrived<'_> {}
+impl Sealed for ReceivedObjects<'_> {}
 
-impl Incoming for Arrived<'_> {
+impl Incoming for ReceivedObjects<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         let address =
             self.address(at).ok_or_else(|| wrong_kind(at, "an object reference", "something else"))?;
@@ -186,7 +186,7 @@ impl Incoming for Arrived<'_> {
     }
 }
 
-impl Drop for Arrived<'_> {
+impl Drop for ReceivedObjects<'_> {
     fn drop(&mut self) {
         for at in self.left() {
             if let Some(address) = self.address(at) {
@@ -244,7 +244,7 @@ mod tests {
             let data = [&words(&[1])[..], &address.0.to_le_bytes(), &words(&[12])].concat();
             let all = ledger::use_up(peer, Resource::Exports);
             let places = if version < BINDERS_IN_TABLE { Vec::new() } else { vec![0] };
-            let mut arrived = Arrived::new(&session, &Body { data: &data, places }, Vec::new());
+            let mut arrived = ReceivedObjects::new(&session, &Body { data: &data, places }, Vec::new());
             let refused = arrived.take_binder(0);
             assert!(matches!(refused, Err(Error::PermissionDenied(_))), "{refused:?}");
             drop((arrived, all));

@@ -21,21 +21,21 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const BEHIND: Duration = Duration::from_secs(5);
 
 /// The oneway calls of one session that wait.
-pub(super) struct Waiting {
+pub(super) struct SessionQueue {
     peer: CallingIdentity,
-    held: Mutex<Held>,
+    held: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Held {
+struct QueueState {
     bytes: u64,
     // Of those, the ones of calls that came before their turn.
     early: u64,
     is_over: bool,
 }
 
-impl Held {
+impl QueueState {
     /// Whether nothing of it will be served before another call comes.
     fn is_stuck(&self) -> bool {
         self.early > 0 && self.early == self.bytes
@@ -43,8 +43,8 @@ impl Held {
 }
 
 /// A call that waits or is served.
-pub(super) struct Admitted {
-    waiting: Arc<Waiting>,
+pub(super) struct Admission {
+    waiting: Arc<SessionQueue>,
     bytes: u64,
     is_early: bool,
     _charge: Charge,
@@ -53,12 +53,12 @@ pub(super) struct Admitted {
 /// A call that came, and what counts it.
 pub(super) struct Arrival {
     pub(super) frame: Frame,
-    pub(super) admitted: Admitted,
+    pub(super) admitted: Admission,
 }
 
-impl Waiting {
+impl SessionQueue {
     pub(super) fn new(peer: CallingIdentity) -> Arc<Self> {
-        Arc::new(Waiting { peer, held: Mutex::default(), changed: Condvar::new() })
+        Arc::new(SessionQueue { peer, held: Mutex::default(), changed: Condvar::new() })
     }
 
     /// Waits until there is room for a call of so many bytes that came on a connection. `is_next` says whether others
@@ -69,7 +69,7 @@ impl Waiting {
         connection: &Connection,
         wait: Wait,
         is_next: impl Fn() -> bool,
-    ) -> Result<Attempt<Admitted>> {
+    ) -> Result<Attempt<Admission>> {
         let mut stuck_since = None;
         loop {
             // Before the lock: whoever knows it has a lock of its own, and counts here while it has.
@@ -107,12 +107,12 @@ impl Waiting {
 
     fn count(
         self: &Arc<Self>,
-        mut held: std::sync::MutexGuard<'_, Held>,
+        mut held: std::sync::MutexGuard<'_, QueueState>,
         bytes: u64,
         charge: Charge,
-    ) -> Admitted {
+    ) -> Admission {
         held.bytes += bytes;
-        Admitted { waiting: Arc::clone(self), bytes, is_early: false, _charge: charge }
+        Admission { waiting: Arc::clone(self), bytes, is_early: false, _charge: charge }
     }
 
     /// The session is over: whoever waits sees it.
@@ -122,7 +122,7 @@ impl Waiting {
     }
 }
 
-impl Admitted {
+impl Admission {
     /// Whether the call waits for another one, rather than for its service.
     pub(super) fn set_early(&mut self, is_early: bool) {
         if std::mem::replace(&mut self.is_early, is_early) == is_early {
@@ -133,7 +133,7 @@ impl Admitted {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for Admission {
     fn drop(&mut self) {
         self.set_early(false);
         lock(&self.waiting.held).bytes -= self.bytes;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::address;
 use super::connection::{Attempt, Connection, Frame, Wait};
 use super::nodes::Nodes;
-use super::oneway::Waiting;
+use super::oneway::SessionQueue;
 use super::watch::Watch;
 use super::wire::{Address, Command, DecStrong, ID};
 use crate::death::DeathRegistration;
@@ -57,7 +57,7 @@ pub(super) struct Session {
     recipients: Mutex<HashMap<u64, Box<dyn FnOnce() + Send>>>,
     next_recipient: AtomicU64,
     /// The peer's oneway calls that were not served yet.
-    pub(super) waiting: Arc<Waiting>,
+    pub(super) waiting: Arc<SessionQueue>,
     // What watches its connections.
     _charge: Option<Charge>,
 }
@@ -85,35 +85,35 @@ thread_local! {
 }
 
 /// A call that this thread serves, until it goes.
-pub(super) struct Serving(());
+pub(super) struct ServeGuard(());
 
-impl Serving {
+impl ServeGuard {
     pub(super) fn begin(session: &Arc<Session>, connection: &Arc<Connection>) -> Self {
         SERVING.with_borrow_mut(|all| all.push((Arc::as_ptr(session), Arc::clone(connection))));
-        Serving(())
+        ServeGuard(())
     }
 }
 
-impl Drop for Serving {
+impl Drop for ServeGuard {
     fn drop(&mut self) {
         let _served = SERVING.with_borrow_mut(Vec::pop);
     }
 }
 
 /// A connection that the calling thread has to itself.
-pub(super) struct Taken {
+pub(super) struct ExclusiveConnection {
     session: Arc<Session>,
     pub(super) connection: Arc<Connection>,
     is_nested: bool,
 }
 
-impl Taken {
+impl ExclusiveConnection {
     pub(super) fn session(&self) -> &Arc<Session> {
         &self.session
     }
 }
 
-impl Drop for Taken {
+impl Drop for ExclusiveConnection {
     fn drop(&mut self) {
         if self.is_nested {
             return;
@@ -150,7 +150,7 @@ impl Session {
             is_over: AtomicBool::new(false),
             recipients: Mutex::default(),
             next_recipient: AtomicU64::new(0),
-            waiting: Waiting::new(terms.peer),
+            waiting: SessionQueue::new(terms.peer),
             _charge: charge,
         });
         Ok(session)
@@ -197,11 +197,11 @@ impl Session {
     }
 
     /// Adds a connection for this process's calls, which carries none until what is returned is dropped.
-    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Arc<Connection>) -> Result<Taken> {
+    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Arc<Connection>) -> Result<ExclusiveConnection> {
         self.add(connection, false)
     }
 
-    fn add(self: &Arc<Self>, connection: Arc<Connection>, oneway: bool) -> Result<Taken> {
+    fn add(self: &Arc<Self>, connection: Arc<Connection>, oneway: bool) -> Result<ExclusiveConnection> {
         let mut all = lock(&self.connections);
         let limit = if self.is_server() { self.most_incoming } else { self.most_outgoing };
         if all.outgoing.len() >= limit || self.is_over() {
@@ -214,7 +214,7 @@ impl Session {
         all.outgoing.push(Outgoing { connection: Arc::clone(&connection), oneway, is_busy: true });
         drop(all);
         self.watch.add(self, &connection).inspect_err(|_| self.remove_outgoing(&connection))?;
-        Ok(Taken { session: Arc::clone(self), connection, is_nested: false })
+        Ok(ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false })
     }
 
     /// Adds a connection for the peer's calls, which the calling thread serves.
@@ -277,9 +277,13 @@ impl Session {
 
     /// A connection for one call. One with an end needs a connection whose thread can be left, so that it cannot be
     /// nested in the call that this thread serves.
-    pub(super) fn take(self: &Arc<Self>, oneway: bool, wait: Wait) -> Result<Attempt<Taken>> {
+    pub(super) fn take(self: &Arc<Self>, oneway: bool, wait: Wait) -> Result<Attempt<ExclusiveConnection>> {
         if let (false, Wait::Forever, Some(connection)) = (oneway, wait, self.nested()) {
-            return Ok(Attempt::Done(Taken { session: Arc::clone(self), connection, is_nested: true }));
+            return Ok(Attempt::Done(ExclusiveConnection {
+                session: Arc::clone(self),
+                connection,
+                is_nested: true,
+            }));
         }
         let mut all = lock(&self.connections);
         loop {
@@ -298,7 +302,11 @@ impl Session {
             if let Some(found) = all.outgoing.iter_mut().find(fits) {
                 found.is_busy = true;
                 let connection = Arc::clone(&found.connection);
-                return Ok(Attempt::Done(Taken { session: Arc::clone(self), connection, is_nested: false }));
+                return Ok(Attempt::Done(ExclusiveConnection {
+                    session: Arc::clone(self),
+                    connection,
+                    is_nested: false,
+                }));
             }
             // One is enough for oneway calls, which wait for nothing.
             if may_open && !(oneway && has_own) {
@@ -335,7 +343,7 @@ impl Session {
         self: &Arc<Self>,
         mut all: std::sync::MutexGuard<'_, Connections>,
         oneway: bool,
-    ) -> Result<Option<Taken>> {
+    ) -> Result<Option<ExclusiveConnection>> {
         let Side::Client { open } = &self.side else { return Err(Error::Dead) };
         all.opening += 1;
         drop(all);
@@ -357,12 +365,12 @@ impl Session {
     }
 
     /// An idle connection, for what need not be sent on any certain one.
-    fn take_idle(self: &Arc<Self>) -> Option<Taken> {
+    fn take_idle(self: &Arc<Self>) -> Option<ExclusiveConnection> {
         let mut all = lock(&self.connections);
         let found = all.outgoing.iter_mut().find(|other| !other.is_busy)?;
         found.is_busy = true;
         let connection = Arc::clone(&found.connection);
-        Some(Taken { session: Arc::clone(self), connection, is_nested: false })
+        Some(ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false })
     }
 
     fn put_back(&self, connection: &Arc<Connection>) {
@@ -387,7 +395,11 @@ impl Session {
         let Some(found) = found.filter(|found| !found.is_busy) else { return };
         found.is_busy = true;
         drop(all);
-        let taken = Taken { session: Arc::clone(self), connection: Arc::clone(connection), is_nested: false };
+        let taken = ExclusiveConnection {
+            session: Arc::clone(self),
+            connection: Arc::clone(connection),
+            is_nested: false,
+        };
         let outcome = self.read_idle(connection);
         drop(taken);
         if outcome.is_err() {
@@ -428,7 +440,7 @@ impl Session {
         }
         let nested = self.nested();
         let Some(taken) = nested
-            .map(|connection| Taken { session: Arc::clone(self), connection, is_nested: true })
+            .map(|connection| ExclusiveConnection { session: Arc::clone(self), connection, is_nested: true })
             .or_else(|| self.take_idle())
         else {
             return;

@@ -18,18 +18,18 @@ const STOP: u64 = u64::MAX;
 pub(super) struct Watch {
     epoll: Arc<OwnedFd>,
     stop: OwnedFd,
-    watched: Arc<Mutex<Watched>>,
+    watched: Arc<Mutex<WatchedConnections>>,
 }
 
 #[derive(Default)]
-struct Watched {
+struct WatchedConnections {
     // Each with the key of its events. None is used again: a socket may be closed, and have events, after its connection.
     connections: Vec<(u64, Weak<Connection>)>,
     next: u64,
     is_running: bool,
 }
 
-impl Watched {
+impl WatchedConnections {
     fn of(&self, key: u64) -> Option<Arc<Connection>> {
         self.connections.iter().find(|(own, _)| *own == key)?.1.upgrade()
     }
@@ -96,7 +96,7 @@ impl Watch {
     }
 }
 
-fn run(epoll: &OwnedFd, watched: &Mutex<Watched>, session: &Weak<Session>) {
+fn run(epoll: &OwnedFd, watched: &Mutex<WatchedConnections>, session: &Weak<Session>) {
     // What is dropped here may be an application's object, whose end may take long.
     disposal::poll_for_own_user();
     let mut events: Vec<Event> = Vec::with_capacity(16);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::code;
 use super::names::{NameChange, NameListener};
 use super::process::ProcessObject;
-use super::registry::IfTaken;
+use super::registry::NameConflict;
 use super::types::{Clients, ServiceOptions};
-use super::watching::Remembered;
+use super::watching::WatchRecord;
 use crate::code::Code;
 use crate::context::Context;
 use crate::death::DeathRegistration;
@@ -27,7 +27,7 @@ pub(super) type OnNameChange = dyn Fn(&str, NameChange) + Send + Sync;
 
 /// A service that this process registered.
 #[derive(Clone)]
-struct Added {
+struct OwnRegistration {
     name: Arc<str>,
     binder: Binder,
     options: ServiceOptions,
@@ -37,8 +37,8 @@ struct Added {
 
 #[derive(Default)]
 struct Registrations {
-    services: Vec<Added>,
-    watches: Vec<Remembered>,
+    services: Vec<OwnRegistration>,
+    watches: Vec<WatchRecord>,
 }
 
 #[derive(Default)]
@@ -145,7 +145,7 @@ impl Connection {
         if let Reference::Local(node) = &binder.0 {
             node.live_in(options.context);
         }
-        let added = Added { name: name.into(), binder, options, lost: false };
+        let added = OwnRegistration { name: name.into(), binder, options, lost: false };
         self.tell(
             |manager| self.send_add(manager, &added),
             |registrations| {
@@ -239,7 +239,7 @@ impl Connection {
 
     pub(super) fn watch(&self, name: &str, callback: Binder) -> Result<u64> {
         let id = self.next_watch.fetch_add(1, Ordering::Relaxed);
-        let watch = Remembered { id, name: name.into(), callback };
+        let watch = WatchRecord { id, name: name.into(), callback };
         self.tell(
             |manager| tell_of(manager, code::WATCH, &watch.name, &watch.callback),
             |registrations| registrations.watches.push(watch.clone()),
@@ -321,8 +321,8 @@ impl Connection {
         }
     }
 
-    fn send_add(&self, manager: &Binder, service: &Added) -> Result<()> {
-        let Added { name, binder, options, lost } = service;
+    fn send_add(&self, manager: &Binder, service: &OwnRegistration) -> Result<()> {
+        let OwnRegistration { name, binder, options, lost } = service;
         let interface = binder.local_service().map_or("", |service| service.descriptor());
         let with_all = |to: &mut Writer<'_>| {
             to.write_string16(name)?;
@@ -333,9 +333,9 @@ impl Connection {
             to.write_string16(options.context.name())?;
             to.write_string16(interface)?;
             let if_taken = match (lost, options.replace) {
-                (true, _) => IfTaken::Wait,
-                (false, true) => IfTaken::Replace,
-                (false, false) => IfTaken::Refuse,
+                (true, _) => NameConflict::Wait,
+                (false, true) => NameConflict::Replace,
+                (false, false) => NameConflict::Refuse,
             };
             to.write(&if_taken.number())?;
             to.write(&Some(self.names.clone()))

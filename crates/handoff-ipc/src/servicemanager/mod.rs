@@ -31,7 +31,7 @@ pub use policy::{Action, NamePattern, Policy, Principal, Range, Rule};
 #[cfg(feature = "manager")]
 pub use policy_file::PolicyError;
 pub use process::{Process, ProcessReport};
-pub use server::{Serving, SocketAccess};
+pub use server::{ManagerServer, SocketAccess};
 pub use service::Manager;
 pub use types::{Clients, DumpPriority, MAX_NAME, ServiceInfo, ServiceOptions, check_name};
 pub use watching::Watch;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::calling::Proxy;
 use crate::code::Code;
-use crate::engine::{Engine, EngineStats, Held};
+use crate::engine::{Engine, EngineStats, HeldResources};
 use crate::object::{Binder, Service, Transaction};
 use crate::parcel::{Parcelable, Reader, Writer};
 use crate::{Error, Result};
@@ -79,7 +79,7 @@ impl Parcelable for ProcessReport {
                     unknown_returns: read_newer(from)?,
                     refused: read_newer(from)?,
                     messages: read_newer(from)?,
-                    held: Held {
+                    held: HeldResources {
                         descriptors: read_newer(from)?,
                         mappings: read_newer(from)?,
                         bytes: read_newer(from)?,
@@ -103,12 +103,12 @@ fn read_newer(from: &mut Reader<'_>) -> Result<u64> {
 pub struct Process(Binder);
 
 impl Process {
-    /// What the process tells of itself, if it answers within `patience`.
+    /// What the process tells of itself, if it answers within `timeout`.
     ///
     /// # Errors
     /// As [`CallBuilder::call`](crate::CallBuilder::call).
-    pub fn report(&self, patience: Duration) -> Result<ProcessReport> {
-        self.0.transaction(REPORT).deadline(patience).call(|_| Ok(()), |reply| reply.read())
+    pub fn report(&self, timeout: Duration) -> Result<ProcessReport> {
+        self.0.transaction(REPORT).deadline(timeout).call(|_| Ok(()), |reply| reply.read())
     }
 }
 

@@ -31,7 +31,7 @@ const HOLDER_ANSWER: Duration = Duration::from_secs(1);
 
 /// What becomes of a registration whose name a living process has already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IfTaken {
+pub(super) enum NameConflict {
     Refuse,
     /// It takes the name until it ends; who had it gets it back then.
     Replace,
@@ -39,15 +39,16 @@ pub(super) enum IfTaken {
     Wait,
 }
 
-impl IfTaken {
+impl NameConflict {
     pub(super) fn number(self) -> i32 {
         self as i32
     }
 
-    /// From what came: [`IfTaken::Refuse`] for what this version does not know.
+    /// From what came: [`NameConflict::Refuse`] for what this version does not know.
     pub(super) fn from_number(number: i32) -> Self {
-        let known = [IfTaken::Replace, IfTaken::Wait].into_iter().find(|known| known.number() == number);
-        known.unwrap_or(IfTaken::Refuse)
+        let known =
+            [NameConflict::Replace, NameConflict::Wait].into_iter().find(|known| known.number() == number);
+        known.unwrap_or(NameConflict::Refuse)
     }
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Registration {
     pub(super) process: Option<Binder>,
     pub(super) interface: String,
     pub(super) options: ServiceOptions,
-    pub(super) if_taken: IfTaken,
+    pub(super) if_taken: NameConflict,
     /// Who is told that the name was lost, and that it came back.
     pub(super) listener: Option<Binder>,
 }
@@ -75,7 +76,7 @@ struct Entry {
 
 /// Registrations that have ended. They are dropped without the registry's lock.
 #[derive(Default)]
-struct Ended {
+struct EndedRegistrations {
     _entries: Vec<Entry>,
     // The listener of who has the name again, if somebody has.
     heir: Option<Option<Binder>>,
@@ -91,7 +92,7 @@ struct Watcher {
 }
 
 #[derive(Default)]
-struct Watched {
+struct NameWatchers {
     watchers: Vec<Watcher>,
     // Held while they are told, so that the last thing they hear is the latest.
     telling: Arc<Mutex<()>>,
@@ -103,7 +104,7 @@ struct Watched {
 struct State {
     entries: BTreeMap<String, Entry>,
     names_of: HashMap<u32, usize>,
-    watched: HashMap<String, Watched>,
+    watched: HashMap<String, NameWatchers>,
     watches_of: HashMap<u32, usize>,
     serial: u64,
 }
@@ -161,11 +162,11 @@ fn take_one(counts: &mut HashMap<u32, usize>, uid: u32) {
 
 impl State {
     /// Takes the present registration of a name out. The last living one that lost the name to it has it again.
-    fn remove(&mut self, name: &str) -> Option<Ended> {
+    fn remove(&mut self, name: &str) -> Option<EndedRegistrations> {
         let mut entry = self.entries.remove(name)?;
         take_one(&mut self.names_of, entry.owner.uid);
         let mut behind = std::mem::take(&mut entry.behind);
-        let mut ended = Ended { _entries: vec![entry], heir: None };
+        let mut ended = EndedRegistrations { _entries: vec![entry], heir: None };
         while let Some(next) = behind.pop() {
             if next.service.binder.is_alive() {
                 ended.heir = Some(next.service.listener.clone());
@@ -179,22 +180,22 @@ impl State {
     }
 
     /// [`State::remove`] of a present registration whose process is known to be dead.
-    fn remove_dead(&mut self, name: &str) -> Option<Ended> {
+    fn remove_dead(&mut self, name: &str) -> Option<EndedRegistrations> {
         let is_dead = self.entries.get(name).is_some_and(|entry| !entry.service.binder.is_alive());
         if is_dead { self.remove(name) } else { None }
     }
 
     /// Takes one of the registrations out that wait behind the present one of a name.
-    fn remove_behind(&mut self, name: &str, which: impl Fn(&Entry) -> bool) -> Option<Ended> {
+    fn remove_behind(&mut self, name: &str, which: impl Fn(&Entry) -> bool) -> Option<EndedRegistrations> {
         let behind = &mut self.entries.get_mut(name)?.behind;
         let at = behind.iter().position(which)?;
         let gone = behind.remove(at);
         take_one(&mut self.names_of, gone.owner.uid);
-        Some(Ended { _entries: vec![gone], heir: None })
+        Some(EndedRegistrations { _entries: vec![gone], heir: None })
     }
 
     /// Takes a registration out, wherever it stands.
-    fn remove_serial(&mut self, name: &str, serial: u64) -> Option<Ended> {
+    fn remove_serial(&mut self, name: &str, serial: u64) -> Option<EndedRegistrations> {
         match self.entries.get(name)?.serial == serial {
             true => self.remove(name),
             false => self.remove_behind(name, |entry| entry.serial == serial),
@@ -266,7 +267,7 @@ impl Registry {
             // Its end is that of the manager: somebody else's name would stay.
             new.binder.check_owner(who)?;
         }
-        if new.if_taken == IfTaken::Refuse {
+        if new.if_taken == NameConflict::Refuse {
             self.notice_death(name, &new.binder);
         }
         let may_replace = self.policy().allows(who, Action::Replace, name);
@@ -283,7 +284,7 @@ impl Registry {
                 let text = format!("{name:?} is registered by a process of user {}", owner.uid);
                 return exception(ExceptionCode::Security, text);
             }
-            Some((owner, false)) if if_taken == IfTaken::Refuse => {
+            Some((owner, false)) if if_taken == NameConflict::Refuse => {
                 drop(state);
                 self.ended(name, dead);
                 count(&self.counts.refused);
@@ -296,7 +297,8 @@ impl Registry {
         let held = state.names_of.get(&who.uid).copied().unwrap_or(0);
         let in_all: usize = state.names_of.values().sum();
         let limit = limit.min(share(MAX_NAMES, in_all - held));
-        let replaces = holder.is_some_and(|(owner, _)| owner.uid == who.uid) && if_taken != IfTaken::Wait;
+        let replaces =
+            holder.is_some_and(|(owner, _)| owner.uid == who.uid) && if_taken != NameConflict::Wait;
         if !replaces && (in_all >= MAX_NAMES || held >= limit) {
             drop((state, before));
             self.ended(name, dead);
@@ -310,7 +312,7 @@ impl Registry {
         let mut new = Entry { service: new, owner: who, serial, death: None, behind: Vec::new() };
         let (mut loser, mut gone) = (None, None);
         match state.entries.remove(name) {
-            Some(mut old) if if_taken == IfTaken::Wait && old.service.binder != binder => {
+            Some(mut old) if if_taken == NameConflict::Wait && old.service.binder != binder => {
                 old.behind.insert(0, new);
                 state.entries.insert(name.to_owned(), old);
             }
@@ -362,8 +364,8 @@ impl Registry {
     }
 
     /// Registrations of a name have ended: who has it again is told, and those who wait for it are.
-    fn ended(&self, name: &str, ended: Option<Ended>) {
-        let Some(Ended { _entries, heir: Some(listener) }) = ended else { return };
+    fn ended(&self, name: &str, ended: Option<EndedRegistrations>) {
+        let Some(EndedRegistrations { _entries, heir: Some(listener) }) = ended else { return };
         drop(_entries);
         if let Some(listener) = listener {
             tell_of_change(&listener, name, None);

@@ -35,7 +35,7 @@ impl SocketAccess {
 }
 
 /// A manager that serves at a socket, until this is dropped; then the socket is gone, if it was made for this.
-pub struct Serving {
+pub struct ManagerServer {
     manager: Manager,
     engine: Arc<dyn Engine>,
     path: PathBuf,
@@ -48,7 +48,7 @@ impl Manager {
     ///
     /// # Errors
     /// If another manager serves there, or the socket cannot be made.
-    pub fn serve(self, socket: &Path, access: SocketAccess) -> Result<Serving> {
+    pub fn serve(self, socket: &Path, access: SocketAccess) -> Result<ManagerServer> {
         let (folder_mode, mode) = access.modes();
         if let Some(folder) = socket.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             let made = DirBuilder::new().recursive(true).mode(folder_mode).create(folder);
@@ -85,20 +85,20 @@ impl Manager {
     ///
     /// # Errors
     /// If it is no Unix socket of packets that listens at a path.
-    pub fn serve_at(self, listener: OwnedFd) -> Result<Serving> {
+    pub fn serve_at(self, listener: OwnedFd) -> Result<ManagerServer> {
         let path = path_of(&listener)?;
         let engine = ShmEngine::new(&path)?;
         engine.manage_at(listener, self.binder())?;
         self.begin(Arc::new(engine), path, None)
     }
 
-    fn begin(self, engine: Arc<dyn Engine>, path: PathBuf, own: Option<SocketFile>) -> Result<Serving> {
+    fn begin(self, engine: Arc<dyn Engine>, path: PathBuf, own: Option<SocketFile>) -> Result<ManagerServer> {
         match self.list_itself(ProcessObject::binder(&engine)) {
             // A policy that keeps its manager from being listed is no reason not to serve.
             Ok(()) | Err(Error::Status(_)) => {}
             Err(error) => return Err(error),
         }
-        Ok(Serving { manager: self, engine, path, _own: own })
+        Ok(ManagerServer { manager: self, engine, path, _own: own })
     }
 }
 
@@ -124,7 +124,7 @@ fn path_of(listener: &OwnedFd) -> Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(path)))
 }
 
-impl Serving {
+impl ManagerServer {
     /// The manager.
     pub fn manager(&self) -> &Manager {
         &self.manager
@@ -140,9 +140,9 @@ impl Serving {
     }
 }
 
-impl std::fmt::Debug for Serving {
+impl std::fmt::Debug for ManagerServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Serving").field("manager", &self.manager).field("socket", &self.path).finish()
+        f.debug_struct("ManagerServer").field("manager", &self.manager).field("socket", &self.path).finish()
     }
 }
 

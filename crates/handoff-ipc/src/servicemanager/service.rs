@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::policy::Policy;
-use super::registry::{IfTaken, Registration, Registry};
+use super::registry::{NameConflict, Registration, Registry};
 use super::types::{DumpPriority, ServiceInfo, ServiceOptions};
 use super::{DESCRIPTOR, MANAGER_NAME, code};
 use crate::dispatch::calling_identity;
@@ -59,7 +59,7 @@ impl Manager {
             process: Some(process),
             interface: DESCRIPTOR.to_owned(),
             options: ServiceOptions { dump_priority: DumpPriority::CRITICAL, ..ServiceOptions::default() },
-            if_taken: IfTaken::Replace,
+            if_taken: NameConflict::Replace,
             listener: None,
         };
         self.registry.add(CallingIdentity::own(), MANAGER_NAME, registration).map(drop)
@@ -132,7 +132,7 @@ impl Service for ManagerService {
                     ..ServiceOptions::default()
                 };
                 // Android's manager lets the last one have a name.
-                let (interface, if_taken) = (String::new(), IfTaken::Replace);
+                let (interface, if_taken) = (String::new(), NameConflict::Replace);
                 let new =
                     Registration { binder, process: None, interface, options, if_taken, listener: None };
                 registry.add(who, &name, new).map(drop)
@@ -149,8 +149,8 @@ impl Service for ManagerService {
                 let interface = data.read()?;
                 // Of processes that were built before there was a choice.
                 let (if_taken, listener) = match data.remaining() {
-                    0 => (IfTaken::Replace, None),
-                    _ => (IfTaken::from_number(data.read()?), data.read()?),
+                    0 => (NameConflict::Replace, None),
+                    _ => (NameConflict::from_number(data.read()?), data.read()?),
                 };
                 let new = Registration { binder, process, interface, options, if_taken, listener };
                 let holder = registry.add(who, &name, new)?;

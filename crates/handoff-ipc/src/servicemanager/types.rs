@@ -98,7 +98,7 @@ impl BitOr for DumpPriority {
 /// What is said about a service when it is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServiceOptions {
-    /// The world it belongs to: whether callers lend it their real-time priority, for one.
+    /// The context it belongs to: whether callers lend it their real-time priority, for one.
     pub context: Context,
     /// When it is dumped.
     pub dump_priority: DumpPriority,
@@ -147,7 +147,7 @@ pub struct ServiceInfo {
     pub pid: u32,
     /// That process's effective user; `None` where the manager did not tell.
     pub uid: Option<u32>,
-    /// The world it belongs to.
+    /// The context it belongs to.
     pub context: Context,
     /// When it is dumped.
     pub dump_priority: DumpPriority,

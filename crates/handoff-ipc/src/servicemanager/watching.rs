@@ -63,7 +63,7 @@ impl Drop for Watch {
 
 /// A watch as the connection remembers it, to repeat it to a manager that was restarted.
 #[derive(Clone)]
-pub(super) struct Remembered {
+pub(super) struct WatchRecord {
     pub(super) id: u64,
     pub(super) name: Arc<str>,
     pub(super) callback: Binder,

@@ -97,7 +97,7 @@ pub(crate) fn of_receiver(link: &Arc<Link>, objects: &[(u32, Object)]) -> Vec<Bi
 }
 
 /// Objects that came with a parcel: each becomes something when it is read, or is given back.
-pub(crate) struct Arrived<'a> {
+pub(crate) struct ReceivedObjects<'a> {
     link: &'a Arc<Link>,
     // The entry and its descriptor; `None` once read.
     objects: Vec<Option<(Entry, Option<PeerFd>)>>,
@@ -118,7 +118,7 @@ pub(crate) fn fds_of(entries: &[Entry]) -> usize {
     entries.iter().filter(|entry| matches!(entry.kind, FD | OF_THIRD)).count()
 }
 
-impl<'a> Arrived<'a> {
+impl<'a> ReceivedObjects<'a> {
     /// `fds` are those of the entries that need one, in order.
     pub(crate) fn new(link: &'a Arc<Link>, entries: Vec<Entry>, mut fds: VecDeque<PeerFd>) -> Self {
         let objects = entries
@@ -128,7 +128,7 @@ impl<'a> Arrived<'a> {
                 Some((entry, fd))
             })
             .collect();
-        Arrived { link, objects }
+        ReceivedObjects { link, objects }
     }
 
     fn take(&mut self, at: usize) -> Result<(Entry, Option<PeerFd>)> {
@@ -139,9 +139,9 @@ impl<'a> Arrived<'a> {
     }
 }
 
-impl Sealed for Arrived<'_> {}
+impl Sealed for ReceivedObjects<'_> {}
 
-impl Incoming for Arrived<'_> {
+impl Incoming for ReceivedObjects<'_> {
     fn take_binder(&mut self, at: usize) -> Result<Binder> {
         match self.take(at)? {
             (Entry { kind: OF_SENDER, value, endpoint, .. }, _) => {
@@ -172,7 +172,7 @@ impl Incoming for Arrived<'_> {
     }
 }
 
-impl Drop for Arrived<'_> {
+impl Drop for ReceivedObjects<'_> {
     fn drop(&mut self) {
         for (entry, _) in self.objects.drain(..).flatten() {
             if entry.kind == OF_SENDER {

@@ -11,7 +11,7 @@ use crate::common::*;
 use handoff_ipc::engine::Engine;
 use handoff_ipc::parcel::Writer;
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Error, Result, Service, SharedMemory, Transaction, Waiting};
+use handoff_ipc::{Binder, Error, OnewayBacklog, Result, Service, SharedMemory, Transaction};
 
 #[test]
 #[ignore = "a process of another test"]
@@ -114,9 +114,12 @@ fn exceptions_and_unknown_codes_reach_the_caller() {
     let error = w.root.transaction(PANIC).call(|_| Ok(()), |_| Ok(())).unwrap_err();
     assert!(error.to_string().contains("panicked"), "{error}");
     // What the caller's own closures return comes back as it is.
-    let error =
-        w.root.transaction(ECHO).call(|_| Err(Error::OnewayFull(Waiting::Calls(7))), |_| Ok(())).unwrap_err();
-    assert!(matches!(error, Error::OnewayFull(Waiting::Calls(7))));
+    let error = w
+        .root
+        .transaction(ECHO)
+        .call(|_| Err(Error::OnewayFull(OnewayBacklog::Calls(7))), |_| Ok(()))
+        .unwrap_err();
+    assert!(matches!(error, Error::OnewayFull(OnewayBacklog::Calls(7))));
     assert_eq!(echo(&w.root, b"x").unwrap(), b"x");
 }
 
@@ -304,7 +307,7 @@ fn a_oneway_call_that_nobody_keeps_up_with_is_refused() {
     let refused = (0..2_000).find_map(|_| w.root.transaction(ECHO).oneway(|p| p.write_bytes(&big)).err());
     // The receiver takes calls into its queue up to a limit; past that, the ring fills.
     assert!(
-        matches!(refused, Some(Error::OnewayFull(Waiting::Bytes(1..) | Waiting::Unknown))),
+        matches!(refused, Some(Error::OnewayFull(OnewayBacklog::Bytes(1..) | OnewayBacklog::Unknown))),
         "{refused:?}"
     );
     assert_eq!(echo(&w.root, b"sync goes on").unwrap(), b"sync goes on");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use handoff_ipc::engine::Engine as _;
 use handoff_ipc::frames::FrameConsumer;
 use handoff_ipc::queue::{Descriptor, MessageQueue, QueueError, Synchronized};
-use handoff_ipc::servicemanager::{Manager, Policy, ServiceOptions, Serving, SocketAccess};
+use handoff_ipc::servicemanager::{Manager, ManagerServer, Policy, ServiceOptions, SocketAccess};
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Error, Result, Runtime, SharedMemory};
 
@@ -34,7 +34,7 @@ pub struct Survivor {
     pub folder: Place,
     pub desk: Everything,
     pub engine: ShmEngine,
-    manager: Serving,
+    manager: ManagerServer,
     /// A second one, in a process of its own.
     third: Peer,
     third_engine: ShmEngine,

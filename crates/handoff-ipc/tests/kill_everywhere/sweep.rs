@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use handoff_ipc::engine::{Engine as _, Held};
+use handoff_ipc::engine::{Engine as _, HeldResources};
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Error, Result};
 
@@ -39,7 +39,7 @@ enum Pace<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Holdings {
     links: u64,
-    held: Held,
+    held: HeldResources,
     descriptors: usize,
     mappings: usize,
     third_descriptors: i32,

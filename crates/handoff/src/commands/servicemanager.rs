@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
 use handoff_ipc::runtime::{SOCKET_VARIABLE, own_socket};
-use handoff_ipc::servicemanager::{Manager, Policy, Serving, SocketAccess};
+use handoff_ipc::servicemanager::{Manager, ManagerServer, Policy, SocketAccess};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -88,7 +88,7 @@ impl Options {
     }
 
     /// Serves at the socket that systemd made: where it is and who may connect is said in its unit.
-    fn serve_at(&self, policy: Policy, listener: OwnedFd) -> anyhow::Result<Serving> {
+    fn serve_at(&self, policy: Policy, listener: OwnedFd) -> anyhow::Result<ManagerServer> {
         ensure!(
             self.socket.is_none() && self.access.is_none(),
             "the socket was passed on by systemd: write ListenSequentialPacket= for --socket, and SocketMode= for --access"
@@ -96,7 +96,7 @@ impl Options {
         Ok(Manager::new(policy).serve_at(listener)?)
     }
 
-    fn serve(&self, output: &Output, mut signals: Signals, serving: &Serving) {
+    fn serve(&self, output: &Output, mut signals: Signals, serving: &ManagerServer) {
         for signal in signals.forever() {
             if signal != SIGHUP {
                 tell_systemd(output, &[NotifyState::Stopping]);

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::parcel::{FLAT_OBJECT_SIZE, NATIVE_HANDLE, TYPE_FDA, TYPE_PTR, Writer};
 
 /// Where parcels lie, as this process sees it.
-pub(super) struct Place {
+pub(super) struct BufferSpace {
     /// Address of the first byte.
     pub(super) start: u64,
     /// Bytes that it may take.
@@ -159,7 +159,7 @@ impl Parcel {
 /// Makes a parcel of the input; `None` where there is no room for it.
 pub(super) fn deliver(
     input: &mut Input<'_>,
-    place: &Place,
+    place: &BufferSpace,
     known: &[u64],
     with_token: bool,
     file: BorrowedFd<'_>,

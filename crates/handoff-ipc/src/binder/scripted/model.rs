@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::pwrite;
 
-use super::delivery::{Place, deliver};
+use super::delivery::{BufferSpace, deliver};
 use super::input::Input;
 use crate::binder::lend;
 use crate::binder::returns::{Return, Returns};
@@ -393,7 +393,8 @@ impl State {
             _ => code & 0xff_ffff,
         };
         let is_reply = kind % 22 >= 10;
-        let place = Place { start: *start + self.used as u64, room: BUFFER.saturating_sub(self.used + 8) };
+        let place =
+            BufferSpace { start: *start + self.used as u64, room: BUFFER.saturating_sub(self.used + 8) };
         let with_token = !is_reply && flags & 16 == 0;
         let Some(file) = &self.file else { return };
         let Some(delivery) = deliver(input, &place, &self.known, with_token, file.as_fd()) else { return };

@@ -128,9 +128,9 @@ impl CallerSlot {
     /// Takes the slot for one call. The thread is the only one that holds the slot: it has it from
     /// the link or from its own cache.
     #[inline]
-    pub(crate) fn claim(&self) -> Result<Claimed<'_>> {
+    pub(crate) fn claim(&self) -> Result<SlotClaim<'_>> {
         // Made before it is known whether it was let in: leaving is the same either way.
-        let claimed = Claimed { owner: self };
+        let claimed = SlotClaim { owner: self };
         if self.gate.enter() { Ok(claimed) } else { Err(Error::Dead) }
     }
 
@@ -284,11 +284,11 @@ impl CallerSlots {
 }
 
 /// The right to use a slot.
-pub(crate) struct Claimed<'a> {
+pub(crate) struct SlotClaim<'a> {
     owner: &'a CallerSlot,
 }
 
-impl Claimed<'_> {
+impl SlotClaim<'_> {
     /// The slot, and what its callers learned.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&Slot, &mut WaitStrategies) {
@@ -300,7 +300,7 @@ impl Claimed<'_> {
     }
 }
 
-impl Drop for Claimed<'_> {
+impl Drop for SlotClaim<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.owner.gate.leave() {

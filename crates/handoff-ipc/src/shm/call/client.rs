@@ -20,7 +20,7 @@ use crate::ledger::{self, Charge, Resource};
 use crate::object::{ReadFn, WriteFn};
 use crate::parcel::Reader;
 use crate::shm::link::Link;
-use crate::shm::objects::{self, Arrived};
+use crate::shm::objects::{self, ReceivedObjects};
 use crate::shm::phases::{Point, pass};
 use crate::shm::place;
 use crate::shm::remote::RemoteNode;
@@ -125,12 +125,12 @@ fn is_settled(link: &Arc<Link>, shared: &CallerSlot) -> bool {
 }
 
 /// A slot taken out of the thread's cache for one call.
-struct Held<'a> {
+struct CachedSlot<'a> {
     link: &'a Arc<Link>,
     slot: Option<Arc<CallerSlot>>,
 }
 
-impl<'a> Held<'a> {
+impl<'a> CachedSlot<'a> {
     #[inline]
     fn take(link: &'a Arc<Link>, class: u64) -> Result<Self> {
         let cached = CACHE.try_with(|cache| {
@@ -145,7 +145,7 @@ impl<'a> Held<'a> {
             Some(slot) => slot,
             None => Self::take_slowly(link, class)?,
         };
-        Ok(Held { link, slot: Some(slot) })
+        Ok(CachedSlot { link, slot: Some(slot) })
     }
 
     #[cold]
@@ -157,7 +157,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for CachedSlot<'_> {
     #[inline]
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
@@ -194,7 +194,7 @@ pub(crate) fn transact(
     let (priority, tid) = me();
     let outer = serving::innermost(link);
     let class = u64::from(priority) | if outer.is_some() { NESTED } else { 0 };
-    let held = Held::take(link, class)?;
+    let held = CachedSlot::take(link, class)?;
     // `take` gave one, and only `drop` takes it out.
     let Some(shared) = &held.slot else { return Err(Error::Dead) };
     let mut claimed = shared.claim().map_err(|error| shared.why_dead(error))?;
@@ -232,7 +232,7 @@ pub(crate) fn transact(
     if shared.is_dead() {
         return Err(shared.why_dead(Error::Dead));
     }
-    let waiting = Waiting {
+    let waiting = BlockedCall {
         link,
         shared,
         slot,
@@ -284,7 +284,7 @@ pub(crate) fn charge_arguments(link: &Link, len: u32) -> Option<Charge> {
 }
 
 /// One call that is under way.
-struct Waiting<'a> {
+struct BlockedCall<'a> {
     link: &'a Arc<Link>,
     shared: &'a CallerSlot,
     slot: &'a Slot,
@@ -295,7 +295,7 @@ struct Waiting<'a> {
     yields: bool,
 }
 
-impl Waiting<'_> {
+impl BlockedCall<'_> {
     /// The server's thread sleeps at the slot.
     #[inline]
     fn wake(&self, mode: Mode) -> Mode {
@@ -476,12 +476,12 @@ pub(crate) fn take_reply(
     {
         Ok(fds) => fds,
         Err(error) => {
-            drop(Arrived::new(link, entries, VecDeque::new()));
+            drop(ReceivedObjects::new(link, entries, VecDeque::new()));
             let expired = deadline.filter(|(end, _)| Instant::now() >= *end);
             return Err(expired.map_or(error, |(_, wait)| Error::DeadlineExpired(wait)));
         }
     };
-    let mut arrived = Arrived::new(link, entries, fds);
+    let mut arrived = ReceivedObjects::new(link, entries, fds);
     read(&mut Reader::with_objects(payload, &mut arrived))
 }
 
@@ -504,7 +504,7 @@ pub(crate) fn discard_reply(link: &Arc<Link>, id: u32, slot: &Slot) {
     let area = if meta.has(Meta::AREA_B) { Area::B } else { Area::A };
     let Some(entries) = slot.read_entries(area) else { return };
     link.give_up_fds(id, true, objects::fds_of(&entries));
-    drop(Arrived::new(link, entries, VecDeque::new()));
+    drop(ReceivedObjects::new(link, entries, VecDeque::new()));
 }
 
 #[cfg(test)]

@@ -14,14 +14,14 @@ use crate::locked::lock;
 const MOST: usize = 512;
 
 /// The calls on one link.
-pub(crate) struct Outstanding {
+pub(crate) struct OutstandingCalls {
     pub(super) turns: Arc<Semaphore>,
     pub(super) calls: Mutex<Calls>,
 }
 
-impl Default for Outstanding {
+impl Default for OutstandingCalls {
     fn default() -> Self {
-        Outstanding { turns: Arc::new(Semaphore::new(MOST)), calls: Mutex::default() }
+        OutstandingCalls { turns: Arc::new(Semaphore::new(MOST)), calls: Mutex::default() }
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Fate {
     GivenUp(Arc<CallerSlot>, OwnedSemaphorePermit),
 }
 
-impl Outstanding {
+impl OutstandingCalls {
     /// The peer says that a reply stands in a slot. On the poller's thread.
     ///
     /// `is_free` looks whether the server is done with a request that was given up.

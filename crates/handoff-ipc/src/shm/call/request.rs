@@ -8,7 +8,7 @@ use std::time::Duration;
 use handoff_placement::fast::current_cpu;
 
 use super::caller_slot::CallerSlot;
-use super::slot::{Area, Header, Meta, STAGE, Slot, Written};
+use super::slot::{Area, Header, Meta, ParcelExtent, STAGE, Slot};
 use crate::Result;
 use crate::object::WriteFn;
 use crate::parcel::Object;
@@ -76,7 +76,7 @@ impl Request {
 
 /// A call's arguments, which stand in its slot, and the objects that go beside them.
 pub(super) struct Arguments {
-    written: Written,
+    written: ParcelExtent,
     pub(super) objects: Vec<(u32, Object)>,
 }
 

@@ -14,7 +14,7 @@ use handoff_sync::word::{self, Request};
 
 use super::server_slot::ServerSlot;
 use super::serving;
-use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, STAGE, Written};
+use super::slot::{Area, Entry, Header, LARGE_REPLY, Meta, NO_CPU, ParcelExtent, STAGE};
 use crate::call::Call;
 use crate::claim::Claim;
 use crate::engine_kind::EngineKind;
@@ -23,7 +23,7 @@ use crate::object::{Binder, LocalNode, Reference, Transaction};
 use crate::parcel::{Object, Reader, SharedBytes};
 use crate::pool::{self, Recall, Worker};
 use crate::shm::link::{Called, Link};
-use crate::shm::objects::{self, Arrived};
+use crate::shm::objects::{self, ReceivedObjects};
 use crate::shm::phases::{Point, pass};
 use crate::shm::place;
 use crate::shm::wire::Message;
@@ -75,7 +75,7 @@ fn verified(link: &Link, header: &Header) -> Option<Priority> {
 }
 
 /// What a thread remembers between two requests in one slot.
-struct Known {
+struct SlotHistory {
     called: Option<Called>,
     claim: u32,
     wanted: u32,
@@ -99,7 +99,7 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
     if let Ok(mut here) = slot.worker.lock() {
         *here = Arc::downgrade(worker);
     }
-    let mut known = Known {
+    let mut known = SlotHistory {
         called: None,
         claim: 0,
         wanted: 0,
@@ -129,7 +129,7 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
 impl ServerSlot {
     /// Serves one request and waits for the next.
     #[inline]
-    fn round(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut Known) -> Next {
+    fn round(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>, known: &mut SlotHistory) -> Next {
         pass(Point::Seen);
         let header = self.slot.read_request();
         // Taken out for the call: a reference to it would hold all of `known`.
@@ -308,11 +308,11 @@ impl ServerSlot {
         link: &Arc<Link>,
         area: Area,
         context: impl FnOnce() -> Option<Context>,
-        reply: Written,
+        reply: ParcelExtent,
         objects: Option<impl FnOnce() -> Vec<(u32, Object)>>,
         outcome: Result<()>,
     ) {
-        let Written { len, payload_offset } = reply;
+        let ParcelExtent { len, payload_offset } = reply;
         let counted = self.count_reply(link, area, len);
         let outcome = outcome.and(counted).and_then(|()| {
             let Some(objects) = objects else { return Ok(0) };
@@ -414,15 +414,15 @@ impl ServerSlot {
     }
 
     #[cold]
-    fn arrived<'a>(&self, link: &'a Arc<Link>, deadline: Option<Instant>) -> Result<Arrived<'a>> {
+    fn arrived<'a>(&self, link: &'a Arc<Link>, deadline: Option<Instant>) -> Result<ReceivedObjects<'a>> {
         let entries: Vec<Entry> = self
             .slot
             .read_entries(Area::A)
             .ok_or_else(|| Error::Protocol("more objects than a parcel may carry".into()))?;
         match link.take_fds(self.id, false, objects::fds_of(&entries), deadline) {
-            Ok(fds) => Ok(Arrived::new(link, entries, fds)),
+            Ok(fds) => Ok(ReceivedObjects::new(link, entries, fds)),
             Err(error) => {
-                drop(Arrived::new(link, entries, VecDeque::new()));
+                drop(ReceivedObjects::new(link, entries, VecDeque::new()));
                 Err(error)
             }
         }
@@ -433,7 +433,7 @@ impl ServerSlot {
     fn discard_request(&self, link: &Arc<Link>) {
         if let Some(entries) = self.slot.read_entries(Area::A) {
             link.give_up_fds(self.id, false, objects::fds_of(&entries));
-            drop(Arrived::new(link, entries, VecDeque::new()));
+            drop(ReceivedObjects::new(link, entries, VecDeque::new()));
         }
     }
 
@@ -479,7 +479,7 @@ pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) -> bool {
     served
 }
 
-impl Known {
+impl SlotHistory {
     /// Runs at what this call is to be served at. Nothing to do while one caller calls one object.
     #[inline]
     fn take_priority(&mut self, link: &Arc<Link>, worker: &Worker, header: &Header, node: &LocalNode) {

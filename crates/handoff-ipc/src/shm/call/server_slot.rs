@@ -10,7 +10,7 @@ use handoff_sync::word;
 
 use super::slot::Slot;
 use crate::Result;
-use crate::ledger::{Charge, Filled, Resource};
+use crate::ledger::{Charge, FilledMemory, Resource};
 use crate::object::Binder;
 use crate::pool::{Recall, Worker};
 use crate::stats::Tally;
@@ -36,9 +36,9 @@ pub(crate) struct ServerSlot {
     // A large reply was written to the second area, and its memory not given back since. By the thread at the slot.
     pub(super) holds_large: AtomicBool,
     // Of each area, which has a page for nothing.
-    pub(super) replies: [Filled; 2],
+    pub(super) replies: [FilledMemory; 2],
     // Of requests, likewise.
-    pub(super) requests: Filled,
+    pub(super) requests: FilledMemory,
     // Who attends, for a raise from outside.
     pub(super) worker: std::sync::Mutex<Weak<Worker>>,
 }
@@ -74,8 +74,8 @@ impl ServerSlot {
             returned: std::sync::Mutex::default(),
             has_returned: AtomicBool::new(false),
             holds_large: AtomicBool::new(false),
-            replies: std::array::from_fn(|_| Filled::new(Resource::Replies, FREE)),
-            requests: Filled::new(Resource::Requests, FREE),
+            replies: std::array::from_fn(|_| FilledMemory::new(Resource::Replies, FREE)),
+            requests: FilledMemory::new(Resource::Requests, FREE),
             worker: std::sync::Mutex::default(),
         })
     }

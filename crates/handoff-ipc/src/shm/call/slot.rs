@@ -119,7 +119,7 @@ pub(crate) struct Slot {
 
 /// A parcel that stands in an area.
 #[derive(Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct ParcelExtent {
     pub(crate) len: u32,
     /// The flags of `Meta` that tell where it begins.
     pub(crate) payload_offset: u32,
@@ -247,12 +247,12 @@ impl Slot {
 
     /// Puts what is still on a stage into the area.
     #[inline]
-    pub(crate) fn put_down(&self, area: Area, parcel: &mut Writer<'_>) -> Written {
+    pub(crate) fn put_down(&self, area: Area, parcel: &mut Writer<'_>) -> ParcelExtent {
         parcel.unstage();
         let start = parcel.start().addr() - self.region.start().addr();
         let payload_offset =
             if start == area.start() { 0 } else { (((area.page() - start) / 4) as u32) << 8 };
-        Written { len: parcel.len() as u32, payload_offset }
+        ParcelExtent { len: parcel.len() as u32, payload_offset }
     }
 
     /// The payload of an area, which begins where `meta` says; `None` if `len` reaches past it.

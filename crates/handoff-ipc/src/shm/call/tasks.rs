@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::server_slot::ServerSlot;
-use super::super::slot::{Area, Header, Meta, STAGE, Written};
+use super::super::slot::{Area, Header, Meta, ParcelExtent, STAGE};
 use crate::dispatch::{self, UnderWay};
 use crate::object::{LocalNode, Reply, Request, Response};
 use crate::parcel::{Object, Reader};
@@ -34,7 +34,7 @@ pub(super) fn take_over(slot: &Arc<ServerSlot>, link: &Arc<Link>) -> bool {
 /// be waited for, and processes to be met, and the executor's threads are other callers' too.
 pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNode>, header: &Header) {
     let context = node.context();
-    let turn = Turn {
+    let turn = ServerTurn {
         slot: Arc::clone(slot),
         link: Arc::clone(link),
         context,
@@ -59,7 +59,7 @@ pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNo
 }
 
 /// The server's turn in a slot, from the request to the reply.
-struct Turn {
+struct ServerTurn {
     slot: Arc<ServerSlot>,
     link: Arc<Link>,
     context: Option<Context>,
@@ -68,7 +68,7 @@ struct Turn {
     _counted: UnderWay,
 }
 
-impl Turn {
+impl ServerTurn {
     /// Has the service read the arguments, from where they are.
     fn read(&self, node: &LocalNode, header: &Header) -> Result<Response> {
         self.slot.read_by_now();
@@ -104,7 +104,7 @@ impl Turn {
     }
 
     #[allow(unsafe_code)]
-    fn write(&self, outcome: Result<Reply>) -> (Written, Vec<(u32, Object)>, Result<()>) {
+    fn write(&self, outcome: Result<Reply>) -> (ParcelExtent, Vec<(u32, Object)>, Result<()>) {
         let slot = &self.slot.slot;
         let mut stage = STAGE;
         // SAFETY: it is this side's turn until `hand_over`, `presence` lets one task in, and the arguments
@@ -114,7 +114,7 @@ impl Turn {
         (slot.put_down(Area::A, &mut reply), reply.take_objects(), outcome)
     }
 
-    fn hand_over(&mut self, reply: Written, objects: Vec<(u32, Object)>, outcome: Result<()>) {
+    fn hand_over(&mut self, reply: ParcelExtent, objects: Vec<(u32, Object)>, outcome: Result<()>) {
         self.answered = true;
         let objects = (!objects.is_empty()).then_some(move || objects);
         self.slot.put_reply(&self.link, Area::A, || self.context, reply, objects, outcome);
@@ -125,7 +125,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ServerTurn {
     fn drop(&mut self) {
         if !self.answered {
             // The runtime that was to serve the call is gone, and the service with it.

@@ -238,8 +238,8 @@ fn send_first(socket: BorrowedFd<'_>, hello: &Message, fds: &[BorrowedFd<'_>]) -
     Err(Error::Protocol("a new connection that is full".into()))
 }
 
-pub(super) fn receive_within(socket: BorrowedFd<'_>, patience: Duration) -> Result<Received> {
-    let end = Instant::now() + patience;
+pub(super) fn receive_within(socket: BorrowedFd<'_>, timeout: Duration) -> Result<Received> {
+    let end = Instant::now() + timeout;
     loop {
         match socket::receive(socket)? {
             Receive::Message(received) => return Ok(received),
@@ -253,7 +253,7 @@ pub(super) fn receive_within(socket: BorrowedFd<'_>, patience: Duration) -> Resu
         }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Error::Protocol(format!("the peer did not answer a greeting in {patience:?}")));
+            return Err(Error::Protocol(format!("the peer did not answer a greeting in {timeout:?}")));
         }
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout)) {

@@ -18,7 +18,7 @@ use super::{BELL, Core, Peer, Peers, add_tallies, new_reserve};
 use crate::disposal::{self, PeerFd, drop_later};
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
-use crate::shm::link::{Flushed, Link};
+use crate::shm::link::{FlushOutcome, Link};
 use crate::shm::socket::{self, Receive};
 use crate::shm::wire::Refusal;
 use crate::{Error, stats};
@@ -139,7 +139,7 @@ impl Core {
                 // Fails only if the peer died meanwhile.
                 let _ = epoll::modify(&self.epoll, socket, id, EventFlags::IN);
             });
-            if flushed == Flushed::Short {
+            if flushed == FlushOutcome::Short {
                 // The socket stays writable: without a pause it would be tried again at once, and for ever.
                 self.pause(link.id, SHORTAGE);
             }

@@ -176,7 +176,7 @@ fn descriptors_are_kept_as_long_as_a_request_stands_in_their_slot() {
 #[test]
 fn memory_of_replies_is_counted_once_and_as_far_as_the_share_goes() {
     let who = identity(50_107);
-    let memory = ledger::Filled::new(Resource::Replies, 4096);
+    let memory = ledger::FilledMemory::new(Resource::Replies, 4096);
     let held = || ledger::held_by(who, Resource::Replies);
     assert!(memory.covers(4096) && !memory.covers(4097));
     memory.count(who, 100_000, || ()).unwrap();

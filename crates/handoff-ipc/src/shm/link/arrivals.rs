@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Link;
-use super::tables::Answer;
+use super::tables::LinkAnswer;
 use crate::disposal::{PeerFd, drop_later};
 use crate::ledger::{self, Resource};
 use crate::locked::lock;
@@ -89,10 +89,10 @@ impl Link {
                 self.send(answer, Vec::new())?;
             }
             Message::Introduced { request, node, token } => {
-                self.answered(request, Ok(Answer { node, first: token, fd: fds.pop() }));
+                self.answered(request, Ok(LinkAnswer { node, first: token, fd: fds.pop() }));
             }
             Message::Redeemed { request, node, interfaces } => {
-                self.answered(request, Ok(Answer { node, first: interfaces, fd: None }));
+                self.answered(request, Ok(LinkAnswer { node, first: interfaces, fd: None }));
             }
             Message::Refused { request, refusal } => self.answered(request, Err(refusal)),
             Message::IntroductionOver { token } => self.core()?.end_referral(&token, self),

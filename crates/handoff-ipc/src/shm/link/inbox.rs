@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use super::tables::{Lost, Parcels};
+use super::tables::{LostDescriptors, Parcels};
 use super::{Link, PEER_TIMEOUT};
 use crate::disposal::PeerFd;
 use crate::locked::lock;
@@ -25,13 +25,13 @@ impl Link {
         parcels.unwanted -= unwanted;
         let wanted = fds.split_off(unwanted);
         if truncated {
-            parcels.lost = Some(Lost::Refused(Refusal::NoRoom));
+            parcels.lost = Some(LostDescriptors::Refused(Refusal::NoRoom));
             // How many more there were the kernel does not say.
             parcels.dropped = usize::MAX;
         }
         for fd in wanted {
             if !fd.may_be_kept() {
-                parcels.lost = Some(Lost::Refused(Refusal::TooMany));
+                parcels.lost = Some(LostDescriptors::Refused(Refusal::TooMany));
             }
             if parcels.lost.is_none() {
                 parcels.fds.push_back(fd);
@@ -110,7 +110,7 @@ impl Link {
             }
             if let Some(parcels) = lock(&self.inbox).get_mut(&key) {
                 parcels.dropped = parcels.dropped.saturating_add(parcels.fds.len());
-                parcels.lost = Some(Lost::TooLate);
+                parcels.lost = Some(LostDescriptors::TooLate);
                 dropped.append(&mut parcels.fds);
             }
         }

@@ -22,12 +22,12 @@ use std::time::Duration;
 use rustix::net::{Shutdown, shutdown};
 
 pub(crate) use self::exports::Called;
-pub(crate) use self::outgoing::Flushed;
+pub(crate) use self::outgoing::FlushOutcome;
 use self::outgoing::Outbox;
 use self::tables::{Answers, Export, Parcels};
 use super::call::caller_slot::CallerSlots;
 #[cfg(feature = "tokio")]
-use super::call::pending::Outstanding;
+use super::call::pending::OutstandingCalls;
 use super::call::server_slot::ServerSlot;
 use super::core::{Core, Tallies};
 use super::oneway;
@@ -62,7 +62,7 @@ pub(crate) struct Link {
     proxies: Mutex<HashMap<u64, Weak<RemoteNode>>>,
     pub(crate) caller_slots: CallerSlots,
     #[cfg(feature = "tokio")]
-    pub(crate) outstanding: Outstanding,
+    pub(crate) outstanding: OutstandingCalls,
     server_slots: Mutex<HashMap<u32, Arc<ServerSlot>>>,
     // Slots of the peer up to here were announced, and perhaps refused.
     announced: AtomicU32,
@@ -101,7 +101,7 @@ impl Link {
             proxies: Mutex::default(),
             caller_slots: CallerSlots::new(core.follows_callers()),
             #[cfg(feature = "tokio")]
-            outstanding: Outstanding::default(),
+            outstanding: OutstandingCalls::default(),
             server_slots: Mutex::default(),
             announced: AtomicU32::new(0),
             inbox: Mutex::default(),

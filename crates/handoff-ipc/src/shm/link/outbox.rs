@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use super::Link;
-use super::outgoing::{Flushed, Outbox, Outgoing, Unsent};
+use super::outgoing::{FlushOutcome, Outbox, Outgoing, WaitingMessage};
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
 use crate::shm::wire::{MAX_FDS, Message};
@@ -84,7 +84,7 @@ impl Link {
             self.hang_up();
             return Err(Error::Protocol("the peer does not read its control socket".into()));
         };
-        outbox.waiting.push_back(Unsent { next, _charge: charge });
+        outbox.waiting.push_back(WaitingMessage { next, _charge: charge });
         // Inside of the lock that `flush` ends in: else the poller, done with what was there before, could
         // take the wish back.
         self.core()?.want_write(self);
@@ -96,16 +96,16 @@ impl Link {
     }
 
     /// Sends what is kept. `all_out` runs when nothing is left, before anything more can be kept.
-    pub(crate) fn flush(&self, socket: BorrowedFd<'_>, all_out: impl FnOnce()) -> Flushed {
+    pub(crate) fn flush(&self, socket: BorrowedFd<'_>, all_out: impl FnOnce()) -> FlushOutcome {
         let mut outbox = lock(&self.outbox);
-        while let Some(Unsent { next, .. }) = outbox.waiting.front() {
+        while let Some(WaitingMessage { next, .. }) = outbox.waiting.front() {
             match next.send(socket) {
                 Ok(true) => {
                     let charge = outbox.waiting.pop_front().and_then(|sent| sent.next.charge);
                     outbox.note_sent(charge);
                 }
-                Ok(false) => return Flushed::Written,
-                Err(error) if next.is_short(&error) => return Flushed::Short,
+                Ok(false) => return FlushOutcome::Written,
+                Err(error) if next.is_short(&error) => return FlushOutcome::Short,
                 Err(_) => {
                     self.hang_up();
                     break;
@@ -113,7 +113,7 @@ impl Link {
             }
         }
         all_out();
-        Flushed::Written
+        FlushOutcome::Written
     }
 
     /// Looks which descriptors the peer has read, so that they count no longer.

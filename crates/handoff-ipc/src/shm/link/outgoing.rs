@@ -16,7 +16,7 @@ pub(super) struct Outgoing {
 }
 
 /// A message that waits, as the ledger has it.
-pub(super) struct Unsent {
+pub(super) struct WaitingMessage {
     pub(super) next: Outgoing,
     pub(super) _charge: Charge,
 }
@@ -41,7 +41,7 @@ impl Outgoing {
 #[derive(Default)]
 pub(super) struct Outbox {
     // The socket did not take them yet.
-    pub(super) waiting: VecDeque<Unsent>,
+    pub(super) waiting: VecDeque<WaitingMessage>,
     // Messages that the socket took.
     sent: u64,
     // Which of them brought descriptors, and may not have been read.
@@ -68,7 +68,7 @@ impl Outbox {
 
 /// How [`Link::flush`] ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Flushed {
+pub(crate) enum FlushOutcome {
     /// As far as the socket took it.
     Written,
     /// The kernel has no room for descriptors: to be tried again later.

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use super::Link;
-use super::tables::Answer;
+use super::tables::LinkAnswer;
 use crate::disposal::PeerFd;
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
@@ -29,7 +29,7 @@ impl Drop for Introduction<'_> {
 
 impl Link {
     /// Sends a question and waits for its answer.
-    fn ask(&self, question: impl FnOnce(u32) -> Message) -> Result<Answer> {
+    fn ask(&self, question: impl FnOnce(u32) -> Message) -> Result<LinkAnswer> {
         let request = {
             let mut answers = lock(&self.answers);
             answers.next = answers.next.wrapping_add(1);
@@ -44,7 +44,7 @@ impl Link {
         answer?.map_err(Error::from)
     }
 
-    pub(super) fn answered(&self, request: u32, answer: Result<Answer, Refusal>) {
+    pub(super) fn answered(&self, request: u32, answer: Result<LinkAnswer, Refusal>) {
         // What nobody asked for is dropped.
         if let Some(place) = lock(&self.answers).waiting.get_mut(&request) {
             *place = Some(answer);

@@ -22,7 +22,7 @@ pub(super) struct Export {
 pub(super) struct Parcels {
     pub(super) fds: VecDeque<PeerFd>,
     // Some could not be kept, so nobody knows which ones these are.
-    pub(super) lost: Option<Lost>,
+    pub(super) lost: Option<LostDescriptors>,
     // How many could not be.
     pub(super) dropped: usize,
     // So many that still come belong to parcels that nobody waits for any longer.
@@ -33,17 +33,19 @@ pub(super) struct Parcels {
 
 /// Why a parcel's descriptors are not there.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Lost {
+pub(super) enum LostDescriptors {
     Refused(Refusal),
     /// No parcel came with them.
     TooLate,
 }
 
-impl From<Lost> for Error {
-    fn from(lost: Lost) -> Self {
+impl From<LostDescriptors> for Error {
+    fn from(lost: LostDescriptors) -> Self {
         match lost {
-            Lost::Refused(refusal) => refusal.into(),
-            Lost::TooLate => Error::Protocol("a parcel that came long after its file descriptors".into()),
+            LostDescriptors::Refused(refusal) => refusal.into(),
+            LostDescriptors::TooLate => {
+                Error::Protocol("a parcel that came long after its file descriptors".into())
+            }
         }
     }
 }
@@ -51,10 +53,10 @@ impl From<Lost> for Error {
 #[derive(Default)]
 pub(super) struct Answers {
     pub(super) next: u32,
-    pub(super) waiting: HashMap<u32, Option<Result<Answer, Refusal>>>,
+    pub(super) waiting: HashMap<u32, Option<Result<LinkAnswer, Refusal>>>,
 }
 
-pub(super) struct Answer {
+pub(super) struct LinkAnswer {
     pub(super) node: u64,
     // The token of an introduction, or the interfaces of an object.
     pub(super) first: Token,

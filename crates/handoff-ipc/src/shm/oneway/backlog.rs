@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Result;
 use crate::identity::CallingIdentity;
-use crate::ledger::{Filled, Resource};
+use crate::ledger::{FilledMemory, Resource};
 use crate::locked::lock;
 use crate::object::ONEWAY_LIMIT;
 
@@ -32,13 +32,13 @@ const FREE: u32 = 64 << 10;
 pub(super) struct Backlog {
     calls: AtomicUsize,
     bytes: AtomicUsize,
-    memory: Filled,
-    kept: Mutex<Kept>,
+    memory: FilledMemory,
+    kept: Mutex<UnreleasedRecords>,
 }
 
 /// Places in the ring that are not given back.
 #[derive(Debug, Default)]
-struct Kept {
+struct UnreleasedRecords {
     /// In the order of the ring: where each begins, and whether its call is over.
     places: VecDeque<(u32, bool)>,
     /// How many there were before the first of `places`.
@@ -47,7 +47,7 @@ struct Kept {
     upto: u32,
 }
 
-impl Kept {
+impl UnreleasedRecords {
     /// How much of the ring is free again.
     fn taken(&self) -> u32 {
         self.places.front().map_or(self.upto, |(begin, _)| *begin)
@@ -56,7 +56,7 @@ impl Kept {
 
 /// What a call counts for until it is over.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Admitted {
+pub(super) struct Admission {
     bytes: usize,
     /// The number of its place among those that were kept.
     kept: Option<u64>,
@@ -67,7 +67,7 @@ impl Default for Backlog {
         Backlog {
             calls: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            memory: Filled::new(Resource::Oneway, FREE),
+            memory: FilledMemory::new(Resource::Oneway, FREE),
             kept: Mutex::default(),
         }
     }
@@ -91,19 +91,19 @@ impl Backlog {
         bytes: usize,
         keeps: &mut bool,
         told: impl FnOnce(u32),
-    ) -> Admitted {
+    ) -> Admission {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if calls <= CALLS && all <= BYTES {
             self.pass(end, keeps, told);
-            return Admitted { bytes, kept: None };
+            return Admission { bytes, kept: None };
         }
         *keeps = true;
         let mut kept = lock(&self.kept);
         kept.places.push_back((begin, false));
         kept.upto = end;
         told(kept.taken());
-        Admitted { bytes, kept: Some(kept.gone + kept.places.len() as u64 - 1) }
+        Admission { bytes, kept: Some(kept.gone + kept.places.len() as u64 - 1) }
     }
 
     /// Whether a sender that has written up to `end` has kept to a ring of `size` bytes. `end` was read
@@ -125,7 +125,7 @@ impl Backlog {
         }
     }
 
-    pub(super) fn over(&self, call: Admitted, told: impl FnOnce(u32)) {
+    pub(super) fn over(&self, call: Admission, told: impl FnOnce(u32)) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
         let left = self.bytes.fetch_sub(call.bytes, Ordering::Relaxed) - call.bytes;
         if left == 0 && self.memory.is_counted() {
@@ -161,14 +161,14 @@ mod tests {
             Taking { backlog: Backlog::default(), at, keeps: false, taken: Cell::new(at) }
         }
 
-        fn take(&mut self, bytes: usize) -> Admitted {
+        fn take(&mut self, bytes: usize) -> Admission {
             let begin = self.at;
             self.at = begin.wrapping_add(64);
             let told = |at| self.taken.set(at);
             self.backlog.admit((begin, self.at), bytes, &mut self.keeps, told)
         }
 
-        fn over(&self, call: Admitted) {
+        fn over(&self, call: Admission) {
             self.backlog.over(call, |at| self.taken.set(at));
         }
     }

@@ -40,7 +40,7 @@ impl Sender {
 
 /// What the one thread that takes records out remembers.
 #[derive(Debug, Default)]
-pub(super) struct Drained {
+pub(super) struct DrainState {
     /// Bytes taken out so far.
     pub(super) at: u32,
     /// How far the sender has written, when this side looked last.
@@ -62,7 +62,7 @@ pub(super) struct Drained {
     pub(super) keeps: bool,
 }
 
-impl Drained {
+impl DrainState {
     /// How far the sender has written.
     pub(super) fn end(&mut self, ring: &Ring) -> Result<u32> {
         let end = ring.written_after(self.at, self.known);
@@ -97,7 +97,7 @@ pub(crate) struct Receiver {
     // Its mapping and its bytes: gone after them.
     _charges: [Charge; 2],
     // One thread at a time takes records out.
-    pub(super) drained: Mutex<Drained>,
+    pub(super) drained: Mutex<DrainState>,
     // Up to here every call is in its object's queue, which holds the object.
     pub(super) queued: AtomicU32,
     // References given back after calls that are not: where the ring ended, object, count.

@@ -12,9 +12,9 @@ use handoff_sync::futex::{self, WakeAction};
 use handoff_sync::stay::{self, Attendance};
 use handoff_sync::wait_strategy::{self, SPIN_LIMIT};
 
-use super::backlog::Admitted;
-use super::ends::{Drained, INBOX, Receiver};
-use super::ring::{DATA, Found, Record};
+use super::backlog::Admission;
+use super::ends::{DrainState, INBOX, Receiver};
+use super::ring::{DATA, Record, RingItem};
 use crate::call::Call;
 use crate::disposal::PeerFd;
 use crate::engine_kind::EngineKind;
@@ -22,11 +22,11 @@ use crate::local::Buffer;
 use crate::locked::lock;
 use crate::object::{LocalNode, Transaction};
 use crate::parcel::{Reader, SharedBytes, Writer};
-use crate::pool::{self, Attached, Recall, Worker};
+use crate::pool::{self, Attachment, Recall, Worker};
 use crate::shm::call::client;
 use crate::shm::call::slot::Entry;
 use crate::shm::link::Link;
-use crate::shm::objects::{self, Arrived};
+use crate::shm::objects::{self, ReceivedObjects};
 use crate::shm::place;
 use crate::{Error, Result, dispatch, stats};
 
@@ -58,14 +58,14 @@ impl Recall for Stay {
 }
 
 /// The thread that takes calls out of a ring.
-struct Attending<'a> {
+struct RingReader<'a> {
     receiver: &'a Arc<Receiver>,
     link: &'a Arc<Link>,
     worker: &'a Arc<Worker>,
     // While it has the ring.
-    drained: Option<MutexGuard<'a, Drained>>,
+    drained: Option<MutexGuard<'a, DrainState>>,
     // Once it had it.
-    attached: Option<Attached>,
+    attached: Option<Attachment>,
     // Objects whose queue needs a thread.
     to_run: Vec<(u64, Arc<LocalNode>)>,
     broken: bool,
@@ -74,7 +74,7 @@ struct Attending<'a> {
     bound: Option<bool>,
 }
 
-impl Attendance for Attending<'_> {
+impl Attendance for RingReader<'_> {
     fn enter(&mut self) -> bool {
         self.drained = self.receiver.drained.try_lock().ok();
         if self.drained.is_some() && self.attached.is_none() {
@@ -177,7 +177,7 @@ impl Attendance for Attending<'_> {
 }
 
 /// One call taken out of the ring.
-struct Taken {
+struct ReceivedCall {
     record: Record,
     payload: Vec<u8>,
     entries: Vec<Entry>,
@@ -245,7 +245,7 @@ impl Receiver {
 
     /// Takes out what there is, waits a while for more, serves.
     fn attend(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>) {
-        let mut here = Attending {
+        let mut here = RingReader {
             receiver: self,
             link,
             worker,
@@ -261,7 +261,7 @@ impl Receiver {
 
     /// Looks for the next record for a while, where that is worth it. True if one is there. `bound`: whether
     /// this thread has but one CPU, once that was asked for.
-    fn look(&self, drained: &mut Drained, bound: &mut Option<bool>) -> bool {
+    fn look(&self, drained: &mut DrainState, bound: &mut Option<bool>) -> bool {
         let beside = drained.cpu == u32::from(current_cpu());
         // Where it has no other CPU than its sender's, it offers that one after each look.
         let yields = beside && *bound.get_or_insert_with(|| place::only_cpu().is_some());
@@ -286,7 +286,7 @@ impl Receiver {
     fn drain(
         self: &Arc<Self>,
         link: &Arc<Link>,
-        drained: &mut Drained,
+        drained: &mut DrainState,
     ) -> (Vec<(u64, Arc<LocalNode>)>, Result<()>) {
         let (mut to_run, mut called, user) = (Vec::new(), None, link.peer().uid);
         // Not what comes meanwhile: it may not end.
@@ -325,7 +325,7 @@ impl Receiver {
             // What the call refers to must be there when it is read, as the object itself is.
             let held = objects::hold(link, &taken.entries);
             let (link, receiver) = (Arc::clone(link), Arc::clone(self));
-            let queued = Queued { link, receiver, admitted, held, taken };
+            let queued = QueuedCall { link, receiver, admitted, held, taken };
             // An object that was given back meanwhile: its calls have nobody to go to.
             let id = queued.taken.record.node;
             queued.link.find_exported(&mut called, id);
@@ -340,27 +340,27 @@ impl Receiver {
     }
 
     /// Takes one record out, with its descriptors. `Ok(Err(size))`: it only fills up the end.
-    fn take(&self, link: &Arc<Link>, at: u32, end: u32) -> Result<Result<Taken, u32>> {
+    fn take(&self, link: &Arc<Link>, at: u32, end: u32) -> Result<Result<ReceivedCall, u32>> {
         match self.ring.read(at, end)? {
-            Found::Filler(size) => Ok(Err(size)),
-            Found::Call { record, payload, entries } => {
+            RingItem::Filler(size) => Ok(Err(size)),
+            RingItem::Call { record, payload, entries } => {
                 let fds = link.take_fds(INBOX, false, objects::fds_of(&entries), None)?;
-                Ok(Ok(Taken { record, payload, entries, fds }))
+                Ok(Ok(ReceivedCall { record, payload, entries, fds }))
             }
         }
     }
 }
 
 /// A call that waits to be served, with the objects of this process that it refers to.
-struct Queued {
+struct QueuedCall {
     link: Arc<Link>,
     receiver: Arc<Receiver>,
-    admitted: Admitted,
+    admitted: Admission,
     held: Vec<u64>,
-    taken: Taken,
+    taken: ReceivedCall,
 }
 
-impl Queued {
+impl QueuedCall {
     fn serve(mut self, node: &LocalNode) {
         let (entries, fds) = (std::mem::take(&mut self.taken.entries), std::mem::take(&mut self.taken.fds));
         let link = &self.link;
@@ -379,7 +379,7 @@ impl Queued {
         let data = if entries.is_empty() {
             Reader::new(payload)
         } else {
-            Reader::with_objects(payload, arrived.insert(Arrived::new(link, entries, fds)))
+            Reader::with_objects(payload, arrived.insert(ReceivedObjects::new(link, entries, fds)))
         };
         let mut transaction = Transaction { call, data, reply: Writer::growing(&mut nowhere.0) };
         // Nobody waits for the outcome of a oneway call.
@@ -387,7 +387,7 @@ impl Queued {
     }
 }
 
-impl Drop for Queued {
+impl Drop for QueuedCall {
     fn drop(&mut self) {
         self.held.drain(..).for_each(|node| self.link.unexport(node, 1));
         let ring = &self.receiver.ring;

@@ -52,7 +52,7 @@ fn a_ring_written_backwards_or_too_far_ends_the_link() {
 #[test]
 fn what_was_wrong_once_stays_wrong() {
     let (ring, _file) = Ring::create().unwrap();
-    let mut drained = Drained::default();
+    let mut drained = DrainState::default();
     ring.set_written(64);
     assert!(drained.has_more(&ring));
     // Back where it was: the thread would go to sleep, and be woken for the next lie.
@@ -64,7 +64,7 @@ fn what_was_wrong_once_stays_wrong() {
 
 #[test]
 fn a_bell_that_never_rests_is_found_out() {
-    let mut drained = Drained::default();
+    let mut drained = DrainState::default();
     for _ in 0..10_000_000 {
         drained.note_idle();
         if drained.never_rests {

@@ -71,7 +71,7 @@ pub(crate) fn size_of_record(len: usize, objects: usize) -> usize {
 
 /// What stands at a position, as private copies.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum RingItem {
     /// So many bytes that only fill up the end.
     Filler(u32),
     Call {
@@ -193,7 +193,7 @@ impl Ring {
     }
 
     /// Copies what stands at `at` out, once it is known to lie before `end`, up to where the sender has written.
-    pub(crate) fn read(&self, at: u32, end: u32) -> Result<Found> {
+    pub(crate) fn read(&self, at: u32, end: u32) -> Result<RingItem> {
         let broken = |what: &str| Error::Protocol(format!("a oneway record {what}"));
         let (there, until_end) = (end.wrapping_sub(at) as usize, Self::until_end(at));
         if !(RECORD..=DATA).contains(&there) || at % 32 != 0 {
@@ -206,7 +206,7 @@ impl Ring {
             return Err(broken("of an impossible size"));
         }
         if record.code == SKIP {
-            return Ok(Found::Filler(record.size));
+            return Ok(RingItem::Filler(record.size));
         }
         let (len, count) = (record.len as usize, record.objects as usize);
         if count > MAX_OBJECTS || len > size || size_of_record(len, count) > size {
@@ -219,7 +219,7 @@ impl Ring {
             start.add(aligned(len)).cast::<Entry>().copy_to_nonoverlapping(entries.as_mut_ptr(), count);
             SharedBytes::new(start, len).to_vec()
         };
-        Ok(Found::Call { record, payload, entries })
+        Ok(RingItem::Call { record, payload, entries })
     }
 }
 
@@ -238,8 +238,8 @@ impl Ring {
         let (mut at, mut calls, mut steps) = (at, 0, 0);
         while at != end {
             let size = match self.read(at, end)? {
-                Found::Filler(size) => size,
-                Found::Call { record, payload, entries } => {
+                RingItem::Filler(size) => size,
+                RingItem::Call { record, payload, entries } => {
                     assert_eq!(payload.len(), record.len as usize);
                     assert!(size_of_record(payload.len(), entries.len()) <= record.size as usize);
                     calls += 1;
@@ -281,8 +281,8 @@ mod tests {
             mine.put(0, record(4, 2));
         }
         mine.set_written(size_of_record(4, 2) as u32);
-        assert!(matches!(theirs.read(at, theirs.written()).unwrap(), Found::Filler(32)));
-        let Found::Call { record: found, payload, entries } = theirs.read(0, theirs.written()).unwrap()
+        assert!(matches!(theirs.read(at, theirs.written()).unwrap(), RingItem::Filler(32)));
+        let RingItem::Call { record: found, payload, entries } = theirs.read(0, theirs.written()).unwrap()
         else {
             panic!("a call")
         };

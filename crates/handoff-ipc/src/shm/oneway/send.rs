@@ -20,7 +20,7 @@ use crate::shm::link::Link;
 use crate::shm::objects;
 use crate::shm::remote::RemoteNode;
 use crate::shm::wire::Message;
-use crate::{Error, Result, Waiting};
+use crate::{Error, OnewayBacklog, Result};
 
 /// As long as this much is free, a call to an object that is being served may wait in the ring.
 const COMFORT: usize = DATA - DATA / 4;
@@ -64,14 +64,14 @@ fn open<'a>(end: &'a mut Option<Sender>, link: &Link) -> Result<&'a mut Sender> 
 }
 
 /// A parcel whose payload stands in the ring, where the receiver does not look yet.
-struct Written {
+struct WrittenParcel {
     len: usize,
     objects: Vec<(u32, Object)>,
 }
 
 impl Sender {
     /// Puts a payload behind what was sent last, where there is room for it and its objects, and for `more` of them.
-    fn write(&mut self, write: WriteFn<'_>, more: usize) -> Result<Written> {
+    fn write(&mut self, write: WriteFn<'_>, more: usize) -> Result<WrittenParcel> {
         let mut room = Ring::until_end(self.written);
         let mut free = self.free(DATA / 2);
         if room < DATA / 2 {
@@ -80,7 +80,7 @@ impl Sender {
             if free < room + DATA / 2 {
                 // Perhaps it fits into what is left before the end.
                 if free < room || room <= 2 * RECORD {
-                    return Err(Error::OnewayFull(Waiting::Bytes(DATA - free)));
+                    return Err(Error::OnewayFull(OnewayBacklog::Bytes(DATA - free)));
                 }
             } else {
                 // SAFETY: free up to the end, as was just found; the sending end is locked.
@@ -90,7 +90,7 @@ impl Sender {
                 room = DATA;
             }
         }
-        let full = || Error::OnewayFull(Waiting::Bytes(DATA - free));
+        let full = || Error::OnewayFull(OnewayBacklog::Bytes(DATA - free));
         let table = MAX_OBJECTS * size_of::<Entry>();
         let space = free.min(room).saturating_sub(RECORD + 32);
         if space == 0 {
@@ -109,7 +109,7 @@ impl Sender {
         if size_of_record(len, objects.len() + more) + 32 > space {
             return Err(full());
         }
-        Ok(Written { len, objects })
+        Ok(WrittenParcel { len, objects })
     }
 
     /// Puts what belongs to a payload around it, and lets the receiver see the record.
