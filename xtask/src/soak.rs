@@ -21,7 +21,7 @@ Examples:
 )]
 pub(crate) struct Options {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<Subcommands>,
     #[command(flatten)]
     queue: QueueOptions,
 }
@@ -34,7 +34,7 @@ struct QueueOptions {
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Subcommands {
     /// Kill a process at each instruction of what it does with another one, and look at the other one
     KillEverywhere(KillOptions),
 }
@@ -63,7 +63,7 @@ struct KillOptions {
 pub(crate) fn run(options: &Options) -> Result<bool> {
     match &options.what {
         None => send(&options.queue),
-        Some(What::KillEverywhere(options)) => kill_everywhere(options),
+        Some(Subcommands::KillEverywhere(options)) => kill_everywhere(options),
     }
 }
 

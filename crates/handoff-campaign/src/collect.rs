@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::record::Folder;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Collected {
+pub struct CollectCounts {
     /// Results that were new to the store.
     pub new: usize,
     /// Results that it had already.
@@ -21,12 +21,12 @@ pub struct Collected {
 
 /// Puts the results that are there into the store. It can be called at any time and any number of times, and
 /// be killed: a result is there as a whole or not at all.
-pub fn collect(plan: &Plan, folder: &Folder, store: &mut Store) -> Result<Collected> {
+pub fn collect(plan: &Plan, folder: &Folder, store: &mut Store) -> Result<CollectCounts> {
     let path = folder.path().join("collect.lock");
     let lock = File::create(&path).map_err(CampaignError::io("make", &path))?;
     // Where a database lets two in at a time, both would find that a result is not there.
     lock.lock().map_err(CampaignError::io("lock", &path))?;
-    let mut collected = Collected::default();
+    let mut collected = CollectCounts::default();
     for task in &plan.tasks {
         match folder.task(*task).result()? {
             None => collected.missing += 1,

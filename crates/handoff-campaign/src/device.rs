@@ -27,14 +27,14 @@ use serde_json::to_value;
 
 use crate::error::{CampaignError, Result};
 
-/// The service that carries a [`Work`] out: each [`RoundRecord`] is an event, and [`Ended`] the answer.
+/// The service that carries a [`Work`] out: each [`RoundRecord`] is an event, and [`TaskEnd`] the answer.
 pub const EXPERIMENT: &str = "experiment";
 /// The service that asks the agent which works in a folder to stop.
 pub const STOP: &str = "stop";
 
 const LOCK: &str = "lock";
 /// Between the signals to one that is to stop: a run of an arm may go on for a while after the first.
-const PATIENCE: Duration = Duration::from_secs(15);
+const SIGNAL_INTERVAL: Duration = Duration::from_secs(15);
 
 /// An experiment for a device.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct Work {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum TaskEnd {
     Result(Box<ExperimentResult>),
     /// It was told to stop.
     Stopped,
@@ -66,7 +66,7 @@ pub fn answer(request: &Request, teller: &Teller<'_>, machine: &MachineOptions<'
             let work = request.with().map_err(|error| said(&error))?;
             let ended = match run_work(&work, teller, machine) {
                 // What was stopped may say that it failed.
-                Err(_) if is_stopped(machine) => Ended::Stopped,
+                Err(_) if is_stopped(machine) => TaskEnd::Stopped,
                 ended => ended.map_err(|error| said(&error))?,
             };
             to_value(ended).map_err(|error| said(&error))
@@ -86,13 +86,13 @@ fn is_stopped(machine: &MachineOptions<'_>) -> bool {
     machine.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
 }
 
-fn run_work(work: &Work, teller: &Teller<'_>, machine: &MachineOptions<'_>) -> Result<Ended> {
+fn run_work(work: &Work, teller: &Teller<'_>, machine: &MachineOptions<'_>) -> Result<TaskEnd> {
     let Work { folder, text, rounds: known } = work;
     std::fs::create_dir_all(folder).map_err(CampaignError::io("make", folder))?;
     let _alone = Alone::take(folder)?;
     let mut store = Store::open(&folder.join("lab.sqlite"))?;
     if let Some(result) = finished(&store, text)? {
-        return Ok(Ended::Result(Box::new(result)));
+        return Ok(TaskEnd::Result(Box::new(result)));
     }
     // What an earlier run left changed would be taken for the normal state.
     restore(&machine.state)?;
@@ -134,16 +134,16 @@ fn run_work(work: &Work, teller: &Teller<'_>, machine: &MachineOptions<'_>) -> R
     let mut executor = machine.executor(&experiment)?;
     let result = match runner::run(&experiment, options, &mut *executor, &mut listener) {
         // Before its first round.
-        Err(RunError::Nothing) => return Ok(Ended::Stopped),
+        Err(RunError::Nothing) => return Ok(TaskEnd::Stopped),
         result => result?,
     };
     if result.ending == Ending::Interrupted {
-        return Ok(Ended::Stopped);
+        return Ok(TaskEnd::Stopped);
     }
     if let Some(run) = id {
         store.finish(run, &result)?;
     }
-    Ok(Ended::Result(Box::new(result)))
+    Ok(TaskEnd::Result(Box::new(result)))
 }
 
 /// The result of this experiment, if it came to its end.
@@ -173,7 +173,7 @@ impl Alone {
                 Err(TryLockError::WouldBlock) => {}
             }
             if start.elapsed() >= next {
-                next += PATIENCE;
+                next += SIGNAL_INTERVAL;
                 let Some(signal) = signals.next() else { return Err(CampaignError::Busy(folder.to_owned())) };
                 // It may just have ended.
                 let _ = holder(folder).map(|holder| kill_process(holder, signal));

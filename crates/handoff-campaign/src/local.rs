@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::plan::{Plan, Task};
 use crate::record::{Folder, State};
-use crate::work::{Event, Outcome, Worker};
+use crate::work::{Event, TaskOutcome, Worker};
 
 /// How often it is looked whether another process has ended with a task that it has.
 const GLANCE: Duration = Duration::from_millis(500);
@@ -35,12 +35,12 @@ pub struct Engine {
 
 /// Workers that go on, one a device.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningWorkers {
     events: Receiver<TaskEvent>,
     wrong: Arc<Mutex<Option<crate::CampaignError>>>,
 }
 
-impl Running {
+impl RunningWorkers {
     /// What happens within this time; the error tells that all workers have ended.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ pub struct Over;
 
 impl Engine {
     /// Starts a worker for each device that has something to do.
-    pub fn start(&self) -> std::io::Result<Running> {
+    pub fn start(&self) -> std::io::Result<RunningWorkers> {
         let (tell, events) = channel();
         let wrong = Arc::new(Mutex::new(None));
         for target in 0..self.plan.targets.len() {
@@ -83,7 +83,7 @@ impl Engine {
                 }
             })?;
         }
-        Ok(Running { events, wrong })
+        Ok(RunningWorkers { events, wrong })
     }
 
     /// Works on the tasks of a device until none is left.
@@ -111,8 +111,8 @@ impl Engine {
                 // Nobody listens any more when the process ends.
                 let tell = |event| drop(tell.send(TaskEvent { task, event }));
                 match worker.run(task, &mut claim, &tell)? {
-                    Outcome::Absent(_) | Outcome::Stopped => return Ok(()),
-                    Outcome::Done(_) | Outcome::Failed(_) => {}
+                    TaskOutcome::Absent(_) | TaskOutcome::Stopped => return Ok(()),
+                    TaskOutcome::Done(_) | TaskOutcome::Failed(_) => {}
                 }
             }
             if !elsewhere {

@@ -182,7 +182,7 @@ fn points_of(
     chosen: &[(String, toml::Value)],
 ) -> Result<Vec<Point>, FileError> {
     // As it is first: a mistake is told with its place in the file that somebody wrote.
-    Experiment::parse_elsewhere(path, text)?;
+    Experiment::parse_remote(path, text)?;
     let wrong = |message: String| FileError::at(path, text, 0..0, message);
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     let mut variants = vec![chosen.to_vec()];
@@ -228,7 +228,7 @@ fn point(
         }
         toml::to_string(&table).map_err(|error| wrong(error.to_string()))?
     };
-    let mut all = Experiment::parse_elsewhere(path, &own).map_err(|error| {
+    let mut all = Experiment::parse_remote(path, &own).map_err(|error| {
         let words: Vec<String> = chosen.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         wrong(format!("with {}: {}", words.join(", "), error.message))
     })?;

@@ -48,7 +48,7 @@ pub struct Question {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct Forecast {
     pub question: Question,
     pub tasks: usize,
     /// Mean number of rounds of a task.
@@ -67,12 +67,12 @@ pub struct Outcome {
     /// Mean time of a task, in seconds.
     pub task_seconds: f64,
     /// What was carried out of this campaign, to compare with; none if nothing was.
-    pub real: Option<Carried>,
+    pub real: Option<PastTasks>,
 }
 
 /// What is known of a campaign from tasks that were carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Carried {
+pub struct PastTasks {
     /// Tasks that have a result.
     pub tasks: usize,
     pub rounds: usize,
@@ -86,7 +86,7 @@ pub struct Carried {
 
 /// What the results of a campaign tell of its times; none without the result of a task that was carried out
 /// in one go.
-pub fn carried(plan: &Plan, folder: &Folder) -> Result<Option<Carried>> {
+pub fn carried(plan: &Plan, folder: &Folder) -> Result<Option<PastTasks>> {
     let (mut tasks, mut rounds) = (0, 0);
     let (mut whole, mut runs, mut seconds) = (0_usize, 0_usize, 0.0);
     let (mut begin, mut end) = (f64::INFINITY, 0.0_f64);
@@ -112,7 +112,7 @@ pub fn carried(plan: &Plan, folder: &Folder) -> Result<Option<Carried>> {
             seconds += result.seconds;
         }
     }
-    Ok((whole > 0).then(|| Carried {
+    Ok((whole > 0).then(|| PastTasks {
         tasks,
         rounds,
         wall_seconds: end - begin,
@@ -128,7 +128,7 @@ fn warm_up(text: &str) -> usize {
 
 /// The stopping rule of an experiment, and the runs of its warm-up.
 fn rules(text: &str) -> Option<(Stopping, usize)> {
-    let experiment = Experiment::parse_elsewhere(std::path::Path::new("experiment.toml"), text).ok()?;
+    let experiment = Experiment::parse_remote(std::path::Path::new("experiment.toml"), text).ok()?;
     let experiment = experiment.into_iter().next()?;
     Some((experiment.rounds.stopping, 2 * experiment.rounds.warm_up.max(1)))
 }
@@ -139,8 +139,8 @@ pub fn simulate(
     question: &Question,
     recording: &Recording,
     metric: &str,
-    real: Option<Carried>,
-) -> Result<Outcome> {
+    real: Option<PastTasks>,
+) -> Result<Forecast> {
     let rules: Vec<(Stopping, usize)> = plan.points.iter().filter_map(|point| rules(&point.text)).collect();
     let mut random = Random::new(question.seed);
     let (mut walls, mut busy, mut rounds, mut found, mut errors) = (Vec::new(), 0.0, 0, 0, Vec::new());
@@ -175,7 +175,7 @@ pub fn simulate(
     let error = if errors.is_empty() { f64::NAN } else { median(&errors) };
     let between = question.between.ln_1p();
     let together = (error.hypot(between) / (question.devices as f64).sqrt() * REACH).exp_m1();
-    Ok(Outcome {
+    Ok(Forecast {
         tasks,
         rounds_per_task: rounds as f64 / all,
         rounds: rounds as f64 / REPEATS as f64,
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    fn simulated(question: &Question) -> Outcome {
+    fn simulated(question: &Question) -> Forecast {
         simulate(&plan("rounds = 10"), question, &recording(), "time", None).expect("it can be")
     }
 

@@ -11,7 +11,7 @@ use handoff_lab::stats::judge::Verdict;
 use handoff_targets::agent::{Agent, Question};
 use handoff_targets::{Address, Command, Retry, Session, TargetError};
 
-use crate::device::{EXPERIMENT, Ended, STOP, Work};
+use crate::device::{EXPERIMENT, STOP, TaskEnd, Work};
 use crate::error::Result;
 use crate::plan::{Plan, Task};
 use crate::record::Claim;
@@ -43,12 +43,12 @@ pub enum Event {
     Waits {
         why: String,
     },
-    Ended(Outcome),
+    Ended(TaskOutcome),
 }
 
 /// How the work on a task ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum TaskOutcome {
     /// With a result, whose verdict this is.
     Done(Verdict),
     /// Without one, and another try would be the same.
@@ -76,14 +76,14 @@ impl std::fmt::Debug for Worker<'_> {
 
 /// What one start of the device's end came to.
 enum Try {
-    Ended(Outcome),
+    Ended(TaskOutcome),
     /// It was lost: the reason, and whether the device was reached at all.
     Lost(String, bool),
 }
 
 impl Worker<'_> {
     /// Works on a task until it ends.
-    pub fn run(&self, task: Task, claim: &mut Claim, tell: &dyn Fn(Event)) -> Result<Outcome> {
+    pub fn run(&self, task: Task, claim: &mut Claim, tell: &dyn Fn(Event)) -> Result<TaskOutcome> {
         let deadline = Duration::from_secs_f64(self.plan.deadline_seconds);
         let start = Instant::now();
         let mut retry = Retry::new(self.plan.attempts, FIRST_WAIT, LONGEST_WAIT);
@@ -91,14 +91,14 @@ impl Worker<'_> {
         let outcome = loop {
             let known = claim.rounds().len();
             if left().is_zero() {
-                break Outcome::Failed(self.too_long(Duration::ZERO));
+                break TaskOutcome::Failed(self.too_long(Duration::ZERO));
             }
             let (why, reached) = match self.attempt(task, claim, &left, tell)? {
                 Try::Ended(outcome) => break outcome,
                 Try::Lost(why, reached) => (why, reached),
             };
             if self.stopped() {
-                break Outcome::Stopped;
+                break TaskOutcome::Stopped;
             }
             claim.note(format!("lost: {why}"), false)?;
             if claim.rounds().len() > known {
@@ -106,16 +106,16 @@ impl Worker<'_> {
             }
             let Some(wait) = retry.lost() else {
                 let why = format!("{why} ({} tries in a row without a new round)", retry.tries());
-                break if reached { Outcome::Failed(why) } else { Outcome::Absent(why) };
+                break if reached { TaskOutcome::Failed(why) } else { TaskOutcome::Absent(why) };
             };
             tell(Event::Waits { why });
             self.pause(wait);
         };
         match &outcome {
-            Outcome::Failed(why) => claim.fail(why)?,
-            Outcome::Absent(why) => claim.note(format!("the device cannot be used: {why}"), false)?,
-            Outcome::Stopped => claim.note("stopped", false)?,
-            Outcome::Done(_) => {}
+            TaskOutcome::Failed(why) => claim.fail(why)?,
+            TaskOutcome::Absent(why) => claim.note(format!("the device cannot be used: {why}"), false)?,
+            TaskOutcome::Stopped => claim.note("stopped", false)?,
+            TaskOutcome::Done(_) => {}
         }
         tell(Event::Ended(outcome.clone()));
         Ok(outcome)
@@ -161,10 +161,10 @@ impl Worker<'_> {
         };
         let began = Instant::now();
         let _lock = match self.wait_for(|| session.lock(), left, tell) {
-            Waited::Has(lock) => lock,
-            Waited::Stopped => return Ok(Try::Ended(Outcome::Stopped)),
-            Waited::InUse(why) => return Ok(Try::Ended(Outcome::Absent(why))),
-            Waited::Failed(error) => return Ok(lost(error, false)),
+            DeviceWait::Has(lock) => lock,
+            DeviceWait::Stopped => return Ok(Try::Ended(TaskOutcome::Stopped)),
+            DeviceWait::InUse(why) => return Ok(Try::Ended(TaskOutcome::Absent(why))),
+            DeviceWait::Failed(error) => return Ok(lost(error, false)),
         };
         let waited = began.elapsed();
         let place = format!("{}/campaigns/{}-{}", session.folder(), self.plan.id, task.number);
@@ -203,21 +203,21 @@ impl Worker<'_> {
             return Err(error);
         }
         Ok(match ended {
-            Ok(Ended::Result(mut result)) => {
+            Ok(TaskEnd::Result(mut result)) => {
                 result.header.place = format!("{} ({address})", device.name);
                 let verdict = result.verdict();
                 claim.finish(&result)?;
                 clear(agent.session_mut(), &place);
-                Try::Ended(Outcome::Done(verdict))
+                Try::Ended(TaskOutcome::Done(verdict))
             }
-            Err(TargetError::Failed { why, .. }) => Try::Ended(Outcome::Failed(why)),
-            _ if self.stopped() => Try::Ended(Outcome::Stopped),
-            Ok(Ended::Stopped) => Try::Lost("somebody stopped it there".to_owned(), true),
-            Err(TargetError::Deadline { .. }) => Try::Ended(Outcome::Failed(self.too_long(waited))),
+            Err(TargetError::Failed { why, .. }) => Try::Ended(TaskOutcome::Failed(why)),
+            _ if self.stopped() => Try::Ended(TaskOutcome::Stopped),
+            Ok(TaskEnd::Stopped) => Try::Lost("somebody stopped it there".to_owned(), true),
+            Err(TargetError::Deadline { .. }) => Try::Ended(TaskOutcome::Failed(self.too_long(waited))),
             Err(error @ TargetError::NotStarted { .. }) => {
-                Try::Ended(Outcome::Absent(format!("{error}: `program` of the target")))
+                Try::Ended(TaskOutcome::Absent(format!("{error}: `program` of the target")))
             }
-            Err(error @ TargetError::NoAnswer { .. }) => Try::Ended(Outcome::Failed(error.to_string())),
+            Err(error @ TargetError::NoAnswer { .. }) => Try::Ended(TaskOutcome::Failed(error.to_string())),
             Err(error) => lost(error, true),
         })
     }
@@ -228,17 +228,17 @@ impl Worker<'_> {
         mut take: impl FnMut() -> handoff_targets::Result<T>,
         left: &dyn Fn() -> Duration,
         tell: &dyn Fn(Event),
-    ) -> Waited<T> {
+    ) -> DeviceWait<T> {
         let mut told = false;
         loop {
             let why = match take() {
-                Ok(lock) => return Waited::Has(lock),
+                Ok(lock) => return DeviceWait::Has(lock),
                 Err(error @ TargetError::Locked { .. }) => error.to_string(),
-                Err(error) => return Waited::Failed(error),
+                Err(error) => return DeviceWait::Failed(error),
             };
             if left().is_zero() {
                 let limit = self.plan.deadline_seconds;
-                return Waited::InUse(format!(
+                return DeviceWait::InUse(format!(
                     "{why} (the task's deadline of {limit} s went by waiting for it)"
                 ));
             }
@@ -247,7 +247,7 @@ impl Worker<'_> {
             }
             self.pause(LOCK_WAIT.min(left()));
             if self.stopped() {
-                return Waited::Stopped;
+                return DeviceWait::Stopped;
             }
         }
     }
@@ -278,7 +278,7 @@ fn lost(error: TargetError, reached: bool) -> Try {
         | TargetError::Refused { .. }
         | TargetError::Architecture { .. }
         | TargetError::Version { .. }
-        | TargetError::Address { .. }) => Try::Ended(Outcome::Absent(error.to_string())),
+        | TargetError::Address { .. }) => Try::Ended(TaskOutcome::Absent(error.to_string())),
         error => Try::Lost(error.to_string(), reached),
     }
 }
@@ -290,7 +290,7 @@ fn clear(session: &mut Session, place: &str) {
 }
 
 /// How the wait for a device ended.
-enum Waited<T> {
+enum DeviceWait<T> {
     Has(T),
     Stopped,
     /// The task's deadline went by, and why it had to wait.
@@ -314,7 +314,7 @@ mod tests {
         stop: &AtomicBool,
         limit: Duration,
         asked: impl FnMut() -> handoff_targets::Result<u8>,
-    ) -> (Waited<u8>, Vec<Event>) {
+    ) -> (DeviceWait<u8>, Vec<Event>) {
         let plan = Plan::of_texts(
             "name = \"x\"\nexperiments = [\"e.toml\"]\ntargets = [\"local\"]\n",
             "title = \"t\"\n[workload]\ncommand = \"true\"\n[baseline]\nname = \"a\"\n[change]\nname = \"b\"\n\
@@ -339,7 +339,7 @@ mod tests {
             left.set(now - 1);
             if now > 0 { Err(taken()) } else { Ok(1) }
         });
-        assert!(matches!(waited, Waited::Has(1)));
+        assert!(matches!(waited, DeviceWait::Has(1)));
         assert!(
             matches!(&told[..], [Event::Waits { why }] if why.contains("process 7 on bench")),
             "{told:?}"
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn a_wait_ends_with_the_deadline_of_the_task() {
         let (waited, _) = wait(&AtomicBool::new(false), Duration::from_millis(300), || Err(taken()));
-        let Waited::InUse(why) = waited else { panic!("nobody gave it") };
+        let DeviceWait::InUse(why) = waited else { panic!("nobody gave it") };
         assert!(why.contains("process 7 on bench") && why.contains("deadline"), "{why}");
     }
 
@@ -357,10 +357,10 @@ mod tests {
     fn a_wait_ends_when_it_is_stopped_or_fails() {
         let stopped = AtomicBool::new(true);
         let (waited, _) = wait(&stopped, Duration::from_secs(600), || Err(taken()));
-        assert!(matches!(waited, Waited::Stopped));
+        assert!(matches!(waited, DeviceWait::Stopped));
         let (waited, told) = wait(&AtomicBool::new(false), Duration::from_secs(600), || {
             Err(TargetError::Lost { target: "local".into(), why: "gone".into() })
         });
-        assert!(matches!(waited, Waited::Failed(TargetError::Lost { .. })) && told.is_empty());
+        assert!(matches!(waited, DeviceWait::Failed(TargetError::Lost { .. })) && told.is_empty());
     }
 }

@@ -21,9 +21,9 @@ use crate::shm::outstanding;
 use crate::{Error, Result, dispatch, local};
 
 /// How threads call such a service: oneway calls, calls of the driver, blocking ones of this process.
-struct Blocking(Asynchronous);
+struct BlockingAdapter(Asynchronous);
 
-impl Service for Blocking {
+impl Service for BlockingAdapter {
     fn descriptor(&self) -> &str {
         self.0.service.descriptor()
     }
@@ -75,7 +75,7 @@ impl Binder {
     /// told that the object is dead.
     pub fn new_async_on(service: impl AsyncService, runtime: &Handle) -> Self {
         let asynchronous = Asynchronous { service: Arc::new(service), runtime: runtime.clone() };
-        let blocking = Arc::new(Blocking(asynchronous.clone()));
+        let blocking = Arc::new(BlockingAdapter(asynchronous.clone()));
         Binder(Reference::Local(LocalNode::with_tasks(blocking, asynchronous)))
     }
 

@@ -1,4 +1,4 @@
-//! The worlds that services live in, each with its own rules (and on Android with its own driver).
+//! The contexts that services belong to, each with its own rules (and on Android with its own driver).
 
 use std::fmt;
 use std::str::FromStr;

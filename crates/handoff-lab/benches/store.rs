@@ -14,7 +14,7 @@ use handoff_lab::experiment::executor::Local;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::result::{ExperimentResult, RoundRecord, Sample};
 use handoff_lab::experiment::runner::{Options, run};
-use handoff_lab::history::{Query, What, draw};
+use handoff_lab::history::{Quantity, Query, draw};
 use handoff_lab::stats::change::Search;
 use handoff_lab::stats::random::Random;
 use handoff_lab::store::{Owner, Store};
@@ -113,7 +113,7 @@ fn on(name: &str, store: &mut Store, small: &ExperimentResult) -> Outcome<Vec<[S
     let asked = Query {
         title: None,
         metric: "wall".to_owned(),
-        what: What::Baseline,
+        what: Quantity::Baseline,
         by: None,
         last: RUNS,
         margin: 0.02,

@@ -13,12 +13,12 @@ use crate::stats::describe::median;
 use crate::stats::holm;
 use crate::stats::judge::Direction;
 use crate::stats::unpaired::{hodges_lehmann_ratio, mann_whitney};
-use crate::store::{Arm, Measured, Store, StoreError};
+use crate::store::{Arm, RunValues, Store, StoreError};
 
 /// What of a run is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum Quantity {
     /// The baseline: the runs of A and A'.
     Baseline,
     /// The runs of B.
@@ -27,7 +27,7 @@ pub enum What {
     Ratio,
 }
 
-impl What {
+impl Quantity {
     pub fn describe(self) -> &'static str {
         match self {
             Self::Baseline => "A",
@@ -37,7 +37,7 @@ impl What {
     }
 
     /// The value of a run; nothing if it has none above 0.
-    fn of(self, measured: &Measured) -> Option<f64> {
+    fn of(self, measured: &RunValues) -> Option<f64> {
         let by = |arms: &[Arm]| -> Vec<f64> {
             let of_arm = measured.values.iter().filter(|(_, arm, _)| arms.contains(arm));
             of_arm.map(|(_, _, value)| *value).collect()
@@ -69,7 +69,7 @@ pub struct Query {
     pub title: Option<String>,
     pub metric: String,
     /// What of a run is drawn.
-    pub what: What,
+    pub what: Quantity,
     /// The label that tells what a run is of; `commit` if the runs have it, and their numbers if not.
     pub by: Option<String>,
     /// No more than so many of the latest runs.
@@ -166,7 +166,7 @@ pub struct History {
     /// Its unit; empty for a ratio.
     pub unit: String,
     /// What of a run is drawn.
-    pub what: What,
+    pub what: Quantity,
     /// The label that tells runs apart.
     pub by: String,
     /// The chance of a false change for each device.
@@ -210,7 +210,7 @@ pub fn draw(store: &Store, asked: &Query) -> Result<History, HistoryError> {
     Ok(History {
         title,
         metric: asked.metric.clone(),
-        unit: if asked.what == What::Ratio { String::new() } else { known.unit },
+        unit: if asked.what == Quantity::Ratio { String::new() } else { known.unit },
         what: asked.what,
         by,
         alpha: asked.search.alpha,
@@ -292,7 +292,7 @@ mod tests {
         store
     }
 
-    fn asked(what: What) -> Query {
+    fn asked(what: Quantity) -> Query {
         Query {
             title: None,
             metric: "time".into(),
@@ -316,7 +316,7 @@ mod tests {
             runs.push((commit, "two", 3.0));
         }
         let store = store(folder.path(), &runs);
-        let history = draw(&store, &asked(What::Baseline)).expect("drawn");
+        let history = draw(&store, &asked(Quantity::Baseline)).expect("drawn");
         assert_eq!((history.by.as_str(), history.unit.as_str(), history.lines.len()), ("commit", "s", 2));
         let [one, two] = history.lines.as_slice() else { panic!("{history:?}") };
         assert_eq!((one.device.as_str(), one.points.len()), ("one", 16));
@@ -326,7 +326,7 @@ mod tests {
         assert!(two.changes.is_empty());
         assert!(two.against_others.as_ref().is_some_and(|others| others.ratio > 2.0 && others.p < 0.05));
         // What is compared inside of a round did not change.
-        let ratio = draw(&store, &asked(What::Ratio)).expect("drawn");
+        let ratio = draw(&store, &asked(Quantity::Ratio)).expect("drawn");
         assert!(ratio.lines.iter().all(|line| line.changes.is_empty() && (line.median - 0.9).abs() < 0.05));
         let text = crate::report::history::text(&history);
         assert!(
@@ -343,7 +343,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let runs: Vec<(&str, &str, f64)> =
             (0..20).map(|at| ("same", "one", if at < 10 { 1.0 } else { 0.5 })).collect();
-        let history = draw(&store(folder.path(), &runs), &asked(What::Change)).expect("drawn");
+        let history = draw(&store(folder.path(), &runs), &asked(Quantity::Change)).expect("drawn");
         let change = &history.lines[0].changes[0];
         assert!(change.inside && change.better == Some(true));
         let text = crate::report::history::text(&history);
@@ -354,13 +354,13 @@ mod tests {
     fn what_is_not_there_is_said_with_what_is() {
         let folder = tempfile::tempdir().expect("a folder");
         let empty = Store::open(&folder.path().join("empty.sqlite")).expect("made");
-        assert!(matches!(draw(&empty, &asked(What::Ratio)), Err(HistoryError::Empty)));
+        assert!(matches!(draw(&empty, &asked(Quantity::Ratio)), Err(HistoryError::Empty)));
         let store = store(folder.path(), &[("a", "one", 1.0)]);
-        let wrong = Query { metric: "tme".into(), ..asked(What::Ratio) };
+        let wrong = Query { metric: "tme".into(), ..asked(Quantity::Ratio) };
         assert!(draw(&store, &wrong).expect_err("no such metric").to_string().contains("other, time"));
-        let wrong = Query { title: Some("u".into()), ..asked(What::Ratio) };
+        let wrong = Query { title: Some("u".into()), ..asked(Quantity::Ratio) };
         assert!(draw(&store, &wrong).expect_err("no such runs").to_string().contains("there are: t"));
-        let few = draw(&store, &asked(What::Ratio)).expect("drawn");
+        let few = draw(&store, &asked(Quantity::Ratio)).expect("drawn");
         assert!(crate::report::history::text(&few).contains("1 run is too few"));
     }
 }

@@ -95,7 +95,7 @@ pub struct Trials {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct TrialRates {
     /// The share whose interval excludes 1. Without an effect this is the error rate.
     pub found: f64,
     /// The share that was predicted for the rounds of a [`Stopping::Fixed`] experiment from [`round_sd`];
@@ -107,7 +107,7 @@ pub struct Outcome {
 impl Trials {
     /// Runs all of them. Each begins at a random place of the recording and takes its values in the
     /// order in which they were recorded, so that drift and waves of the machine are part of it.
-    pub fn run(&self, recording: &Recording, metric: &str) -> Result<Outcome, RecordingError> {
+    pub fn run(&self, recording: &Recording, metric: &str) -> Result<TrialRates, RecordingError> {
         let mut random = Random::new(self.seed);
         let (mut found, mut taken, mut predicted) = (0_usize, 0_usize, 0.0);
         for _ in 0..self.count {
@@ -121,7 +121,7 @@ impl Trials {
             }
         }
         let count = self.count.max(1) as f64;
-        Ok(Outcome {
+        Ok(TrialRates {
             found: found as f64 / count,
             predicted: predicted / count,
             rounds: taken as f64 / count,
@@ -148,7 +148,7 @@ impl Trials {
     }
 
     /// Runs all of them on each metric of a recording, on as many CPUs as there are.
-    pub fn run_all(&self, recording: &Recording) -> Result<Vec<(String, Outcome)>, RecordingError> {
+    pub fn run_all(&self, recording: &Recording) -> Result<Vec<(String, TrialRates)>, RecordingError> {
         let metrics: Vec<&str> = recording.metrics().collect();
         let next = AtomicUsize::new(0);
         let worker = || {

@@ -4,7 +4,7 @@
 use handoff_workloads::Result;
 use handoff_workloads::floor::{self, Session};
 use handoff_workloads::measurement::Measurement;
-use handoff_workloads::transports::{OpenTransport, Plan, Row};
+use handoff_workloads::transports::{OpenTransport, Row, SurveyPlan};
 
 use crate::interleave::{Interleave, Progress};
 
@@ -37,7 +37,7 @@ pub fn floors(
 pub fn transports(
     interleave: &Interleave<'_>,
     transports: &mut [Box<dyn OpenTransport>],
-    plan: &Plan,
+    plan: &SurveyPlan,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Vec<Row>> {
     plan.check()?;
@@ -64,7 +64,7 @@ mod tests {
     use handoff_workloads::Placement;
     use handoff_workloads::floor::Primitive;
     use handoff_workloads::rpc::EngineKind;
-    use handoff_workloads::transports::{Chosen, MAX_PAYLOAD, open};
+    use handoff_workloads::transports::{MAX_PAYLOAD, OpenTransports, open};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
@@ -86,13 +86,13 @@ mod tests {
         handoff_workloads::play_if_peer();
     }
 
-    fn opened(placement: Placement) -> Chosen {
+    fn opened(placement: Placement) -> OpenTransports {
         handoff_workloads::play_in_test("survey::tests::peer_main");
         open(placement, &[EngineKind::Shm]).expect("started")
     }
 
-    fn plan(payloads: &[usize]) -> Plan {
-        Plan { payloads: payloads.to_vec(), rounds: 2, samples: 10, stream: 20 }
+    fn plan(payloads: &[usize]) -> SurveyPlan {
+        SurveyPlan { payloads: payloads.to_vec(), rounds: 2, samples: 10, stream: 20 }
     }
 
     #[test]

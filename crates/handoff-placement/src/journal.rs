@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::group::{Change, ControlGroup, Limits};
 use crate::private_folder::PrivateFolder;
 use crate::process::{ProcessKey, Scope, autogroup_nice, boot_id, set_autogroup_nice, tree_of};
-use crate::snapshot::{Restored, Snapshot};
+use crate::snapshot::{RestoreOutcome, Snapshot};
 use crate::tid::Tid;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ pub struct Journal {
 
 /// What [`Journal::recover`] did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// Processes that have back all that they had.
     pub restored: usize,
     /// Processes of which the kernel refused something.
@@ -72,7 +72,7 @@ pub struct Recovered {
     pub unreadable: usize,
 }
 
-impl fmt::Display for Recovered {
+impl fmt::Display for RecoveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} processes have back what they had, {} have ended", self.restored, self.gone)?;
         for (count, what) in [
@@ -88,18 +88,18 @@ impl fmt::Display for Recovered {
     }
 }
 
-impl Recovered {
+impl RecoveryReport {
     /// Was there anything in the journal?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    fn count(&mut self, outcome: Restored) {
+    fn count(&mut self, outcome: RestoreOutcome) {
         match outcome {
-            Restored::Whole => self.restored += 1,
-            Restored::Partly { .. } => self.partly += 1,
-            Restored::Gone => self.gone += 1,
+            RestoreOutcome::Whole => self.restored += 1,
+            RestoreOutcome::Partly { .. } => self.partly += 1,
+            RestoreOutcome::Gone => self.gone += 1,
         }
     }
 
@@ -231,9 +231,9 @@ impl Journal {
     /// # Errors
     ///
     /// [`Error::Journal`] if it cannot be read or emptied.
-    pub fn recover(&mut self) -> Result<Recovered> {
+    pub fn recover(&mut self) -> Result<RecoveryReport> {
         let contents = self.read()?;
-        let mut recovered = Recovered { unreadable: contents.unreadable, ..Recovered::default() };
+        let mut recovered = RecoveryReport { unreadable: contents.unreadable, ..RecoveryReport::default() };
         for snapshot in contents.snapshots {
             recovered.count(snapshot.restore());
         }
@@ -290,15 +290,15 @@ impl Journal {
     /// # Errors
     ///
     /// [`Error::Journal`] if the folder or a journal could have been written by another user, or cannot be read.
-    pub fn recover_left(folder: &Path) -> Result<Recovered> {
+    pub fn recover_left(folder: &Path) -> Result<RecoveryReport> {
         let at = |name: &str| folder.join(name);
         let fail = |path: PathBuf, what: &str, source| Error::Journal { path, what: what.to_owned(), source };
         let private = match PrivateFolder::open(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Recovered::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RecoveryReport::default()),
             opened => opened.map_err(|e| fail(folder.to_owned(), "cannot be used", e))?,
         };
         let _turn = private.lock().map_err(|e| fail(folder.to_owned(), "cannot be locked", e))?;
-        let mut all = Recovered::default();
+        let mut all = RecoveryReport::default();
         for name in private.names().map_err(|e| fail(folder.to_owned(), "cannot be listed", e))? {
             let name = name.to_string_lossy().into_owned();
             if !(name.starts_with(PLACEMENT[0]) && name.ends_with(PLACEMENT[1])) {

@@ -83,7 +83,7 @@ fn soon<T>(mut done: impl FnMut() -> Option<T>) -> T {
 }
 
 /// What is given back, as soon as something is.
-fn recovered(folder: &Path) -> Recovered {
+fn recovered(folder: &Path) -> RecoveryReport {
     soon(|| Some(Journal::recover_left(folder).unwrap()).filter(|recovered| !recovered.is_empty()))
 }
 

@@ -106,7 +106,7 @@ impl Pin {
     /// # Errors
     ///
     /// [`Error::NoSuchThread`] if the process ended.
-    pub fn lost(&self) -> Result<Vec<Lost>> {
+    pub fn lost(&self) -> Result<Vec<LostPin>> {
         let has_ended = || self.process.is_some_and(|process| !process.is_alive());
         if self.scope != Scope::Thread && has_ended() {
             return Err(Error::NoSuchThread(self.id));
@@ -115,7 +115,7 @@ impl Pin {
         for tid in threads_in(self.scope, self.id)? {
             match affinity(tid) {
                 Ok(found) if found != self.granted => {
-                    lost.push(Lost { tid, cause: self.cause(tid, &found), found });
+                    lost.push(LostPin { tid, cause: self.cause(tid, &found), found });
                 }
                 Err(error) if self.scope == Scope::Thread => return Err(error),
                 _ => {}
@@ -176,7 +176,7 @@ impl Pin {
 
 /// A thread that is not where it was put.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostPin {
     /// The thread.
     pub tid: Tid,
     /// Where it may run instead.
@@ -224,7 +224,7 @@ impl fmt::Display for LossCause {
     }
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostPin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.found.is_empty() {
             true => write!(f, "thread {} has no CPU left to run on: {}", self.tid, self.cause),

@@ -61,10 +61,16 @@ impl Placement {
     }
 
     /// Places every thread in the scope, those born meanwhile too.
-    pub fn apply(&self, scope: Scope, id: Tid, machine: &Topology) -> Result<Applied> {
+    pub fn apply(&self, scope: Scope, id: Tid, machine: &Topology) -> Result<AppliedPlacement> {
         let cpus = self.check(machine)?;
-        let mut applied =
-            Applied { scope, id, pin: None, former: BTreeMap::new(), io: BTreeMap::new(), autogroup: None };
+        let mut applied = AppliedPlacement {
+            scope,
+            id,
+            pin: None,
+            former: BTreeMap::new(),
+            io: BTreeMap::new(),
+            autogroup: None,
+        };
         match self.apply_to(&mut applied, cpus.as_ref()) {
             Ok(()) => Ok(applied),
             Err(error) => {
@@ -74,7 +80,7 @@ impl Placement {
         }
     }
 
-    fn apply_to(&self, applied: &mut Applied, cpus: Option<&CpuSet>) -> Result<()> {
+    fn apply_to(&self, applied: &mut AppliedPlacement, cpus: Option<&CpuSet>) -> Result<()> {
         let (scope, id) = (applied.scope, applied.id);
         if let Some(cpus) = cpus {
             applied.pin = Some(Pin::apply(scope, id, cpus)?);
@@ -115,7 +121,7 @@ impl Placement {
 
 /// A placement that was given, with what was there before.
 #[derive(Debug)]
-pub struct Applied {
+pub struct AppliedPlacement {
     scope: Scope,
     id: Tid,
     pin: Option<Pin>,
@@ -124,7 +130,7 @@ pub struct Applied {
     autogroup: Option<i8>,
 }
 
-impl Applied {
+impl AppliedPlacement {
     /// The pin, if CPUs were named.
     #[must_use]
     pub fn pin(&self) -> Option<&Pin> {

@@ -82,8 +82,8 @@ impl Snapshot {
     /// Gives back what differs. Threads that were born since get what the first one had.
     ///
     /// Does nothing to another process that has got the same number meanwhile; says what was done.
-    pub fn restore(&self) -> Restored {
-        let Some(key) = self.process().filter(ProcessKey::is_alive) else { return Restored::Gone };
+    pub fn restore(&self) -> RestoreOutcome {
+        let Some(key) = self.process().filter(ProcessKey::is_alive) else { return RestoreOutcome::Gone };
         let mut refused = 0;
         let root = Root::host();
         for (controller, folder) in &self.groups {
@@ -110,13 +110,13 @@ impl Snapshot {
                 }
             }
         }
-        if refused == 0 { Restored::Whole } else { Restored::Partly { refused } }
+        if refused == 0 { RestoreOutcome::Whole } else { RestoreOutcome::Partly { refused } }
     }
 }
 
 /// What became of a [`Snapshot::restore`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Restored {
+pub enum RestoreOutcome {
     /// Everything is as it was.
     Whole,
     /// The kernel refused some of it.
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(read, before);
         // Raising nice again may be refused to a plain user; nothing else may be.
         let may_raise = crate::can_raise_to(nice);
-        assert_eq!(read.restore() == Restored::Whole, may_raise);
+        assert_eq!(read.restore() == RestoreOutcome::Whole, may_raise);
         if may_raise {
             assert_eq!(
                 Snapshot::take(pid).unwrap().threads[&pid.as_raw()].mask,
@@ -196,7 +196,7 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(read.restore(), Restored::Gone);
+        assert_eq!(read.restore(), RestoreOutcome::Gone);
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         let nice = Priority::of(pid).unwrap();
         old.start -= 1;
         old.threads.values_mut().for_each(|state| state.attributes.nice = 19);
-        assert_eq!(old.restore(), Restored::Gone);
+        assert_eq!(old.restore(), RestoreOutcome::Gone);
         assert_eq!(Priority::of(pid).unwrap(), nice);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -4,14 +4,14 @@ use super::decide::{Decider, Subject};
 use super::events::SystemEvent;
 use super::file::{Policy, Problems};
 use super::listen::Sources;
-use super::log::{Event, Log, Stopped, printable};
+use super::log::{Event, Log, StopReport, printable};
 use super::request::Request;
 use super::rule::Rule;
 use super::socket::Server;
 use super::state::{Observer, Process, SystemState};
 use super::text::matches;
 use crate::error::{Error, Result};
-use handoff_placement::Applied;
+use handoff_placement::AppliedPlacement;
 use handoff_placement::Error as PlacementError;
 use handoff_placement::Root;
 use handoff_placement::Tid;
@@ -20,7 +20,7 @@ use handoff_placement::notice;
 use handoff_placement::process::{ProcessKey, Scope, Status, processes, threads_of};
 use handoff_placement::{ControlGroup, Limits, enter_group};
 use handoff_placement::{Journal, POLICY_GROUP};
-use handoff_placement::{Restored, Snapshot};
+use handoff_placement::{RestoreOutcome, Snapshot};
 use rustix::fd::BorrowedFd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -47,10 +47,10 @@ impl Default for Options {
     }
 }
 
-struct Placed {
+struct PlacedProcess {
     /// The rule of the process and those of its threads, as they were applied.
     rules: Rules,
-    applied: Vec<Applied>,
+    applied: Vec<AppliedPlacement>,
     comm: String,
     /// Pins that were found lost so far.
     lost: usize,
@@ -83,7 +83,7 @@ pub struct Daemon<'a> {
     observer: Observer,
     state: SystemState,
     before: BTreeMap<ProcessKey, Snapshot>,
-    placed: BTreeMap<ProcessKey, Placed>,
+    placed: BTreeMap<ProcessKey, PlacedProcess>,
     refused: BTreeMap<ProcessKey, Rules>,
     timers: BTreeMap<ProcessKey, Instant>,
     groups: BTreeMap<String, ControlGroup>,
@@ -277,7 +277,8 @@ impl<'a> Daemon<'a> {
             Ok(()) => {
                 let comm = process.comm.clone();
                 let rules = wanted.clone();
-                let placed = Placed { rules, applied, comm, lost, unrepaired: Vec::new(), stale: false };
+                let placed =
+                    PlacedProcess { rules, applied, comm, lost, unrepaired: Vec::new(), stale: false };
                 self.placed.insert(key, placed);
                 Ok(())
             }
@@ -294,7 +295,7 @@ impl<'a> Daemon<'a> {
         &self,
         key: ProcessKey,
         wanted: &Rules,
-        applied: &mut Vec<Applied>,
+        applied: &mut Vec<AppliedPlacement>,
     ) -> handoff_placement::Result<()> {
         if let Some(index) = wanted.process {
             let name = &self.policy.rules[index].profile;
@@ -320,7 +321,7 @@ impl<'a> Daemon<'a> {
     fn verify(&mut self) {
         for (key, placed) in &mut self.placed {
             let (mut lost, mut refusal) = (Vec::new(), None);
-            for pin in placed.applied.iter_mut().filter_map(Applied::pin_mut) {
+            for pin in placed.applied.iter_mut().filter_map(AppliedPlacement::pin_mut) {
                 let found = pin.lost().unwrap_or_default();
                 if !found.is_empty() {
                     lost.extend(found.iter().map(ToString::to_string));
@@ -502,17 +503,17 @@ impl<'a> Daemon<'a> {
     }
 
     /// Gives every process back what it had, and removes the groups.
-    pub fn finish(mut self) -> Result<Stopped> {
+    pub fn finish(mut self) -> Result<StopReport> {
         self.put_back()
     }
 
-    fn put_back(&mut self) -> Result<Stopped> {
-        let mut stopped = Stopped::default();
+    fn put_back(&mut self) -> Result<StopReport> {
+        let mut stopped = StopReport::default();
         for (_, snapshot) in std::mem::take(&mut self.before) {
             match snapshot.restore() {
-                Restored::Whole => stopped.restored += 1,
-                Restored::Partly { .. } => stopped.partly += 1,
-                Restored::Gone => {}
+                RestoreOutcome::Whole => stopped.restored += 1,
+                RestoreOutcome::Partly { .. } => stopped.partly += 1,
+                RestoreOutcome::Gone => {}
             }
         }
         self.placed.clear();

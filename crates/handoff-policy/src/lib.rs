@@ -40,7 +40,7 @@
 //! | `daemon` | decides, places, and puts back |
 //! | `log` | what it tells of its work |
 //! | `socket`, `request` | how foreground changes reach it |
-//! | `places` | how many connections and lines of the log each user may have |
+//! | `permits` | how many connections and lines of the log each user may have |
 //! | `task_profiles` | Android's `task_profiles.json` as a policy |
 
 mod daemon;
@@ -50,7 +50,7 @@ mod events;
 mod file;
 mod listen;
 mod log;
-mod places;
+mod permits;
 mod request;
 mod rule;
 mod socket;
@@ -62,7 +62,7 @@ pub use daemon::{Daemon, Options};
 pub use decide::{Decider, Decision, Explanation, Subject};
 pub use error::{Error, Result};
 pub use file::{Policy, Problem, Problems, Profile};
-pub use log::{Event, Stopped};
+pub use log::{Event, StopReport};
 pub use rule::{Match, Rule, Threshold, When};
 pub use state::{Process, SystemState};
 pub use task_profiles::{Import, import_task_profiles};

@@ -1,7 +1,7 @@
 //! What the daemon tells of its work.
 
-use super::places::{Pace, is_trusted};
-use handoff_placement::Recovered;
+use super::permits::{RateLimit, is_trusted};
+use handoff_placement::RecoveryReport;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub enum Event {
     /// A policy that was killed had left something to put back.
-    Recovered(Recovered),
+    Recovered(RecoveryReport),
     /// What the daemon cannot hear of on this machine, and what it does instead.
     Without {
         source: &'static str,
@@ -51,7 +51,7 @@ pub enum Event {
 
 /// What is left at the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Stopped {
+pub struct StopReport {
     /// Processes that have back what they had.
     pub restored: usize,
     /// Processes of which the kernel refused something.
@@ -83,7 +83,7 @@ impl fmt::Display for Event {
 }
 
 /// Lines of what one user asks for: so many at once, then one a second.
-const LINES: Pace = Pace::new(64, Duration::from_secs(1));
+const LINES: RateLimit = RateLimit::new(64, Duration::from_secs(1));
 
 /// How long lines are left out before their number is told.
 const EACH_SUM: Duration = Duration::from_secs(10);
@@ -96,7 +96,7 @@ pub(super) struct Log<'a> {
 }
 
 struct User {
-    pace: Pace,
+    rate: RateLimit,
     left_out: u64,
     /// When the number of those lines is told.
     due: Instant,
@@ -115,8 +115,8 @@ impl<'a> Log<'a> {
     pub(super) fn tell(&mut self, event: Event) {
         if let Some(uid) = self.speaks_for {
             let now = Instant::now();
-            let user = self.users.entry(uid).or_insert(User { pace: LINES, left_out: 0, due: now });
-            if !user.pace.may(now) {
+            let user = self.users.entry(uid).or_insert(User { rate: LINES, left_out: 0, due: now });
+            if !user.rate.may(now) {
                 if user.left_out == 0 {
                     user.due = now + EACH_SUM;
                 }
@@ -141,7 +141,7 @@ impl<'a> Log<'a> {
             }
         }
         let now = Instant::now();
-        self.users.retain(|_, user| user.left_out > 0 || !user.pace.is_idle(now));
+        self.users.retain(|_, user| user.left_out > 0 || !user.rate.is_idle(now));
     }
 }
 

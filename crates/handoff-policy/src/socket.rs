@@ -6,9 +6,9 @@
 //!
 //! Each connection has a thread, which alone waits for the peer: for its line, for it to read the answer,
 //! and for closes. What a peer sends may be a descriptor whose close blocks as long as the peer likes. A
-//! thread holds a place of the peer's user until all of that is over; a user has a share of the places.
+//! thread holds a permit of the peer's user until all of that is over; a user has a share of the permits.
 
-use super::places::{Pace, Place, Places, is_trusted};
+use super::permits::{Permit, Permits, RateLimit, is_trusted};
 use super::request::Request;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -40,12 +40,12 @@ const MOST_REFUSED: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Requests of one user: so many at once, then 32 a second.
-const PACE: Pace = Pace::new(64, Duration::from_millis(31));
+const RATE: RateLimit = RateLimit::new(64, Duration::from_millis(31));
 
 /// Requests that the daemon takes before it looks at its other work.
 const A_TURN: usize = 16;
 
-/// How long nobody is accepted when there is no descriptor, thread or place left to do it with.
+/// How long nobody is accepted when there is no descriptor, thread or permit left to do it with.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What is asked, by whom, and where the answer is waited for.
@@ -89,8 +89,8 @@ impl Server {
         let most = may_open.map_or(MOST, |most| MOST.min(most / 4));
         let (desk, asked) = sync_channel(most);
         let door = Door {
-            places: Places::new(most, PACE),
-            refused: Places::new(MOST_REFUSED.min(most), PACE),
+            permits: Permits::new(most, RATE),
+            refused: Permits::new(MOST_REFUSED.min(most), RATE),
             desk,
             bell: bell.clone(),
         };
@@ -124,8 +124,8 @@ impl Drop for Server {
 /// What those who accept and those who talk with peers need.
 #[derive(Debug, Clone)]
 struct Door {
-    places: Arc<Places>,
-    refused: Arc<Places>,
+    permits: Arc<Permits>,
+    refused: Arc<Permits>,
     desk: SyncSender<PendingRequest>,
     bell: Arc<OwnedFd>,
 }
@@ -149,9 +149,9 @@ impl Door {
     fn admit(&self, stream: UnixStream) {
         let Ok(peer) = socket_peercred(&stream) else { return };
         let uid = peer.uid.as_raw();
-        let Some(place) = self.places.take(uid) else { return self.refuse(stream, uid) };
+        let Some(permit) = self.permits.take(uid) else { return self.refuse(stream, uid) };
         let door = self.clone();
-        on_a_thread(stream, place, move |stream, place| door.converse(stream, place));
+        on_a_thread(stream, permit, move |stream, permit| door.converse(stream, permit));
     }
 
     /// Says why, and hangs up.
@@ -163,25 +163,25 @@ impl Door {
         if has_no_descriptors(&stream) {
             return;
         }
-        let place = loop {
+        let permit = loop {
             match self.refused.take(uid) {
-                Some(place) => break place,
+                Some(permit) => break permit,
                 None => thread::sleep(PAUSE),
             }
         };
-        on_a_thread(stream, place, |_, _| ());
+        on_a_thread(stream, permit, |_, _| ());
     }
 
     /// Hears one line, has it obeyed, and answers.
-    fn converse(&self, stream: &UnixStream, place: &Place) {
+    fn converse(&self, stream: &UnixStream, permit: &Permit) {
         let Some(said) = hear(stream) else { return };
         let request = said.and_then(|line| Request::parse(&line));
-        match request.and_then(|request| may_ask(place.uid, &request).map(|()| request)) {
+        match request.and_then(|request| may_ask(permit.uid, &request).map(|()| request)) {
             Ok(request) => {
-                thread::sleep(place.wait());
+                thread::sleep(permit.wait());
                 let (back, said) = sync_channel(1);
-                // There is room for each place; without a receiver the daemon has ended.
-                if self.desk.send(PendingRequest { request, uid: place.uid, answer: back }).is_err() {
+                // There is room for each permit; without a receiver the daemon has ended.
+                if self.desk.send(PendingRequest { request, uid: permit.uid, answer: back }).is_err() {
                     return;
                 }
                 let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
@@ -205,13 +205,13 @@ fn has_no_descriptors(stream: &UnixStream) -> bool {
     seen.is_ok_and(|seen| seen.bytes < length && !seen.flags.contains(ReturnFlags::CTRUNC))
 }
 
-/// Does something with a connection and closes it on a thread of its own, which holds the place until then.
-fn on_a_thread(stream: UnixStream, place: Place, what: impl FnOnce(&UnixStream, &Place) + Send + 'static) {
+/// Does something with a connection and closes it on a thread of its own, which holds the permit until then.
+fn on_a_thread(stream: UnixStream, permit: Permit, what: impl FnOnce(&UnixStream, &Permit) + Send + 'static) {
     let thread = thread::Builder::new().name("policy-peer".to_owned()).stack_size(256 << 10);
     let spawned = thread.spawn(move || {
-        what(&stream, &place);
+        what(&stream, &permit);
         drop(stream);
-        drop(place);
+        drop(permit);
     });
     if spawned.is_err() {
         thread::sleep(PAUSE);

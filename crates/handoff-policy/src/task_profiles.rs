@@ -84,7 +84,7 @@ pub fn import_task_profiles(text: &str) -> Result<Import, String> {
         name(&aggregate.name, parts.collect());
     }
     for (name, parts) in all {
-        let mut profile = Translated::default();
+        let mut profile = TranslatedProfile::default();
         for action in parts.iter().flat_map(|profile| &profile.actions) {
             if let Err(reason) = profile.add(action, &file.attributes) {
                 let note = format!("{name}: {reason}");
@@ -104,7 +104,7 @@ fn quoted(text: &str) -> String {
 }
 
 #[derive(Default)]
-struct Translated {
+struct TranslatedProfile {
     policy: Option<String>,
     nice: Option<i64>,
     util_min: Option<i64>,
@@ -112,7 +112,7 @@ struct Translated {
     join: Vec<String>,
 }
 
-impl Translated {
+impl TranslatedProfile {
     fn add(&mut self, action: &Action, attributes: &[Attribute]) -> Result<(), String> {
         let text =
             |name: &str| action.params.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();

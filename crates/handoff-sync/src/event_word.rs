@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::futex::{self, AtomicU32, Ordering, Slept};
+use crate::futex::{self, AtomicU32, Ordering, WaitResult};
 
 /// The time of `CLOCK_MONOTONIC`, by which deadlines are given here.
 pub fn now() -> Duration {
@@ -41,7 +41,7 @@ pub fn wait(word: &AtomicU32, bits: NonZeroU32, deadline: Option<Duration>) -> O
         if taken != 0 {
             return Some(taken);
         }
-        if futex::wait_bits(word, rest, bits, deadline) == Slept::TimedOut {
+        if futex::wait_bits(word, rest, bits, deadline) == WaitResult::TimedOut {
             let (taken, _) = take(word, bits);
             return (taken != 0).then_some(taken);
         }

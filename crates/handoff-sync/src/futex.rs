@@ -22,7 +22,7 @@ pub enum WakeAction {
 
 /// How a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slept {
+pub enum WaitResult {
     /// Woken, interrupted, or the word held another value: look at it.
     Woken,
     /// The deadline passed.
@@ -37,7 +37,7 @@ mod real {
     use rustix::io::Errno;
     use rustix::thread::futex::{self, Flags, Timespec};
 
-    use super::{AtomicU32, Slept};
+    use super::{AtomicU32, WaitResult};
 
     fn timespec(time: Duration) -> Timespec {
         Timespec {
@@ -64,11 +64,16 @@ mod real {
     /// `FUTEX_WAIT_BITSET` across processes: sleeps while the word holds `expected`, until
     /// `deadline`, a time of `CLOCK_MONOTONIC`.
     #[inline]
-    pub fn wait_bits(word: &AtomicU32, expected: u32, bits: NonZeroU32, deadline: Option<Duration>) -> Slept {
+    pub fn wait_bits(
+        word: &AtomicU32,
+        expected: u32,
+        bits: NonZeroU32,
+        deadline: Option<Duration>,
+    ) -> WaitResult {
         let deadline = deadline.map(timespec);
         match futex::wait_bitset(word, Flags::empty(), expected, deadline.as_ref(), bits) {
-            Err(Errno::TIMEDOUT) => Slept::TimedOut,
-            _ => Slept::Woken,
+            Err(Errno::TIMEDOUT) => WaitResult::TimedOut,
+            _ => WaitResult::Woken,
         }
     }
 
@@ -88,7 +93,7 @@ mod model {
 
     use loom::thread::{self, Thread};
 
-    use super::{AtomicU32, Ordering, Slept};
+    use super::{AtomicU32, Ordering, WaitResult};
 
     thread_local! {
         // Who sleeps on which word. Not one of loom's types, on purpose: loom runs all threads of a
@@ -127,9 +132,9 @@ mod model {
         expected: u32,
         _bits: NonZeroU32,
         _deadline: Option<Duration>,
-    ) -> Slept {
+    ) -> WaitResult {
         wait(word, expected, None);
-        Slept::Woken
+        WaitResult::Woken
     }
 
     /// Wakes everybody, also those who wait for other bits: they look and sleep again.

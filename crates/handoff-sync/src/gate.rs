@@ -21,7 +21,7 @@ pub struct Gate {
 
 /// What [`Gate::close`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closed {
+pub enum Occupancy {
     /// Nobody is inside, and nobody will be: what the gate guards is the closer's.
     Empty,
     /// A thread is inside. It learns from [`Gate::leave`] that it is to clean up.
@@ -61,11 +61,11 @@ impl Gate {
     }
 
     /// Nobody enters after this.
-    pub fn close(&self) -> Closed {
+    pub fn close(&self) -> Occupancy {
         self.closed.store(true, Ordering::Release);
         // A fence that the kernel refuses leaves the guarded thing to the last owner's drop.
         let seen = self.heavy_fence();
-        if seen && !self.inside.load(Ordering::Acquire) { Closed::Empty } else { Closed::Inside }
+        if seen && !self.inside.load(Ordering::Acquire) { Occupancy::Empty } else { Occupancy::Inside }
     }
 
     #[inline]
@@ -120,7 +120,7 @@ mod tests {
     fn nobody_enters_a_closed_gate() {
         let gate = Gate::default();
         assert!(gate.enter() && !gate.leave() && !gate.is_closed());
-        assert_eq!(gate.close(), Closed::Empty);
+        assert_eq!(gate.close(), Occupancy::Empty);
         assert!(!gate.enter() && gate.leave() && gate.is_closed());
     }
 
@@ -128,7 +128,7 @@ mod tests {
     fn whoever_is_inside_is_told_when_it_leaves() {
         let gate = Gate::default();
         assert!(gate.enter());
-        assert_eq!(gate.close(), Closed::Inside);
+        assert_eq!(gate.close(), Occupancy::Inside);
         assert!(gate.leave());
     }
 
@@ -154,7 +154,7 @@ mod tests {
                     while entered.load(Ordering::Relaxed) == 0 {
                         std::hint::spin_loop();
                     }
-                    if gate.close() == Closed::Empty {
+                    if gate.close() == Occupancy::Empty {
                         guarded.store(0, Ordering::Relaxed);
                     }
                 });
@@ -192,7 +192,7 @@ mod loom_model {
                     }
                 })
             };
-            if gate.close() == Closed::Empty {
+            if gate.close() == Occupancy::Empty {
                 guarded.store(0, Ordering::Relaxed);
             }
             user.join().unwrap();

@@ -18,7 +18,7 @@ pub const GUEST_PROGRAM: &str = "/bin/handoff";
 pub type Boot = dyn FnMut() -> Result<Guest> + Send;
 
 /// A guest with this program in it.
-pub(crate) struct InGuest {
+pub(crate) struct GuestTarget {
     boot: Box<Boot>,
     program: PathBuf,
     /// None after it has ended: it is booted anew for whatever comes next.
@@ -26,7 +26,7 @@ pub(crate) struct InGuest {
     incidents: Vec<String>,
 }
 
-impl InGuest {
+impl GuestTarget {
     /// The distribution's kernel with this very program.
     pub(crate) fn usual() -> Result<Self> {
         let own =
@@ -37,7 +37,7 @@ impl InGuest {
     }
 
     pub(crate) fn booted_by(boot: Box<Boot>, program: PathBuf) -> Self {
-        InGuest { boot, program, guest: None, incidents: Vec::new() }
+        GuestTarget { boot, program, guest: None, incidents: Vec::new() }
     }
 
     fn booted(&mut self) -> Result<&mut Guest> {
@@ -49,7 +49,7 @@ impl InGuest {
     }
 }
 
-impl Target for InGuest {
+impl Target for GuestTarget {
     fn address(&self) -> Address {
         Address::Guest
     }

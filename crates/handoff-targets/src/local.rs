@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::error::{Result, TargetError};
-use crate::process::{Ended, run};
+use crate::process::{EndStatus, run};
 use crate::target::{Sink, Target};
 
 /// Names another folder for programs and the lock of this machine.
@@ -34,8 +34,8 @@ impl Target for Local {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         match run(command, input, limit, sink).map_err(|error| TargetError::io("run sh", error))? {
-            Ended::Status(status) => Ok(status),
-            Ended::TooLong => {
+            EndStatus::Status(status) => Ok(status),
+            EndStatus::TooLong => {
                 let limit = limit.unwrap_or_default();
                 Err(TargetError::Deadline { target: self.address().to_string(), limit })
             }

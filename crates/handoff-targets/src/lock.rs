@@ -38,7 +38,7 @@ pub struct Lock {
 }
 
 /// What the holder says first.
-enum Said {
+enum LockReply {
     Locked,
     Ended(Result<i32>, String),
 }
@@ -62,15 +62,15 @@ impl Lock {
         let mut lock = Lock { alive: Some(alive), threads: vec![holder] };
         lock.threads.push(spawn("target-lock-beat", move || beat(input, &until, silence / BEATS))?);
         match hear.recv_timeout(LIMIT) {
-            Ok(Said::Locked) => Ok(lock),
-            Ok(Said::Ended(Ok(TAKEN), holder)) => {
+            Ok(LockReply::Locked) => Ok(lock),
+            Ok(LockReply::Ended(Ok(TAKEN), holder)) => {
                 let holder = if holder.is_empty() { "somebody".to_owned() } else { holder };
                 Err(TargetError::Locked { target: address.to_string(), holder })
             }
-            Ok(Said::Ended(Ok(_), said)) => {
+            Ok(LockReply::Ended(Ok(_), said)) => {
                 Err(TargetError::Step { target: address.to_string(), what: "keep a lock", said })
             }
-            Ok(Said::Ended(Err(error), _)) => Err(error),
+            Ok(LockReply::Ended(Err(error), _)) => Err(error),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 let why = format!("the lock was not answered for within {LIMIT:?}");
                 Err(TargetError::Lost { target: address.to_string(), why })
@@ -129,17 +129,17 @@ fn script(named: Option<&str>, private: &str, silence: Duration) -> String {
     )
 }
 
-fn hold(target: &mut dyn Target, script: &str, input: &mut File, say: &Sender<Said>) {
+fn hold(target: &mut dyn Target, script: &str, input: &mut File, say: &Sender<LockReply>) {
     let mut said = Vec::new();
     let ended = target.shell(script, Some(input), None, &mut |stream, bytes| {
         if stream == Stream::Stdout && bytes.starts_with(b"locked\n") {
             // Nobody listens any more if it took too long.
-            drop(say.send(Said::Locked));
+            drop(say.send(LockReply::Locked));
         } else if said.len() < 1000 {
             said.extend_from_slice(bytes);
         }
     });
-    drop(say.send(Said::Ended(ended, String::from_utf8_lossy(&said).trim().to_owned())));
+    drop(say.send(LockReply::Ended(ended, String::from_utf8_lossy(&said).trim().to_owned())));
 }
 
 /// Whether others can reach a target at all.

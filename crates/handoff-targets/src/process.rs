@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::target::{Sink, Stream};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum EndStatus {
     /// With this status; 128 and the signal if one ended it.
     Status(i32),
     /// It was killed because it took too long.
@@ -26,7 +26,7 @@ pub(crate) fn run(
     input: Option<&mut File>,
     limit: Option<Duration>,
     sink: &mut Sink<'_>,
-) -> io::Result<Ended> {
+) -> io::Result<EndStatus> {
     let input = match input {
         Some(file) => Stdio::from(file.try_clone()?),
         None => Stdio::null(),
@@ -57,10 +57,10 @@ pub(crate) fn run(
     }
     let status = child.wait()?;
     if late {
-        return Ok(Ended::TooLong);
+        return Ok(EndStatus::TooLong);
     }
     let by_signal = status.signal().map(|signal| 128 + signal);
-    Ok(Ended::Status(status.code().or(by_signal).unwrap_or(-1)))
+    Ok(EndStatus::Status(status.code().or(by_signal).unwrap_or(-1)))
 }
 
 fn pump(

@@ -15,7 +15,7 @@ use crate::command::{Command, quoted};
 use crate::error::{Result, TargetError};
 use crate::facts::{ASK, Facts};
 use crate::folder::choose;
-use crate::guest::InGuest;
+use crate::guest::GuestTarget;
 use crate::local::Local;
 use crate::lock::{Lock, SILENCE, is_shared};
 use crate::ssh::Ssh;
@@ -87,7 +87,7 @@ impl Session {
     /// On a guest that `boot` boots with `program` in it as [`GUEST_PROGRAM`](crate::GUEST_PROGRAM); it boots it
     /// anew when it was lost.
     pub fn in_guest(program: &Path, boot: impl FnMut() -> Result<Guest> + Send + 'static) -> Result<Self> {
-        Self::on(Box::new(InGuest::booted_by(Box::new(boot), program.to_owned())))
+        Self::on(Box::new(GuestTarget::booted_by(Box::new(boot), program.to_owned())))
     }
 
     /// The guest, if it is one: booted if need be.
@@ -304,7 +304,7 @@ impl Session {
 fn connect(address: &Address, ways: &Ways) -> Result<Box<dyn Target + Send>> {
     Ok(match address {
         Address::Local => Box::new(Local),
-        Address::Guest => Box::new(InGuest::usual()?),
+        Address::Guest => Box::new(GuestTarget::usual()?),
         Address::Ssh { destination, port } => {
             Box::new(Ssh::new(destination, *port, ways.ssh_config.as_deref())?)
         }

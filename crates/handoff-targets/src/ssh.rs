@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::address::Address;
 use crate::command::quoted;
 use crate::error::{Result, TargetError};
-use crate::process::{Ended, run};
+use crate::process::{EndStatus, run};
 use crate::target::{Sink, Stream, Target};
 
 /// The status with which ssh itself fails.
@@ -117,9 +117,9 @@ impl Target for Ssh {
             sink(stream, bytes);
         });
         match ended.map_err(|error| TargetError::io("run ssh (the package openssh-client has it)", error))? {
-            Ended::Status(SSH_FAILED) => Err(self.why(&String::from_utf8_lossy(&last))),
-            Ended::Status(status) => Ok(status),
-            Ended::TooLong => {
+            EndStatus::Status(SSH_FAILED) => Err(self.why(&String::from_utf8_lossy(&last))),
+            EndStatus::Status(status) => Ok(status),
+            EndStatus::TooLong => {
                 let limit = limit.unwrap_or_default();
                 Err(TargetError::Deadline { target: self.address().to_string(), limit })
             }

@@ -21,7 +21,7 @@ use crate::trace::RawTrace;
 use crate::tracefs::{Instance, TraceFs, read};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct EventRequest {
     /// The system, such as `sched`.
     pub system: String,
     /// The event, such as `sched_switch`.
@@ -30,7 +30,7 @@ pub struct Wanted {
     pub required: bool,
 }
 
-impl Wanted {
+impl EventRequest {
     /// An event without which the recording makes no sense.
     pub fn required(system: &str, event: &str) -> Self {
         Self { system: system.to_owned(), event: event.to_owned(), required: true }
@@ -48,13 +48,15 @@ pub const BINDER_SYSTEMS: [&str; 2] = ["binder", "rust_binder"];
 
 /// The events that a wake graph needs: who ran, who woke whom, who moved.
 #[must_use]
-pub fn scheduling_events() -> Vec<Wanted> {
-    let mut events =
-        vec![Wanted::required("sched", "sched_switch"), Wanted::required("sched", "sched_wakeup")];
+pub fn scheduling_events() -> Vec<EventRequest> {
+    let mut events = vec![
+        EventRequest::required("sched", "sched_switch"),
+        EventRequest::required("sched", "sched_wakeup"),
+    ];
     for event in
         ["sched_waking", "sched_wakeup_new", "sched_migrate_task", "sched_process_fork", "sched_process_exit"]
     {
-        events.push(Wanted::optional("sched", event));
+        events.push(EventRequest::optional("sched", event));
     }
     events
 }
@@ -62,7 +64,7 @@ pub fn scheduling_events() -> Vec<Wanted> {
 /// [`scheduling_events`] and what else can make a hand-off late: interrupts, idle states,
 /// frequencies, inherited priorities, Binder's transactions, and the marks that programs write.
 #[must_use]
-pub fn diagnosis_events() -> Vec<Wanted> {
+pub fn diagnosis_events() -> Vec<EventRequest> {
     let mut events = scheduling_events();
     for (system, event) in [
         ("sched", "sched_pi_setprio"),
@@ -73,12 +75,12 @@ pub fn diagnosis_events() -> Vec<Wanted> {
         ("power", "cpu_idle"),
         ("power", "cpu_frequency"),
     ] {
-        events.push(Wanted::optional(system, event));
+        events.push(EventRequest::optional(system, event));
     }
     for system in BINDER_SYSTEMS {
         events.extend(
             ["binder_transaction", "binder_transaction_received"]
-                .map(|event| Wanted::optional(system, event)),
+                .map(|event| EventRequest::optional(system, event)),
         );
     }
     events
@@ -98,7 +100,7 @@ pub enum Keep {
 /// What is recorded, of whom and how.
 #[derive(Debug, Clone)]
 pub struct Config {
-    pub events: Vec<Wanted>,
+    pub events: Vec<EventRequest>,
     /// Only of these tasks and what concerns them; empty for the whole system.
     pub tasks: Vec<Tid>,
     /// Also of the tasks that those start.
@@ -165,7 +167,7 @@ impl Capture {
         instance.set("buffer_size_kb", &config.buffer_kib.max(16).to_string())?;
         instance.set("options/overwrite", "1")?;
         let mut formats = Vec::new();
-        for Wanted { system, event, required } in &config.events {
+        for EventRequest { system, event, required } in &config.events {
             if *required || instance.has_event(system, event) {
                 formats.push((
                     system.clone(),
@@ -179,7 +181,7 @@ impl Capture {
         // `trace_marker` is always on; its format is not among those of the instance.
         let marker = tracefs.root().join("events/ftrace/print/format");
         formats.push(("ftrace".to_owned(), read(&marker)?));
-        for Wanted { system, event, required } in &config.events {
+        for EventRequest { system, event, required } in &config.events {
             if *required || instance.has_event(system, event) {
                 instance.enable(system, event)?;
             }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::event::Tid;
-use crate::trace::{Throttled, TraceContext};
+use crate::trace::{ThrottledGroup, TraceContext};
 
 /// The numbers at the start of a recording.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Watch {
 
 /// What a look at the end gives.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ContextSnapshot {
     pub(crate) names: HashMap<Tid, String>,
     pub(crate) processes: HashMap<Tid, Tid>,
     pub(crate) context: TraceContext,
@@ -38,8 +38,8 @@ impl Watch {
     }
 
     /// What changed since the start.
-    pub(crate) fn look(&self) -> Seen {
-        let mut seen = Seen { processes: self.processes.clone(), ..Seen::default() };
+    pub(crate) fn look(&self) -> ContextSnapshot {
+        let mut seen = ContextSnapshot { processes: self.processes.clone(), ..ContextSnapshot::default() };
         seen.processes.extend(processes());
         for tid in seen.processes.keys() {
             if let Ok(name) = fs::read_to_string(format!("/proc/{tid}/comm")) {
@@ -54,7 +54,7 @@ impl Watch {
                 .iter()
                 .filter_map(|(path, then)| {
                     let times = throttled(path)?.saturating_sub(*then);
-                    (times > 0).then(|| Throttled { group: path.clone(), times, tasks: members(path) })
+                    (times > 0).then(|| ThrottledGroup { group: path.clone(), times, tasks: members(path) })
                 })
                 .collect(),
             rt_limit_us: rt_limit(),

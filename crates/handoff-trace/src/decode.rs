@@ -6,60 +6,96 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Result, TraceError};
-use crate::event::{Context, Cpu, Event, LeftAs, TF_ONE_WAY, Tid, Wakee, What};
-use crate::format::{EventFormat, FieldKind, Place};
+use crate::event::{Context, Cpu, Event, EventKind, LeftAs, TF_ONE_WAY, Tid, Wakee};
+use crate::format::{EventFormat, FieldKind, FieldLocation};
 use crate::names::Names;
 use crate::ring::Record;
 
 /// Knows every event of a session.
 #[derive(Debug)]
 pub struct Decoder {
-    table: Vec<Option<Known>>,
+    table: Vec<Option<EventLayout>>,
     formats: BTreeMap<u16, EventFormat>,
 }
 
 /// Where the numbers of one event are.
 #[derive(Debug)]
-struct Known {
-    flags: Option<Place>,
-    pid: Place,
+struct EventLayout {
+    flags: Option<FieldLocation>,
+    pid: FieldLocation,
     shape: Shape,
 }
 
-/// The fields of each typed event, in the order of [`What`].
+/// The fields of each typed event, in the order of [`EventKind`].
 #[derive(Debug)]
 enum Shape {
-    Switch { prev: Place, next: Place, prev_prio: Place, next_prio: Place, state: Place, comms: [Place; 2] },
+    Switch {
+        prev: FieldLocation,
+        next: FieldLocation,
+        prev_prio: FieldLocation,
+        next_prio: FieldLocation,
+        state: FieldLocation,
+        comms: [FieldLocation; 2],
+    },
     Waking(WakeShape),
     Wakeup(WakeShape),
     WakeupNew(WakeShape),
-    Migrate { tid: Place, from: Place, to: Place },
-    Inherit { tid: Place, old: Place, new: Place },
-    Fork { parent: Place, child: Place, comm: Place },
-    Exec { tid: Place },
-    Exit { tid: Place },
-    IrqEntry(Place),
-    IrqExit(Place),
-    SoftIrqEntry(Place),
-    SoftIrqExit(Place),
-    Idle { state: Place, cpu: Place },
-    Frequency { khz: Place, cpu: Place },
-    Binder { debug_id: Place, reply: Place, flags: Place },
-    BinderReceived(Place),
-    Marker(Place),
-    Other { id: u16, numbers: Vec<Place> },
+    Migrate {
+        tid: FieldLocation,
+        from: FieldLocation,
+        to: FieldLocation,
+    },
+    Inherit {
+        tid: FieldLocation,
+        old: FieldLocation,
+        new: FieldLocation,
+    },
+    Fork {
+        parent: FieldLocation,
+        child: FieldLocation,
+        comm: FieldLocation,
+    },
+    Exec {
+        tid: FieldLocation,
+    },
+    Exit {
+        tid: FieldLocation,
+    },
+    IrqEntry(FieldLocation),
+    IrqExit(FieldLocation),
+    SoftIrqEntry(FieldLocation),
+    SoftIrqExit(FieldLocation),
+    Idle {
+        state: FieldLocation,
+        cpu: FieldLocation,
+    },
+    Frequency {
+        khz: FieldLocation,
+        cpu: FieldLocation,
+    },
+    Binder {
+        debug_id: FieldLocation,
+        reply: FieldLocation,
+        flags: FieldLocation,
+    },
+    BinderReceived(FieldLocation),
+    Marker(FieldLocation),
+    Other {
+        id: u16,
+        numbers: Vec<FieldLocation>,
+    },
 }
 
 #[derive(Debug)]
 struct WakeShape {
-    tid: Place,
-    cpu: Place,
-    prio: Place,
-    comm: Place,
+    tid: FieldLocation,
+    cpu: FieldLocation,
+    prio: FieldLocation,
+    comm: FieldLocation,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodedEvents {
     pub(crate) events: Vec<Event>,
     pub(crate) names: Names,
     pub(crate) texts: Vec<String>,
@@ -91,7 +127,7 @@ impl Decoder {
             if decoder.table.len() <= index {
                 decoder.table.resize_with(index + 1, || None);
             }
-            decoder.table[index] = Some(Known::new(&format)?);
+            decoder.table[index] = Some(EventLayout::new(&format)?);
             if let Some(other) = decoder.formats.insert(format.id, format) {
                 let what = format!("{}:{}", other.system, other.name);
                 return Err(TraceError::format(what, "another event has the same number"));
@@ -110,14 +146,14 @@ impl Decoder {
 
     /// Adds one record; a record that cannot be understood is counted.
     #[inline]
-    pub(crate) fn decode(&self, cpu: Cpu, record: Record<'_>, out: &mut Decoded) {
+    pub(crate) fn decode(&self, cpu: Cpu, record: Record<'_>, out: &mut DecodedEvents) {
         if self.try_decode(cpu, record, out).is_none() {
             out.unknown += 1;
         }
     }
 
     #[inline]
-    fn try_decode(&self, cpu: Cpu, record: Record<'_>, out: &mut Decoded) -> Option<()> {
+    fn try_decode(&self, cpu: Cpu, record: Record<'_>, out: &mut DecodedEvents) -> Option<()> {
         let data = record.data;
         let id = u16::from_ne_bytes(*data.first_chunk()?);
         let known = self.table.get(usize::from(id))?.as_ref()?;
@@ -129,7 +165,7 @@ impl Decoder {
     }
 }
 
-impl Known {
+impl EventLayout {
     fn new(format: &EventFormat) -> Result<Self> {
         let get = |name: &str| {
             format.field(name).map(|field| field.place).ok_or_else(|| {
@@ -198,13 +234,13 @@ impl Known {
 
 impl Shape {
     #[inline]
-    fn read(&self, data: &[u8], time: u64, out: &mut Decoded) -> Option<What> {
+    fn read(&self, data: &[u8], time: u64, out: &mut DecodedEvents) -> Option<EventKind> {
         Some(match self {
             Self::Switch { prev, next, prev_prio, next_prio, state, comms } => {
                 let (prev, next) = (tid(prev, data)?, tid(next, data)?);
                 out.names.saw(time, prev, comms[0].bytes(data)?);
                 out.names.saw(time, next, comms[1].bytes(data)?);
-                What::Switch {
+                EventKind::Switch {
                     prev,
                     next,
                     prev_prio: prio(prev_prio, data)?,
@@ -212,54 +248,56 @@ impl Shape {
                     prev_state: LeftAs(state.number(data)? as u16),
                 }
             }
-            Self::Waking(shape) => What::Waking(shape.read(data, time, out)?),
-            Self::Wakeup(shape) => What::Wakeup(shape.read(data, time, out)?),
-            Self::WakeupNew(shape) => What::WakeupNew(shape.read(data, time, out)?),
+            Self::Waking(shape) => EventKind::Waking(shape.read(data, time, out)?),
+            Self::Wakeup(shape) => EventKind::Wakeup(shape.read(data, time, out)?),
+            Self::WakeupNew(shape) => EventKind::WakeupNew(shape.read(data, time, out)?),
             Self::Migrate { tid: who, from, to } => {
-                What::Migrate { tid: tid(who, data)?, from: cpu(from, data)?, to: cpu(to, data)? }
+                EventKind::Migrate { tid: tid(who, data)?, from: cpu(from, data)?, to: cpu(to, data)? }
             }
-            Self::Inherit { tid: who, old, new } => {
-                What::PriorityInherited { tid: tid(who, data)?, old: prio(old, data)?, new: prio(new, data)? }
-            }
+            Self::Inherit { tid: who, old, new } => EventKind::PriorityInherited {
+                tid: tid(who, data)?,
+                old: prio(old, data)?,
+                new: prio(new, data)?,
+            },
             Self::Fork { parent, child, comm } => {
                 let child = tid(child, data)?;
                 out.names.saw(time, child, comm.bytes(data)?);
-                What::Fork { parent: tid(parent, data)?, child }
+                EventKind::Fork { parent: tid(parent, data)?, child }
             }
-            Self::Exec { tid: who } => What::Exec { tid: tid(who, data)? },
-            Self::Exit { tid: who } => What::Exit { tid: tid(who, data)? },
-            Self::IrqEntry(irq) => What::IrqEntry { irq: irq.number(data)? as i32 },
-            Self::IrqExit(irq) => What::IrqExit { irq: irq.number(data)? as i32 },
-            Self::SoftIrqEntry(vector) => What::SoftIrqEntry { vector: vector.number(data)? as u8 },
-            Self::SoftIrqExit(vector) => What::SoftIrqExit { vector: vector.number(data)? as u8 },
+            Self::Exec { tid: who } => EventKind::Exec { tid: tid(who, data)? },
+            Self::Exit { tid: who } => EventKind::Exit { tid: tid(who, data)? },
+            Self::IrqEntry(irq) => EventKind::IrqEntry { irq: irq.number(data)? as i32 },
+            Self::IrqExit(irq) => EventKind::IrqExit { irq: irq.number(data)? as i32 },
+            Self::SoftIrqEntry(vector) => EventKind::SoftIrqEntry { vector: vector.number(data)? as u8 },
+            Self::SoftIrqExit(vector) => EventKind::SoftIrqExit { vector: vector.number(data)? as u8 },
             Self::Idle { state, cpu: which } => {
                 // The way out is written as state (u32)-1.
                 let state = u32::try_from(state.number(data)?).ok()?;
-                What::Idle { cpu: cpu(which, data)?, state: u8::try_from(state).ok() }
+                EventKind::Idle { cpu: cpu(which, data)?, state: u8::try_from(state).ok() }
             }
             Self::Frequency { khz, cpu: which } => {
-                What::Frequency { cpu: cpu(which, data)?, khz: khz.number(data)? as u32 }
+                EventKind::Frequency { cpu: cpu(which, data)?, khz: khz.number(data)? as u32 }
             }
-            Self::Binder { debug_id, reply, flags } => What::BinderTransaction {
+            Self::Binder { debug_id, reply, flags } => EventKind::BinderTransaction {
                 debug_id: debug_id.number(data)? as i32,
                 reply: reply.number(data)? != 0,
                 oneway: flags.number(data)? & TF_ONE_WAY != 0,
             },
             Self::BinderReceived(debug_id) => {
-                What::BinderReceived { debug_id: debug_id.number(data)? as i32 }
+                EventKind::BinderReceived { debug_id: debug_id.number(data)? as i32 }
             }
             Self::Marker(text) => {
                 let bytes = text.bytes(data)?;
                 let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
                 let index = u32::try_from(out.texts.len()).ok()?;
                 out.texts.push(String::from_utf8_lossy(&bytes[..end]).trim_end().to_owned());
-                What::Marker(index)
+                EventKind::Marker(index)
             }
             Self::Other { id, numbers } => {
                 let index = u32::try_from(out.others.len()).ok()?;
                 let numbers = numbers.iter().map(|field| field.number(data)).collect::<Option<_>>()?;
                 out.others.push(Other { id: *id, numbers });
-                What::Other(index)
+                EventKind::Other(index)
             }
         })
     }
@@ -267,7 +305,7 @@ impl Shape {
 
 impl WakeShape {
     #[inline]
-    fn read(&self, data: &[u8], time: u64, out: &mut Decoded) -> Option<Wakee> {
+    fn read(&self, data: &[u8], time: u64, out: &mut DecodedEvents) -> Option<Wakee> {
         let who = tid(&self.tid, data)?;
         out.names.saw(time, who, self.comm.bytes(data)?);
         Some(Wakee { tid: who, cpu: cpu(&self.cpu, data)?, prio: prio(&self.prio, data)? })
@@ -275,16 +313,16 @@ impl WakeShape {
 }
 
 #[inline]
-fn tid(field: &Place, data: &[u8]) -> Option<Tid> {
+fn tid(field: &FieldLocation, data: &[u8]) -> Option<Tid> {
     Tid::try_from(field.number(data)?).ok()
 }
 
 #[inline]
-fn cpu(field: &Place, data: &[u8]) -> Option<Cpu> {
+fn cpu(field: &FieldLocation, data: &[u8]) -> Option<Cpu> {
     Cpu::try_from(field.number(data)?).ok()
 }
 
 #[inline]
-fn prio(field: &Place, data: &[u8]) -> Option<i16> {
+fn prio(field: &FieldLocation, data: &[u8]) -> Option<i16> {
     i16::try_from(field.number(data)?).ok()
 }

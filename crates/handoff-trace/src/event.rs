@@ -25,7 +25,7 @@ pub struct Event {
     pub cpu: Cpu,
     /// In what context it happened.
     pub context: Context,
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// The kernel's `common_flags`: in what context an event happened.
@@ -51,7 +51,7 @@ impl Context {
 /// (120 is nice 0), -1 deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
+pub enum EventKind {
     /// `sched_switch`: the CPU went from one task to another.
     Switch {
         prev: Tid,

@@ -20,12 +20,12 @@ pub struct Field {
     /// Its C type without the array part, such as `pid_t` or `__data_loc char[]`.
     pub type_name: String,
     /// Where in the record it is.
-    pub place: Place,
+    pub place: FieldLocation,
 }
 
 /// Where in a record a field is, and how it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldLocation {
     /// Where it starts, in bytes from the start of the record.
     pub offset: u16,
     /// How many bytes it has (0: to the end of the record).
@@ -48,7 +48,7 @@ pub enum FieldKind {
     Behind,
 }
 
-impl Place {
+impl FieldLocation {
     /// The value as a number, if it is one of 1, 2, 4 or 8 bytes that lies within `record`.
     #[must_use]
     #[inline]
@@ -166,7 +166,7 @@ pub(crate) fn parse_field(line: &str) -> Option<Field> {
     } else {
         FieldKind::Bytes
     };
-    let place = Place { offset: offset?, size, signed, kind };
+    let place = FieldLocation { offset: offset?, size, signed, kind };
     Some(Field { name: name.to_owned(), type_name, place })
 }
 
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_sign() {
-        let field = |size, signed| Place { offset: 1, size, signed, kind: FieldKind::Number };
+        let field = |size, signed| FieldLocation { offset: 1, size, signed, kind: FieldKind::Number };
         let record = [0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
         assert_eq!(field(1, true).number(&record), Some(-1));
         assert_eq!(field(1, false).number(&record), Some(255));
@@ -215,7 +215,7 @@ mod tests {
         let mut record = vec![0; 8];
         record.extend_from_slice(b"bash\0");
         record[4..8].copy_from_slice(&((5u32 << 16) | 8).to_ne_bytes());
-        let field = Place { offset: 4, size: 4, signed: false, kind: FieldKind::Elsewhere };
+        let field = FieldLocation { offset: 4, size: 4, signed: false, kind: FieldKind::Elsewhere };
         assert_eq!(field.bytes(&record), Some(&b"bash\0"[..]));
         record[4..8].copy_from_slice(&((500u32 << 16) | 8).to_ne_bytes());
         assert_eq!(field.bytes(&record), None, "a length past the record is not believed");

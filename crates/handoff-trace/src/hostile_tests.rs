@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use crate::diagnose::{Window, explain_in, slowest_wakes};
-use crate::event::{Context, Event, LeftAs, Wakee, What};
+use crate::event::{Context, Event, EventKind, LeftAs, Wakee};
 use crate::model::graph::Graph;
 use crate::model::simulate::simulate;
 use crate::model::timeline::Timeline;
@@ -19,24 +19,28 @@ fn wakee() -> impl Strategy<Value = Wakee> {
     })
 }
 
-fn what() -> impl Strategy<Value = What> {
+fn what() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         (0..6i32, 0..6i32, 0..140i16, 0..140i16, any::<u16>()).prop_map(
             |(prev, next, prev_prio, next_prio, state)| {
                 let prev_state = LeftAs(state & 0x133);
-                What::Switch { prev, next, prev_prio, next_prio, prev_state }
+                EventKind::Switch { prev, next, prev_prio, next_prio, prev_state }
             }
         ),
-        wakee().prop_map(What::Waking),
-        wakee().prop_map(What::Wakeup),
-        wakee().prop_map(What::WakeupNew),
-        (0..6i32, 0..3u16, 0..3u16).prop_map(|(tid, from, to)| What::Migrate { tid, from, to }),
-        (0..6i32, 0..140i16, 0..140i16).prop_map(|(tid, old, new)| What::PriorityInherited { tid, old, new }),
-        (0..4u8).prop_map(|vector| What::SoftIrqEntry { vector }),
-        (0..4u8).prop_map(|vector| What::SoftIrqExit { vector }),
-        (0..9i32).prop_map(|irq| What::IrqEntry { irq }),
-        Just(What::Marker(5)),
-        Just(What::Other(5)),
+        wakee().prop_map(EventKind::Waking),
+        wakee().prop_map(EventKind::Wakeup),
+        wakee().prop_map(EventKind::WakeupNew),
+        (0..6i32, 0..3u16, 0..3u16).prop_map(|(tid, from, to)| EventKind::Migrate { tid, from, to }),
+        (0..6i32, 0..140i16, 0..140i16).prop_map(|(tid, old, new)| EventKind::PriorityInherited {
+            tid,
+            old,
+            new
+        }),
+        (0..4u8).prop_map(|vector| EventKind::SoftIrqEntry { vector }),
+        (0..4u8).prop_map(|vector| EventKind::SoftIrqExit { vector }),
+        (0..9i32).prop_map(|irq| EventKind::IrqEntry { irq }),
+        Just(EventKind::Marker(5)),
+        Just(EventKind::Other(5)),
     ]
 }
 

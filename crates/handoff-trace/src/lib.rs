@@ -52,13 +52,13 @@ mod testing;
 pub mod trace;
 pub mod tracefs;
 
-pub use capture::{Capture, Config, Keep, Wanted};
+pub use capture::{Capture, Config, EventRequest, Keep};
 pub use decode::{Decoder, Other};
 pub use error::{Result, TraceError};
-pub use event::{Context, Cpu, Event, LeftAs, Tid, Wakee, What};
+pub use event::{Context, Cpu, Event, EventKind, LeftAs, Tid, Wakee};
 pub use model::graph::Graph;
 pub use model::timeline::Timeline;
-pub use trace::{BufferStats, Coverage, RawTrace, Slice, Throttled, Trace, TraceContext};
+pub use trace::{BufferStats, Coverage, RawTrace, Slice, ThrottledGroup, Trace, TraceContext};
 pub use tracefs::TraceFs;
 
 /// The examples of the crate's README, compiled and run as tests.

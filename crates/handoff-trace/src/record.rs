@@ -33,7 +33,7 @@ pub fn record(
     stop: &AtomicBool,
 ) -> Result<Recording> {
     let capture = Capture::start(&TraceFs::find()?, config)?;
-    let mut child = Running::start(command)?;
+    let mut child = RecordedCommand::start(command)?;
     let end = limit.map(|limit| Instant::now() + limit);
     let mut status = None;
     while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
@@ -50,12 +50,12 @@ pub fn record(
 }
 
 /// A child that does not outlive the recording.
-struct Running {
+struct RecordedCommand {
     child: Child,
     text: String,
 }
 
-impl Running {
+impl RecordedCommand {
     fn start(command: &[OsString]) -> Result<Option<Self>> {
         let Some((program, args)) = command.split_first() else { return Ok(None) };
         let text = command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
@@ -75,7 +75,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RecordedCommand {
     fn drop(&mut self) {
         // Killing one that has ended, and was waited for, does nothing.
         drop(self.child.kill());

@@ -81,7 +81,7 @@ impl PageLayout {
 
 /// What is known of events lost just before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missed {
+pub enum LostEvents {
     /// None were lost.
     Nothing,
     /// Some were lost; the kernel had no room to say how many.
@@ -95,7 +95,7 @@ pub struct Page<'a> {
     time: u64,
     data: &'a [u8],
     /// Events lost between the page before and this one.
-    pub missed: Missed,
+    pub missed: LostEvents,
 }
 
 impl<'a> Page<'a> {
@@ -115,9 +115,9 @@ impl<'a> Page<'a> {
         let data_and_count = data;
         let data = data.get(..length).ok_or("it claims more data than it has")?;
         let missed = if commit & MISSED_EVENTS == 0 {
-            Missed::Nothing
+            LostEvents::Nothing
         } else if commit & MISSED_STORED == 0 {
-            Missed::Unknown
+            LostEvents::Unknown
         } else {
             stored_count(layout.commit_size, &data_and_count[length..])
         };
@@ -131,12 +131,12 @@ impl<'a> Page<'a> {
 }
 
 /// The number of lost events, a `long` behind the data.
-fn stored_count(long: usize, rest: &[u8]) -> Missed {
+fn stored_count(long: usize, rest: &[u8]) -> LostEvents {
     let count = match long {
         4 => rest.first_chunk::<4>().map(|bytes| u64::from(u32::from_ne_bytes(*bytes))),
         _ => rest.first_chunk::<8>().map(|bytes| u64::from_ne_bytes(*bytes)),
     };
-    count.map_or(Missed::Unknown, Missed::Count)
+    count.map_or(LostEvents::Unknown, LostEvents::Count)
 }
 
 /// One record: its time and its bytes, which start with the event's number.

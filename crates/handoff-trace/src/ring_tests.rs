@@ -86,14 +86,14 @@ fn an_absolute_stamp_keeps_the_upper_bits() {
 fn lost_events_are_seen_and_counted() {
     let mut page = Builder::new(0);
     page.short(0, &[0; 8]);
-    assert_eq!(Page::parse(&LAYOUT, &page.page()).expect("valid").missed, Missed::Nothing);
+    assert_eq!(Page::parse(&LAYOUT, &page.page()).expect("valid").missed, LostEvents::Nothing);
     page.flags = MISSED_EVENTS;
-    assert_eq!(Page::parse(&LAYOUT, &page.page()).expect("valid").missed, Missed::Unknown);
+    assert_eq!(Page::parse(&LAYOUT, &page.page()).expect("valid").missed, LostEvents::Unknown);
     page.flags = MISSED_EVENTS | MISSED_STORED;
     let mut bytes = page.page();
     let behind = 16 + page.data.len();
     bytes[behind..behind + 8].copy_from_slice(&77u64.to_ne_bytes());
-    assert_eq!(Page::parse(&LAYOUT, &bytes).expect("valid").missed, Missed::Count(77));
+    assert_eq!(Page::parse(&LAYOUT, &bytes).expect("valid").missed, LostEvents::Count(77));
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decode::{Decoded, Decoder, Other};
+use crate::decode::{DecodedEvents, Decoder, Other};
 use crate::error::{Result, TraceError};
 use crate::event::{Cpu, Event, Tid};
 use crate::format::EventFormat;
 use crate::names::Names;
-use crate::ring::{Missed, Page, PageLayout};
+use crate::ring::{LostEvents, Page, PageLayout};
 
 /// What the kernel's buffers held, not yet decoded: what a session ends with and what a
 /// `trace.dat` file keeps.
@@ -59,14 +59,14 @@ pub struct TraceContext {
     /// Nanoseconds that each CPU was taken away by the hypervisor (`steal` of `/proc/stat`).
     pub steal_ns: Vec<u64>,
     /// Control groups whose CPU quota ran out meanwhile.
-    pub throttled: Vec<Throttled>,
+    pub throttled: Vec<ThrottledGroup>,
     /// `sched_rt_runtime_us` and `sched_rt_period_us`, when real-time tasks are limited.
     pub rt_limit_us: Option<(u64, u64)>,
 }
 
 /// A control group whose CPU quota ran out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Throttled {
+pub struct ThrottledGroup {
     pub group: PathBuf,
     pub times: u64,
     /// The tasks that were in it at the end.
@@ -174,7 +174,7 @@ impl RawTrace {
     pub fn decode(&self) -> Result<Trace> {
         let formats = self.formats.iter().map(|(system, text)| EventFormat::parse(system, text));
         let decoder = Decoder::new(formats.collect::<Result<Vec<_>>>()?)?;
-        let mut decoded = Decoded::default();
+        let mut decoded = DecodedEvents::default();
         // A sched event takes about 60 bytes; growing step by step would copy all of them anew.
         decoded.events.reserve(self.bytes() / 56);
         let (mut coverage, mut gaps) = (Vec::new(), Vec::new());
@@ -225,7 +225,7 @@ impl RawTrace {
         cpu: Cpu,
         pages: &[u8],
         decoder: &Decoder,
-        out: &mut Decoded,
+        out: &mut DecodedEvents,
         gaps: &mut Vec<(u64, Cpu)>,
     ) -> Result<u64> {
         let mut lost = 0_u64;
@@ -233,9 +233,9 @@ impl RawTrace {
             let damaged = |why| TraceError::Page { cpu, page: index, why };
             let page = Page::parse(&self.layout, bytes).map_err(damaged)?;
             let count = match page.missed {
-                Missed::Nothing => 0,
-                Missed::Unknown => 1,
-                Missed::Count(count) => count,
+                LostEvents::Nothing => 0,
+                LostEvents::Unknown => 1,
+                LostEvents::Count(count) => count,
             };
             let mut records = page.records().peekable();
             if let (true, Some(Ok(first))) = (count > 0, records.peek()) {
@@ -307,12 +307,12 @@ impl Trace {
         &self.processes
     }
 
-    /// The text of a [`crate::What::Marker`].
+    /// The text of a [`crate::EventKind::Marker`].
     pub fn text(&self, index: u32) -> Option<&str> {
         self.texts.get(index as usize).map(String::as_str)
     }
 
-    /// The fields of a [`crate::What::Other`].
+    /// The fields of a [`crate::EventKind::Other`].
     pub fn other(&self, index: u32) -> Option<&Other> {
         self.others.get(index as usize)
     }
@@ -387,10 +387,10 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Context, What};
+    use crate::event::{Context, EventKind};
 
     fn at(time: u64, cpu: Cpu) -> Event {
-        Event { time, tid: 1, cpu, context: Context(0), what: What::Exec { tid: 1 } }
+        Event { time, tid: 1, cpu, context: Context(0), what: EventKind::Exec { tid: 1 } }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use handoff_trace::diagnose::Window;
 use serde::{Deserialize, Serialize};
 
 use crate::cformat::general;
-use crate::deadline::{Missed, Recorder, Slices, Watch, Wire};
+use crate::deadline::{MissedDeadline, Recorder, Slices, Watch, Wire};
 use crate::error::call_failed;
 use crate::error::{Error, Result, in_range};
 use crate::measurement::{Better, Clock, Unit};
@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 use crate::place::Placement;
 use crate::rpc::play::AskWorkload;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
-use crate::rpc::{self, Context, EngineKind, Processes, Serving};
+use crate::rpc::{self, Context, EngineKind, Processes, ServerOptions};
 use crate::sys::clock::now;
 
 /// Most calls of one run.
@@ -85,7 +85,7 @@ impl Parameters {
 
 /// What a client is asked to do.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct ClientRequest {
     iterations: u32,
     delay: Duration,
     server_cpu: Option<usize>,
@@ -94,7 +94,7 @@ pub(crate) struct Plan {
 
 /// What it answers: nanoseconds of each call, and the first miss.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Timed(Vec<u64>, Option<Missed>);
+pub(crate) struct CallTimes(Vec<u64>, Option<MissedDeadline>);
 
 /// The result, which prints as `binderAddInts` does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -140,15 +140,15 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     let calls = rpc::Parameters { engine, context, ..rpc::Parameters::default() };
     let cpus = (parameters.client_cpu, parameters.server_cpu);
     let recorder = parameters.watch.as_ref().map(Watch::start).transpose()?;
-    let mut processes = Processes::start_on(&calls, cpus, Serving::default(), 1)?;
-    let plan = Plan {
+    let mut processes = Processes::start_on(&calls, cpus, ServerOptions::default(), 1)?;
+    let plan = ClientRequest {
         iterations: parameters.iterations,
         delay: Duration::from_secs_f64(parameters.delay),
         server_cpu: parameters.server_cpu,
         wire: recorder.as_ref().map(Recorder::wire),
     };
     let limit = CALL_LIMIT + plan.delay * parameters.iterations;
-    let Timed(samples, missed) = processes.clients[0].ask(&AskWorkload::AddInts(plan), limit)?;
+    let CallTimes(samples, missed) = processes.clients[0].ask(&AskWorkload::AddInts(plan), limit)?;
     let notes = recorder.map_or(Ok(Vec::new()), |recorder| recorder.conclude(missed))?;
     let samples = samples.into_iter().map(|ns| ns as f64).collect();
     let mut outcome = Outcome::of("add-ints", parameters.to_map());
@@ -157,7 +157,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     Ok(Report { outcome, parameters: parameters.clone() })
 }
 
-pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Timed> {
+pub(crate) fn call(probe: &ProbeProxy, plan: &ClientRequest) -> Result<CallTimes> {
     let mut times = Vec::with_capacity(plan.iterations as usize);
     let mut missed = None;
     let mut tripwire = plan.wire.as_ref().map(Wire::open).transpose()?;
@@ -173,7 +173,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Timed> {
             let window = Window { caller: Tid::current().as_raw(), callee: None, start, end };
             slices.add("add", window);
             if wire.check(start, end)? {
-                missed = Some(Missed { what: "a call".to_owned(), window, slices: slices.take() });
+                missed = Some(MissedDeadline { what: "a call".to_owned(), window, slices: slices.take() });
                 // The recording has ended; what follows is only measured.
                 tripwire = None;
             }
@@ -189,7 +189,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Timed> {
             _ => {}
         }
     }
-    Ok(Timed(times, missed))
+    Ok(CallTimes(times, missed))
 }
 
 fn spin_for(time: Duration) {

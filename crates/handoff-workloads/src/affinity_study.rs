@@ -51,7 +51,7 @@ impl fmt::Display for Scenario {
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Plan {
+pub struct StudyPlan {
     /// Tasks at a time.
     pub tasks: usize,
     /// Additions that each task makes.
@@ -66,7 +66,7 @@ pub struct Plan {
     pub usable: CpuSet,
 }
 
-impl Plan {
+impl StudyPlan {
     /// Chooses the cores: by class where there are classes; else the quota makes one slow, to `emulate`
     /// of its speed.
     ///
@@ -155,14 +155,14 @@ struct TaskReport {
 /// # Errors
 ///
 /// If the worker cannot be started or placed, or ends early.
-pub fn run(plan: &Plan, scenario: Scenario, mut worker: Command) -> Result<Sample> {
+pub fn run(plan: &StudyPlan, scenario: Scenario, mut worker: Command) -> Result<Sample> {
     let group = group(plan, scenario)?;
     let fast: Vec<String> = match scenario {
         Scenario::FastCoreEach => plan.fast.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     };
     worker.arg(plan.tasks.to_string()).arg(plan.iterations.to_string()).args(fast);
-    let mut child = Running(
+    let mut child = Worker(
         worker
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -223,7 +223,7 @@ fn unread(why: &str) -> Error {
 
 /// A group with much weight, so that what else runs does not spoil the times; and with a quota where a
 /// slow core is emulated. Without the right to make one, only the emulation is an error.
-fn group(plan: &Plan, scenario: Scenario) -> Result<Option<ControlGroup>> {
+fn group(plan: &StudyPlan, scenario: Scenario) -> Result<Option<ControlGroup>> {
     let quota = plan.emulated.filter(|_| scenario == Scenario::OneSlowCore);
     // A short period is less of a stop and go than the usual 100 ms.
     let limits = Limits { quota, period_us: Some(10_000), weight: Some(10_000), cpus: None };
@@ -332,9 +332,9 @@ impl Peak {
 }
 
 /// Ends the worker when it is dropped.
-struct Running(Child);
+struct Worker(Child);
 
-impl Drop for Running {
+impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -354,11 +354,11 @@ mod tests {
     #[test]
     fn a_plan_takes_fast_cores_and_emulates_slow_ones_only_where_there_are_none() {
         let machine = Topology::read().unwrap();
-        let plan = Plan::new(&machine, 1, 100, 0.4).unwrap();
+        let plan = StudyPlan::new(&machine, 1, 100, 0.4).unwrap();
         assert_eq!((plan.fast.len(), plan.emulated.is_some()), (1, !machine.is_asymmetric()));
-        let error = Plan::new(&machine, 100_000, 100, 0.4).unwrap_err().to_string();
+        let error = StudyPlan::new(&machine, 100_000, 100, 0.4).unwrap_err().to_string();
         assert!(error.contains("100000 tasks want a core each"), "{error}");
-        assert!(Plan::new(&machine, 0, 100, 0.4).is_err());
+        assert!(StudyPlan::new(&machine, 0, 100, 0.4).is_err());
     }
 
     #[test]

@@ -88,7 +88,7 @@ workloads! {
     /// Whole calls of one payload: [`rpc`].
     "call" Call(rpc::Parameters), |_| vec!["round_trip"], rpc::Parameters::run;
     /// A bare primitive: [`floor`].
-    "floor" Floor(floor::Plan), |plan: &floor::Plan| vec![plan.primitive.name()], floor::Plan::run;
+    "floor" Floor(floor::Sampling), |plan: &floor::Sampling| vec![plan.primitive.name()], floor::Sampling::run;
     /// Groups of tasks that all send to all: [`hackbench`].
     "hackbench" Hackbench(hackbench::Parameters), |_| vec!["time", "messages", "cpu_time", "system_time"], hackbench::run;
     /// Normal and urgent callers, their deadlines and their priorities: [`latency`].

@@ -8,15 +8,15 @@
 mod shared;
 mod wire;
 
-pub(crate) use shared::Watched;
-pub(crate) use wire::{Missed, Slices, Tripwire, Wire};
+pub(crate) use shared::RecordedRun;
+pub(crate) use wire::{MissedDeadline, Slices, Tripwire, Wire};
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use handoff_trace::TraceFs;
-use handoff_trace::diagnose::{FlightRecorder, Kept, keep};
+use handoff_trace::diagnose::{FlightRecorder, SavedDiagnosis, keep};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, in_range};
@@ -121,7 +121,7 @@ pub struct Miss {
     pub deadline_ns: u64,
     /// The files, and the diagnosis.
     #[serde(flatten)]
-    pub kept: Kept,
+    pub kept: SavedDiagnosis,
 }
 
 impl fmt::Display for Miss {
@@ -178,8 +178,8 @@ impl Recorder {
     }
 
     /// Keeps a miss, by which the recorder was stopped, and goes on from an empty buffer.
-    pub(crate) fn keep(&mut self, missed: Missed) -> Result<()> {
-        let Missed { what, window, slices } = missed;
+    pub(crate) fn keep(&mut self, missed: MissedDeadline) -> Result<()> {
+        let MissedDeadline { what, window, slices } = missed;
         let raw = self.flight.snapshot()?;
         let name = free_name(&self.recording.folder);
         let kept = keep(&raw, window, slices, &self.recording.folder, &name)?;
@@ -194,7 +194,7 @@ impl Recorder {
     }
 
     /// Ends, after a workload that goes on to its end; gives what to say of the miss, if there was one.
-    pub(crate) fn conclude(mut self, missed: Option<Missed>) -> Result<Vec<String>> {
+    pub(crate) fn conclude(mut self, missed: Option<MissedDeadline>) -> Result<Vec<String>> {
         missed.map_or(Ok(()), |missed| self.keep(missed))?;
         Ok(self.finish().iter().map(Miss::note).collect())
     }

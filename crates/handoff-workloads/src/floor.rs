@@ -20,7 +20,7 @@ use crate::error::{Error, Result, in_range};
 use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
-use crate::sys::perf::Counting;
+use crate::sys::perf::CounterSet;
 
 /// Largest payload of a floor, in bytes.
 pub const MAX_PAYLOAD: usize = 16 << 20;
@@ -158,7 +158,7 @@ pub fn run(parameters: &Parameters, samples: u32, trips: u32) -> Result<Measurem
 /// A floor as a workload of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Plan {
+pub struct Sampling {
     pub primitive: Primitive,
     /// Bytes that travel each way.
     pub payload: usize,
@@ -169,9 +169,9 @@ pub struct Plan {
     pub trips: u32,
 }
 
-impl Default for Plan {
+impl Default for Sampling {
     fn default() -> Self {
-        Plan {
+        Sampling {
             primitive: Primitive::Futex,
             payload: 8,
             placement: Placement::Unpinned,
@@ -181,9 +181,9 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl Sampling {
     fn parameters(&self) -> Parameters {
-        let Plan { primitive, payload, placement, .. } = *self;
+        let Sampling { primitive, payload, placement, .. } = *self;
         Parameters { primitive, payload, placement }
     }
 
@@ -196,7 +196,7 @@ impl Plan {
     pub fn run(&self) -> Result<Outcome> {
         self.check()?;
         let trips = if self.trips == 0 { self.primitive.usual_trips() } else { self.trips };
-        let counting = Counting::of_this_thread();
+        let counting = CounterSet::of_this_thread();
         let measured = run(&self.parameters(), self.samples, trips)?;
         let mut outcome = Outcome::of("floor", measured.parameters().clone());
         outcome.push(measured);
@@ -211,12 +211,12 @@ mod tests {
 
     #[test]
     fn a_plan_counts_its_switches() {
-        let plan = Plan { samples: 200, primitive: Primitive::Pipe, ..Plan::default() };
+        let plan = Sampling { samples: 200, primitive: Primitive::Pipe, ..Sampling::default() };
         let outcome = plan.run().expect("it runs");
         assert_eq!(outcome.measurements[0].summary().count, 200);
         if let Some(switches) = outcome.counter("context-switches") {
             assert!(switches >= 200, "{switches}");
         }
-        assert!(Plan { samples: 0, ..plan }.run().is_err());
+        assert!(Sampling { samples: 0, ..plan }.run().is_err());
     }
 }

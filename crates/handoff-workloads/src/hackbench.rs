@@ -14,7 +14,7 @@ use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::sys::gate::Gate;
 use crate::sys::limits::OpenFiles;
-use crate::sys::perf::Counting;
+use crate::sys::perf::CounterSet;
 use crate::sys::shared::SharedRegion;
 
 /// Most tasks of one run.
@@ -123,7 +123,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let _room = OpenFiles::allow("hackbench", 2 * channels + handles + 64)?;
     let region = SharedRegion::new(Gate::SIZE).map_err(|error| Error::io("cannot share memory", error))?;
     let gate = Gate::new(&region, 0);
-    let counting = Counting::of_this_thread();
+    let counting = CounterSet::of_this_thread();
     let (elapsed, usage) = match parameters.tasks {
         Tasks::Processes => tasks::processes(parameters, gate)?,
         Tasks::Threads => tasks::threads(parameters, gate)?,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::deadline::{Missed, Recorder, Recording, Slices, Wire};
+use crate::deadline::{MissedDeadline, Recorder, Recording, Slices, Wire};
 use crate::error::{Error, Result, in_range};
 use crate::latency::{Mismatch, Transaction, become_urgent};
 use crate::measurement::{Better, Clock, Measurement, Unit};
@@ -20,7 +20,7 @@ use crate::place::{self, Placement};
 use crate::rpc::play::AskWorkload;
 use crate::rpc::role::AskClient;
 use crate::rpc::service::{CALL_LIMIT, ProbeProxy};
-use crate::rpc::{self, Context, EngineKind, Processes, Serving};
+use crate::rpc::{self, Context, EngineKind, Processes, ServerOptions};
 use crate::spin;
 use crate::sys::team::Team;
 
@@ -91,16 +91,16 @@ impl Parameters {
 
 /// What the urgent client is asked to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct UrgentRequest {
     iterations: u32,
     period: Duration,
     wire: Option<Wire>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Urgent {
+pub(crate) struct UrgentTimes {
     times: Vec<u64>,
-    missed: Option<Missed>,
+    missed: Option<MissedDeadline>,
     mismatches: Vec<Mismatch>,
 }
 
@@ -184,7 +184,7 @@ fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {
     let inherit_user = inherit && parameters.inherit_user;
     let calls =
         rpc::Parameters { engine, context, placement, inherit, inherit_user, ..rpc::Parameters::default() };
-    let serving = Serving { threads: Some(parameters.clients.max(1)), ..Serving::default() };
+    let serving = ServerOptions { threads: Some(parameters.clients.max(1)), ..ServerOptions::default() };
     let limit = Duration::from_micros(parameters.deadline_us);
     let recorder = parameters.recording.as_ref().map(|of| Recorder::start(of, limit)).transpose()?;
     let mut processes = Processes::start(&calls, serving, parameters.clients + 1)?;
@@ -198,9 +198,9 @@ fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {
     let _hogs = hogs(parameters.hogs, placement)?;
     let period = Duration::from_micros(parameters.period_us);
     let wire = recorder.as_ref().map(Recorder::wire);
-    let plan = Plan { iterations: parameters.iterations, period, wire };
+    let plan = UrgentRequest { iterations: parameters.iterations, period, wire };
     let limit = CALL_LIMIT + period * parameters.iterations;
-    let Urgent { times, missed: first, mismatches } = urgent.ask(&AskWorkload::Urgent(plan), limit)?;
+    let UrgentTimes { times, missed: first, mismatches } = urgent.ask(&AskWorkload::Urgent(plan), limit)?;
     let notes = recorder.map_or(Ok(Vec::new()), |recorder| recorder.conclude(first))?;
     let deadline = parameters.deadline_us.saturating_mul(1000);
     let missed = times.iter().filter(|&&ns| ns > deadline).count() as u64;
@@ -244,8 +244,8 @@ fn hogs(count: usize, placement: Placement) -> Result<Team> {
 }
 
 /// The urgent client's side: on a thread of its own, so that the process stays normal.
-pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Urgent> {
-    let urgent = || -> Result<Urgent> {
+pub(crate) fn call(probe: &ProbeProxy, plan: &UrgentRequest) -> Result<UrgentTimes> {
+    let urgent = || -> Result<UrgentTimes> {
         become_urgent()?;
         let mut times = Vec::with_capacity(plan.iterations as usize);
         let mut mismatches: BTreeMap<(&'static str, String, String), u64> = BTreeMap::new();
@@ -263,7 +263,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Urgent> {
                 slices.add("urgent", transaction.window());
                 if wire.check(transaction.start, transaction.end)? {
                     let (what, slices) = ("an urgent call".to_owned(), slices.take());
-                    first = Some(Missed { what, window: transaction.window(), slices });
+                    first = Some(MissedDeadline { what, window: transaction.window(), slices });
                     // The recording has ended; what follows is only measured.
                     tripwire = None;
                 }
@@ -279,7 +279,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Urgent> {
             server_had,
             times,
         };
-        Ok(Urgent { times, missed: first, mismatches: mismatches.into_iter().map(listed).collect() })
+        Ok(UrgentTimes { times, missed: first, mismatches: mismatches.into_iter().map(listed).collect() })
     };
     std::thread::scope(|scope| {
         let started = std::thread::Builder::new().name("fifo-caller".into()).spawn_scoped(scope, urgent);

@@ -13,11 +13,11 @@ mod report;
 mod why;
 
 pub use client::Mismatch;
-pub(crate) use client::{Pairwise, Plan, Transaction, become_urgent, call};
+pub(crate) use client::{ClientRequest, Pairwise, Transaction, become_urgent, call};
 pub(crate) use fault::Lateness;
 pub use fault::{Cause, Fault};
 pub use report::{PairReport, Report, Transactions};
-pub use why::{Spent, Worst};
+pub use why::{TaskTime, Worst};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,13 +26,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::deadline::{Missed, OnMiss, Recorder, Wire, running_trace};
+use crate::deadline::{MissedDeadline, OnMiss, Recorder, Wire, running_trace};
 use crate::error::{Error, Result, in_range};
 use crate::measurement::Parameter;
 use crate::place::allowed_cpus;
 use crate::rpc::play::AskWorkload;
 use crate::rpc::service::CALL_LIMIT;
-use crate::rpc::{self, Context, EngineKind, Processes, Serving};
+use crate::rpc::{self, Context, EngineKind, Processes, ServerOptions};
 use fault::Hogs;
 
 /// Most iterations of one run.
@@ -143,7 +143,7 @@ pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
     let mut parameters = parameters.clone();
     let calls =
         rpc::Parameters { engine, context, inherit, inherit_user, follow, ..rpc::Parameters::default() };
-    let serving = Serving { fault, ..Serving::default() };
+    let serving = ServerOptions { fault, ..ServerOptions::default() };
     let mut pairs =
         (0..parameters.pairs).map(|_| Processes::start(&calls, serving, 1)).collect::<Result<Vec<_>>>()?;
     let _hogs = Hogs::start(fault)?;
@@ -153,7 +153,7 @@ pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
         let left = |result: &Pairwise| parameters.iterations.saturating_sub(result.fifo.len() as u32);
         // All are connected before the first one starts, and run together.
         for (pair, result) in pairs.iter_mut().zip(&results).filter(|(_, result)| left(result) > 0) {
-            pair.clients[0].tell(&AskWorkload::Latency(Plan {
+            pair.clients[0].tell(&AskWorkload::Latency(ClientRequest {
                 iterations: left(result).min(BATCH),
                 verbose: parameters.verbose,
                 wire: reaction.wire(),
@@ -165,8 +165,8 @@ pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
             result.append(pair.clients[0].answer::<Pairwise>(CALL_LIMIT * 12)?);
         }
         let missed = results.iter_mut().enumerate().filter_map(|(pair, result)| {
-            let Missed { what, window, slices } = result.missed.take()?;
-            Some(Missed { what: format!("{what} of pair {pair}"), window, slices })
+            let MissedDeadline { what, window, slices } = result.missed.take()?;
+            Some(MissedDeadline { what: format!("{what} of pair {pair}"), window, slices })
         });
         // The first of them stopped the recording.
         let first = missed.min_by_key(|missed| missed.window.end);
@@ -220,7 +220,7 @@ impl Reaction {
     }
 
     /// Keeps the miss, if there was one; says whether the test goes on if it is not done.
-    fn goes_on_after(&mut self, missed: Option<Missed>) -> Result<bool> {
+    fn goes_on_after(&mut self, missed: Option<MissedDeadline>) -> Result<bool> {
         match (self, missed) {
             (Reaction::Record(recorder, wanted), Some(missed)) => {
                 recorder.keep(missed)?;

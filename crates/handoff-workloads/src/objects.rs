@@ -9,9 +9,9 @@ use crate::error::{Error, Result, in_range};
 use crate::measurement::{Better, Clock, Unit};
 use crate::outcome::Outcome;
 use crate::rpc::hold::BATCH;
-use crate::rpc::role::{AskClient, Held};
+use crate::rpc::role::{AskClient, ObjectTimes};
 use crate::rpc::service::CALL_LIMIT;
-use crate::rpc::{self, EngineKind, Processes, Serving};
+use crate::rpc::{self, EngineKind, Processes, ServerOptions};
 use crate::sys::clock::now;
 
 /// Most objects of one run.
@@ -50,10 +50,10 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let Parameters { engine, objects, calls } = *parameters;
     let of_calls = rpc::Parameters { engine, ..rpc::Parameters::default() };
-    let mut processes = Processes::start(&of_calls, Serving::default(), 1)?;
+    let mut processes = Processes::start(&of_calls, ServerOptions::default(), 1)?;
     let slab_before = slab_bytes()?;
     let client = &mut processes.clients[0];
-    let Held { take, call, link } = client.ask(&AskClient::Hold { objects, calls }, CALL_LIMIT)?;
+    let ObjectTimes { take, call, link } = client.ask(&AskClient::Hold { objects, calls }, CALL_LIMIT)?;
     let slab = slab_bytes()?.saturating_sub(slab_before);
     let killed = now();
     // Kills the server.

@@ -96,7 +96,7 @@ impl Channel {
 
     /// Answers the parent: with what it asked for, or with why there is none.
     pub fn say<T: Serialize>(&mut self, result: Result<T>) -> Result<()> {
-        let answered = self.send(&Answer::from(result));
+        let answered = self.send(&PeerAnswer::from(result));
         answered.map_err(|error| Error::io(NO_PARENT, error))
     }
 
@@ -128,16 +128,16 @@ impl Channel {
 
 /// What a peer answers: what was asked for, or why there is none.
 #[derive(Debug, Serialize, Deserialize)]
-enum Answer<T> {
+enum PeerAnswer<T> {
     Done(T),
     Failed(String),
 }
 
-impl<T> From<Result<T>> for Answer<T> {
+impl<T> From<Result<T>> for PeerAnswer<T> {
     fn from(result: Result<T>) -> Self {
         match result {
-            Ok(value) => Answer::Done(value),
-            Err(error) => Answer::Failed(error.to_string()),
+            Ok(value) => PeerAnswer::Done(value),
+            Err(error) => PeerAnswer::Failed(error.to_string()),
         }
     }
 }
@@ -201,8 +201,8 @@ impl Peer {
             .set_read_timeout(Some(limit))
             .map_err(|error| Error::io("cannot set a time limit", error))?;
         match self.channel.receive() {
-            Ok(Answer::Done(value)) => Ok(value),
-            Ok(Answer::Failed(why)) => {
+            Ok(PeerAnswer::Done(value)) => Ok(value),
+            Ok(PeerAnswer::Failed(why)) => {
                 Err(Error::io(format!("the {} process failed", self.role), io::Error::other(why)))
             }
             Err(error) => Err(self.explain(error, limit)),

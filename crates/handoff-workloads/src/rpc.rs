@@ -16,7 +16,7 @@ mod session;
 #[cfg(test)]
 pub(crate) use session::tests::play_here;
 pub use session::{MAX_SAMPLES, Session};
-pub(crate) use session::{Processes, Serving};
+pub(crate) use session::{Processes, ServerOptions};
 
 use std::collections::BTreeMap;
 

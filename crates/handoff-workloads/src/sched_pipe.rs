@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::deadline::{Watch, Watched};
+use crate::deadline::{RecordedRun, Watch};
 use crate::error::{Error, Result};
 use crate::floor::{self, MAX_SAMPLES, Primitive, Session};
 use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::place::Placement;
-use crate::sys::perf::Counting;
+use crate::sys::perf::CounterSet;
 
 /// What sched-pipe is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +56,8 @@ impl Parameters {
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let loops = parameters.loops;
-    let counting = Counting::of_this_thread();
-    let watched = Watched::start(parameters.watch.as_ref())?;
+    let counting = CounterSet::of_this_thread();
+    let watched = RecordedRun::start(parameters.watch.as_ref())?;
     let mut session = Session::start_watched(&parameters.floor(), watched.as_ref())?;
     let trips = loops.div_ceil(MAX_SAMPLES);
     let samples = loops / trips;

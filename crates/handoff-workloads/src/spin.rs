@@ -15,7 +15,7 @@ use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::place::{self, Placement};
 use crate::sys::gate::Gate;
-use crate::sys::perf::Counting;
+use crate::sys::perf::CounterSet;
 use crate::sys::shared::SharedRegion;
 use crate::sys::team::Team;
 
@@ -74,7 +74,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let samples_at = Gate::SIZE;
     let region = SharedRegion::new(samples_at + 8 * tasks * items).map_err(cannot)?;
     let gate = Gate::new(&region, 0);
-    let counting = Counting::of_this_thread();
+    let counting = CounterSet::of_this_thread();
     let mut team = Team::new();
     for task in 0..tasks {
         let mask = parameters.pin(task).client();

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::deadline::{Watch, Watched};
+use crate::deadline::{RecordedRun, Watch};
 use crate::error::{Error, Result, in_range};
 use crate::floor::{receive, send};
 use crate::measurement::{Better, Clock, Parameter, Unit};
@@ -15,7 +15,7 @@ use crate::net::{Link, Network};
 use crate::outcome::{Counter, Outcome};
 use crate::sys::clock::now;
 use crate::sys::gate::Gate;
-use crate::sys::perf::Counting;
+use crate::sys::perf::CounterSet;
 use crate::sys::shared::SharedRegion;
 use crate::sys::team::Team;
 use crate::sys::usage::Usage;
@@ -75,7 +75,7 @@ impl Parameters {
 pub fn run(parameters: &Parameters) -> Result<Outcome> {
     parameters.check()?;
     let &Parameters { request, response, flows, transactions, .. } = parameters;
-    let watched = Watched::start(parameters.watch.as_ref())?;
+    let watched = RecordedRun::start(parameters.watch.as_ref())?;
     let network = Network::new(&parameters.link)?;
     let connections = network.connect(flows, true)?;
     let region = SharedRegion::new(Gate::SIZE + 8 * flows * transactions)
@@ -102,7 +102,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
             }
         };
         let mut fds = vec![client.as_raw_fd()];
-        fds.extend(watched.as_ref().map(Watched::fd));
+        fds.extend(watched.as_ref().map(RecordedRun::fd));
         let body = || {
             i32::from(
                 gate.pass().and_then(|()| call(client, transactions, &asked, &mut answered, keep)).is_err(),
@@ -113,7 +113,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     }
     drop(connections);
     gate.wait_for(2 * flows, &mut team)?;
-    let counting: Vec<Counting> = team.pids().into_iter().map(Counting::of).collect();
+    let counting: Vec<CounterSet> = team.pids().into_iter().map(CounterSet::of).collect();
     let before = network.counters()?;
     let start = gate.open()?;
     let exits = team.finish()?;
@@ -121,7 +121,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let snmp = network.counters()?.since(&before, &["TcpOutSegs", "TcpRetransSegs"]);
     let took = |index| region.u64(Gate::SIZE + 8 * index).load(Ordering::Relaxed) as f64;
     let trips: Vec<f64> = (0..flows * transactions).map(took).collect();
-    let counted: Vec<Vec<Counter>> = counting.iter().map(Counting::read).collect();
+    let counted: Vec<Vec<Counter>> = counting.iter().map(CounterSet::read).collect();
     let usage = Usage::sum(exits.iter().map(|exit| &exit.usage));
     let count = trips.len() as f64;
     let (rate, cpu) = (count / elapsed.as_secs_f64(), usage.cpu().as_nanos() as f64 / count);

@@ -21,7 +21,7 @@ use crate::measurement::{Better, Clock, Measurement, Parameter, Unit};
 use crate::net::{Link, Network, Path, Queue};
 use crate::outcome::{Counter, Outcome};
 use crate::sys::gate::Gate;
-use crate::sys::perf::Counting;
+use crate::sys::perf::CounterSet;
 use crate::sys::shared::SharedRegion;
 use crate::sys::team::{Exit, Team};
 use crate::sys::usage::Usage;
@@ -98,7 +98,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     // The processes have the sockets now; only their closing ends a connection.
     drop(connections);
     gate.wait_for(2 * parameters.flows, &mut team)?;
-    let counting: Vec<Counting> = team.pids().into_iter().map(Counting::of).collect();
+    let counting: Vec<CounterSet> = team.pids().into_iter().map(CounterSet::of).collect();
     let before = network.counters()?;
     let start = gate.open()?;
     let exits = team.finish()?;
@@ -106,7 +106,7 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let snmp = network.counters()?.since(&before, &ALWAYS);
     let flow = |index| Flow { region: &region, at: Gate::SIZE + FLOW * index };
     let total = Total::of((0..parameters.flows).map(flow), elapsed)?;
-    let counted: Vec<Vec<Counter>> = counting.iter().map(Counting::read).collect();
+    let counted: Vec<Vec<Counter>> = counting.iter().map(CounterSet::read).collect();
     let every_second =
         |from: usize| -> Vec<Vec<Counter>> { counted.iter().skip(from).step_by(2).cloned().collect() };
     let mut counters = Counter::sum("sender.", &every_second(1));

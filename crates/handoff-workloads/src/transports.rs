@@ -16,7 +16,7 @@ pub(crate) mod sender;
 mod workload;
 
 pub use advice::{Advice, advise};
-pub use open::{Chosen, open};
+pub use open::{OpenTransports, open};
 pub use receiver::sum;
 pub use workload::{Parameters, run};
 
@@ -163,7 +163,7 @@ pub trait OpenTransport {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct SurveyPlan {
     /// Sizes of a message, in bytes.
     pub payloads: Vec<usize>,
     /// Turns that each transport gets with each payload.
@@ -174,7 +174,7 @@ pub struct Plan {
     pub stream: u32,
 }
 
-impl Plan {
+impl SurveyPlan {
     /// Checks everything that can be known before it is measured.
     pub fn check(&self) -> Result<()> {
         if self.payloads.is_empty() {
@@ -284,17 +284,17 @@ fn measurement(
 mod tests {
     use super::*;
 
-    fn plan(payloads: &[usize]) -> Plan {
-        Plan { payloads: payloads.to_vec(), rounds: 2, samples: 10, stream: 20 }
+    fn plan(payloads: &[usize]) -> SurveyPlan {
+        SurveyPlan { payloads: payloads.to_vec(), rounds: 2, samples: 10, stream: 20 }
     }
 
     #[test]
     fn impossible_plans_are_refused() {
-        let refused = |plan: Plan| plan.check().expect_err("refused").to_string();
+        let refused = |plan: SurveyPlan| plan.check().expect_err("refused").to_string();
         assert!(refused(plan(&[])).contains("none"));
         assert!(refused(plan(&[0])).contains("1 to 1048576"));
         assert!(refused(plan(&[MAX_PAYLOAD + 1])).contains("1 to 1048576"));
-        assert!(refused(Plan { stream: 4000, ..plan(&[8]) }).contains("2000"));
-        assert!(refused(Plan { rounds: 0, ..plan(&[8]) }).contains("rounds"));
+        assert!(refused(SurveyPlan { stream: 4000, ..plan(&[8]) }).contains("2000"));
+        assert!(refused(SurveyPlan { rounds: 0, ..plan(&[8]) }).contains("rounds"));
     }
 }

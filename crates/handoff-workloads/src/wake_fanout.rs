@@ -10,14 +10,14 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use serde::{Deserialize, Serialize};
 
-use crate::deadline::{Watch, Watched};
+use crate::deadline::{RecordedRun, Watch};
 use crate::error::{Error, Result, in_range};
 use crate::measurement::{Better, Clock, Parameter, Unit};
 use crate::outcome::Outcome;
 use crate::spin;
 use crate::sys::clock::now;
 use crate::sys::gate::Gate;
-use crate::sys::perf::Counting;
+use crate::sys::perf::CounterSet;
 use crate::sys::shared::SharedRegion;
 use crate::sys::team::Team;
 use crate::sys::usage::Usage;
@@ -123,7 +123,7 @@ impl Board {
         Ok(())
     }
 
-    fn be_woken(&self, wakee: usize, work: u64, watched: Option<&Watched>) -> rustix::io::Result<()> {
+    fn be_woken(&self, wakee: usize, work: u64, watched: Option<&RecordedRun>) -> rustix::io::Result<()> {
         for round in 0..self.rounds {
             while self.round(wakee).load(Ordering::Acquire) as usize == round {
                 sleep_on(self.round(wakee), round as u32)?;
@@ -156,9 +156,9 @@ pub fn run(parameters: &Parameters) -> Result<Outcome> {
     let cannot = |error: std::io::Error| Error::io("cannot start a task of wake-fanout", error);
     let board = Board::new(parameters).map_err(cannot)?;
     let gate = Gate::new(&board.region, 0);
-    let counting = Counting::of_this_thread();
-    let watched = Watched::start(parameters.watch.as_ref())?;
-    let fds: Vec<_> = watched.iter().map(Watched::fd).collect();
+    let counting = CounterSet::of_this_thread();
+    let watched = RecordedRun::start(parameters.watch.as_ref())?;
+    let fds: Vec<_> = watched.iter().map(RecordedRun::fd).collect();
     let mut team = Team::new();
     for wakee in 0..parameters.wakees {
         let woken = || board.be_woken(wakee, parameters.work, watched.as_ref());

@@ -74,7 +74,7 @@ pub(crate) struct Cli {
 /// All that can be typed.
 pub(crate) fn command() -> clap::Command {
     let command = legacy::with_underscores(candidates::with_words(Cli::command()));
-    let command = with_negative_numbers(crate::elsewhere::with_targets(command));
+    let command = with_negative_numbers(crate::remote_command::with_targets(command));
     let template = help_template(&command);
     command.help_template(template)
 }

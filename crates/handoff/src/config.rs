@@ -63,7 +63,7 @@ const WITH_ENGINE: [&str; 4] = ["add-ints", "latency", "phases", "throughput"];
 /// The file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ConfigFile {
     results: Option<Spanned<String>>,
     format: Option<Spanned<String>>,
     color: Option<Spanned<String>>,
@@ -168,7 +168,7 @@ fn place(variable: impl Fn(&str) -> Option<PathBuf>) -> (Option<PathBuf>, bool) 
 /// The settings of a file's text.
 fn parse(file: &Path, text: &str, home: Option<&Path>) -> Result<Vec<Setting>, FileError> {
     let wrong = |span, message: String| FileError::at(file, text, span, message);
-    let written: Written = toml::from_str(text)
+    let written: ConfigFile = toml::from_str(text)
         .map_err(|error| wrong(error.span().unwrap_or(0..0), error.message().to_owned()))?;
     let mut settings = Vec::new();
     let mut set = |key, written: Option<Spanned<String>>, check: &dyn Fn(&str) -> Result<String, String>| {

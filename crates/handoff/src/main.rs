@@ -2,19 +2,19 @@
 //!
 //! Each command is one file in [`commands`]. What all of them share is here: [`cli`] has the options
 //! that every command takes, [`output`] writes text or JSON and turns errors into advice,
-//! [`elsewhere`] runs a command on another machine, [`interrupt`] hears Ctrl-C, and [`legacy`] accepts the spellings of the tools that Handoff follows.
+//! [`remote_command`] runs a command on another machine, [`interrupt`] hears Ctrl-C, and [`legacy`] accepts the spellings of the tools that Handoff follows.
 
 mod activation;
 mod candidates;
 mod cli;
 mod commands;
 mod config;
-mod elsewhere;
 mod interrupt;
 mod legacy;
 mod output;
 mod printable;
 mod progress;
+mod remote_command;
 mod results;
 mod state;
 mod width;
@@ -40,10 +40,10 @@ fn main() -> ExitCode {
         return output.conclude(Err(error));
     }
     interrupt::watch();
-    match elsewhere::Elsewhere::asked(&args, &matches) {
+    match remote_command::RemoteCommand::asked(&args, &matches) {
         Ok(None) => {}
-        Ok(Some(elsewhere)) => {
-            return elsewhere.run(&output).unwrap_or_else(|error| output.conclude(Err(error)));
+        Ok(Some(command)) => {
+            return command.run(&output).unwrap_or_else(|error| output.conclude(Err(error)));
         }
         Err(error) => return output.conclude(Err(error)),
     }

@@ -14,7 +14,7 @@ use super::{serve, thread_state};
 use crate::object::LocalNode;
 use crate::object::{Binder, Reference};
 use crate::parcel::{
-    FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Gathered, Handle, Incoming, Kind, NATIVE_HANDLE, Object,
+    FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, GatheredBuffer, Handle, Incoming, Kind, NATIVE_HANDLE, Object,
     PTR_OBJECT_SIZE, Sealed, SharedBytes, TYPE_FDA, TYPE_PTR, no_object, wrong_kind,
 };
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ struct SentReferences {
     // Proxies whose handles stand in the parcel.
     proxies: Vec<Binder>,
     // Buffers that the driver takes from where they are, and the bytes that they take together there.
-    buffers: Vec<Gathered>,
+    buffers: Vec<GatheredBuffer>,
     gathered: u64,
 }
 

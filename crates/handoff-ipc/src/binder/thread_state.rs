@@ -118,13 +118,13 @@ type First = ManuallyDrop<Option<Box<ThreadState>>>;
 thread_local! {
     // Emptied by `ENDING`: without a destructor of its own, no access has to ask whether it ran.
     static STATES: Cell<First> = const { Cell::new(ManuallyDrop::new(None)) };
-    static ENDING: Ending = const { Ending };
+    static ENDING: ThreadEnd = const { ThreadEnd };
 }
 
 /// The end of a thread that talked to a driver.
-struct Ending;
+struct ThreadEnd;
 
-impl Drop for Ending {
+impl Drop for ThreadEnd {
     fn drop(&mut self) {
         let mut next = ManuallyDrop::into_inner(STATES.take());
         while let Some(mut state) = next {

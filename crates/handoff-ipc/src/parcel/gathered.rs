@@ -10,7 +10,7 @@ use crate::{Error, Result};
 pub(crate) const GATHER_FROM: usize = 512;
 
 /// Bytes outside of a parcel, readable until the engine has taken the parcel over.
-pub struct Gathered {
+pub struct GatheredBuffer {
     // Invariant: `start..start + len` is readable as long as this value exists, or as long as the
     // borrow lasts that whoever made it vouched for.
     start: *const u8,
@@ -19,9 +19,9 @@ pub struct Gathered {
 }
 
 // SAFETY: the bytes are only read; the owner may be sent, and a borrow is of bytes that are `Sync`.
-unsafe impl Send for Gathered {}
+unsafe impl Send for GatheredBuffer {}
 
-impl Gathered {
+impl GatheredBuffer {
     /// Bytes that come along with what owns them.
     pub(crate) fn owned(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
         let owner = Box::new(bytes);
@@ -30,7 +30,7 @@ impl Gathered {
             let bytes = (*owner).as_ref();
             (bytes.as_ptr(), bytes.len())
         };
-        Gathered { start, len, owner: Some(owner) }
+        GatheredBuffer { start, len, owner: Some(owner) }
     }
 
     /// Bytes of somebody else.
@@ -38,7 +38,7 @@ impl Gathered {
     /// # Safety
     /// They must stay readable until the parcel is taken over or dropped.
     pub(crate) unsafe fn borrowed(start: *const u8, len: usize) -> Self {
-        Gathered { start, len, owner: None }
+        GatheredBuffer { start, len, owner: None }
     }
 
     pub(crate) fn start(&self) -> *const u8 {
@@ -61,13 +61,13 @@ impl Gathered {
             std::ptr::copy_nonoverlapping(self.start, copy.as_mut_ptr(), self.len);
             copy.set_len(self.len);
         }
-        Gathered::owned(copy)
+        GatheredBuffer::owned(copy)
     }
 }
 
-impl fmt::Debug for Gathered {
+impl fmt::Debug for GatheredBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gathered({} bytes)", self.len)
+        write!(f, "GatheredBuffer({} bytes)", self.len)
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     fn borrowed_bytes_become_owned_and_owned_ones_stay_where_they_are() {
         let bytes = vec![1u8, 2, 3];
         // SAFETY: `bytes` outlives the value.
-        let borrowed = unsafe { Gathered::borrowed(bytes.as_ptr(), bytes.len()) };
+        let borrowed = unsafe { GatheredBuffer::borrowed(bytes.as_ptr(), bytes.len()) };
         assert_eq!(borrowed.start(), bytes.as_ptr());
         let copied = borrowed.into_owned();
         assert_ne!(copied.start(), bytes.as_ptr());

@@ -20,7 +20,7 @@ mod writer;
 
 pub use bytes::{BytesWriter, SharedBytes};
 pub(crate) use gathered::NATIVE_HANDLE;
-pub use gathered::{Gathered, Handle};
+pub use gathered::{GatheredBuffer, Handle};
 pub(crate) use object::{
     FDA_OBJECT_SIZE, LEAST_OBJECT_SIZE, PTR_OBJECT_SIZE, RPC_BINDER, RPC_FD, Sealed, TYPE_FDA, TYPE_PTR,
     no_object, wrong_kind,

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use super::bytes::SharedBytes;
-use super::gathered::Gathered;
+use super::gathered::GatheredBuffer;
 use super::{Reader, Writer};
 use crate::Result;
 use crate::object::Binder;
@@ -131,7 +131,7 @@ pub enum Object {
     /// A file descriptor; the receiver gets its own copy.
     Fd(OwnedFd),
     /// Bytes that stay where they are until the engine takes them. Only in parcels that gather.
-    Buffer(Gathered),
+    Buffer(GatheredBuffer),
     /// Descriptors whose numbers stand in the buffer before it, behind the header of a
     /// `native_handle_t`. Only in parcels that gather.
     FdArray(Vec<OwnedFd>),

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::copy::copy;
-use super::gathered::{GATHER_FROM, Gathered, Handle, NATIVE_HANDLE};
+use super::gathered::{GATHER_FROM, GatheredBuffer, Handle, NATIVE_HANDLE};
 use super::object::{
     FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Object, ObjectForm, PTR_OBJECT_SIZE, RPC_BINDER, RPC_FD, RPC_NULL,
     TYPE_BINDER, TYPE_FD, TYPE_FDA, TYPE_PTR,
@@ -325,7 +325,7 @@ impl<'a> Writer<'a> {
     /// examples.
     pub fn write_buffer(&mut self, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<()> {
         if self.gathers && bytes.as_ref().len() >= GATHER_FROM {
-            return self.write_gathered(Gathered::owned(bytes));
+            return self.write_gathered(GatheredBuffer::owned(bytes));
         }
         self.write_bytes(bytes.as_ref())
     }
@@ -345,7 +345,7 @@ impl<'a> Writer<'a> {
             return self.write_bytes(bytes);
         }
         // SAFETY: whoever lent it keeps the borrow until the call is over (`lend`).
-        self.write_gathered(unsafe { Gathered::borrowed(bytes.as_ptr(), bytes.len()) })
+        self.write_gathered(unsafe { GatheredBuffer::borrowed(bytes.as_ptr(), bytes.len()) })
     }
 
     /// Runs `with` while these buffers can be written with [`Writer::write_lent`].
@@ -362,7 +362,7 @@ impl<'a> Writer<'a> {
     }
 
     /// An object that refers to bytes elsewhere (`struct binder_buffer_object`).
-    fn write_gathered(&mut self, bytes: Gathered) -> Result<()> {
+    fn write_gathered(&mut self, bytes: GatheredBuffer) -> Result<()> {
         let mut object = [0; PTR_OBJECT_SIZE];
         object[..4].copy_from_slice(&TYPE_PTR.to_ne_bytes());
         object[8..16].copy_from_slice(&(bytes.start().addr() as u64).to_ne_bytes());
@@ -389,7 +389,7 @@ impl<'a> Writer<'a> {
             .chain(ints)
             .collect();
         self.write_i64((words.len() * 4) as i64)?;
-        self.write_gathered(Gathered::owned(Words(words)))?;
+        self.write_gathered(GatheredBuffer::owned(Words(words)))?;
         if fds.is_empty() {
             return Ok(());
         }
@@ -420,7 +420,7 @@ impl<'a> Writer<'a> {
         let (first, end) = (bytes.start().addr(), bytes.start().addr() + bytes.len());
         if self.gathers && bytes.len() >= GATHER_FROM && self.kept.0 <= first && end <= self.kept.1 {
             // SAFETY: inside of what stays readable until the parcel is taken over (`gathering`).
-            return self.write_gathered(unsafe { Gathered::borrowed(bytes.start(), bytes.len()) });
+            return self.write_gathered(unsafe { GatheredBuffer::borrowed(bytes.start(), bytes.len()) });
         }
         self.write_len(bytes.len())?;
         let at = self.claim_padded(bytes.len())?;

@@ -93,7 +93,7 @@ impl RpcServerBuilder {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
                 .map_err(|error| Error::io(format!("cannot set who may connect to {address}"), error))?;
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             root,
             options: self,
             sessions: Mutex::default(),
@@ -124,12 +124,12 @@ impl RpcServerBuilder {
 /// # Ok::<(), handoff_ipc::Error>(())
 /// ```
 pub struct RpcServer {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     listener: Arc<OwnedFd>,
     address: RpcAddress,
 }
 
-struct Shared {
+struct ServerState {
     root: Binder,
     options: RpcServerBuilder,
     sessions: Mutex<HashMap<[u8; ID], Arc<Session>>>,
@@ -193,7 +193,7 @@ impl Drop for RpcServer {
     }
 }
 
-impl Shared {
+impl ServerState {
     fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }

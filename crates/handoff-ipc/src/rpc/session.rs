@@ -64,7 +64,7 @@ pub(super) struct Session {
 
 #[derive(Default)]
 struct Connections {
-    outgoing: Vec<Outgoing>,
+    outgoing: Vec<OutgoingConnection>,
     incoming: Vec<Arc<Connection>>,
     // Those that are being made.
     opening: usize,
@@ -72,7 +72,7 @@ struct Connections {
     is_refused: bool,
 }
 
-struct Outgoing {
+struct OutgoingConnection {
     connection: Arc<Connection>,
     // Whether it is for oneway calls.
     oneway: bool,
@@ -211,7 +211,7 @@ impl Session {
         }
         // A server has those that its client made, and takes the second one for oneway calls.
         let oneway = oneway || self.is_server() && all.outgoing.len() == 1;
-        all.outgoing.push(Outgoing { connection: Arc::clone(&connection), oneway, is_busy: true });
+        all.outgoing.push(OutgoingConnection { connection: Arc::clone(&connection), oneway, is_busy: true });
         drop(all);
         self.watch.add(self, &connection).inspect_err(|_| self.remove_outgoing(&connection))?;
         Ok(ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false })
@@ -297,8 +297,9 @@ impl Session {
             );
             let has_room = all.outgoing.len() + all.opening + kept < self.most_outgoing;
             let may_open = !self.is_server() && !all.is_refused && has_room;
-            let fits =
-                |other: &&mut Outgoing| !other.is_busy && (other.oneway == oneway || !has_own && !may_open);
+            let fits = |other: &&mut OutgoingConnection| {
+                !other.is_busy && (other.oneway == oneway || !has_own && !may_open)
+            };
             if let Some(found) = all.outgoing.iter_mut().find(fits) {
                 found.is_busy = true;
                 let connection = Arc::clone(&found.connection);

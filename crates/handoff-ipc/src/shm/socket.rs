@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 /// A message as it came.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedMessage {
     pub(crate) message: Message,
     pub(crate) fds: Vec<PeerFd>,
     /// Descriptors came along that this process had no room for (`MSG_CTRUNC`).
@@ -33,7 +33,7 @@ pub(crate) struct Received {
 /// What came of an attempt to receive.
 #[derive(Debug)]
 pub(crate) enum Receive {
-    Message(Received),
+    Message(ReceivedMessage),
     /// Nothing more for now.
     Empty,
     /// The peer closed its end, or its process ended.
@@ -207,7 +207,7 @@ pub(crate) fn receive_for(socket: BorrowedFd<'_>, peer: Option<CallingIdentity>)
         return Ok(Receive::Closed);
     }
     let message = Message::decode(&bytes[..len])?;
-    Ok(Receive::Message(Received { message, fds, truncated, sender }))
+    Ok(Receive::Message(ReceivedMessage { message, fds, truncated, sender }))
 }
 
 /// Whose descriptors without a stamp are (the kernel's overflow uid).

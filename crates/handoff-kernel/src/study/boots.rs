@@ -105,7 +105,7 @@ impl Executor for Boots<'_> {
             if let Refused::Boot(booted, _) = refused {
                 self.gave_up = Some(*booted);
             }
-            ArmError::Elsewhere(why)
+            ArmError::Remote(why)
         });
         if stopped || self.gave_up.is_some() {
             self.stop.store(true, Ordering::Relaxed);

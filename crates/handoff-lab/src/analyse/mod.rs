@@ -45,7 +45,7 @@ pub struct Analysis {
     pub permutation: PValue,
     pub mann_whitney: MannWhitney,
     /// What comes out if rows are taken for pairs.
-    pub paired: Paired,
+    pub paired: PairedTests,
     pub hedges_g: f64,
     pub cliffs_delta: f64,
     /// The chance that as many runs find a difference of this size.
@@ -68,7 +68,7 @@ pub struct Analysis {
 
 /// Tests that take each row for a pair.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Paired {
+pub struct PairedTests {
     pub t: TTest,
     pub sign_flip: PValue,
     pub wilcoxon: f64,
@@ -124,7 +124,7 @@ pub fn analyse(group: &Group) -> Analysis {
         bootstrap_medians: bootstrap::ratio(before, after, bootstrap::median, RESAMPLES, 0.95, 1),
         permutation: means_differ(before, after),
         mann_whitney: mann_whitney(before, after),
-        paired: Paired {
+        paired: PairedTests {
             t: paired::t_test(&differences, 0.95),
             sign_flip: sign_flip(&differences),
             wilcoxon: paired::wilcoxon(&differences),

@@ -82,7 +82,7 @@ pub struct Request {
 /// What a step came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judged {
+pub enum StepVerdict {
     /// Nearer to the good commit.
     Good,
     /// Nearer to the bad one.
@@ -90,7 +90,7 @@ pub enum Judged {
     Skipped,
 }
 
-impl Judged {
+impl StepVerdict {
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -104,7 +104,7 @@ impl Judged {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub commit: Commit,
-    pub judged: Judged,
+    pub judged: StepVerdict,
     /// The metric of this commit by that of the good one.
     pub ratio: Option<f64>,
     /// Its interval, at the level of the look.
@@ -117,7 +117,7 @@ pub struct Step {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "answer")]
-pub enum Answer {
+pub enum Culprit {
     /// This commit began it.
     First { commit: Commit },
     /// One of these began it: those between could not be measured.
@@ -129,7 +129,7 @@ pub enum Answer {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Found {
+pub struct BisectResult {
     pub good: Commit,
     pub bad: Commit,
     pub metric: String,
@@ -138,7 +138,7 @@ pub struct Found {
     /// The commits that were measured, in order, the bad one first.
     pub steps: Vec<Step>,
     #[serde(flatten)]
-    pub answer: Answer,
+    pub answer: Culprit,
 }
 
 /// What a search tells while it goes on.
@@ -182,7 +182,7 @@ pub fn bisect(
     target: &mut dyn Executor,
     stop: &AtomicBool,
     listener: &mut Listener<'_>,
-) -> Result<Found, BisectError> {
+) -> Result<BisectResult, BisectError> {
     let git = Git::around(&asked.repository)?;
     let (good, bad) = (git.commit(&asked.good)?, git.commit(&asked.bad)?);
     if good == bad {
@@ -198,7 +198,7 @@ pub fn bisect(
     search.build_end(0, &good)?;
     let (answer, threshold) = search.run(&good, &bad)?;
     let metric = asked.template.metric.name.clone();
-    Ok(Found { good, bad, metric, threshold: threshold.map(f64::exp), steps: search.steps, answer })
+    Ok(BisectResult { good, bad, metric, threshold: threshold.map(f64::exp), steps: search.steps, answer })
 }
 
 /// A folder for the worktrees of this process. It is removed with the result.
@@ -228,44 +228,44 @@ struct Search<'a, 'l> {
 }
 
 /// What the interval of the worsening says, in logarithms: positive is worse.
-enum Said {
+enum Likeness {
     Good,
     Bad,
     Doubt,
 }
 
 impl Search<'_, '_> {
-    fn run(&mut self, good: &Commit, bad: &Commit) -> Result<(Answer, Option<f64>), BisectError> {
+    fn run(&mut self, good: &Commit, bad: &Commit) -> Result<(Culprit, Option<f64>), BisectError> {
         let margin = self.asked.template.metric.margin.ln_1p();
         let worse = |low: f64, middle: f64, high: f64| match (low > 0.0 && middle > margin, high < margin) {
-            (true, _) => Said::Bad,
-            (false, true) => Said::Good,
-            (false, false) => Said::Doubt,
+            (true, _) => Likeness::Bad,
+            (false, true) => Likeness::Good,
+            (false, false) => Likeness::Doubt,
         };
         let end = self.judge(bad, true, &worse)?;
         let seen = end.ratio.map_or(0.0, |ratio| ratio.ln() * self.sign());
         match end.judged {
-            Judged::Good => return Ok((Answer::NoRegression, None)),
-            Judged::Skipped => return Ok((Answer::NotShown, None)),
-            Judged::Bad => {}
+            StepVerdict::Good => return Ok((Culprit::NoRegression, None)),
+            StepVerdict::Skipped => return Ok((Culprit::NotShown, None)),
+            StepVerdict::Bad => {}
         }
         let threshold = self.asked.threshold.map_or(seen / 2.0, f64::ln_1p);
         let beyond = move |low: f64, _: f64, high: f64| match (low > threshold, high < threshold) {
-            (true, _) => Said::Bad,
-            (_, true) => Said::Good,
-            _ => Said::Doubt,
+            (true, _) => Likeness::Bad,
+            (_, true) => Likeness::Good,
+            _ => Likeness::Doubt,
         };
         let mut next = self.trees[1].start(good, bad)?;
         let answer = loop {
             let commit = match next {
-                Next::First(commit) => break Answer::First { commit },
-                Next::Among(commits) => break Answer::Among { commits },
+                Next::First(commit) => break Culprit::First { commit },
+                Next::Among(commits) => break Culprit::Among { commits },
                 Next::Test(commit) => commit,
             };
             let word = match self.judge(&commit, false, &beyond)?.judged {
-                Judged::Good => "good",
-                Judged::Bad => "bad",
-                Judged::Skipped => "skip",
+                StepVerdict::Good => "good",
+                StepVerdict::Bad => "bad",
+                StepVerdict::Skipped => "skip",
             };
             next = self.trees[1].mark(word)?;
         };
@@ -286,7 +286,7 @@ impl Search<'_, '_> {
         &mut self,
         commit: &Commit,
         is_end: bool,
-        said: &dyn Fn(f64, f64, f64) -> Said,
+        said: &dyn Fn(f64, f64, f64) -> Likeness,
     ) -> Result<Step, BisectError> {
         let known = self.known.get(&commit.hash).cloned();
         let step = match known {
@@ -305,11 +305,11 @@ impl Search<'_, '_> {
         &mut self,
         commit: &Commit,
         is_end: bool,
-        said: &dyn Fn(f64, f64, f64) -> Said,
+        said: &dyn Fn(f64, f64, f64) -> Likeness,
     ) -> Result<Step, BisectError> {
         let skipped = |why| Step {
             commit: commit.clone(),
-            judged: Judged::Skipped,
+            judged: StepVerdict::Skipped,
             ratio: None,
             interval: None,
             rounds: 0,
@@ -336,12 +336,12 @@ impl Search<'_, '_> {
     fn measure(
         &mut self,
         commit: &Commit,
-        said: &dyn Fn(f64, f64, f64) -> Said,
+        said: &dyn Fn(f64, f64, f64) -> Likeness,
     ) -> Result<Step, BisectError> {
         let mut rounds: Vec<RoundRecord> = Vec::new();
         let mut step = Step {
             commit: commit.clone(),
-            judged: Judged::Skipped,
+            judged: StepVerdict::Skipped,
             ratio: None,
             interval: None,
             rounds: 0,
@@ -385,11 +385,11 @@ impl Search<'_, '_> {
             match (result.verdict(), said(low, middle * self.sign(), high)) {
                 // The machine changed, or two runs of the same differ.
                 (Verdict::Withheld | Verdict::NotActive, _) => step.why = result.primary.sentence.clone(),
-                (_, Said::Good) => step.judged = Judged::Good,
-                (_, Said::Bad) => step.judged = Judged::Bad,
-                (_, Said::Doubt) => {}
+                (_, Likeness::Good) => step.judged = StepVerdict::Good,
+                (_, Likeness::Bad) => step.judged = StepVerdict::Bad,
+                (_, Likeness::Doubt) => {}
             }
-            if step.judged != Judged::Skipped {
+            if step.judged != StepVerdict::Skipped {
                 step.why.clear();
                 return Ok(step);
             }

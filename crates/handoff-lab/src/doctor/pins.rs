@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// One process in the answer of a running policy.
 #[derive(Deserialize)]
-struct Placed {
+struct PlacedProcess {
     pid: i32,
     comm: String,
     #[serde(default)]
@@ -23,7 +23,7 @@ pub(super) fn findings(root: &Root) -> Option<Finding> {
 
 fn told(status: &str) -> Option<Finding> {
     let (id, topic) = ("affinity.lost_pins", "pins of the placement policy");
-    let placed: Vec<Placed> = serde_json::from_str(status).ok()?;
+    let placed: Vec<PlacedProcess> = serde_json::from_str(status).ok()?;
     let lost: u64 = placed.iter().map(|process| process.lost_pins).sum();
     let Some(worst) = placed.iter().max_by_key(|process| process.lost_pins).filter(|_| lost > 0) else {
         return Some(Finding::fine(

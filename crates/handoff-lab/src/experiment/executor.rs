@@ -79,7 +79,7 @@ pub enum ArmError {
     #[error("{0}")]
     Late(String),
     #[error("{0}")]
-    Elsewhere(String),
+    Remote(String),
 }
 
 /// A machine that runs arms.

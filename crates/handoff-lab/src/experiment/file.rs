@@ -25,7 +25,7 @@ use form::{FileForm, WorkloadForm};
 use handoff_placement::CpuSet;
 use handoff_workloads::Workload;
 use reader::Reader;
-pub use reader::Where;
+pub use reader::RunsOn;
 use toml::Spanned;
 
 /// A mistake in an experiment file.
@@ -169,26 +169,26 @@ impl Experiment {
     ///
     /// If it cannot be read (then the place is its first line), or has a mistake.
     pub fn read(path: &Path) -> Result<Vec<Self>, FileError> {
-        Self::read_for(path, Where::Here)
+        Self::read_for(path, RunsOn::ThisMachine)
     }
 
     /// [`Experiment::read`] for arms that run `there`.
-    pub fn read_for(path: &Path, there: Where) -> Result<Vec<Self>, FileError> {
+    pub fn read_for(path: &Path, there: RunsOn) -> Result<Vec<Self>, FileError> {
         let text = std::fs::read_to_string(path).map_err(|error| FileError::unreadable(path, &error))?;
         Self::parse_for(path, &text, there)
     }
 
     /// Checks the text of a file; `path` is for its errors. Never empty.
     pub fn parse(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
-        Self::parse_for(path, text, Where::Here)
+        Self::parse_for(path, text, RunsOn::ThisMachine)
     }
 
     /// [`Experiment::parse`] for another machine: settings, proofs and programs are not looked for here.
-    pub fn parse_elsewhere(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
-        Self::parse_for(path, text, Where::Elsewhere)
+    pub fn parse_remote(path: &Path, text: &str) -> Result<Vec<Self>, FileError> {
+        Self::parse_for(path, text, RunsOn::AnotherMachine)
     }
 
-    fn parse_for(path: &Path, text: &str, there: Where) -> Result<Vec<Self>, FileError> {
+    fn parse_for(path: &Path, text: &str, there: RunsOn) -> Result<Vec<Self>, FileError> {
         let reader = Reader { file: path, text };
         let form: FileForm = toml::from_str(text)
             .map_err(|error| reader.error(error.span().unwrap_or(0..0), error.message()))?;
@@ -210,10 +210,10 @@ impl Experiment {
         reader: &Reader<'_>,
         form: &FileForm,
         workload: &Spanned<WorkloadForm>,
-        there: Where,
+        there: RunsOn,
     ) -> Result<Self, FileError> {
         let guests = reader.guests(form.guest.as_ref(), [&form.baseline, &form.change])?;
-        let there = if guests.is_some() { Where::Elsewhere } else { there };
+        let there = if guests.is_some() { RunsOn::AnotherMachine } else { there };
         let arms = [reader.arm(workload, &form.baseline, there)?, reader.arm(workload, &form.change, there)?];
         if form.baseline.get_ref().name == form.change.get_ref().name {
             return Err(reader.error(form.change.span(), "both arms have the same name"));

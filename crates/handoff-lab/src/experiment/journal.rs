@@ -182,7 +182,7 @@ fn unique() -> u64 {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restored {
+pub struct RestoreReport {
     /// Files and the values that were written back.
     pub written: Vec<Undo>,
     /// Control groups that were removed.
@@ -205,11 +205,11 @@ const LONGEST: u64 = 16 << 20;
 ///
 /// If another user can write to the folder; if something cannot be put back or a journal is another user's: it is
 /// kept, and the rest is put back.
-pub fn restore(folder: &Path) -> Result<Restored, JournalError> {
+pub fn restore(folder: &Path) -> Result<RestoreReport, JournalError> {
     let cannot = |source| JournalError::Folder { path: folder.to_owned(), source };
     let placed = handoff_placement::Journal::recover_left(folder)?;
     let processes = placed.restored + placed.partly;
-    let mut restored = Restored { groups: remove_groups(), processes, ..Restored::default() };
+    let mut restored = RestoreReport { groups: remove_groups(), processes, ..RestoreReport::default() };
     let mut failures = Vec::new();
     let folder = match PrivateFolder::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(restored),

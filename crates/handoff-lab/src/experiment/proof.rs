@@ -123,9 +123,9 @@ impl Proof {
 
     pub fn start(&self) -> Result<Count<'_>, ProofError> {
         let started = match &self.source {
-            Source::Workload => Started::ByTheWorkload,
-            Source::Tracepoint => Started::Count(ActivationCount::of_tracepoint(&self.counter)?),
-            Source::Function => Started::Count(ActivationCount::of_function(&self.counter)?),
+            Source::Workload => StartCount::ByTheWorkload,
+            Source::Tracepoint => StartCount::Count(ActivationCount::of_tracepoint(&self.counter)?),
+            Source::Function => StartCount::Count(ActivationCount::of_function(&self.counter)?),
             Source::Netstat | Source::Schedstat | Source::File(_) => {
                 let hint = match self.source {
                     Source::Schedstat => {
@@ -134,7 +134,7 @@ impl Proof {
                     _ => "",
                 };
                 let none = || ProofError::NoCounter { counter: self.counter.clone(), hint };
-                Started::At(self.read().ok_or_else(none)?)
+                StartCount::At(self.read().ok_or_else(none)?)
             }
         };
         Ok(Count { proof: self, started })
@@ -145,11 +145,11 @@ impl Proof {
 #[derive(Debug)]
 pub struct Count<'a> {
     proof: &'a Proof,
-    started: Started,
+    started: StartCount,
 }
 
 #[derive(Debug)]
-enum Started {
+enum StartCount {
     ByTheWorkload,
     At(f64),
     Count(ActivationCount),
@@ -159,16 +159,16 @@ impl Count<'_> {
     /// What was counted since the start; `None` if only the workload knows, or the counter has gone.
     pub fn end(&self) -> Option<f64> {
         match &self.started {
-            Started::ByTheWorkload => None,
-            Started::At(before) => Some(self.proof.read()? - before),
-            Started::Count(hits) => hits.read().ok().map(|hits| hits as f64),
+            StartCount::ByTheWorkload => None,
+            StartCount::At(before) => Some(self.proof.read()? - before),
+            StartCount::Count(hits) => hits.read().ok().map(|hits| hits as f64),
         }
     }
 
     /// How much it grew in this run; `None` if nobody counted it.
     pub fn growth(&self, ended: Option<f64>, run: &Run) -> Option<f64> {
         let growth = match self.started {
-            Started::ByTheWorkload => *run.counters.get(&self.proof.counter)?,
+            StartCount::ByTheWorkload => *run.counters.get(&self.proof.counter)?,
             _ => ended?,
         };
         Some(if self.proof.per_second && run.seconds > 0.0 { growth / run.seconds } else { growth })

@@ -17,7 +17,7 @@ use super::ArmId;
 use super::agent::{DIAGNOSE, RESTORE, RUN, RunAnswer};
 use super::executor::{ArmError, Executor, QuietGate, Replicate, RunRequest};
 use super::guest::{Boot, Guests};
-use super::journal::Restored;
+use super::journal::RestoreReport;
 use crate::doctor::{Diagnosis, Machine, SystemSample};
 use crate::stats::judge::Caveat;
 
@@ -50,18 +50,18 @@ enum Kind<'a> {
     /// It is there, and stays.
     Reached(Address, PathBuf),
     /// It is booted, perhaps another for each arm.
-    Guests(&'a Guests, Booting),
+    Guests(&'a Guests, GuestBoot),
 }
 
 /// What a guest needs beside its description.
 #[derive(Clone)]
-struct Booting {
+struct GuestBoot {
     program: PathBuf,
     stopper: Stopper,
     tell: Tell,
 }
 
-impl Booting {
+impl GuestBoot {
     fn boot(&self, spec: &GuestSpec) -> Result<Guest, TargetError> {
         (self.tell)(&format!("booting {spec}"));
         let builder = spec.builder().program(&self.program, GUEST_PROGRAM).stopper(&self.stopper);
@@ -97,7 +97,7 @@ impl<'a> Remote<'a> {
         tell: Tell,
         stop: Option<&'a AtomicBool>,
     ) -> Self {
-        let booting = Booting { program: program.to_owned(), stopper: stopper.clone(), tell };
+        let booting = GuestBoot { program: program.to_owned(), stopper: stopper.clone(), tell };
         Self {
             machine: Kind::Guests(guests, booting),
             agent: None,
@@ -139,14 +139,14 @@ impl<'a> Remote<'a> {
     fn restore(&mut self, arm: usize, most: Duration) -> Result<(), ArmError> {
         let end = Instant::now() + most;
         loop {
-            let restored: Restored = self.agent(arm)?.ask(&Question::new(RESTORE, QUESTION), &())?;
+            let restored: RestoreReport = self.agent(arm)?.ask(&Question::new(RESTORE, QUESTION), &())?;
             if restored.running == 0 {
                 self.left = false;
                 return Ok(());
             }
             if Instant::now() >= end {
                 let why = format!("another run of the lab goes on {}", self.place());
-                return Err(ArmError::Elsewhere(why));
+                return Err(ArmError::Remote(why));
             }
             std::thread::sleep(Duration::from_secs(1));
         }
@@ -189,7 +189,7 @@ impl<'a> Remote<'a> {
         match answer? {
             RunAnswer::Done(replicate) => Ok((replicate, heard)),
             RunAnswer::Late(why) => Err(ArmError::Late(format!("{}: {why}", self.place()))),
-            RunAnswer::Failed(why) => Err(ArmError::Elsewhere(format!("{}: {why}", self.place()))),
+            RunAnswer::Failed(why) => Err(ArmError::Remote(format!("{}: {why}", self.place()))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Format, Gathered, ImportError, Imported};
+use super::{Format, ImportError, ImportedResults, SeriesBuilder};
 use crate::stats::judge::Direction;
 
 /// Numbers of a benchmark that are no counters of it.
@@ -18,12 +18,12 @@ const NO_COUNTERS: [&str; 9] = [
     "aggregate_unit",
 ];
 
-pub(super) fn read(mut value: Value) -> Result<Imported, ImportError> {
+pub(super) fn read(mut value: Value) -> Result<ImportedResults, ImportError> {
     let wrong = |what: String| ImportError::Malformed { format: "Google Benchmark", what };
     let Value::Array(benchmarks) = value["benchmarks"].take() else {
         return Err(wrong("`benchmarks` is no list".to_owned()));
     };
-    let mut gathered = Gathered::default();
+    let mut gathered = SeriesBuilder::default();
     let mut left_out = Vec::new();
     for (index, benchmark) in benchmarks.iter().enumerate() {
         let Value::Object(benchmark) = benchmark else {
@@ -42,10 +42,10 @@ pub(super) fn read(mut value: Value) -> Result<Imported, ImportError> {
         one(benchmark, name, &mut gathered)
             .map_err(|what| wrong(format!("benchmark {}: {what}", index + 1)))?;
     }
-    Ok(Imported { format: Format::GoogleBenchmark, series: gathered.0, left_out })
+    Ok(ImportedResults { format: Format::GoogleBenchmark, series: gathered.0, left_out })
 }
 
-fn one(benchmark: &Map<String, Value>, name: &str, gathered: &mut Gathered) -> Result<(), String> {
+fn one(benchmark: &Map<String, Value>, name: &str, gathered: &mut SeriesBuilder) -> Result<(), String> {
     let unit = match benchmark.get("time_unit").and_then(Value::as_str) {
         Some(unit @ ("ns" | "us" | "ms" | "s")) => unit,
         other => return Err(format!("its time_unit is {other:?}")),

@@ -3,20 +3,20 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Format, Gathered, ImportError, Imported};
+use super::{Format, ImportError, ImportedResults, SeriesBuilder};
 use crate::stats::judge::Direction;
 
 #[derive(Deserialize)]
-struct Exported {
+struct HyperfineResult {
     command: String,
     times: Option<Vec<f64>>,
     memory_usage_byte: Option<Vec<f64>>,
 }
 
-pub(super) fn read(mut value: Value) -> Result<Imported, ImportError> {
-    let results: Vec<Exported> = serde_json::from_value(value["results"].take())
+pub(super) fn read(mut value: Value) -> Result<ImportedResults, ImportError> {
+    let results: Vec<HyperfineResult> = serde_json::from_value(value["results"].take())
         .map_err(|error| ImportError::Malformed { format: "hyperfine", what: error.to_string() })?;
-    let mut gathered = Gathered::default();
+    let mut gathered = SeriesBuilder::default();
     let mut left_out = Vec::new();
     for result in results {
         let command = &result.command;
@@ -29,5 +29,5 @@ pub(super) fn read(mut value: Value) -> Result<Imported, ImportError> {
             }
         }
     }
-    Ok(Imported { format: Format::Hyperfine, series: gathered.0, left_out })
+    Ok(ImportedResults { format: Format::Hyperfine, series: gathered.0, left_out })
 }

@@ -48,7 +48,7 @@ impl Format {
 
 /// The results in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Imported {
+pub struct ImportedResults {
     pub format: Format,
     pub series: Vec<Series>,
     pub left_out: Vec<String>,
@@ -69,7 +69,7 @@ pub enum ImportError {
 }
 
 /// Reads the results in the text of a file; the format is told by what is in it.
-pub fn parse(text: &str) -> Result<Imported, ImportError> {
+pub fn parse(text: &str) -> Result<ImportedResults, ImportError> {
     // A whole JSON value is one of two; `perf stat -j` writes one a line, with remarks in between.
     let imported = match serde_json::from_str::<serde_json::Value>(text) {
         Ok(value) if value.get("benchmarks").is_some() => google::read(value)?,
@@ -89,9 +89,9 @@ pub fn parse(text: &str) -> Result<Imported, ImportError> {
 
 /// Gathers values by name, in the order in which names come first.
 #[derive(Debug, Default)]
-struct Gathered(Vec<Series>);
+struct SeriesBuilder(Vec<Series>);
 
-impl Gathered {
+impl SeriesBuilder {
     fn add(&mut self, name: &str, unit: &str, better: Option<Direction>, value: f64) {
         let known = self.0.iter_mut().find(|series| series.name == name && series.unit == unit);
         match known {

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use super::{Format, Gathered, ImportError, Imported};
+use super::{Format, ImportError, ImportedResults, SeriesBuilder};
 use crate::stats::judge::Direction;
 
-pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
-    let mut gathered = Gathered::default();
+pub(super) fn read(text: &str) -> Result<ImportedResults, ImportError> {
+    let mut gathered = SeriesBuilder::default();
     let mut left_out: Vec<String> = Vec::new();
     let mut events = 0;
     for (index, line) in text.lines().enumerate() {
@@ -57,5 +57,5 @@ pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
     if events == 0 {
         return Err(ImportError::Unknown);
     }
-    Ok(Imported { format: Format::PerfStat, series: gathered.0, left_out })
+    Ok(ImportedResults { format: Format::PerfStat, series: gathered.0, left_out })
 }

@@ -86,9 +86,9 @@ impl Search {
 
     /// The best change of any segment, if it is more than chance: one place, or both ends of a stretch.
     fn step(&self, values: &[f64], bounds: &[usize], random: &mut Random) -> Option<(Vec<usize>, f64)> {
-        let mut segments: Vec<Ranked> =
-            bounds.windows(2).map(|ends| Ranked::of(&values[ends[0]..ends[1]])).collect();
-        let best = |segments: &[Ranked], look: fn(&Ranked, usize) -> Best| {
+        let mut segments: Vec<CentredRanks> =
+            bounds.windows(2).map(|ends| CentredRanks::of(&values[ends[0]..ends[1]])).collect();
+        let best = |segments: &[CentredRanks], look: fn(&CentredRanks, usize) -> Best| {
             segments
                 .iter()
                 .zip(bounds)
@@ -96,8 +96,8 @@ impl Search {
                 .max_by(|(a, _), (b, _)| a.score.total_cmp(&b.score))
                 .unwrap_or_default()
         };
-        let (split, split_start) = best(&segments, Ranked::split);
-        let (stretch, stretch_start) = best(&segments, Ranked::stretch);
+        let (split, split_start) = best(&segments, CentredRanks::split);
+        let (stretch, stretch_start) = best(&segments, CentredRanks::stretch);
         if stretch.score <= 0.0 {
             return None;
         }
@@ -107,10 +107,11 @@ impl Search {
         let most = self.alpha / 2.0 * (self.permutations + 1) as f64;
         for _ in 0..self.permutations {
             segments.iter_mut().for_each(|segment| random.shuffle(&mut segment.0));
-            splits += usize::from(reached(best(&segments, Ranked::split).0.score, split.score));
+            splits += usize::from(reached(best(&segments, CentredRanks::split).0.score, split.score));
             // The search for stretches is the dear one, and in vain once both are known to be chance.
             if ((stretches + 1) as f64) <= most {
-                stretches += usize::from(reached(best(&segments, Ranked::stretch).0.score, stretch.score));
+                stretches +=
+                    usize::from(reached(best(&segments, CentredRanks::stretch).0.score, stretch.score));
             }
             if (splits + 1) as f64 > most && (stretches + 1) as f64 > most {
                 return None;
@@ -139,7 +140,7 @@ impl Search {
                     from.iter().map(|_| from[random.below(from.len())]).collect()
                 };
                 let drawn = [draw(before), draw(after)].concat();
-                Ranked::of(&drawn).split(1).places[0].unwrap_or(before.len())
+                CentredRanks::of(&drawn).split(1).places[0].unwrap_or(before.len())
             })
             .collect();
         places.sort_unstable();
@@ -159,9 +160,9 @@ struct Best {
 }
 
 /// The ranks of a segment, less their mean.
-struct Ranked(Vec<f64>);
+struct CentredRanks(Vec<f64>);
 
-impl Ranked {
+impl CentredRanks {
     fn of(values: &[f64]) -> Self {
         let middle = (values.len() as f64 + 1.0) / 2.0;
         Self(ranks(values).into_iter().map(|rank| rank - middle).collect())

@@ -32,7 +32,7 @@ impl Block {
 
 /// What all devices say together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Combined {
+pub struct CombinedEffect {
     /// The mean log-ratio.
     pub log_ratio: f64,
     pub interval: Interval,
@@ -45,7 +45,7 @@ pub struct Combined {
 /// Combines with a random effect of the device: DerSimonian and Laird (Controlled Clinical Trials 7,
 /// 1986) with the interval of Hartung and Knapp (Statistics in Medicine 20, 2001), which stays honest
 /// with few devices. `None` for fewer than two devices or an error that is not above 0.
-pub fn combine(blocks: &[Block], level: f64) -> Option<Combined> {
+pub fn combine(blocks: &[Block], level: f64) -> Option<CombinedEffect> {
     if blocks.len() < 2 || !blocks.iter().all(Block::is_usable) {
         return None;
     }
@@ -57,7 +57,7 @@ pub fn combine(blocks: &[Block], level: f64) -> Option<Combined> {
     // Never narrower than the devices' own errors allow.
     let error = ((spread / df).max(1.0) / all).sqrt();
     let reach = student_critical(1.0 - level, df) * error;
-    Some(Combined {
+    Some(CombinedEffect {
         log_ratio,
         interval: Interval { low: log_ratio - reach, high: log_ratio + reach, level },
         p: student_two_sided(log_ratio / error, df),

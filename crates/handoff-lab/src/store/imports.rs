@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::database::Value;
 use super::{Store, StoreError, json};
 use crate::clock::timestamp;
-use crate::import::{Imported, Series};
+use crate::import::{ImportedResults, Series};
 use crate::stats::judge::Direction;
 
 /// An import in a list.
@@ -33,7 +33,7 @@ pub(super) fn direction(value: &Value) -> Option<Direction> {
 
 impl Store {
     /// Keeps imported results, as a whole or not at all; gives their number.
-    pub fn keep_import(&mut self, title: &str, imported: &Imported) -> Result<i64, StoreError> {
+    pub fn keep_import(&mut self, title: &str, imported: &ImportedResults) -> Result<i64, StoreError> {
         let header = [
             timestamp().into(),
             title.into(),
@@ -129,7 +129,7 @@ mod tests {
             better,
             values: values.into(),
         };
-        let imported = Imported {
+        let imported = ImportedResults {
             format: Format::Hyperfine,
             series: vec![
                 series("a: wall", Some(Direction::Lower), &[0.3, 0.1, 0.2]),

@@ -14,7 +14,7 @@ mod series;
 mod sqlite;
 
 pub use imports::ImportEntry;
-pub use series::{Arm, Known, Measured, Owner};
+pub use series::{Arm, MetricInfo, Owner, RunValues};
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -247,7 +247,8 @@ impl Store {
                 "SELECT result FROM run WHERE started = ?1 AND title = ?2 AND verdict IS NOT NULL",
                 &alike,
                 &mut |row| {
-                    let kept = row[0].text().and_then(|text| serde_json::from_str::<Headed>(&text).ok());
+                    let kept =
+                        row[0].text().and_then(|text| serde_json::from_str::<StoredResult>(&text).ok());
                     is_there |= kept.is_some_and(|kept| kept.header == *header);
                 },
             )?;
@@ -315,7 +316,7 @@ impl Store {
 
 /// A result without all that is not needed to tell whose it is.
 #[derive(serde::Deserialize)]
-struct Headed {
+struct StoredResult {
     #[serde(flatten)]
     header: Header,
 }

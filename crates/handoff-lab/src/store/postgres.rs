@@ -14,7 +14,7 @@ use postgres::{Client, Config, NoTls, Row, Statement};
 use super::database::{Database, Fault, Form, Value};
 
 /// How long to wait for the server's answer to a connection.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The lock under which the form is brought up: the bytes of `handoff`.
 const LOCK: i64 = 0x0068_616e_646f_6666;
@@ -32,7 +32,7 @@ impl Postgres {
     /// `postgresql:///database?host=/folder/of/the/socket`.
     pub(super) fn connect(address: &str) -> Result<Self, Fault> {
         let mut config: Config = address.parse()?;
-        config.connect_timeout(PATIENCE).application_name("handoff");
+        config.connect_timeout(TIMEOUT).application_name("handoff");
         let client = config.connect(NoTls)?;
         Ok(Self { config, client, prepared: HashMap::new() })
     }

@@ -9,7 +9,7 @@ use handoff_testkit::postgres::{Postgres as Server, require_postgres};
 use handoff_testkit::require;
 
 use crate::experiment::result::tests::{result, rounds};
-use crate::import::{Format, Imported, Series};
+use crate::import::{Format, ImportedResults, Series};
 use crate::stats::judge::Direction;
 use crate::store::{MIGRATIONS, Owner, Store, StoreError};
 
@@ -42,7 +42,7 @@ fn all_answers(store: &mut Store) -> Vec<String> {
     let odd = [f64::MIN_POSITIVE, 1.0 / 3.0, 1e300, -0.5, 7.0];
     let series =
         |name: &str, better| Series { name: name.into(), unit: "s".into(), better, values: odd.into() };
-    let imported = Imported {
+    let imported = ImportedResults {
         format: Format::PerfStat,
         series: vec![series("a", Some(Direction::Lower)), series("b", None)],
         left_out: vec!["c".into()],

@@ -33,7 +33,7 @@ impl fmt::Display for Owner {
 
 /// The values of a metric in a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct RunValues {
     pub owner: Owner,
     /// When it began or was added, in UTC.
     pub when: String,
@@ -48,14 +48,14 @@ pub type Arm = ArmId;
 
 /// What is known of a metric.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Known {
+pub struct MetricInfo {
     pub unit: String,
     pub better: Option<Direction>,
 }
 
 /// What is read of a header: a run that was killed has a header, too.
 #[derive(Deserialize)]
-struct Place {
+struct StoredHeader {
     #[serde(default)]
     place: String,
     before: Diagnosis,
@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// What is known of a metric: from the latest result that was judged on it, or the latest import.
-    pub fn known(&self, title: &str, metric: &str) -> Result<Known, StoreError> {
+    pub fn known(&self, title: &str, metric: &str) -> Result<MetricInfo, StoreError> {
         let sql = "SELECT result FROM run WHERE id = (SELECT max(id) FROM run WHERE title = ?1 AND result IS NOT NULL)";
         let result = self.one(sql, &[title.into()])?.and_then(|result| result.text());
         let metrics = result.and_then(|text| serde_json::from_str::<Metrics>(&text).ok());
@@ -135,11 +135,11 @@ impl Store {
             all.find(|known| known.name == metric)
         });
         if let Some(found) = found {
-            return Ok(Known { unit: found.unit, better: Some(found.question.direction) });
+            return Ok(MetricInfo { unit: found.unit, better: Some(found.question.direction) });
         }
         let sql = "SELECT unit, better FROM import_value WHERE name = ?2 AND import =
                    (SELECT max(id) FROM import WHERE title = ?1) LIMIT 1";
-        let found = self.rows(sql, &[title.into(), metric.into()], |row| Known {
+        let found = self.rows(sql, &[title.into(), metric.into()], |row| MetricInfo {
             unit: row[0].text().unwrap_or_default(),
             better: direction(&row[1]),
         })?;
@@ -148,10 +148,10 @@ impl Store {
 
     /// The values of a metric in the last runs and imports of a title, in the order in which they began. Runs
     /// that were killed count with their complete rounds.
-    pub fn measured(&self, title: &str, metric: &str, last: usize) -> Result<Vec<Measured>, StoreError> {
-        let mut all: BTreeMap<Owner, Measured> = BTreeMap::new();
+    pub fn measured(&self, title: &str, metric: &str, last: usize) -> Result<Vec<RunValues>, StoreError> {
+        let mut all: BTreeMap<Owner, RunValues> = BTreeMap::new();
         let mut begin = |owner, when, labels| {
-            all.insert(owner, Measured { owner, when, labels, values: Vec::new() });
+            all.insert(owner, RunValues { owner, when, labels, values: Vec::new() });
         };
         let sql = "SELECT id, started, header FROM run WHERE title = ?1 ORDER BY id DESC LIMIT ?2";
         self.rows(sql, &[title.into(), last.into()], |row| {
@@ -193,7 +193,7 @@ impl Store {
                 measured.labels.insert(name, value);
             }
         })?;
-        let mut all: Vec<Measured> =
+        let mut all: Vec<RunValues> =
             all.into_values().filter(|measured| !measured.values.is_empty()).collect();
         all.sort_by(|a, b| (&a.when, a.owner).cmp(&(&b.when, b.owner)));
         Ok(all.split_off(all.len().saturating_sub(last)))
@@ -202,7 +202,7 @@ impl Store {
 
 /// What a header tells of the machine. What cannot be read is not known.
 fn of_header(header: &str) -> BTreeMap<String, String> {
-    let Ok(Place { place, before }) = serde_json::from_str(header) else { return BTreeMap::new() };
+    let Ok(StoredHeader { place, before }) = serde_json::from_str(header) else { return BTreeMap::new() };
     let elsewhere = Some(place).filter(|place| !place.is_empty() && place != "this machine");
     // The diagnosis is that of the machine that the lab runs on.
     let kernel = if elsewhere.is_none() { before.fact("kernel").map(str::to_owned) } else { None };
@@ -215,7 +215,7 @@ fn of_header(header: &str) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
     use crate::experiment::result::tests::{result, rounds};
-    use crate::import::{Format, Imported, Series};
+    use crate::import::{Format, ImportedResults, Series};
 
     #[test]
     fn values_come_with_what_their_runs_are_of() {
@@ -239,9 +239,9 @@ mod tests {
         assert!(measured[1].values.iter().any(|(round, arm, _)| (*round, *arm) == (2, Arm::Control)));
         assert_eq!(store.titles().expect("read"), ["t"]);
         assert_eq!(store.metrics("t").expect("read"), ["other", "time", "zero"]);
-        let known = Known { unit: "s".into(), better: Some(Direction::Lower) };
+        let known = MetricInfo { unit: "s".into(), better: Some(Direction::Lower) };
         assert_eq!(store.known("t", "time").expect("read"), known);
-        assert_eq!(store.known("t", "nothing").expect("read"), Known::default());
+        assert_eq!(store.known("t", "nothing").expect("read"), MetricInfo::default());
     }
 
     #[test]
@@ -250,7 +250,8 @@ mod tests {
         let mut store = Store::open(&folder.path().join("store.sqlite")).expect("made");
         let better = Some(Direction::Higher);
         let series = Series { name: "rate".into(), unit: "1/s".into(), better, values: vec![3.0, 4.0] };
-        let imported = Imported { format: Format::Hyperfine, series: vec![series], left_out: Vec::new() };
+        let imported =
+            ImportedResults { format: Format::Hyperfine, series: vec![series], left_out: Vec::new() };
         let id = store.keep_import("nightly", &imported).expect("kept");
         store.label(Owner::Import(id), &BTreeMap::from([("commit".into(), "c3".into())])).expect("kept");
         let measured = store.measured("nightly", "rate", 9).expect("read");
@@ -259,7 +260,7 @@ mod tests {
             (measured[0].owner.to_string().as_str(), measured[0].labels["commit"].as_str()),
             ("i1", "c3")
         );
-        assert_eq!(store.known("nightly", "rate").expect("read"), Known { unit: "1/s".into(), better });
+        assert_eq!(store.known("nightly", "rate").expect("read"), MetricInfo { unit: "1/s".into(), better });
         assert_eq!(store.metrics("nightly").expect("read"), ["rate"]);
     }
 

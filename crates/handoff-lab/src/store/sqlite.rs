@@ -9,7 +9,7 @@ use rusqlite::{Connection, ToSql, TransactionBehavior, params_from_iter};
 use super::database::{Database, Fault, Form, Value};
 
 /// How long to wait for another process that writes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A store in a file.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Sqlite(Connection);
 impl Sqlite {
     pub(super) fn open(path: &Path) -> Result<Self, Fault> {
         let connection = Connection::open(path)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_timeout(TIMEOUT)?;
         connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL;")?;
         Ok(Self(connection))
     }

@@ -12,7 +12,7 @@ pub mod sweep;
 pub mod tests_of_calls;
 
 pub use calls::Calls;
-pub use result::{GroupResult, Skipped, SubjectResult, SuiteResult};
+pub use result::{GroupResult, SkippedEntry, SubjectResult, SuiteResult};
 
 use crate::clock::timestamp;
 use crate::doctor::Machine;
@@ -115,7 +115,7 @@ type Pool = RefCell<Histogram<u64>>;
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// An entry that was started.
-struct Running {
+struct StartedEntry {
     group: String,
     name: String,
     kind: Kind,
@@ -123,7 +123,7 @@ struct Running {
     pool: Pool,
 }
 
-impl Running {
+impl StartedEntry {
     /// The name in the interleaved run, where each must be unique.
     fn key(&self) -> String {
         format!("{}/{}", self.group, self.name)
@@ -213,7 +213,7 @@ fn run_tests(
     calls: &Calls,
     options: &Options<'_>,
     interleave: &Interleave<'_>,
-    skipped: &mut Vec<Skipped>,
+    skipped: &mut Vec<SkippedEntry>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Tests, InterleaveError> {
     // A sweep shows a shape, and needs fewer rounds for it than a ratio does.
@@ -245,12 +245,12 @@ fn batch_size(trial: &[f64], batch: Duration) -> (u32, u32) {
     (samples as u32, trips as u32)
 }
 
-fn start(entries: Vec<Entry>) -> (Vec<Running>, Vec<Skipped>) {
+fn start(entries: Vec<Entry>) -> (Vec<StartedEntry>, Vec<SkippedEntry>) {
     let (mut running, mut skipped) = (Vec::new(), Vec::new());
     for entry in entries {
         let pool = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order");
         match (entry.start)() {
-            Ok(batch) => running.push(Running {
+            Ok(batch) => running.push(StartedEntry {
                 group: entry.group,
                 name: entry.name,
                 kind: entry.kind,
@@ -258,7 +258,7 @@ fn start(entries: Vec<Entry>) -> (Vec<Running>, Vec<Skipped>) {
                 pool: RefCell::new(pool),
             }),
             Err(error) => {
-                skipped.push(Skipped {
+                skipped.push(SkippedEntry {
                     name: format!("{}/{}", entry.group, entry.name),
                     reason: error.to_string(),
                 });
@@ -268,11 +268,11 @@ fn start(entries: Vec<Entry>) -> (Vec<Running>, Vec<Skipped>) {
     (running, skipped)
 }
 
-fn floor_of<'a>(running: &'a [Running], group: &str) -> Option<&'a Running> {
+fn floor_of<'a>(running: &'a [StartedEntry], group: &str) -> Option<&'a StartedEntry> {
     running.iter().find(|entry| entry.group == group && entry.kind == Kind::Floor)
 }
 
-fn subjects(running: &[Running]) -> Vec<Subject<'_>> {
+fn subjects(running: &[StartedEntry]) -> Vec<Subject<'_>> {
     running
         .iter()
         .map(|entry| {
@@ -285,7 +285,11 @@ fn subjects(running: &[Running]) -> Vec<Subject<'_>> {
         .collect()
 }
 
-fn group_result(group: Group, running: &[Running], outcome: &Outcome) -> Result<GroupResult, BadMeasurement> {
+fn group_result(
+    group: Group,
+    running: &[StartedEntry],
+    outcome: &Outcome,
+) -> Result<GroupResult, BadMeasurement> {
     let rows = outcome.rows(0.95);
     let mut subjects = Vec::new();
     for entry in running.iter().filter(|entry| entry.group == group.id) {
@@ -348,7 +352,10 @@ mod tests {
             ],
         };
         let result = suite.run(&options(), &mut |_| {}).expect("runs");
-        assert_eq!(result.skipped, [Skipped { name: "g/other".into(), reason: "no such driver".into() }]);
+        assert_eq!(
+            result.skipped,
+            [SkippedEntry { name: "g/other".into(), reason: "no such driver".into() }]
+        );
         let group = &result.groups[0];
         assert_eq!(group.floor.as_deref(), Some("floor"));
         let row = group.subjects[1].row.as_ref().expect("compared");

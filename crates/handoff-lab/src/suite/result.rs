@@ -41,7 +41,7 @@ pub struct SuiteResult {
     #[serde(default)]
     pub add_ints: Vec<AddInts>,
     /// What could not run here.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
 }
 
 impl SuiteResult {
@@ -95,7 +95,7 @@ pub struct SubjectResult {
 
 /// Something that could not run here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedEntry {
     pub name: String,
     pub reason: String,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use handoff_workloads::rpc::{EngineKind, Parameters, Session};
 use serde::{Deserialize, Serialize};
 
-use super::{Calls, Skipped, batch_size};
+use super::{Calls, SkippedEntry, batch_size};
 use crate::interleave::{Interleave, InterleaveError, Progress, Subject, SubjectError};
 use crate::stats::describe::median;
 
@@ -44,13 +44,13 @@ pub fn run(
     interleave: &Interleave<'_>,
     batch: Duration,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<(Vec<Sweep>, Vec<Skipped>), InterleaveError> {
+) -> Result<(Vec<Sweep>, Vec<SkippedEntry>), InterleaveError> {
     let (mut engines, mut skipped) = (Vec::new(), Vec::new());
     for &engine in &calls.engines {
         match Session::start(&Parameters { engine, context: calls.context, ..Parameters::default() }) {
             Ok(session) => engines.push((engine, RefCell::new(session))),
             Err(error) => {
-                skipped.push(Skipped { name: format!("sweep/{engine}"), reason: error.to_string() })
+                skipped.push(SkippedEntry { name: format!("sweep/{engine}"), reason: error.to_string() })
             }
         }
     }

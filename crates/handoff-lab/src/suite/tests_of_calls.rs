@@ -4,7 +4,7 @@ use handoff_workloads::rpc::EngineKind;
 use handoff_workloads::{add_ints, latency};
 use serde::{Deserialize, Serialize};
 
-use super::{Calls, Skipped};
+use super::{Calls, SkippedEntry};
 
 /// What the latency test says of an engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub fn run(
     calls: &Calls,
     iterations: u32,
     stopped: &dyn Fn() -> bool,
-) -> (Vec<Latency>, Vec<AddInts>, Vec<Skipped>) {
+) -> (Vec<Latency>, Vec<AddInts>, Vec<SkippedEntry>) {
     let (mut latencies, mut sums, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     let context = calls.context;
     // A direct call has no second thread to inherit a priority.
@@ -81,7 +81,7 @@ pub fn run(
             };
             match latency::run(&parameters) {
                 Ok(report) => latencies.extend(summary(&parameters, &report)),
-                Err(error) => skipped.push(Skipped {
+                Err(error) => skipped.push(SkippedEntry {
                     name: format!("latency/{engine}{}", if inherit_user { ", --inherit user" } else { "" }),
                     reason: error.to_string(),
                 }),
@@ -109,7 +109,7 @@ pub fn run(
                 });
             }
             Err(error) => {
-                skipped.push(Skipped { name: format!("add-ints/{engine}"), reason: error.to_string() })
+                skipped.push(SkippedEntry { name: format!("add-ints/{engine}"), reason: error.to_string() })
             }
         }
     }

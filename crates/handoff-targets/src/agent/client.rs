@@ -131,7 +131,7 @@ impl Agent {
             .map_err(|error| TargetError::io(format!("write the request {}", question.ask), error))?;
         text.push(b'\n');
         let command = self.command().args(["agent"]).args(question.folder).deadline(question.limit);
-        let mut answer = Answer::new(question.longest_line, event);
+        let mut answer = AnswerReader::new(question.longest_line, event);
         let done = self.session.run_fed(&command, &text, &mut |stream, bytes| answer.take(stream, bytes));
         let (end, said) = (answer.end, printable(&String::from_utf8_lossy(&answer.said)));
         self.incidents = done.as_ref().map_or_else(|_| Vec::new(), |done| done.incidents.clone());
@@ -168,7 +168,7 @@ enum End<D> {
 }
 
 /// Reads an answer as it comes.
-struct Answer<'a, E, D> {
+struct AnswerReader<'a, E, D> {
     longest: usize,
     event: &'a mut dyn FnMut(E),
     /// The agent has said who it is; until then a shell may speak.
@@ -180,9 +180,17 @@ struct Answer<'a, E, D> {
     end: Option<End<D>>,
 }
 
-impl<'a, E: DeserializeOwned, D: DeserializeOwned> Answer<'a, E, D> {
+impl<'a, E: DeserializeOwned, D: DeserializeOwned> AnswerReader<'a, E, D> {
     fn new(longest: usize, event: &'a mut dyn FnMut(E)) -> Self {
-        Answer { longest, event, greeted: false, skipped: 0, rest: Vec::new(), said: Vec::new(), end: None }
+        AnswerReader {
+            longest,
+            event,
+            greeted: false,
+            skipped: 0,
+            rest: Vec::new(),
+            said: Vec::new(),
+            end: None,
+        }
     }
 
     fn take(&mut self, stream: Stream, bytes: &[u8]) {

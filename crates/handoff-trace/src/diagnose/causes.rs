@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Window;
-use super::path::{Doing, Step};
+use super::path::{Step, TaskActivity};
 use super::text;
-use crate::event::{Cpu, Tid, What, is_fair};
+use crate::event::{Cpu, EventKind, Tid, is_fair};
 use crate::model::timeline::{Since, State, Timeline};
 use crate::trace::Trace;
 
@@ -132,7 +132,7 @@ fn tally_step(case: &Case<'_>, step: &Step, add: &mut impl FnMut(Key, u64)) {
     let Step { start, end, tid, .. } = *step;
     let key = |kind, culprit, cpu| Key { kind, tid, culprit, cpu };
     match step.doing {
-        Doing::Running { cpu } => {
+        TaskActivity::Running { cpu } => {
             let interrupts = case.timeline.interrupt_time(cpu, start, end);
             add(key(Kind::Interrupts, None, Some(cpu)), interrupts);
             let kind = if tid == case.window.caller {
@@ -145,9 +145,9 @@ fn tally_step(case: &Case<'_>, step: &Step, add: &mut impl FnMut(Key, u64)) {
             };
             add(kind, step.length() - interrupts);
         }
-        Doing::Waiting { cpu, since } => tally_wait(case, step, cpu, since, add),
-        Doing::Sleeping => add(key(Kind::Slept, None, None), step.length()),
-        Doing::Unknown => add(key(Kind::NotInTrace, None, None), step.length()),
+        TaskActivity::Waiting { cpu, since } => tally_wait(case, step, cpu, since, add),
+        TaskActivity::Sleeping => add(key(Kind::Slept, None, None), step.length()),
+        TaskActivity::Unknown => add(key(Kind::NotInTrace, None, None), step.length()),
     }
 }
 
@@ -238,7 +238,7 @@ pub(super) fn notes(trace: &Trace, timeline: &Timeline, window: Window, path: &[
         }
     }
     for event in trace.between(start, end) {
-        if let What::Frequency { cpu, khz } = event.what {
+        if let EventKind::Frequency { cpu, khz } = event.what {
             notes.push(format!(
                 "CPU {cpu} changed to {} MHz {} after the start",
                 khz / 1000,
@@ -247,7 +247,8 @@ pub(super) fn notes(trace: &Trace, timeline: &Timeline, window: Window, path: &[
         }
     }
     let ran_on = |cpu: usize| {
-        path.iter().any(|step| matches!(step.doing, Doing::Running { cpu: at } if usize::from(at) == cpu))
+        path.iter()
+            .any(|step| matches!(step.doing, TaskActivity::Running { cpu: at } if usize::from(at) == cpu))
     };
     for (cpu, ns) in trace.context().steal_ns.iter().enumerate() {
         if *ns >= window.length() / 10 && *ns > 0 && ran_on(cpu) {

@@ -14,7 +14,7 @@ use crate::trace::{RawTrace, Slice};
 
 /// A missed deadline, explained and on disk.
 #[derive(Debug, Clone, Serialize)]
-pub struct Kept {
+pub struct SavedDiagnosis {
     pub diagnosis: Diagnosis,
     /// The recording, which `handoff sched explain -i` and `trace-cmd report -i` read.
     pub trace: PathBuf,
@@ -31,14 +31,26 @@ impl FlightRecorder {
     ///
     /// [`TraceError::Control`] if the buffers cannot be read, [`TraceError::NotInTrace`] if they do
     /// not reach back to the transaction, [`TraceError::File`] if a file cannot be written.
-    pub fn keep(self, window: Window, slices: Vec<Slice>, folder: &Path, name: &str) -> Result<Kept> {
+    pub fn keep(
+        self,
+        window: Window,
+        slices: Vec<Slice>,
+        folder: &Path,
+        name: &str,
+    ) -> Result<SavedDiagnosis> {
         keep(&self.freeze()?, window, slices, folder, name)
     }
 }
 
 /// [`FlightRecorder::keep`] for a trace that was taken already, such as a
 /// [`FlightRecorder::snapshot`].
-pub fn keep(raw: &RawTrace, window: Window, slices: Vec<Slice>, folder: &Path, name: &str) -> Result<Kept> {
+pub fn keep(
+    raw: &RawTrace,
+    window: Window,
+    slices: Vec<Slice>,
+    folder: &Path,
+    name: &str,
+) -> Result<SavedDiagnosis> {
     let file = |kind: &str| folder.join(format!("{name}.{kind}"));
     let (dat_file, html_file, perfetto_file) = (file("dat"), file("html"), file("pftrace"));
     dat::save(raw, &dat_file)?;
@@ -55,7 +67,7 @@ pub fn keep(raw: &RawTrace, window: Window, slices: Vec<Slice>, folder: &Path, n
     };
     write(&html_file, html(&trace, &timeline, &view).as_bytes())?;
     write(&perfetto_file, &perfetto::to_bytes(&trace, &timeline, perfetto::Options::default()))?;
-    Ok(Kept { diagnosis, trace: dat_file, html: html_file, perfetto: perfetto_file })
+    Ok(SavedDiagnosis { diagnosis, trace: dat_file, html: html_file, perfetto: perfetto_file })
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -24,8 +24,8 @@ mod text;
 pub(crate) use text::{duration, name as name_of};
 
 pub use causes::{Cause, Kind};
-pub use kept::{Kept, keep};
-pub use path::{Doing, Step};
+pub use kept::{SavedDiagnosis, keep};
+pub use path::{Step, TaskActivity};
 
 use std::collections::BTreeMap;
 

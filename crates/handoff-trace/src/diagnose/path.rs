@@ -26,7 +26,7 @@ pub struct Step {
     /// The task that the transaction depended on.
     pub tid: Tid,
     #[serde(flatten)]
-    pub doing: Doing,
+    pub doing: TaskActivity,
     /// Which task was sleeping until this one would wake it; none on the caller's own part.
     pub waited_for_by: Option<Tid>,
 }
@@ -41,7 +41,7 @@ impl Step {
 /// What a task on the critical path did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "doing")]
-pub enum Doing {
+pub enum TaskActivity {
     Running {
         cpu: Cpu,
     },
@@ -82,12 +82,12 @@ impl Walk<'_> {
         for interval in intervals.iter().rev() {
             let (from, to) = (interval.start.max(start), interval.end.min(upto));
             if to < upto {
-                self.step(tid, to, upto, Doing::Unknown, waited_for_by);
+                self.step(tid, to, upto, TaskActivity::Unknown, waited_for_by);
             }
             match interval.state {
                 State::Running { cpu } => {
                     ran += to.saturating_sub(from);
-                    self.step(tid, from, to, Doing::Running { cpu }, waited_for_by);
+                    self.step(tid, from, to, TaskActivity::Running { cpu }, waited_for_by);
                 }
                 State::Runnable { since, .. } => self.waits(tid, from, to, since, waited_for_by),
                 State::Blocked { .. } => {
@@ -95,7 +95,9 @@ impl Walk<'_> {
                     let wake = interval.wake.map(|wake| self.timeline.wakes[wake]);
                     match wake {
                         // The sleep goes on past the window: what will end it says nothing of now.
-                        _ if interval.end > end => self.step(tid, from, to, Doing::Unknown, waited_for_by),
+                        _ if interval.end > end => {
+                            self.step(tid, from, to, TaskActivity::Unknown, waited_for_by)
+                        }
                         Some(wake)
                             if (!wake.interrupt || answers) && wake.waker != 0 && depth < MAX_DEPTH =>
                         {
@@ -106,14 +108,14 @@ impl Walk<'_> {
                             ran = 0;
                             self.follow(waker, from, to, Some(tid), depth + 1);
                         }
-                        Some(_) => self.step(tid, from, to, Doing::Sleeping, waited_for_by),
-                        None => self.step(tid, from, to, Doing::Unknown, waited_for_by),
+                        Some(_) => self.step(tid, from, to, TaskActivity::Sleeping, waited_for_by),
+                        None => self.step(tid, from, to, TaskActivity::Unknown, waited_for_by),
                     }
                 }
             }
             upto = from;
         }
-        self.step(tid, start, upto, Doing::Unknown, waited_for_by);
+        self.step(tid, start, upto, TaskActivity::Unknown, waited_for_by);
     }
 
     /// A wait for a CPU, split where the task was moved to another CPU's queue.
@@ -122,7 +124,7 @@ impl Walk<'_> {
         let moved = |at: &&(u64, Cpu, Cpu)| at.0 > start && at.0 < end;
         let (mut upto, mut moved_from) = (end, None);
         for (time, from, to) in line.migrations.iter().rev().filter(moved) {
-            self.step(tid, *time, upto, Doing::Waiting { cpu: *to, since }, waited_for_by);
+            self.step(tid, *time, upto, TaskActivity::Waiting { cpu: *to, since }, waited_for_by);
             (upto, moved_from) = (*time, Some(*from));
         }
         let cpu = moved_from.or_else(|| {
@@ -131,11 +133,11 @@ impl Walk<'_> {
                 _ => None,
             })
         });
-        let doing = cpu.map_or(Doing::Unknown, |cpu| Doing::Waiting { cpu, since });
+        let doing = cpu.map_or(TaskActivity::Unknown, |cpu| TaskActivity::Waiting { cpu, since });
         self.step(tid, start, upto, doing, waited_for_by);
     }
 
-    fn step(&mut self, tid: Tid, start: u64, end: u64, doing: Doing, waited_for_by: Option<Tid>) {
+    fn step(&mut self, tid: Tid, start: u64, end: u64, doing: TaskActivity, waited_for_by: Option<Tid>) {
         if start < end {
             self.steps.push(Step { start, end, tid, doing, waited_for_by });
         }

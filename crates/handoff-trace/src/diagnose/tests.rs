@@ -1,10 +1,10 @@
 //! Each cause, planted in a history written by hand.
 
 use super::*;
-use crate::What;
+use crate::EventKind;
 use crate::event::{Context, Event};
 use crate::testing::{blocks, event, preempts, trace, wakeup, waking, with_prios};
-use crate::trace::{Throttled, TraceContext};
+use crate::trace::{ThrottledGroup, TraceContext};
 
 const CALLER: Tid = 1;
 const CALLEE: Tid = 2;
@@ -99,7 +99,7 @@ fn a_less_important_holder_is_an_inversion() {
     events[0] = with_prios(events[0], NICE, RT);
     for event in &mut events {
         // The waker's word on the priority of who is woken must agree with the switches.
-        if let What::Waking(wakee) | What::Wakeup(wakee) = &mut event.what {
+        if let EventKind::Waking(wakee) | EventKind::Wakeup(wakee) = &mut event.what {
             wakee.prio = RT;
         }
     }
@@ -163,7 +163,7 @@ fn ready_beside_an_idle_cpu_is_a_quota() {
     let between = vec![blocks(120, 1, 0, CALLEE), preempts(150, 1, CALLEE, 0), blocks(850, 1, 0, CALLEE)];
     let mut trace = trace(call(between));
     trace.set_context(TraceContext {
-        throttled: vec![Throttled { group: "/group".into(), times: 1, tasks: vec![CALLEE] }],
+        throttled: vec![ThrottledGroup { group: "/group".into(), times: 1, tasks: vec![CALLEE] }],
         ..TraceContext::default()
     });
     let diagnosis = diagnose_trace(&trace);
@@ -205,8 +205,8 @@ fn a_caller_that_looks_and_waits_on_was_waiting_for_its_callee() {
 fn interrupts_are_taken_off_the_time_of_who_ran() {
     let between = vec![
         blocks(120, 1, 0, CALLEE),
-        event(200, 1, CALLEE, What::SoftIrqEntry { vector: 3 }),
-        event(800, 1, CALLEE, What::SoftIrqExit { vector: 3 }),
+        event(200, 1, CALLEE, EventKind::SoftIrqEntry { vector: 3 }),
+        event(800, 1, CALLEE, EventKind::SoftIrqExit { vector: 3 }),
     ];
     let diagnosis = diagnose(call(between));
     assert_eq!(main_cause(&diagnosis).0, Kind::Interrupts);

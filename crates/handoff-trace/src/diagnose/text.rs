@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::causes::{Case, Key, Kind};
-use super::{Diagnosis, Doing};
+use super::{Diagnosis, TaskActivity};
 use crate::event::{Tid, priority_text};
 use crate::model::timeline::{State, Timeline};
 use crate::trace::Trace;
@@ -166,10 +166,10 @@ impl fmt::Display for Diagnosis {
         writeln!(f, "\nStep by step (time from the start):")?;
         for step in longest(&self.path) {
             let doing = match step.doing {
-                Doing::Running { cpu } => format!("runs on CPU {cpu}"),
-                Doing::Waiting { cpu, .. } => format!("waits for CPU {cpu}"),
-                Doing::Sleeping => "sleeps".to_owned(),
-                Doing::Unknown => "is not seen".to_owned(),
+                TaskActivity::Running { cpu } => format!("runs on CPU {cpu}"),
+                TaskActivity::Waiting { cpu, .. } => format!("waits for CPU {cpu}"),
+                TaskActivity::Sleeping => "sleeps".to_owned(),
+                TaskActivity::Unknown => "is not seen".to_owned(),
             };
             let at = duration(step.start - window.start);
             writeln!(f, "  {at:>8}  {} {doing} for {}", task(step.tid), duration(step.length()))?;

@@ -145,7 +145,7 @@ impl Edge {
 
 /// An edge while it grows.
 #[derive(Default)]
-struct Growing {
+struct EdgeBuilder {
     count: u64,
     same_cpu: u64,
     moved: u64,
@@ -170,7 +170,7 @@ impl Graph {
     pub fn of(trace: &Trace, timeline: &Timeline, factor: usize, keep: impl Fn(Tid) -> bool) -> Self {
         let mut old = Flips::new(Rule::Linux312, factor);
         let mut new = Flips::new(Rule::Linux43, factor);
-        let mut edges: HashMap<(Option<Tid>, Tid), Growing> = HashMap::new();
+        let mut edges: HashMap<(Option<Tid>, Tid), EdgeBuilder> = HashMap::new();
         let mut partners: BTreeMap<Tid, Partners> = BTreeMap::new();
         let mut wide = WideCounts::default();
         let mut wakes = 0;
@@ -263,7 +263,7 @@ fn node(trace: &Trace, line: &TaskLine, tid: Tid, of: Partners, hub: bool, old: 
     }
 }
 
-fn edge(waker: Option<Tid>, wakee: Tid, grown: Growing) -> Edge {
+fn edge(waker: Option<Tid>, wakee: Tid, grown: EdgeBuilder) -> Edge {
     Edge {
         waker,
         wakee,
@@ -277,7 +277,10 @@ fn edge(waker: Option<Tid>, wakee: Tid, grown: Growing) -> Edge {
 
 /// Tasks that wake many, for which there are few wakers. The idle task is none: it passes on what
 /// interrupts and other CPUs ask for.
-fn hubs(partners: &BTreeMap<Tid, Partners>, edges: &HashMap<(Option<Tid>, Tid), Growing>) -> BTreeSet<Tid> {
+fn hubs(
+    partners: &BTreeMap<Tid, Partners>,
+    edges: &HashMap<(Option<Tid>, Tid), EdgeBuilder>,
+) -> BTreeSet<Tid> {
     let mut wakers_of: BTreeMap<Tid, Vec<(Tid, u64)>> = BTreeMap::new();
     for ((waker, wakee), edge) in edges {
         if let Some(waker) = waker {

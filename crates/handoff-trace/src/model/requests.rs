@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use crate::diagnose::{Window, name_of, phases};
-use crate::event::{Tid, What};
+use crate::event::{EventKind, Tid};
 use crate::model::percentiles::Percentiles;
 use crate::model::timeline::{State, Timeline, Wake};
 use crate::trace::Trace;
@@ -78,24 +78,24 @@ fn of_binder(trace: &Trace) -> Vec<Request> {
     let mut all = Vec::new();
     for event in trace.events() {
         match event.what {
-            What::BinderTransaction { debug_id, reply: false, oneway: false } => {
+            EventKind::BinderTransaction { debug_id, reply: false, oneway: false } => {
                 sent.insert(debug_id, (event.tid, event.time));
             }
-            What::BinderTransaction { debug_id, reply: true, .. } => {
+            EventKind::BinderTransaction { debug_id, reply: true, .. } => {
                 if let Some((caller, start, taken)) = serving.get_mut(&event.tid).and_then(Vec::pop) {
                     let (carrier, callee, end) = (Carrier::Binder, event.tid, event.time);
                     let served = Some((taken, end));
                     replied.insert(debug_id, Request { carrier, caller, callee, start, end, served });
                 }
             }
-            What::BinderReceived { debug_id } => {
+            EventKind::BinderReceived { debug_id } => {
                 if let Some((caller, start)) = sent.remove(&debug_id) {
                     serving.entry(event.tid).or_default().push((caller, start, event.time));
                 } else if let Some(request) = replied.remove(&debug_id) {
                     all.push(Request { end: event.time, ..request });
                 }
             }
-            What::Exit { tid } => drop(serving.remove(&tid)),
+            EventKind::Exit { tid } => drop(serving.remove(&tid)),
             _ => {}
         }
     }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_loopback_connection_wakes_in_software_interrupts() {
         let soft = |mut event: Event| {
-            if matches!(event.what, What::Waking(_)) {
+            if matches!(event.what, EventKind::Waking(_)) {
                 event.context = crate::event::Context(0x10);
             }
             event
@@ -292,9 +292,9 @@ mod tests {
     #[test]
     fn binders_transactions_are_joined_by_number() {
         let sends = |time, tid, debug_id, reply, oneway| {
-            event(time, 0, tid, What::BinderTransaction { debug_id, reply, oneway })
+            event(time, 0, tid, EventKind::BinderTransaction { debug_id, reply, oneway })
         };
-        let takes = |time, tid, debug_id| event(time, 1, tid, What::BinderReceived { debug_id });
+        let takes = |time, tid, debug_id| event(time, 1, tid, EventKind::BinderReceived { debug_id });
         let mut events = history(&[1000]);
         events.extend([
             sends(990, 1, 7, false, false),

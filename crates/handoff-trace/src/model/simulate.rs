@@ -58,7 +58,7 @@ impl std::fmt::Display for Placement {
 
 /// What a rule would have done.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct PlacementCounts {
     pub rule: Placement,
     pub wakes: u64,
     pub waker_cpu: u64,
@@ -77,12 +77,17 @@ pub fn simulate(
     factor: usize,
     rules: &[Placement],
     keep: impl Fn(Tid) -> bool,
-) -> Vec<Outcome> {
+) -> Vec<PlacementCounts> {
     rules.iter().map(|rule| place_all(timeline, factor, *rule, &keep)).collect()
 }
 
-fn place_all(timeline: &Timeline, factor: usize, rule: Placement, keep: &impl Fn(Tid) -> bool) -> Outcome {
-    let mut outcome = Outcome { rule, wakes: 0, waker_cpu: 0, previous_cpu: 0, idle: 0, changed: 0 };
+fn place_all(
+    timeline: &Timeline,
+    factor: usize,
+    rule: Placement,
+    keep: &impl Fn(Tid) -> bool,
+) -> PlacementCounts {
+    let mut outcome = PlacementCounts { rule, wakes: 0, waker_cpu: 0, previous_cpu: 0, idle: 0, changed: 0 };
     let mut flips = match rule {
         Placement::Unless(wide) => Some(Flips::new(wide, factor)),
         Placement::Previous | Placement::Affine => None,
@@ -136,7 +141,7 @@ mod tests {
     use crate::testing::{blocks, trace, wakeup, waking};
 
     /// Task 1 runs on CPU 0 and wakes task 2, last on CPU 1, where `there` runs.
-    fn outcomes(there: i32) -> Vec<Outcome> {
+    fn outcomes(there: i32) -> Vec<PlacementCounts> {
         let timeline = Timeline::of(&trace(vec![
             blocks(1, 1, 0, 2),
             blocks(2, 1, 2, there),

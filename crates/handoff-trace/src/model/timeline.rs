@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::event::{Cpu, Event, LeftAs, Tid, Wakee, What};
+use crate::event::{Cpu, Event, EventKind, LeftAs, Tid, Wakee};
 use crate::trace::Trace;
 
 /// What a task does for a while.
@@ -92,7 +92,7 @@ impl Wake {
 
 /// Who ran on a CPU for a while. The idle task is task 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Turn {
+pub struct CpuInterval {
     pub start: u64,
     pub end: u64,
     pub tid: Tid,
@@ -139,7 +139,7 @@ pub struct Timeline {
     /// Each task but the idle ones.
     pub tasks: BTreeMap<Tid, TaskLine>,
     /// Each CPU: who ran.
-    pub cpus: Vec<Vec<Turn>>,
+    pub cpus: Vec<Vec<CpuInterval>>,
     pub wakes: Vec<Wake>,
     /// Every moment at which a CPU was in an interrupt, by CPU: start and end.
     pub interrupts: Vec<Vec<(u64, u64)>>,
@@ -157,7 +157,7 @@ impl Timeline {
     }
 
     /// Who ran on a CPU in `start..end`, idle included.
-    pub fn turns(&self, cpu: Cpu, start: u64, end: u64) -> &[Turn] {
+    pub fn turns(&self, cpu: Cpu, start: u64, end: u64) -> &[CpuInterval] {
         let turns = self.cpus.get(usize::from(cpu)).map_or(&[][..], Vec::as_slice);
         let from = turns.partition_point(|turn| turn.end <= start);
         let to = turns.partition_point(|turn| turn.start < end);
@@ -235,7 +235,7 @@ impl Builder {
             span: trace.span().unwrap_or_default(),
             ..Timeline::default()
         };
-        let has_waking = trace.events().iter().any(|event| matches!(event.what, What::Waking(_)));
+        let has_waking = trace.events().iter().any(|event| matches!(event.what, EventKind::Waking(_)));
         let from = trace.coverage().iter().map(|cpu| cpu.from.max(out.span.0)).collect();
         Self { tasks: BTreeMap::new(), out, has_waking, depth: vec![(0, 0); cpus], from }
     }
@@ -243,27 +243,27 @@ impl Builder {
     fn take(&mut self, event: &Event) {
         self.current(event);
         match event.what {
-            What::Switch { .. } => self.switch(event),
-            What::Waking(wakee) => self.waking(event, wakee, false),
-            What::Wakeup(wakee) => self.wakeup(event, wakee),
-            What::WakeupNew(wakee) => {
+            EventKind::Switch { .. } => self.switch(event),
+            EventKind::Waking(wakee) => self.waking(event, wakee, false),
+            EventKind::Wakeup(wakee) => self.wakeup(event, wakee),
+            EventKind::WakeupNew(wakee) => {
                 self.waking(event, wakee, true);
                 self.wakeup(event, wakee);
             }
-            What::Migrate { tid, from, to } => {
+            EventKind::Migrate { tid, from, to } => {
                 let now = self.tasks.entry(tid).or_default();
                 now.line.migrations.push((event.time, from, to));
                 if let Some((_, State::Runnable { cpu, .. }, _)) = &mut now.state {
                     *cpu = to;
                 }
             }
-            What::PriorityInherited { tid, old, new } => {
+            EventKind::PriorityInherited { tid, old, new } => {
                 let now = self.tasks.entry(tid).or_default();
                 now.line.inherited.push((event.time, old, new));
                 now.has_prio(event.time, new);
             }
-            What::IrqEntry { .. } | What::SoftIrqEntry { .. } => self.interrupt(event, true),
-            What::IrqExit { .. } | What::SoftIrqExit { .. } => self.interrupt(event, false),
+            EventKind::IrqEntry { .. } | EventKind::SoftIrqEntry { .. } => self.interrupt(event, true),
+            EventKind::IrqExit { .. } | EventKind::SoftIrqExit { .. } => self.interrupt(event, false),
             _ => {}
         }
     }
@@ -289,7 +289,7 @@ impl Builder {
             }
         };
         let prio = self.tasks.get(&tid).and_then(|now| now.line.prio(time)).unwrap_or(120);
-        self.out.cpus[usize::from(cpu)].push(Turn { start: since, end: time, tid, prio, left: None });
+        self.out.cpus[usize::from(cpu)].push(CpuInterval { start: since, end: time, tid, prio, left: None });
         if tid != 0 {
             let now = self.tasks.entry(tid).or_default();
             now.close(time, None);
@@ -301,13 +301,13 @@ impl Builder {
     }
 
     fn switch(&mut self, event: &Event) {
-        let What::Switch { prev, next, prev_prio, next_prio, prev_state } = event.what else { return };
+        let EventKind::Switch { prev, next, prev_prio, next_prio, prev_state } = event.what else { return };
         let (time, cpu) = (event.time, event.cpu);
         let turns = &mut self.out.cpus[usize::from(cpu)];
         if let Some(turn) = turns.last_mut() {
             (turn.end, turn.left) = (time, Some(prev_state));
         }
-        turns.push(Turn { start: time, end: time, tid: next, prio: next_prio, left: None });
+        turns.push(CpuInterval { start: time, end: time, tid: next, prio: next_prio, left: None });
         if prev != 0 {
             let now = self.tasks.entry(prev).or_default();
             let came = now.state.map_or(time, |(since, ..)| since);

@@ -64,12 +64,12 @@ fn preemption_and_migration_are_counted() {
 fn nested_interrupts_are_one_span() {
     let irq = |time, what| event(time, 0, 1, what);
     let timeline = Timeline::of(&trace(vec![
-        irq(10, What::SoftIrqEntry { vector: 1 }),
-        irq(12, What::IrqEntry { irq: 5 }),
-        irq(13, What::IrqExit { irq: 5 }),
-        irq(20, What::SoftIrqExit { vector: 1 }),
-        irq(21, What::IrqExit { irq: 9 }),
-        irq(30, What::IrqEntry { irq: 5 }),
+        irq(10, EventKind::SoftIrqEntry { vector: 1 }),
+        irq(12, EventKind::IrqEntry { irq: 5 }),
+        irq(13, EventKind::IrqExit { irq: 5 }),
+        irq(20, EventKind::SoftIrqExit { vector: 1 }),
+        irq(21, EventKind::IrqExit { irq: 9 }),
+        irq(30, EventKind::IrqEntry { irq: 5 }),
     ]));
     assert_eq!(timeline.interrupts[0], [(10, 20)]);
     assert_eq!(timeline.interrupt_time(0, 15, 40), 5);

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{BEGIN, BINDER, END, File, INSTANT};
-use crate::event::{Tid, What};
+use crate::event::{EventKind, Tid};
 use crate::model::requests::{Carrier, requests};
 use crate::model::timeline::Timeline;
 
@@ -78,10 +78,10 @@ impl File<'_> {
         let mut edges = Vec::new();
         for event in self.trace.events() {
             match event.what {
-                What::BinderTransaction { debug_id, oneway: true, .. } => {
+                EventKind::BinderTransaction { debug_id, oneway: true, .. } => {
                     sent.insert(debug_id, (event.tid, event.time));
                 }
-                What::BinderReceived { debug_id } => {
+                EventKind::BinderReceived { debug_id } => {
                     let Some((sender, time)) = sent.remove(&debug_id) else { continue };
                     let flow = BINDER + 1 + edges.len() as u64;
                     let sends = format!("sends to {}", self.task(event.tid, event.time));

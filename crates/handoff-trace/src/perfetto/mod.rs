@@ -18,7 +18,7 @@ pub use read::from_bytes;
 
 use std::collections::BTreeMap;
 
-use crate::event::{Cpu, Event, Tid, Wakee, What};
+use crate::event::{Cpu, Event, EventKind, Tid, Wakee};
 use crate::model::timeline::{State, Timeline};
 use crate::trace::Trace;
 use wire::Message;
@@ -300,7 +300,7 @@ fn ftrace_event(trace: &Trace, event: &Event, bundle: &mut Message) {
             message.signed(5, wakee.cpu.into());
         };
         match event.what {
-            What::Switch { prev, next, prev_prio, next_prio, prev_state } => out.message(4, |switch| {
+            EventKind::Switch { prev, next, prev_prio, next_prio, prev_state } => out.message(4, |switch| {
                 switch.text(1, &name(prev));
                 switch.signed(2, prev.into());
                 switch.signed(3, prev_prio.into());
@@ -309,53 +309,53 @@ fn ftrace_event(trace: &Trace, event: &Event, bundle: &mut Message) {
                 switch.signed(6, next.into());
                 switch.signed(7, next_prio.into());
             }),
-            What::Waking(wakee) => out.message(20, |message| wake(message, wakee)),
-            What::Wakeup(wakee) => out.message(17, |message| wake(message, wakee)),
-            What::WakeupNew(wakee) => out.message(114, |message| wake(message, wakee)),
-            What::Migrate { tid, from, to } => out.message(491, |message| {
+            EventKind::Waking(wakee) => out.message(20, |message| wake(message, wakee)),
+            EventKind::Wakeup(wakee) => out.message(17, |message| wake(message, wakee)),
+            EventKind::WakeupNew(wakee) => out.message(114, |message| wake(message, wakee)),
+            EventKind::Migrate { tid, from, to } => out.message(491, |message| {
                 message.text(1, &name(tid));
                 message.signed(2, tid.into());
                 message.signed(4, from.into());
                 message.signed(5, to.into());
             }),
-            What::PriorityInherited { tid, old, new } => out.message(353, |message| {
+            EventKind::PriorityInherited { tid, old, new } => out.message(353, |message| {
                 message.text(1, &name(tid));
                 message.signed(2, new.into());
                 message.signed(3, old.into());
                 message.signed(4, tid.into());
             }),
-            What::IrqEntry { irq } => out.message(36, |message| message.signed(1, irq.into())),
-            What::IrqExit { irq } => out.message(37, |message| message.signed(1, irq.into())),
-            What::SoftIrqEntry { vector } => out.message(24, |message| message.number(1, vector.into())),
-            What::SoftIrqExit { vector } => out.message(25, |message| message.number(1, vector.into())),
-            What::Idle { cpu, state } => out.message(13, |message| {
+            EventKind::IrqEntry { irq } => out.message(36, |message| message.signed(1, irq.into())),
+            EventKind::IrqExit { irq } => out.message(37, |message| message.signed(1, irq.into())),
+            EventKind::SoftIrqEntry { vector } => out.message(24, |message| message.number(1, vector.into())),
+            EventKind::SoftIrqExit { vector } => out.message(25, |message| message.number(1, vector.into())),
+            EventKind::Idle { cpu, state } => out.message(13, |message| {
                 // The way out is state (u32)-1, as the kernel writes it.
                 message.number(1, state.map_or(u32::MAX.into(), u64::from));
                 message.number(2, cpu.into());
             }),
-            What::Frequency { cpu, khz } => out.message(11, |message| {
+            EventKind::Frequency { cpu, khz } => out.message(11, |message| {
                 message.number(1, khz.into());
                 message.number(2, cpu.into());
             }),
-            What::Marker(index) => out.message(3, |message| {
+            EventKind::Marker(index) => out.message(3, |message| {
                 message.text(2, trace.text(index).unwrap_or_default());
             }),
-            What::Fork { parent, child } => out.message(239, |message| {
+            EventKind::Fork { parent, child } => out.message(239, |message| {
                 message.text(1, &name(parent));
                 message.signed(2, parent.into());
                 message.text(3, &name(child));
                 message.signed(4, child.into());
             }),
-            What::Exec { .. } | What::Exit { .. } => {}
-            What::BinderTransaction { .. } | What::BinderReceived { .. } | What::Other(_) => {}
+            EventKind::Exec { .. } | EventKind::Exit { .. } => {}
+            EventKind::BinderTransaction { .. } | EventKind::BinderReceived { .. } | EventKind::Other(_) => {}
         }
     });
 }
 
 /// Events of which too little is kept to write them as Perfetto has them.
-fn not_written(what: What) -> bool {
-    let of_binder = matches!(what, What::BinderTransaction { .. } | What::BinderReceived { .. });
-    of_binder || matches!(what, What::Exec { .. } | What::Exit { .. } | What::Other(_))
+fn not_written(what: EventKind) -> bool {
+    let of_binder = matches!(what, EventKind::BinderTransaction { .. } | EventKind::BinderReceived { .. });
+    of_binder || matches!(what, EventKind::Exec { .. } | EventKind::Exit { .. } | EventKind::Other(_))
 }
 
 #[cfg(test)]

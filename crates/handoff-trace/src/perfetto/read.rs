@@ -8,7 +8,7 @@ use std::path::Path;
 use super::wire::{Fields, Value, Why, varint};
 use super::{BEGIN, END};
 use crate::error::{Result, TraceError};
-use crate::event::{Context, Cpu, Event, LeftAs, MAX_CPUS, TF_ONE_WAY, Tid, Wakee, What};
+use crate::event::{Context, Cpu, Event, EventKind, LeftAs, MAX_CPUS, TF_ONE_WAY, Tid, Wakee};
 use crate::trace::{Parts, Slice, Trace};
 
 /// The most that compressed packets may hold.
@@ -105,7 +105,7 @@ impl Reader {
         let mut current: HashMap<Cpu, (Tid, i16)> = HashMap::new();
         self.parts.events.retain_mut(|event| {
             let before = current.get(&event.cpu).copied();
-            if let What::Switch { prev, next, prev_prio, next_prio, .. } = &mut event.what {
+            if let EventKind::Switch { prev, next, prev_prio, next_prio, .. } = &mut event.what {
                 current.insert(event.cpu, (*next, *next_prio));
                 if *prev == WHO_RAN {
                     let Some(before) = before else { return false };
@@ -267,7 +267,7 @@ impl Reader {
     }
 
     /// What an event of this field says; none if its numbers make no sense.
-    fn what(&mut self, kind: u64, of: &Small<'_>, time: u64) -> Option<What> {
+    fn what(&mut self, kind: u64, of: &Small<'_>, time: u64) -> Option<EventKind> {
         let mut saw = |tid: Tid, name: &[u8]| {
             if !name.is_empty() {
                 self.parts.names.saw(time, tid, name);
@@ -282,39 +282,39 @@ impl Reader {
             3 => {
                 let text = String::from_utf8_lossy(of.texts[2]).trim_end().to_owned();
                 self.parts.texts.push(text);
-                What::Marker(u32::try_from(self.parts.texts.len() - 1).ok()?)
+                EventKind::Marker(u32::try_from(self.parts.texts.len() - 1).ok()?)
             }
             4 => {
                 let (prev, next) = (of.tid(2)?, of.tid(6)?);
                 saw(prev, of.texts[1]);
                 saw(next, of.texts[5]);
                 let prev_state = LeftAs(of.numbers[4].unwrap_or(0) as u16);
-                What::Switch { prev, next, prev_prio: of.get(3)?, next_prio: of.get(7)?, prev_state }
+                EventKind::Switch { prev, next, prev_prio: of.get(3)?, next_prio: of.get(7)?, prev_state }
             }
-            11 => What::Frequency { khz: of.get(1)?, cpu: of.cpu(2)? },
+            11 => EventKind::Frequency { khz: of.get(1)?, cpu: of.cpu(2)? },
             // The way out is state (u32)-1.
-            13 => What::Idle { cpu: of.cpu(2)?, state: of.get::<u32>(1)?.try_into().ok() },
-            17 => What::Wakeup(wakee()?),
-            20 => What::Waking(wakee()?),
-            24 => What::SoftIrqEntry { vector: of.get(1)? },
-            25 => What::SoftIrqExit { vector: of.get(1)? },
-            36 => What::IrqEntry { irq: of.get(1)? },
-            37 => What::IrqExit { irq: of.get(1)? },
+            13 => EventKind::Idle { cpu: of.cpu(2)?, state: of.get::<u32>(1)?.try_into().ok() },
+            17 => EventKind::Wakeup(wakee()?),
+            20 => EventKind::Waking(wakee()?),
+            24 => EventKind::SoftIrqEntry { vector: of.get(1)? },
+            25 => EventKind::SoftIrqExit { vector: of.get(1)? },
+            36 => EventKind::IrqEntry { irq: of.get(1)? },
+            37 => EventKind::IrqExit { irq: of.get(1)? },
             50 => {
                 let oneway = of.numbers[7].unwrap_or(0) & TF_ONE_WAY != 0;
-                What::BinderTransaction { debug_id: of.get(1)?, reply: of.get::<i64>(5)? != 0, oneway }
+                EventKind::BinderTransaction { debug_id: of.get(1)?, reply: of.get::<i64>(5)? != 0, oneway }
             }
-            51 => What::BinderReceived { debug_id: of.get(1)? },
-            114 => What::WakeupNew(wakee()?),
-            237 => What::Exec { tid: of.tid(2)? },
-            238 => What::Exit { tid: of.tid(2)? },
+            51 => EventKind::BinderReceived { debug_id: of.get(1)? },
+            114 => EventKind::WakeupNew(wakee()?),
+            237 => EventKind::Exec { tid: of.tid(2)? },
+            238 => EventKind::Exit { tid: of.tid(2)? },
             239 => {
                 let child = of.tid(4)?;
                 saw(child, of.texts[3]);
-                What::Fork { parent: of.tid(2)?, child }
+                EventKind::Fork { parent: of.tid(2)?, child }
             }
-            353 => What::PriorityInherited { tid: of.tid(4)?, old: of.get(3)?, new: of.get(2)? },
-            491 => What::Migrate { tid: of.tid(2)?, from: of.cpu(4)?, to: of.cpu(5)? },
+            353 => EventKind::PriorityInherited { tid: of.tid(4)?, old: of.get(3)?, new: of.get(2)? },
+            491 => EventKind::Migrate { tid: of.tid(2)?, from: of.cpu(4)?, to: of.cpu(5)? },
             _ => return None,
         })
     }
@@ -322,7 +322,7 @@ impl Reader {
     /// Switches and wake-ups as columns: times as differences, names as numbers, and without who left.
     fn compact<'a>(&mut self, bytes: &'a [u8], cpu: Cpu) -> Why<()> {
         /// What happened, to whom, its name, and in what context.
-        type Row<'a> = Option<(What, Tid, &'a [u8], u8)>;
+        type Row<'a> = Option<(EventKind, Tid, &'a [u8], u8)>;
         let mut names: Vec<&'a [u8]> = Vec::new();
         let mut columns: [Vec<u64>; 13] = Default::default();
         for field in Fields(bytes) {
@@ -357,7 +357,7 @@ impl Reader {
         };
         add(1, &|row| {
             let next = tid(at(3, row)?)?;
-            let what = What::Switch {
+            let what = EventKind::Switch {
                 prev: WHO_RAN,
                 next,
                 prev_prio: 0,
@@ -369,7 +369,7 @@ impl Reader {
         add(7, &|row| {
             let wakee = tid(at(8, row)?)?;
             let cpu = Cpu::try_from(at(9, row)?).ok().filter(|cpu| *cpu < MAX_CPUS)?;
-            let what = What::Waking(Wakee { tid: wakee, cpu, prio: prio(at(10, row)?)? });
+            let what = EventKind::Waking(Wakee { tid: wakee, cpu, prio: prio(at(10, row)?)? });
             // Perfetto before 2021 wrote no flags.
             Some((what, wakee, named(at(11, row)?)?, at(12, row).unwrap_or(0) as u8))
         });
@@ -476,7 +476,7 @@ mod tests {
     fn who_left_is_who_came_before() {
         let trace = read(&compact());
         let event = |time, tid, what| Event { time, tid, cpu: 1, context: Context(0), what };
-        let switch = |prev, prev_prio, state, next, next_prio| What::Switch {
+        let switch = |prev, prev_prio, state, next, next_prio| EventKind::Switch {
             prev,
             next,
             prev_prio,
@@ -485,7 +485,7 @@ mod tests {
         };
         // Nobody knows who left at 10, so that one only says who ran from then on.
         let expected = [
-            event(12, 1, What::Waking(Wakee { tid: 2, cpu: 1, prio: 100 })),
+            event(12, 1, EventKind::Waking(Wakee { tid: 2, cpu: 1, prio: 100 })),
             event(15, 1, switch(1, 120, 0, 2, 100)),
             event(22, 2, switch(2, 100, 1, 1, 120)),
         ];

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::svg::escaped;
 use crate::diagnose::{Diagnosis, duration};
-use crate::event::{Tid, What, priority_text};
+use crate::event::{EventKind, Tid, priority_text};
 use crate::model::timeline::{Since, State, Timeline};
 use crate::trace::Trace;
 
@@ -174,9 +174,9 @@ fn data(trace: &Trace, timeline: &Timeline, view: &View<'_>) -> Data {
         .iter()
         .filter_map(|event| {
             let text = match event.what {
-                What::Marker(index) => trace.text(index)?.to_owned(),
-                What::Frequency { cpu, khz } => format!("CPU {cpu}: {} MHz", khz / 1000),
-                What::PriorityInherited { tid, old, new } => {
+                EventKind::Marker(index) => trace.text(index)?.to_owned(),
+                EventKind::Frequency { cpu, khz } => format!("CPU {cpu}: {} MHz", khz / 1000),
+                EventKind::PriorityInherited { tid, old, new } => {
                     format!("task {tid}: {} to {}", priority_text(old), priority_text(new))
                 }
                 _ => return None,

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::error::{Result, TraceError};
-use crate::event::{Cpu, Event, MAX_CPUS, Tid, What};
+use crate::event::{Cpu, Event, EventKind, MAX_CPUS, Tid};
 use crate::trace::{Parts, Slice, Trace};
 use body::Body;
 use line::Line;
@@ -103,7 +103,7 @@ impl Reader {
                 self.slice(line, text);
                 let Ok(index) = u32::try_from(self.parts.texts.len()) else { return };
                 self.parts.texts.push(text.to_owned());
-                What::Marker(index)
+                EventKind::Marker(index)
             }
             Body::Damaged => {
                 self.parts.unknown += 1;

@@ -38,7 +38,7 @@ fn what_the_kernel_prints_is_a_trace() {
     let first = trace.events()[1];
     assert_eq!((first.time, first.tid, first.cpu, first.context), (100_000_010_000, 70, 0, Context(0)));
     let state = trace.events().iter().find_map(|event| match event.what {
-        What::Switch { prev: 70, prev_state, .. } => Some(prev_state),
+        EventKind::Switch { prev: 70, prev_state, .. } => Some(prev_state),
         _ => None,
     });
     assert_eq!(state, Some(LeftAs(1)));

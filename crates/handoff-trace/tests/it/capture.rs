@@ -5,7 +5,7 @@ use std::thread;
 
 use handoff_testkit::{require, require_root};
 use handoff_trace::capture::{diagnosis_events, scheduling_events};
-use handoff_trace::{Capture, Config, Keep, Tid, TraceFs, What};
+use handoff_trace::{Capture, Config, EventKind, Keep, Tid, TraceFs};
 
 fn tid() -> Tid {
     rustix::thread::gettid().as_raw_nonzero().get()
@@ -51,16 +51,22 @@ fn a_stream_holds_every_switch_of_the_tasks_asked_for() {
     let wakes = trace
         .events()
         .iter()
-        .filter(|event| matches!(event.what, What::Waking(wakee) if event.tid == other && wakee.tid == one))
+        .filter(
+            |event| matches!(event.what, EventKind::Waking(wakee) if event.tid == other && wakee.tid == one),
+        )
         .count();
     // A reader that comes before the other sleeps is not woken; the one who joins is woken once more.
     assert!(wakes > 0 && wakes <= 501, "{wakes}");
     let comes = |who: Tid| {
-        trace.events().iter().filter(|e| matches!(e.what, What::Switch { next, .. } if next == who)).count()
+        trace
+            .events()
+            .iter()
+            .filter(|e| matches!(e.what, EventKind::Switch { next, .. } if next == who))
+            .count()
     };
     assert!(comes(other) >= wakes.min(2) && comes(one) >= wakes, "{} {}", comes(one), comes(other));
     let mark = trace.events().iter().find_map(|event| match event.what {
-        What::Marker(index) => trace.text(index),
+        EventKind::Marker(index) => trace.text(index),
         _ => None,
     });
     assert_eq!(mark, Some("the beginning"));
@@ -68,7 +74,7 @@ fn a_stream_holds_every_switch_of_the_tasks_asked_for() {
     // A switch between two tasks of other processes is none of our business.
     let foreign = |tid| trace.process(tid).is_some_and(|process| process != std::process::id() as Tid);
     for event in trace.events() {
-        if let What::Switch { prev, next, .. } = event.what {
+        if let EventKind::Switch { prev, next, .. } = event.what {
             assert!(!(foreign(prev) && foreign(next)), "{event:?}");
         }
     }
@@ -108,7 +114,7 @@ fn a_flight_recorder_keeps_the_newest_and_goes_on() {
     let (start, end) = trace.span().expect("not empty");
     assert!(trace.incomplete(trace.covered_from() - 1, end));
     assert!(!trace.incomplete(trace.covered_from(), end), "{start}");
-    let last_mark = trace.events().iter().rev().find(|event| matches!(event.what, What::Marker(_)));
+    let last_mark = trace.events().iter().rev().find(|event| matches!(event.what, EventKind::Marker(_)));
     assert!(last_mark.is_some(), "the newest is kept");
 
     capture.resume().expect("goes on");
@@ -116,7 +122,7 @@ fn a_flight_recorder_keeps_the_newest_and_goes_on() {
     ping_pong(1);
     let trace = capture.finish().expect("stops").decode().expect("sound");
     assert!(trace.events().iter().all(|event| event.time >= end), "the old part is gone");
-    assert!(trace.events().iter().any(|event| matches!(event.what, What::Marker(_))));
+    assert!(trace.events().iter().any(|event| matches!(event.what, EventKind::Marker(_))));
 }
 
 #[test]
@@ -124,11 +130,11 @@ fn an_event_that_is_not_there_is_named() {
     require!(require_root());
     let tracefs = TraceFs::find().expect("tracefs");
     let mut config = Config { buffer_kib: 64, ..Config::default() };
-    config.events.push(handoff_trace::Wanted::required("sched", "no_such_event"));
+    config.events.push(handoff_trace::EventRequest::required("sched", "no_such_event"));
     let error = Capture::start(&tracefs, &config).expect_err("no such event");
     assert!(error.to_string().contains("sched:no_such_event"), "{error}");
     config.events = scheduling_events();
-    config.events.push(handoff_trace::Wanted::optional("sched", "no_such_event"));
+    config.events.push(handoff_trace::EventRequest::optional("sched", "no_such_event"));
     Capture::start(&tracefs, &config).expect("an optional event may be missing").finish().expect("stops");
 }
 
@@ -151,9 +157,9 @@ fn trace_cmd_reads_our_file_and_we_read_its() {
     assert!(report.status.success(), "{text}{}", String::from_utf8_lossy(&report.stderr));
     let trace = raw.decode().expect("sound");
     let count = |name: &str| text.lines().filter(|line| line.contains(&format!(" {name}:"))).count();
-    let is_switch = |what: &What| matches!(what, What::Switch { .. });
-    let is_waking = |what: &What| matches!(what, What::Waking(_));
-    let own = |is: &dyn Fn(&What) -> bool| trace.events().iter().filter(|event| is(&event.what)).count();
+    let is_switch = |what: &EventKind| matches!(what, EventKind::Switch { .. });
+    let is_waking = |what: &EventKind| matches!(what, EventKind::Waking(_));
+    let own = |is: &dyn Fn(&EventKind) -> bool| trace.events().iter().filter(|event| is(&event.what)).count();
     assert_eq!(count("sched_switch"), own(&is_switch));
     assert_eq!(count("sched_waking"), own(&is_waking));
     let again = handoff_trace::dat::load(&ours).expect("reads").decode().expect("sound");
@@ -167,7 +173,7 @@ fn trace_cmd_reads_our_file_and_we_read_its() {
         let mut events = trace.events().to_vec();
         for event in &mut events {
             event.context = Default::default();
-            if let What::Switch { prev_state, .. } = &mut event.what {
+            if let EventKind::Switch { prev_state, .. } = &mut event.what {
                 prev_state.0 = if prev_state.dead() { 0x10 } else { prev_state.0 & 0x0f };
             }
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use handoff_testkit::{require, require_root, require_tool};
-use handoff_trace::{Capture, Config, Tid, Trace, TraceFs, What};
+use handoff_trace::{Capture, Config, EventKind, Tid, Trace, TraceFs};
 
 /// `perf` mounts tracefs for the whole machine where it is not; that is taken back.
 struct Mounted(Vec<String>);
@@ -92,10 +92,11 @@ fn counts(perf: &Path) -> [(usize, usize); 2] {
         let lines = text.lines().filter(|line| line.contains(&format!("{event}:")));
         lines.filter(|line| number(line, name).is_some_and(|tid| family.contains(&tid))).count()
     };
-    let ours = |is: &dyn Fn(&What) -> bool| trace.events().iter().filter(|event| is(&event.what)).count();
+    let ours =
+        |is: &dyn Fn(&EventKind) -> bool| trace.events().iter().filter(|event| is(&event.what)).count();
 
-    let arrivals = ours(&|what| matches!(what, What::Switch { next, .. } if family.contains(next)));
-    let wakings = ours(&|what| matches!(what, What::Waking(wakee) if family.contains(&wakee.tid)));
+    let arrivals = ours(&|what| matches!(what, EventKind::Switch { next, .. } if family.contains(next)));
+    let wakings = ours(&|what| matches!(what, EventKind::Waking(wakee) if family.contains(&wakee.tid)));
     assert!(arrivals > 20 && wakings > 5, "{arrivals} {wakings}");
     [(arrivals, theirs("sched_switch", "next_pid")), (wakings, theirs("sched_waking", "pid"))]
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use handoff_testkit::{require, require_root, require_tool};
 use handoff_trace::capture::diagnosis_events;
 use handoff_trace::perfetto::{Options, from_bytes, to_bytes};
-use handoff_trace::{Capture, Config, Context, Event, Slice, Timeline, Trace, TraceFs, What};
+use handoff_trace::{Capture, Config, Context, Event, EventKind, Slice, Timeline, Trace, TraceFs};
 use serde_json::{Value, json};
 
 const PACKAGES: [&str; 2] = ["perfetto==0.59.1", "protobuf==7.36.2"];
@@ -70,9 +70,9 @@ fn recorded() -> Trace {
 fn binder() -> Trace {
     let event = |time, tid, what| Event { time, tid, cpu: 0, context: Context(0), what };
     let sends = |time, tid, debug_id, reply, oneway| {
-        event(time, tid, What::BinderTransaction { debug_id, reply, oneway })
+        event(time, tid, EventKind::BinderTransaction { debug_id, reply, oneway })
     };
-    let takes = |time, tid, debug_id| event(time, tid, What::BinderReceived { debug_id });
+    let takes = |time, tid, debug_id| event(time, tid, EventKind::BinderReceived { debug_id });
     let events = vec![
         sends(10, 1, 7, false, false),
         takes(20, 2, 7),
@@ -132,18 +132,25 @@ fn what_perfetto_writes_is_read() {
 
     let count = |is: Is| trace.events().iter().filter(|event| is(&event.what)).count();
     // Who left at the first switch is not known.
-    assert_eq!(count(|what| matches!(what, What::Switch { .. })), 999);
-    assert_eq!(count(|what| matches!(what, What::Waking(wakee) if wakee.tid == 71 && wakee.prio == 97)), 500);
+    assert_eq!(count(|what| matches!(what, EventKind::Switch { .. })), 999);
+    assert_eq!(
+        count(|what| matches!(what, EventKind::Waking(wakee) if wakee.tid == 71 && wakee.prio == 97)),
+        500
+    );
     let switch = trace.events().iter().find_map(|event| match event.what {
-        What::Switch { prev, next, prev_prio, next_prio, .. } => {
+        EventKind::Switch { prev, next, prev_prio, next_prio, .. } => {
             Some((event.time, event.cpu, prev, next, prev_prio, next_prio))
         }
         _ => None,
     });
     assert_eq!(switch, Some((1_000_001_000, 3, 0, 71, 120, 97)));
-    let inherits = |what: &What| matches!(what, What::PriorityInherited { tid: 71, old: 120, new: -1 });
+    let inherits =
+        |what: &EventKind| matches!(what, EventKind::PriorityInherited { tid: 71, old: 120, new: -1 });
     assert_eq!(count(inherits), 1);
-    assert_eq!(count(|what| matches!(what, What::BinderTransaction { debug_id: 5, oneway: false, .. })), 1);
+    assert_eq!(
+        count(|what| matches!(what, EventKind::BinderTransaction { debug_id: 5, oneway: false, .. })),
+        1
+    );
     assert_eq!((trace.lost(), trace.unknown(), trace.coverage().len()), (1, 0, 4));
     assert!(trace.incomplete(1_000_050_000, 1_000_150_000), "something was lost before the transaction");
     assert_eq!((trace.name(71, 2_000_000_000), trace.process(71)), ("worker".to_owned(), Some(70)));
@@ -154,7 +161,7 @@ fn what_perfetto_writes_is_read() {
 }
 
 /// Tells one kind of event from the others.
-type Is = fn(&What) -> bool;
+type Is = fn(&EventKind) -> bool;
 
 #[test]
 fn perfetto_reads_what_we_write() {
@@ -169,13 +176,13 @@ fn perfetto_reads_what_we_write() {
     assert_eq!((&read["without_track"], &read["out_of_order"]), (&json!(0), &json!(0)));
     let count = |is: Is| trace.events().iter().filter(|event| is(&event.what)).count();
     let kinds: [(&str, Is); 7] = [
-        ("sched_switch", |what| matches!(what, What::Switch { .. })),
-        ("sched_waking", |what| matches!(what, What::Waking(_))),
-        ("sched_wakeup", |what| matches!(what, What::Wakeup(_))),
-        ("cpu_idle", |what| matches!(what, What::Idle { .. })),
-        ("softirq_entry", |what| matches!(what, What::SoftIrqEntry { .. })),
-        ("irq_handler_entry", |what| matches!(what, What::IrqEntry { .. })),
-        ("print", |what| matches!(what, What::Marker(_))),
+        ("sched_switch", |what| matches!(what, EventKind::Switch { .. })),
+        ("sched_waking", |what| matches!(what, EventKind::Waking(_))),
+        ("sched_wakeup", |what| matches!(what, EventKind::Wakeup(_))),
+        ("cpu_idle", |what| matches!(what, EventKind::Idle { .. })),
+        ("softirq_entry", |what| matches!(what, EventKind::SoftIrqEntry { .. })),
+        ("irq_handler_entry", |what| matches!(what, EventKind::IrqEntry { .. })),
+        ("print", |what| matches!(what, EventKind::Marker(_))),
     ];
     for (name, is) in kinds {
         assert_eq!(read["kinds"][name].as_u64().unwrap_or(0), count(is) as u64, "{name}");
@@ -186,7 +193,9 @@ fn perfetto_reads_what_we_write() {
     let mut switches = read["switches"].as_array().expect("a list").iter();
     for cpu in 0..trace.coverage().len() {
         for event in trace.events().iter().filter(|event| usize::from(event.cpu) == cpu) {
-            let What::Switch { prev, next, prev_prio, next_prio, prev_state } = event.what else { continue };
+            let EventKind::Switch { prev, next, prev_prio, next_prio, prev_state } = event.what else {
+                continue;
+            };
             let theirs = switches.next().expect("as many as ours").as_array().expect("a list");
             let ours = json!([cpu, event.time, prev, next, prev_prio, next_prio, prev_state.0]);
             assert_eq!(theirs[..7], ours.as_array().expect("a list")[..]);
@@ -200,7 +209,7 @@ fn perfetto_reads_what_we_write() {
     // And what we read of it again is what we had.
     let again = from_bytes(&bytes, Path::new("ours")).expect("our own");
     let kept = |trace: &Trace| -> Vec<Event> {
-        let keeps = |event: &&Event| !matches!(event.what, What::Exec { .. } | What::Exit { .. });
+        let keeps = |event: &&Event| !matches!(event.what, EventKind::Exec { .. } | EventKind::Exit { .. });
         trace.events().iter().filter(keeps).copied().collect()
     };
     let ours = kept(&trace);
@@ -211,7 +220,7 @@ fn perfetto_reads_what_we_write() {
         events
     };
     let same = |(one, other): (&Event, &Event)| match (one.what, other.what) {
-        (What::Marker(one), What::Marker(other)) => trace.text(one) == again.text(other),
+        (EventKind::Marker(one), EventKind::Marker(other)) => trace.text(one) == again.text(other),
         _ => one == other,
     };
     let differs = by_cpu(kept(&again)).into_iter().zip(by_cpu(ours)).find(|(one, other)| !same((one, other)));

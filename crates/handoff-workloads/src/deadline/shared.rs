@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use handoff_trace::diagnose::Window;
 
-use super::wire::{Missed, Tripwire};
+use super::wire::{MissedDeadline, Tripwire};
 use super::{Recorder, Watch};
 use crate::error::{Error, Result};
 use crate::sys::shared::SharedRegion;
@@ -20,20 +20,20 @@ const SIZE: usize = 24;
 
 /// A recorder beside a workload of forked processes, and what stops it. The workload runs to its end.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct RecordedRun {
     // Before the recorder, whose buffer cannot be removed while the switch is open.
     tripwire: Tripwire,
     region: SharedRegion,
     recorder: Recorder,
 }
 
-impl Watched {
+impl RecordedRun {
     /// Starts to record, if that is wanted.
     pub(crate) fn start(watch: Option<&Watch>) -> Result<Option<Self>> {
         let Some(watch) = watch else { return Ok(None) };
         let region = SharedRegion::new(SIZE).map_err(|error| Error::io("cannot share memory", error))?;
         let recorder = watch.start()?;
-        Ok(Some(Watched { tripwire: recorder.wire().open()?, region, recorder }))
+        Ok(Some(RecordedRun { tripwire: recorder.wire().open()?, region, recorder }))
     }
 
     /// The descriptor that a forked process keeps.
@@ -66,7 +66,7 @@ impl Watched {
             (self.region.u64(START).load(Ordering::Acquire), self.region.u64(END).load(Ordering::Acquire));
         let callee = Some(number(CALLEE)).filter(|callee| *callee != 0);
         let window = Window { caller: number(CALLER), callee, start, end };
-        let missed = (end > 0).then(|| Missed { what: what.to_owned(), window, slices: Vec::new() });
+        let missed = (end > 0).then(|| MissedDeadline { what: what.to_owned(), window, slices: Vec::new() });
         drop(self.tripwire);
         self.recorder.conclude(missed)
     }

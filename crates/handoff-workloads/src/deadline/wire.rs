@@ -86,7 +86,7 @@ impl AsRawFd for Tripwire {
 
 /// A deadline that was missed, as the process that measured it tells.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Missed {
+pub(crate) struct MissedDeadline {
     pub(crate) what: String,
     /// Who handed over to whom, and when.
     pub(crate) window: Window,

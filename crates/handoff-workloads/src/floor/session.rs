@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, futex};
 use super::fds::{Fds, receive, send};
 use super::memory::{Futex, Memcpy, Slot, Spin, Yield};
 use super::{Parameters, Primitive};
-use crate::deadline::Watched;
+use crate::deadline::RecordedRun;
 use crate::error::{Error, Result};
 use crate::place;
 use crate::sys::clock;
@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// [`Session::start`] with a deadline for each sample.
-    pub(crate) fn start_watched(parameters: &Parameters, watched: Option<&Watched>) -> Result<Self> {
+    pub(crate) fn start_watched(parameters: &Parameters, watched: Option<&RecordedRun>) -> Result<Self> {
         parameters.check()?;
         let cannot =
             |error: io::Error| Error::io(format!("cannot start the {} floor", parameters.primitive), error);
@@ -188,7 +188,7 @@ struct Start<'a> {
     region: &'a SharedRegion,
     samples_at: usize,
     done: &'a OwnedFd,
-    watched: Option<&'a Watched>,
+    watched: Option<&'a RecordedRun>,
 }
 
 impl Start<'_> {
@@ -205,7 +205,7 @@ impl Start<'_> {
         let mask = self.parameters.placement.client();
         let mut fds = hop.client_fds();
         fds.push(self.done.as_raw_fd());
-        fds.extend(self.watched.map(Watched::fd));
+        fds.extend(self.watched.map(RecordedRun::fd));
         let server = team.pids().first().copied().unwrap_or(0);
         let body = || report(self.region.u32(CLIENT_ERRNO), self.call(hop, &mut scratch, mask, server));
         // In the child: as for `serve`.

@@ -8,8 +8,8 @@ use handoff_trace::diagnose::Window;
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use super::why::{Counters, Ledger, Spent, Worst};
-use crate::deadline::{Missed, Slices, Tripwire, Wire};
+use super::why::{Counters, Ledger, TaskTime, Worst};
+use crate::deadline::{MissedDeadline, Slices, Tripwire, Wire};
 use crate::error::call_failed;
 use crate::error::{Error, Result};
 use crate::rpc::service::{ProbeProxy, ThreadLocation, cpu_here};
@@ -17,7 +17,7 @@ use crate::sys::clock::now;
 
 /// What a client is asked to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct ClientRequest {
     /// How many iterations; fewer are made if a deadline is missed.
     pub(crate) iterations: u32,
     pub(crate) verbose: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Pairwise {
     /// Where everything ran, in words.
     pub(crate) verbose: Vec<String>,
     /// The miss that ended it.
-    pub(crate) missed: Option<Missed>,
+    pub(crate) missed: Option<MissedDeadline>,
     pub(crate) worst: Option<Worst>,
 }
 
@@ -83,7 +83,7 @@ pub struct Mismatch {
 /// The urgent callers: the highest priority there is, as in the original.
 const URGENT: Priority = Priority::fifo(99);
 
-pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
+pub(crate) fn call(probe: &ProbeProxy, plan: &ClientRequest) -> Result<Pairwise> {
     let mut tally = Tally::default();
     let tripwire = plan.wire.as_ref().map(Wire::open).transpose()?;
     let tripwire = tripwire.as_ref();
@@ -99,9 +99,9 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
         let late = plan.fault.is_some_and(|fault| fault.makes_late(iteration));
         tally.ledger.settle();
         let (fifo, missed) = thread::scope(|scope| {
-            let urgent = || -> Result<(Watched, bool)> {
+            let urgent = || -> Result<(TimedTransaction, bool)> {
                 become_urgent()?;
-                Watched::make(probe, late, tripwire, &Counters::own())
+                TimedTransaction::make(probe, late, tripwire, &Counters::own())
             };
             let started = thread::Builder::new().name("fifo-caller".into()).spawn_scoped(scope, urgent);
             let thread = started.map_err(|error| Error::io("cannot start the FIFO caller", error))?;
@@ -110,7 +110,7 @@ pub(crate) fn call(probe: &ProbeProxy, plan: &Plan) -> Result<Pairwise> {
         tally.add("fifo", &fifo, plan.verbose, missed);
         let of_both = tripwire.filter(|_| !plan.urgent_only && !missed);
         tally.ledger.settle();
-        let (other, missed) = Watched::make(probe, false, of_both, &own)?;
+        let (other, missed) = TimedTransaction::make(probe, false, of_both, &own)?;
         tally.add("other", &other, plan.verbose, missed);
         // Also where another client has missed a deadline: what follows is not recorded.
         if tripwire.is_some_and(Tripwire::is_cut) {
@@ -179,13 +179,13 @@ impl Transaction {
 }
 
 /// A transaction of the latency test.
-struct Watched {
+struct TimedTransaction {
     transaction: Transaction,
     /// What its caller used up meanwhile.
-    spent: Option<Spent>,
+    spent: Option<TaskTime>,
 }
 
-impl Watched {
+impl TimedTransaction {
     /// Makes it on this thread, and says whether it was so late that it cut the wire.
     fn make(probe: &ProbeProxy, late: bool, wire: Option<&Tripwire>, own: &Counters) -> Result<(Self, bool)> {
         let before = own.read();
@@ -193,7 +193,7 @@ impl Watched {
         let transaction = Transaction::make_by(call)?;
         let missed = wire.map_or(Ok(false), |wire| wire.check(transaction.start, transaction.end))?;
         let spent = own.read().zip(before).map(|(after, before)| after.since(before));
-        Ok((Watched { transaction, spent }, missed))
+        Ok((TimedTransaction { transaction, spent }, missed))
     }
 }
 
@@ -206,8 +206,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, caller: &'static str, watched: &Watched, verbose: bool, missed: bool) {
-        let Watched { transaction, spent } = watched;
+    fn add(&mut self, caller: &'static str, watched: &TimedTransaction, verbose: bool, missed: bool) {
+        let TimedTransaction { transaction, spent } = watched;
         let times = if caller == "fifo" { &mut self.result.fifo } else { &mut self.result.other };
         times.push(transaction.took());
         let window = transaction.window();
@@ -217,7 +217,7 @@ impl Tally {
         if missed {
             let what = format!("a call of the {caller} caller");
             let slices = self.slices.take();
-            self.result.missed = Some(Missed { what, window, slices });
+            self.result.missed = Some(MissedDeadline { what, window, slices });
         }
         if transaction.caller.cpu != transaction.server.cpu {
             self.result.not_sync += 1;

@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 
 /// What a task has used up, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct TaskTime {
     pub running_ns: u64,
     /// Ready, while others had the CPU.
     pub waiting_ns: u64,
 }
 
-impl Spent {
+impl TaskTime {
     /// The two first numbers of the file, as `Documentation/scheduler/sched-stats.rst` has them.
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
-        Some(Spent { running_ns: numbers.next()??, waiting_ns: numbers.next()?? })
+        Some(TaskTime { running_ns: numbers.next()??, waiting_ns: numbers.next()?? })
     }
 
-    pub(super) fn since(self, before: Spent) -> Self {
-        Spent {
+    pub(super) fn since(self, before: TaskTime) -> Self {
+        TaskTime {
             running_ns: self.running_ns.saturating_sub(before.running_ns),
             waiting_ns: self.waiting_ns.saturating_sub(before.waiting_ns),
         }
@@ -46,10 +46,10 @@ impl Counters {
         Counters(File::open(format!("/proc/{pid}/task/{tid}/schedstat")).ok())
     }
 
-    pub(super) fn read(&self) -> Option<Spent> {
+    pub(super) fn read(&self) -> Option<TaskTime> {
         let mut text = [0; 64];
         let length = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
-        Spent::parse(std::str::from_utf8(text.get(..length)?).ok()?)
+        TaskTime::parse(std::str::from_utf8(text.get(..length)?).ok()?)
     }
 }
 
@@ -61,10 +61,10 @@ pub struct Worst {
     /// How long it took, in nanoseconds.
     pub took_ns: u64,
     /// What the caller used up; none if the kernel does not say.
-    pub by_caller: Option<Spent>,
+    pub by_caller: Option<TaskTime>,
     /// What the callee's thread used up, also while it waited for the next call; none for its first
     /// call, before which nobody knew it.
-    pub by_callee: Option<Spent>,
+    pub by_callee: Option<TaskTime>,
 }
 
 /// A part that explains a transaction takes more of it than this.
@@ -115,7 +115,7 @@ impl fmt::Display for Worst {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// Each thread that has served, with its counters at the end of its last call.
-    callees: HashMap<i32, (Counters, Option<Spent>)>,
+    callees: HashMap<i32, (Counters, Option<TaskTime>)>,
     /// The thread of the last call, and whether that call is the slowest.
     last: Option<(i32, bool)>,
     worst: Option<Worst>,
@@ -142,7 +142,7 @@ impl Ledger {
         &mut self,
         caller: &str,
         took_ns: u64,
-        by_caller: Option<Spent>,
+        by_caller: Option<TaskTime>,
         (pid, tid): (i32, i32),
     ) {
         if self.callees.len() > MOST_CALLEES {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn worst(caller: (u64, u64), callee: (u64, u64)) -> String {
-        let spent = |(running_ns, waiting_ns)| Some(Spent { running_ns, waiting_ns });
+        let spent = |(running_ns, waiting_ns)| Some(TaskTime { running_ns, waiting_ns });
         let (by_caller, by_callee) = (spent(caller), spent(callee));
         Worst { caller: "fifo".into(), took_ns: 10_000_000, by_caller, by_callee }.to_string()
     }
@@ -188,11 +188,15 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_said() {
-        let of =
-            Worst { caller: "other".into(), took_ns: 5, by_caller: None, by_callee: Some(Spent::default()) };
+        let of = Worst {
+            caller: "other".into(),
+            took_ns: 5,
+            by_caller: None,
+            by_callee: Some(TaskTime::default()),
+        };
         assert!(of.to_string().contains("why is not known"), "{of}");
-        assert_eq!(Spent::parse("12 34 5\n"), Some(Spent { running_ns: 12, waiting_ns: 34 }));
-        assert!(["", "1", "x 2 3"].iter().all(|text| Spent::parse(text).is_none()));
+        assert_eq!(TaskTime::parse("12 34 5\n"), Some(TaskTime { running_ns: 12, waiting_ns: 34 }));
+        assert!(["", "1", "x 2 3"].iter().all(|text| TaskTime::parse(text).is_none()));
     }
 
     #[test]

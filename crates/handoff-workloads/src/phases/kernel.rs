@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use handoff_trace::capture::{BINDER_SYSTEMS, Config, Keep, Wanted};
-use handoff_trace::{Tid, Trace, TraceFs, What};
+use handoff_trace::capture::{BINDER_SYSTEMS, Config, EventRequest, Keep};
+use handoff_trace::{EventKind, Tid, Trace, TraceFs};
 
-use super::Joined;
+use super::PointTable;
 use crate::rpc::service::Stamps;
 
 /// `BC_TRANSACTION`, `BC_REPLY` and those with scatter-gather, by their numbers within the UAPI: the rest of
@@ -39,15 +39,15 @@ fn systems(tracefs: &TraceFs) -> Vec<&'static str> {
 
 /// What is recorded: the events above, and who wakes whom and runs.
 pub(super) fn config(tracefs: &TraceFs) -> Config {
-    let of_driver = |system| EVENTS.map(|event| Wanted::required(system, event));
-    let mut events: Vec<Wanted> = systems(tracefs).into_iter().flat_map(of_driver).collect();
-    events.extend(["sched_waking", "sched_switch"].map(|event| Wanted::required("sched", event)));
+    let of_driver = |system| EVENTS.map(|event| EventRequest::required(system, event));
+    let mut events: Vec<EventRequest> = systems(tracefs).into_iter().flat_map(of_driver).collect();
+    events.extend(["sched_waking", "sched_switch"].map(|event| EventRequest::required("sched", event)));
     Config { events, keep: Keep::Stream { limit: 256 << 20 }, buffer_kib: 4 << 10, ..Config::default() }
 }
 
 /// An event as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum KernelEvent {
     Ioctl,
     IoctlDone,
     Command(u32),
@@ -65,7 +65,7 @@ pub(super) enum Seen {
 pub(super) struct Observation {
     pub(super) time: u64,
     pub(super) tid: Tid,
-    pub(super) what: Seen,
+    pub(super) what: KernelEvent,
 }
 
 /// What a trace holds of all this, in the order of time.
@@ -74,11 +74,11 @@ pub(super) fn observations(trace: &Trace) -> Vec<Observation> {
     let mut all = Vec::new();
     for event in trace.events() {
         let what = match event.what {
-            What::Waking(wakee) => Some(Seen::Waking(wakee.tid)),
-            What::Switch { next, .. } => Some(Seen::SwitchTo(next)),
-            What::BinderTransaction { debug_id, .. } => Some(Seen::Transaction(debug_id)),
-            What::BinderReceived { debug_id } => Some(Seen::Received(debug_id)),
-            What::Other(index) => trace.other(index).and_then(|other| {
+            EventKind::Waking(wakee) => Some(KernelEvent::Waking(wakee.tid)),
+            EventKind::Switch { next, .. } => Some(KernelEvent::SwitchTo(next)),
+            EventKind::BinderTransaction { debug_id, .. } => Some(KernelEvent::Transaction(debug_id)),
+            EventKind::BinderReceived { debug_id } => Some(KernelEvent::Received(debug_id)),
+            EventKind::Other(index) => trace.other(index).and_then(|other| {
                 let kind = known.entry(other.id).or_insert_with(|| Kind::of(trace, other.id));
                 kind.as_ref().and_then(|kind| kind.read(&other.numbers))
             }),
@@ -111,12 +111,14 @@ impl Kind {
         Some(Kind { event, number })
     }
 
-    fn read(&self, numbers: &[i64]) -> Option<Seen> {
+    fn read(&self, numbers: &[i64]) -> Option<KernelEvent> {
         Some(match EVENTS[self.event] {
-            "binder_ioctl" => Seen::Ioctl,
-            "binder_ioctl_done" => Seen::IoctlDone,
-            "binder_command" => Seen::Command(u32::try_from(numbers.get(self.number)? & 0xffff_ffff).ok()?),
-            "binder_write_done" => Seen::WriteDone,
+            "binder_ioctl" => KernelEvent::Ioctl,
+            "binder_ioctl_done" => KernelEvent::IoctlDone,
+            "binder_command" => {
+                KernelEvent::Command(u32::try_from(numbers.get(self.number)? & 0xffff_ffff).ok()?)
+            }
+            "binder_write_done" => KernelEvent::WriteDone,
             // The others have types of their own.
             _ => return None,
         })
@@ -124,8 +126,8 @@ impl Kind {
 }
 
 /// The points of each call.
-pub(super) fn join(calls: &[Stamps], client: Tid, observations: &[Observation]) -> Joined {
-    let mut joined = Joined::default();
+pub(super) fn join(calls: &[Stamps], client: Tid, observations: &[Observation]) -> PointTable {
+    let mut joined = PointTable::default();
     for call in calls {
         match points(call, client, observations) {
             Ok(points) => joined.rows.push(points),
@@ -146,13 +148,13 @@ impl<'a> Within<'a> {
     }
 
     /// The first on this thread from `from` on that is what is looked for.
-    fn first<T>(self, tid: Tid, from: u64, is: impl Fn(Seen) -> Option<T>) -> Option<(u64, T)> {
+    fn first<T>(self, tid: Tid, from: u64, is: impl Fn(KernelEvent) -> Option<T>) -> Option<(u64, T)> {
         let on_thread = self.0.iter().filter(|seen| seen.tid == tid && seen.time >= from);
         on_thread.into_iter().find_map(|seen| Some((seen.time, is(seen.what)?)))
     }
 }
 
-fn is(wanted: Seen) -> impl Fn(Seen) -> Option<()> {
+fn is(wanted: KernelEvent) -> impl Fn(KernelEvent) -> Option<()> {
     move |seen| (seen == wanted).then_some(())
 }
 
@@ -161,13 +163,15 @@ fn points(call: &Stamps, client: Tid, all: &[Observation]) -> Result<Vec<u64>, &
     let server = call.server;
     let there = one_way(within, client, server, call.send, TRANSACTION)?;
     // The driver is left before the method runs; on the way out of it the thread enters it again.
-    let (received, ()) = within.first(server, there[4], is(Seen::IoctlDone)).ok_or("binder_ioctl_done")?;
+    let (received, ()) =
+        within.first(server, there[4], is(KernelEvent::IoctlDone)).ok_or("binder_ioctl_done")?;
     if received > call.served_from {
         // That of another call: this one's was not seen.
         return Err("binder_ioctl_done");
     }
     let back = one_way(within, server, client, call.served_to, REPLY)?;
-    let (returned, ()) = within.first(client, back[4], is(Seen::IoctlDone)).ok_or("binder_ioctl_done")?;
+    let (returned, ()) =
+        within.first(client, back[4], is(KernelEvent::IoctlDone)).ok_or("binder_ioctl_done")?;
     let mut points = vec![call.send];
     points.extend(there);
     points.extend([received, call.served_to]);
@@ -184,17 +188,18 @@ fn one_way(
     begin: u64,
     commands: [u8; 2],
 ) -> Result<[u64; 5], &'static str> {
-    let (ioctl, ()) = within.first(from, begin, is(Seen::Ioctl)).ok_or("binder_ioctl")?;
+    let (ioctl, ()) = within.first(from, begin, is(KernelEvent::Ioctl)).ok_or("binder_ioctl")?;
     let command = |seen| match seen {
-        Seen::Command(number) => is_command(number, commands).then_some(()),
+        KernelEvent::Command(number) => is_command(number, commands).then_some(()),
         _ => None,
     };
     let (written, ()) = within.first(from, ioctl, command).ok_or("binder_command")?;
-    let transaction = |seen| if let Seen::Transaction(id) = seen { Some(id) } else { None };
+    let transaction = |seen| if let KernelEvent::Transaction(id) = seen { Some(id) } else { None };
     let (made, id) = within.first(from, written, transaction).ok_or("binder_transaction")?;
-    let (copied, ()) = within.first(to, made, is(Seen::Received(id))).ok_or("binder_transaction_received")?;
-    let woken = within.first(from, made, is(Seen::Waking(to)));
-    let done = within.first(from, made, is(Seen::WriteDone));
+    let (copied, ()) =
+        within.first(to, made, is(KernelEvent::Received(id))).ok_or("binder_transaction_received")?;
+    let woken = within.first(from, made, is(KernelEvent::Waking(to)));
+    let done = within.first(from, made, is(KernelEvent::WriteDone));
     // A thread that was awake is not woken: then the write is over when the work is in its queue.
     let queued = [woken, done].into_iter().flatten().map(|(time, ())| time).find(|time| *time <= copied);
     let queued = queued.unwrap_or(made);
@@ -202,7 +207,7 @@ fn one_way(
         .0
         .iter()
         .rev()
-        .find(|seen| seen.what == Seen::SwitchTo(to) && (queued..=copied).contains(&seen.time));
+        .find(|seen| seen.what == KernelEvent::SwitchTo(to) && (queued..=copied).contains(&seen.time));
     Ok([ioctl, written, queued, switched.map_or(queued, |seen| seen.time), copied])
 }
 
@@ -226,24 +231,24 @@ mod tests {
     fn transaction() -> Vec<Observation> {
         let on = |time, tid, what| Observation { time, tid, what };
         vec![
-            on(90, CLIENT, Seen::Ioctl),
-            on(110, CLIENT, Seen::Ioctl),
-            on(118, CLIENT, Seen::Command(0x4008_6303)),
-            on(120, CLIENT, Seen::Command(0x4040_6300)),
-            on(130, CLIENT, Seen::Transaction(7)),
-            on(140, CLIENT, Seen::Waking(SERVER)),
-            on(145, CLIENT, Seen::WriteDone),
-            on(150, CLIENT, Seen::SwitchTo(SERVER)),
-            on(160, SERVER, Seen::Received(7)),
-            on(170, SERVER, Seen::IoctlDone),
-            on(230, SERVER, Seen::Ioctl),
-            on(240, SERVER, Seen::Command(0x4040_6301)),
-            on(250, SERVER, Seen::Transaction(8)),
-            on(260, SERVER, Seen::Waking(CLIENT)),
-            on(270, SERVER, Seen::SwitchTo(99)),
-            on(280, 0, Seen::SwitchTo(CLIENT)),
-            on(300, CLIENT, Seen::Received(8)),
-            on(310, CLIENT, Seen::IoctlDone),
+            on(90, CLIENT, KernelEvent::Ioctl),
+            on(110, CLIENT, KernelEvent::Ioctl),
+            on(118, CLIENT, KernelEvent::Command(0x4008_6303)),
+            on(120, CLIENT, KernelEvent::Command(0x4040_6300)),
+            on(130, CLIENT, KernelEvent::Transaction(7)),
+            on(140, CLIENT, KernelEvent::Waking(SERVER)),
+            on(145, CLIENT, KernelEvent::WriteDone),
+            on(150, CLIENT, KernelEvent::SwitchTo(SERVER)),
+            on(160, SERVER, KernelEvent::Received(7)),
+            on(170, SERVER, KernelEvent::IoctlDone),
+            on(230, SERVER, KernelEvent::Ioctl),
+            on(240, SERVER, KernelEvent::Command(0x4040_6301)),
+            on(250, SERVER, KernelEvent::Transaction(8)),
+            on(260, SERVER, KernelEvent::Waking(CLIENT)),
+            on(270, SERVER, KernelEvent::SwitchTo(99)),
+            on(280, 0, KernelEvent::SwitchTo(CLIENT)),
+            on(300, CLIENT, KernelEvent::Received(8)),
+            on(310, CLIENT, KernelEvent::IoctlDone),
         ]
     }
 
@@ -277,7 +282,8 @@ mod tests {
     #[test]
     fn a_server_that_was_awake_is_neither_woken_nor_switched_to() {
         let mut trace = transaction();
-        trace.retain(|seen| !matches!(seen.what, Seen::Waking(SERVER) | Seen::SwitchTo(SERVER)));
+        trace
+            .retain(|seen| !matches!(seen.what, KernelEvent::Waking(SERVER) | KernelEvent::SwitchTo(SERVER)));
         let rows = join(&[stamps()], CLIENT, &trace).rows;
         assert_eq!(rows[0][3..6], [145, 145, 160], "the end of the write stands for both");
     }
@@ -285,8 +291,8 @@ mod tests {
     #[test]
     fn what_another_thread_received_is_not_taken() {
         let mut trace = transaction();
-        let received = trace.iter_mut().find(|seen| seen.what == Seen::Received(7)).expect("there");
-        received.what = Seen::Received(6);
+        let received = trace.iter_mut().find(|seen| seen.what == KernelEvent::Received(7)).expect("there");
+        received.what = KernelEvent::Received(6);
         let joined = join(&[stamps()], CLIENT, &trace);
         assert_eq!((joined.failed, joined.lacking), (1, Some("binder_transaction_received")));
     }
@@ -294,22 +300,22 @@ mod tests {
     #[test]
     fn the_end_of_another_ioctl_is_not_taken() {
         let mut trace = transaction();
-        trace.retain(|seen| (seen.tid, seen.what) != (SERVER, Seen::IoctlDone));
-        trace.push(Observation { time: 305, tid: SERVER, what: Seen::IoctlDone });
+        trace.retain(|seen| (seen.tid, seen.what) != (SERVER, KernelEvent::IoctlDone));
+        trace.push(Observation { time: 305, tid: SERVER, what: KernelEvent::IoctlDone });
         trace.sort_by_key(|seen| seen.time);
         assert_eq!(join(&[stamps()], CLIENT, &trace).lacking, Some("binder_ioctl_done"));
     }
 
     fn any_observation() -> impl Strategy<Value = Observation> {
         let what = prop_oneof![
-            Just(Seen::Ioctl),
-            Just(Seen::IoctlDone),
-            Just(Seen::WriteDone),
-            prop_oneof![Just(0x4040_6300u32), Just(0x4040_6301), any::<u32>()].prop_map(Seen::Command),
-            (0..3i32).prop_map(Seen::Transaction),
-            (0..3i32).prop_map(Seen::Received),
-            prop_oneof![Just(CLIENT), Just(SERVER)].prop_map(Seen::Waking),
-            prop_oneof![Just(CLIENT), Just(SERVER)].prop_map(Seen::SwitchTo),
+            Just(KernelEvent::Ioctl),
+            Just(KernelEvent::IoctlDone),
+            Just(KernelEvent::WriteDone),
+            prop_oneof![Just(0x4040_6300u32), Just(0x4040_6301), any::<u32>()].prop_map(KernelEvent::Command),
+            (0..3i32).prop_map(KernelEvent::Transaction),
+            (0..3i32).prop_map(KernelEvent::Received),
+            prop_oneof![Just(CLIENT), Just(SERVER)].prop_map(KernelEvent::Waking),
+            prop_oneof![Just(CLIENT), Just(SERVER)].prop_map(KernelEvent::SwitchTo),
         ];
         (100..350u64, prop_oneof![Just(CLIENT), Just(SERVER)], what)
             .prop_map(|(time, tid, what)| Observation { time, tid, what })

@@ -16,9 +16,9 @@ use handoff_trace::{Capture, TraceFs};
 
 use crate::error::{Error, Result, in_range};
 use crate::place::Placement;
-use crate::rpc::role::{AskClient, AskServer, Batch, EnginePoint, Stamped};
+use crate::rpc::role::{AskClient, AskServer, Batch, EnginePoint, StampedCalls};
 use crate::rpc::service::{CALL_LIMIT, Stamps};
-use crate::rpc::{self, Context, EngineKind, MAX_PAYLOAD, Processes, Serving};
+use crate::rpc::{self, Context, EngineKind, MAX_PAYLOAD, Processes, ServerOptions};
 
 /// Most transactions of one run.
 pub const MAX_CALLS: u32 = 100_000;
@@ -55,7 +55,7 @@ impl Parameters {
 
 /// The points of calls: a row for each, in nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Joined {
+struct PointTable {
     rows: Vec<Vec<u64>>,
     /// Calls of which a point is not known.
     failed: u64,
@@ -63,7 +63,7 @@ struct Joined {
     lacking: Option<&'static str>,
 }
 
-impl Joined {
+impl PointTable {
     fn fail(&mut self, lacking: &'static str) {
         self.failed += 1;
         self.lacking.get_or_insert(lacking);
@@ -75,7 +75,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     let Parameters { engine, context, payload, placement, .. } = *parameters;
     let calls = rpc::Parameters { engine, context, payload, placement, ..rpc::Parameters::default() };
     let mut looked_at =
-        LookedAt { processes: Processes::start(&calls, Serving::default(), 1)?, engine, payload };
+        LookedAt { processes: Processes::start(&calls, ServerOptions::default(), 1)?, engine, payload };
     // Both sides have learned by then how to wait for each other.
     looked_at.echo(BLOCK)?;
     let (mut plain, mut looking) = (Vec::new(), Vec::new());
@@ -87,7 +87,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     }
     let look = looked_at.look()?;
     let asked = AskClient::Stamped { payload, calls: parameters.calls.max(LEAST) };
-    let stamped: Stamped = looked_at.processes.clients[0].ask(&asked, CALL_LIMIT)?;
+    let stamped: StampedCalls = looked_at.processes.clients[0].ask(&asked, CALL_LIMIT)?;
     let found = looked_at.finish(look)?;
     let (joined, lost) = found.join(&stamped);
     if joined.rows.is_empty() {
@@ -118,7 +118,7 @@ enum Look {
 }
 
 /// What a look saw, beside what the programs did.
-enum Found {
+enum ObservedPoints {
     Kernel(Box<handoff_trace::Trace>),
     Engine { client: Vec<EnginePoint>, server: Vec<EnginePoint> },
     Programs,
@@ -146,14 +146,14 @@ impl LookedAt {
         }
     }
 
-    fn finish(&mut self, look: Look) -> Result<Found> {
+    fn finish(&mut self, look: Look) -> Result<ObservedPoints> {
         Ok(match look {
-            Look::Kernel(capture) => Found::Kernel(Box::new(capture.finish()?.decode()?)),
+            Look::Kernel(capture) => ObservedPoints::Kernel(Box::new(capture.finish()?.decode()?)),
             Look::Engine => {
                 let (client, server) = self.ask_both(&AskClient::StopPhases, &AskServer::StopPhases)?;
-                Found::Engine { client, server }
+                ObservedPoints::Engine { client, server }
             }
-            Look::Programs => Found::Programs,
+            Look::Programs => ObservedPoints::Programs,
         })
     }
 
@@ -171,19 +171,19 @@ impl LookedAt {
     }
 }
 
-impl Found {
+impl ObservedPoints {
     /// The points of each call, and how many events were lost.
-    fn join(&self, stamped: &Stamped) -> (Joined, u64) {
+    fn join(&self, stamped: &StampedCalls) -> (PointTable, u64) {
         match self {
-            Found::Kernel(trace) => {
+            ObservedPoints::Kernel(trace) => {
                 (kernel::join(&stamped.calls, stamped.client, &kernel::observations(trace)), trace.lost())
             }
-            Found::Engine { client, server } => (shm::join(&stamped.calls, client, server), 0),
-            Found::Programs => {
+            ObservedPoints::Engine { client, server } => (shm::join(&stamped.calls, client, server), 0),
+            ObservedPoints::Programs => {
                 let row = |call: &Stamps| {
                     vec![call.send, call.served_from, call.served_to, call.received, call.exit]
                 };
-                (Joined { rows: stamped.calls.iter().map(row).collect(), ..Joined::default() }, 0)
+                (PointTable { rows: stamped.calls.iter().map(row).collect(), ..PointTable::default() }, 0)
             }
         }
     }

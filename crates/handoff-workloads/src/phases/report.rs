@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::points::{self, Point};
-use super::{Joined, Parameters};
+use super::{Parameters, PointTable};
 use crate::rpc;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -85,7 +85,7 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
 }
 
 impl Report {
-    pub(super) fn new(parameters: &Parameters, joined: Joined, lost: u64, overhead: Overhead) -> Self {
+    pub(super) fn new(parameters: &Parameters, joined: PointTable, lost: u64, overhead: Overhead) -> Self {
         let points = points::of(parameters.engine);
         let transactions: Vec<Vec<u64>> = joined
             .rows
@@ -118,7 +118,7 @@ impl Report {
         self.engine
     }
 
-    /// The name of the service's world.
+    /// The name of the service's context.
     pub fn context(&self) -> &str {
         self.context
     }
@@ -230,7 +230,7 @@ mod tests {
             placement: Placement::Unpinned,
         };
         let row = |step: u64| (0..15).map(|at| 5_000 + at * step).collect::<Vec<u64>>();
-        let joined = Joined { rows: vec![row(1000), row(2000), row(3000)], failed: 1, lacking: None };
+        let joined = PointTable { rows: vec![row(1000), row(2000), row(3000)], failed: 1, lacking: None };
         Report::new(&parameters, joined, 0, Overhead::of(&[100, 200, 300], &[400]))
     }
 

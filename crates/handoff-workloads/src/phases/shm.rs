@@ -2,7 +2,7 @@
 
 use handoff_ipc::shm::phases::Point;
 
-use super::Joined;
+use super::PointTable;
 use crate::rpc::role::EnginePoint;
 use crate::rpc::service::Stamps;
 
@@ -10,8 +10,8 @@ use crate::rpc::service::Stamps;
 ///
 /// The client makes one call after the other, so what its engine stamped between the beginning and the
 /// end of a call belongs to that call, and so does what the server's stamped between the two.
-pub(super) fn join(calls: &[Stamps], client: &[EnginePoint], server: &[EnginePoint]) -> Joined {
-    let mut joined = Joined::default();
+pub(super) fn join(calls: &[Stamps], client: &[EnginePoint], server: &[EnginePoint]) -> PointTable {
+    let mut joined = PointTable::default();
     for call in calls {
         match points(call, client, server) {
             Ok(points) => joined.rows.push(points),

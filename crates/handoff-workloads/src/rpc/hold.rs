@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 
 use handoff_ipc::Binder;
 
-use super::role::Held;
+use super::role::ObjectTimes;
 use super::service::{CALL_LIMIT, ProbeProxy};
 use crate::error::{Error, Result, call_failed};
 use crate::peer::Channel;
@@ -15,7 +15,7 @@ use crate::sys::clock::now;
 /// Objects of one reply: their entries in a parcel stay below a page.
 pub(crate) const BATCH: u32 = 100;
 
-/// Takes so many objects, calls some of them and asks to be told of their end; answers with [`Held`], and once all have
+/// Takes so many objects, calls some of them and asks to be told of their end; answers with [`ObjectTimes`], and once all have
 /// died with the time at which it heard of the last one.
 pub(super) fn hold(probe: &ProbeProxy, objects: u32, calls: u32, parent: &mut Channel) -> Result<()> {
     let left = Arc::new(AtomicU32::new(objects));
@@ -33,7 +33,7 @@ pub(super) fn hold(probe: &ProbeProxy, objects: u32, calls: u32, parent: &mut Ch
             binder.link_to_death(tell.clone()).map_err(|error| call_failed(&error))?.keep();
         }
         let link = (now() - before) as f64 / f64::from(objects);
-        Ok((binders, Held { take, call, link }))
+        Ok((binders, ObjectTimes { take, call, link }))
     });
     let (binders, answer) = match held {
         Ok((binders, held)) => (Some(binders), Ok(held)),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::role::Client;
 use super::service::{Probe, ProbeProxy};
-use super::{EngineKind, Parameters, Serving};
+use super::{EngineKind, Parameters, ServerOptions};
 use crate::error::{Error, Result};
 use crate::latency::Lateness;
 
@@ -41,7 +41,7 @@ fn builder(of: &Parameters) -> Builder {
 
 /// Offers a [`Probe`]: with a service manager of its own where the engine allows it, so that a
 /// measurement neither needs nor disturbs the one of the machine.
-pub(super) fn serve(calls: &Parameters, serving: Serving) -> Result<(Runtime, Address)> {
+pub(super) fn serve(calls: &Parameters, serving: ServerOptions) -> Result<(Runtime, Address)> {
     let lateness = serving.fault.map(Lateness::prepare).transpose()?.flatten();
     let probe = Binder::new(Probe::new(calls.inherit).with_lateness(lateness));
     let (runtime, address) = offer(calls, probe, "handoff.workloads.IProbe")?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::hold::hold;
 use super::host::{self, Address};
 use super::role::{
-    AskClient, AskServer, Batch, EnginePoint, ROLE, Role, Stamped, TransportReceiver, TransportSender,
+    AskClient, AskServer, Batch, EnginePoint, ROLE, Role, StampedCalls, TransportReceiver, TransportSender,
 };
 use super::service::ProbeProxy;
 use super::{Context, EngineKind, Parameters};
@@ -38,11 +38,11 @@ pub fn play_if_peer() {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum AskWorkload {
     /// The latency test: [`latency::Pairwise`] for an answer.
-    Latency(latency::Plan),
+    Latency(latency::ClientRequest),
     /// Additions: [`add_ints::Timed`] for an answer.
-    AddInts(add_ints::Plan),
+    AddInts(add_ints::ClientRequest),
     /// Urgent calls with a pause between them: [`inversion::Urgent`] for an answer.
-    Urgent(inversion::Plan),
+    Urgent(inversion::UrgentRequest),
 }
 
 /// What a client reads: no two questions have one name.
@@ -184,12 +184,12 @@ fn engine_points() -> Vec<EnginePoint> {
     points
 }
 
-fn stamped(probe: &ProbeProxy, payload: usize, calls: u32) -> Result<Stamped> {
+fn stamped(probe: &ProbeProxy, payload: usize, calls: u32) -> Result<StampedCalls> {
     let payload = payload_of(payload);
     let calls = (0..calls)
         .map(|_| probe.stamped(&payload).map_err(|error| call_failed(&error)))
         .collect::<Result<_>>()?;
-    Ok(Stamped { client: Tid::current().as_raw(), calls })
+    Ok(StampedCalls { client: Tid::current().as_raw(), calls })
 }
 
 fn payload_of(size: usize) -> Vec<u8> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::host::Address;
 use super::service::Stamps;
-use super::{EngineKind, Parameters, Serving};
+use super::{EngineKind, Parameters, ServerOptions};
 use crate::error::Result;
 use crate::peer::Peer;
 
@@ -41,7 +41,7 @@ impl Role {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Server {
     pub(crate) calls: Parameters,
-    pub(crate) serving: Serving,
+    pub(crate) serving: ServerOptions,
     pub(crate) cpu: Option<usize>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Client {
     pub(crate) calls: Parameters,
     /// The server; the client serves itself if absent.
     pub(crate) address: Option<Address>,
-    pub(crate) serving: Serving,
+    pub(crate) serving: ServerOptions,
     pub(crate) cpu: Option<usize>,
 }
 
@@ -88,13 +88,13 @@ pub(crate) type EnginePoint = (u8, u64);
 pub(crate) enum AskClient {
     /// Echo calls: [`Batch`] for an answer.
     Echo { payload: usize, samples: u32, trips: u32 },
-    /// Calls with stamps: [`Stamped`] for an answer.
+    /// Calls with stamps: [`StampedCalls`] for an answer.
     Stamped { payload: usize, calls: u32 },
     /// As [`AskServer::StartPhases`].
     StartPhases,
     /// As [`AskServer::StopPhases`].
     StopPhases,
-    /// To hold so many objects of the server and call some of them: [`Held`] for an answer and, once all have died, the
+    /// To hold so many objects of the server and call some of them: [`ObjectTimes`] for an answer and, once all have died, the
     /// nanoseconds at which it heard of the last one.
     Hold { objects: u32, calls: u32 },
     /// Long calls without a pause, until it is ended. There is no answer.
@@ -103,7 +103,7 @@ pub(crate) enum AskClient {
 
 /// First answer to [`AskClient::Hold`].
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct ObjectTimes {
     /// Nanoseconds an object of each reply that brought some.
     pub(crate) take: Vec<f64>,
     /// Nanoseconds of each call.
@@ -123,7 +123,7 @@ pub(crate) struct Batch {
 
 /// Answer to [`AskClient::Stamped`].
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Stamped {
+pub(crate) struct StampedCalls {
     /// The thread that made the calls.
     pub(crate) client: i32,
     pub(crate) calls: Vec<Stamps>,

@@ -24,7 +24,7 @@ pub(crate) struct Processes {
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Serving {
+pub(crate) struct ServerOptions {
     /// The threads of its pool; as many as it wants if absent.
     pub(crate) threads: Option<usize>,
     /// What makes some calls late.
@@ -34,7 +34,7 @@ pub(crate) struct Serving {
 impl Processes {
     /// Starts a server and `clients` of it.
     /// [`EngineKind::Local`] has no server: each client serves itself.
-    pub(crate) fn start(parameters: &Parameters, serving: Serving, clients: usize) -> Result<Self> {
+    pub(crate) fn start(parameters: &Parameters, serving: ServerOptions, clients: usize) -> Result<Self> {
         let cpus = match parameters.placement {
             Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
             Placement::TwoCpus(client, server) => (Some(client), Some(server)),
@@ -48,7 +48,7 @@ impl Processes {
     pub(crate) fn start_on(
         parameters: &Parameters,
         (client_cpu, server_cpu): (Option<usize>, Option<usize>),
-        serving: Serving,
+        serving: ServerOptions,
         clients: usize,
     ) -> Result<Self> {
         parameters.check()?;
@@ -104,7 +104,7 @@ impl Session {
     /// Starts a server and a client; they sleep until the first batch.
     pub fn start(parameters: &Parameters) -> Result<Self> {
         Ok(Session {
-            processes: Processes::start(parameters, Serving::default(), 1)?,
+            processes: Processes::start(parameters, ServerOptions::default(), 1)?,
             payload: parameters.payload,
         })
     }

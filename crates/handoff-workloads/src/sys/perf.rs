@@ -55,7 +55,7 @@ const EVENTS: [(&str, u32, u64); 10] = [
 
 /// The counters of one task and of everything that it starts from now on.
 #[derive(Debug)]
-pub(crate) struct Counting {
+pub(crate) struct CounterSet {
     events: Vec<(&'static str, Result<Event, String>)>,
 }
 
@@ -65,7 +65,7 @@ struct Event {
     user_only: bool,
 }
 
-impl Counting {
+impl CounterSet {
     pub(crate) fn of_this_thread() -> Self {
         Self::of(0)
     }
@@ -73,7 +73,7 @@ impl Counting {
     /// Of the process `pid`, which must have one thread as yet.
     pub(crate) fn of(pid: i32) -> Self {
         let open = |&(name, kind, config): &(&'static str, u32, u64)| (name, Event::open(pid, kind, config));
-        Counting { events: EVENTS.iter().map(open).collect() }
+        CounterSet { events: EVENTS.iter().map(open).collect() }
     }
 
     /// What was counted so far. `task-clock` is in nanoseconds, everything else a number of events.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn every_event_has_a_value_or_a_reason() {
-        let counting = Counting::of_this_thread();
+        let counting = CounterSet::of_this_thread();
         let mut team = Team::new();
         for _ in 0..3 {
             // SAFETY: one system call.

@@ -14,16 +14,16 @@ use crate::rpc::role::{Role, TransportReceiver, TransportSender};
 use crate::rpc::service::CALL_LIMIT;
 
 /// The transports that there are here, and what there is not.
-pub struct Chosen {
+pub struct OpenTransports {
     /// Ready to be measured, in the order of the table.
     pub transports: Vec<Box<dyn OpenTransport>>,
     /// Engines that were asked for, and why they are not here.
     pub missing: Vec<(EngineKind, String)>,
 }
 
-impl std::fmt::Debug for Chosen {
+impl std::fmt::Debug for OpenTransports {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Chosen({} transports, {} missing)", self.transports.len(), self.missing.len())
+        write!(f, "OpenTransports({} transports, {} missing)", self.transports.len(), self.missing.len())
     }
 }
 
@@ -64,7 +64,7 @@ impl OpenTransport for Ours {
 }
 
 /// Starts the two processes and opens each transport on those of the engines that are here.
-pub fn open(placement: Placement, engines: &[EngineKind]) -> Result<Chosen> {
+pub fn open(placement: Placement, engines: &[EngineKind]) -> Result<OpenTransports> {
     placement.check()?;
     let (sender_cpu, receiver_cpu) = match placement {
         Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
@@ -100,5 +100,5 @@ pub fn open(placement: Placement, engines: &[EngineKind]) -> Result<Chosen> {
     };
     let open =
         |transport| Box::new(Ours { pair: Rc::clone(&pair), transport, apart }) as Box<dyn OpenTransport>;
-    Ok(Chosen { transports: kinds.into_iter().map(open).collect(), missing })
+    Ok(OpenTransports { transports: kinds.into_iter().map(open).collect(), missing })
 }

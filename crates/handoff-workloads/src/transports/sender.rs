@@ -34,14 +34,14 @@ pub(crate) struct AskSender {
 
 /// The receiver, as an engine reaches it.
 #[derive(Clone)]
-struct Far {
+struct ReceiverProxies {
     receiver: ReceiverProxy,
     generated: BenchmarkProxy,
 }
 
 /// The sender's ends of everything.
 pub(crate) struct Sender {
-    receivers: Vec<(EngineKind, Far)>,
+    receivers: Vec<(EngineKind, ReceiverProxies)>,
     // Holds the connections.
     _runtimes: Vec<Runtime>,
     done: Reader<Completion, Synchronized>,
@@ -69,10 +69,10 @@ impl Sender {
         for (engine, runtime, receiver) in connected {
             runtimes.push(runtime);
             let generated = receiver.generated().map_err(failed)?;
-            receivers.push((engine, Far { receiver, generated }));
+            receivers.push((engine, ReceiverProxies { receiver, generated }));
         }
         // Each engine's receiver is the same object of the same process.
-        if let Some((_, Far { receiver: first, .. })) = receivers.first() {
+        if let Some((_, ReceiverProxies { receiver: first, .. })) = receivers.first() {
             let (done, queue) = (done.descriptor().map_err(failed)?, queue.descriptor().map_err(failed)?);
             first.attach(&done, &queue, &memory, &word).map_err(failed)?;
         }
@@ -87,7 +87,7 @@ impl Sender {
         })
     }
 
-    fn far(&self, transport: Transport) -> Result<Far> {
+    fn far(&self, transport: Transport) -> Result<ReceiverProxies> {
         let wanted = transport.engine();
         let found = self.receivers.iter().find(|(engine, _)| wanted.is_none_or(|wanted| wanted == *engine));
         found
@@ -133,7 +133,7 @@ impl Sender {
     }
 
     #[inline]
-    fn send(&mut self, transport: Transport, far: &Far, typed: &SampleMessage) -> Result<()> {
+    fn send(&mut self, transport: Transport, far: &ReceiverProxies, typed: &SampleMessage) -> Result<()> {
         let message = &typed.data;
         match transport {
             Transport::Direct => Ok(()),

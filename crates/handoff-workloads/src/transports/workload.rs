@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, Row, Transport, USUAL_PAYLOAD, open};
+use super::{Row, SurveyPlan, Transport, USUAL_PAYLOAD, open};
 use crate::error::{Error, Result};
 use crate::measurement::{Measurement, Parameter};
 use crate::outcome::Outcome;
@@ -39,9 +39,9 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> SurveyPlan {
         let Parameters { payload, turns, samples, stream, .. } = *self;
-        Plan { payloads: vec![payload], rounds: turns, samples, stream }
+        SurveyPlan { payloads: vec![payload], rounds: turns, samples, stream }
     }
 
     fn engine(&self) -> EngineKind {

@@ -9,7 +9,7 @@ use handoff_lab::interleave::Interleave;
 use handoff_lab::stats::describe::median;
 use handoff_lab::stats::paired::hodges_lehmann;
 use handoff_placement::{CpuId, CpuSet, Topology};
-use handoff_workloads::affinity_study::{self as study, Plan, Sample, Scenario};
+use handoff_workloads::affinity_study::{self as study, Sample, Scenario, StudyPlan};
 use serde::Serialize;
 
 use crate::interrupt;
@@ -59,7 +59,7 @@ impl Options {
         );
         let machine = Topology::read()?;
         let iterations = self.iterations.unwrap_or_else(|| study::calibrate(Duration::from_millis(500)));
-        let plan = Plan::new(&machine, usize::from(self.tasks), iterations, self.emulate)?;
+        let plan = StudyPlan::new(&machine, usize::from(self.tasks), iterations, self.emulate)?;
         let rounds = self.rounds(output, &plan)?;
         if rounds.is_empty() {
             return Ok(Verdict::Fail); // It was interrupted in the first round, and has said so.
@@ -73,7 +73,7 @@ impl Options {
     }
 
     /// Whole rounds only; one before them is a warm-up.
-    fn rounds(&self, output: &Output, plan: &Plan) -> anyhow::Result<Vec<Vec<Sample>>> {
+    fn rounds(&self, output: &Output, plan: &StudyPlan) -> anyhow::Result<Vec<Vec<Sample>>> {
         let me = std::env::current_exe().context("the program cannot find itself")?;
         let interleave = Interleave {
             rounds: usize::from(self.rounds),
@@ -106,7 +106,7 @@ fn work(arguments: &[u64]) -> anyhow::Result<Verdict> {
 
 #[derive(Serialize)]
 struct Study {
-    plan: Plan,
+    plan: StudyPlan,
     rows: Vec<Row>,
     notes: Vec<String>,
     /// Every sample, round by round.
@@ -143,7 +143,7 @@ fn slowest(sample: &Sample) -> f64 {
 }
 
 impl Study {
-    fn of(plan: Plan, rounds: Vec<Vec<Sample>>) -> Self {
+    fn of(plan: StudyPlan, rounds: Vec<Vec<Sample>>) -> Self {
         let rows = Scenario::ALL.map(|scenario| {
             // A round's samples are in the order of the scenarios.
             let samples: Vec<&Sample> = rounds.iter().map(|round| &round[scenario as usize]).collect();
@@ -204,7 +204,7 @@ impl Study {
 
 impl fmt::Display for Study {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { tasks, iterations, usable, slow, fast, .. } = &self.plan;
+        let StudyPlan { tasks, iterations, usable, slow, fast, .. } = &self.plan;
         let fast: CpuSet = fast.iter().copied().collect();
         writeln!(
             f,

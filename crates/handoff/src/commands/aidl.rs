@@ -34,7 +34,7 @@ Examples:
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    what: What,
+    what: Subcommands,
     /// Look for imported files below this folder.
     #[arg(short = 'I', long = "include", global = true, value_name = "FOLDER")]
     includes: Vec<PathBuf>,
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Subcommands {
     /// Write proxies and stubs: Rust's traits, Python's classes, or C++ and Java as Android has them
     #[command(
         after_help = "Examples:\n  handoff aidl build aidl/ --out src/interfaces.rs\n  handoff aidl build 1.0/IBenchmark.hal\n  handoff aidl build aidl/ --lang python --out interfaces.py\n  handoff aidl build aidl/ --lang cpp --out generated\n  handoff aidl build aidl/ --lang java --out generated\n  handoff aidl build aidl/ --async --out src/interfaces.rs"
@@ -155,7 +155,7 @@ fn mapping(text: &str) -> Result<(String, String), String> {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match &self.what {
-            What::Build { files, lang, out, types, asynchronous, version, hash } => {
+            Subcommands::Build { files, lang, out, types, asynchronous, version, hash } => {
                 if *lang != To::Rust && !types.is_empty() {
                     bail!("--map names types of Rust, and the code is to be another language's");
                 }
@@ -190,23 +190,23 @@ impl Options {
                     ),
                 })
             }
-            What::Check { files } => {
+            Subcommands::Check { files } => {
                 let compilation = self.compile(files)?;
-                let found = Found::of(&compilation, &compilation.diagnostics);
+                let found = DiagnosticList::of(&compilation, &compilation.diagnostics);
                 output.result(&found)?;
                 Ok(Verdict::of(found.errors == 0))
             }
-            What::Dump { files } => match self.sound(output, files)? {
+            Subcommands::Dump { files } => match self.sound(output, files)? {
                 Some(compilation) => {
-                    output.result(&Dumped(handoff_aidl::describe(&compilation)))?;
+                    output.result(&InterfaceDump(handoff_aidl::describe(&compilation)))?;
                     Ok(Verdict::Pass)
                 }
                 None => Ok(Verdict::Fail),
             },
-            What::Fmt { files, check } => self.format(output, files, *check),
-            What::FromHidl { files, out } => self.convert_hidl(output, files, out.as_deref()),
-            What::Compat { old, new } => self.compat(output, old, new),
-            What::Freeze { files, api } => self.freeze(output, files, api),
+            Subcommands::Fmt { files, check } => self.format(output, files, *check),
+            Subcommands::FromHidl { files, out } => self.convert_hidl(output, files, out.as_deref()),
+            Subcommands::Compat { old, new } => self.compat(output, old, new),
+            Subcommands::Freeze { files, api } => self.freeze(output, files, api),
         }
     }
 
@@ -292,7 +292,7 @@ impl Options {
                 }
             }
         }
-        output.result(&Formatted { changed: changed.clone(), check })?;
+        output.result(&FormatResult { changed: changed.clone(), check })?;
         Ok(Verdict::of(good && (!check || changed.is_empty())))
     }
 
@@ -325,7 +325,7 @@ impl Options {
         };
         let changes = handoff_aidl::compare(&old, &new);
         let broken = changes.iter().any(|change| change.severity == Severity::Error);
-        output.result(&Compared { compatible: !broken, changes })?;
+        output.result(&VersionDifference { compatible: !broken, changes })?;
         Ok(Verdict::of(!broken))
     }
 
@@ -334,11 +334,11 @@ impl Options {
         match handoff_aidl::freeze(&compilation, api) {
             Ok(frozen) => {
                 let folder = frozen.folder.display().to_string();
-                output.result(&Kept { version: frozen.version, hash: frozen.hash, folder })?;
+                output.result(&FrozenVersion { version: frozen.version, hash: frozen.hash, folder })?;
                 Ok(Verdict::Pass)
             }
             Err(FreezeError::Incompatible { version, changes }) => {
-                output.result(&Compared { compatible: false, changes })?;
+                output.result(&VersionDifference { compatible: false, changes })?;
                 output.note(format_args!("those who use version {version} would break: nothing was frozen"));
                 Ok(Verdict::Fail)
             }
@@ -363,7 +363,7 @@ fn print_notes(output: &Output, text: &str) {
 /// Says what is wrong where results do not stand: on standard error, or as JSON where that was asked for.
 fn complain(output: &Output, compilation: &Compilation, wrong: &Diagnostics) -> anyhow::Result<()> {
     match output.format() {
-        Format::Json if wrong.has_errors() => output.json(&Found::of(compilation, wrong)),
+        Format::Json if wrong.has_errors() => output.json(&DiagnosticList::of(compilation, wrong)),
         _ => {
             print_notes(output, &wrong.render(&compilation.sources, colour()));
             Ok(())
@@ -407,7 +407,7 @@ fn interface_files(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 /// What is wrong with files.
 #[derive(Serialize)]
-struct Found {
+struct DiagnosticList {
     files: usize,
     errors: usize,
     warnings: usize,
@@ -416,10 +416,10 @@ struct Found {
     text: String,
 }
 
-impl Found {
+impl DiagnosticList {
     fn of(compilation: &Compilation, wrong: &Diagnostics) -> Self {
         let diagnostics = wrong.records(&compilation.sources);
-        Found {
+        DiagnosticList {
             files: compilation.inputs.len(),
             errors: wrong.errors(),
             warnings: diagnostics.iter().filter(|one| one.severity == Severity::Warning).count(),
@@ -429,7 +429,7 @@ impl Found {
     }
 }
 
-impl Display for Found {
+impl Display for DiagnosticList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         write!(
@@ -444,9 +444,9 @@ impl Display for Found {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Dumped(Vec<handoff_aidl::Described>);
+struct InterfaceDump(Vec<handoff_aidl::Described>);
 
-impl Display for Dumped {
+impl Display for InterfaceDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&texts.join("\n\n"))
@@ -455,13 +455,13 @@ impl Display for Dumped {
 
 /// Which files were, or would be, laid out anew.
 #[derive(Serialize)]
-struct Formatted {
+struct FormatResult {
     changed: Vec<String>,
     #[serde(skip)]
     check: bool,
 }
 
-impl Display for Formatted {
+impl Display for FormatResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.check { "would change" } else { "changed" };
         self.changed.iter().try_for_each(|path| writeln!(f, "{path} {what}"))?;
@@ -471,12 +471,12 @@ impl Display for Formatted {
 
 /// What changed between two versions.
 #[derive(Serialize)]
-struct Compared {
+struct VersionDifference {
     compatible: bool,
     changes: Vec<Change>,
 }
 
-impl Display for Compared {
+impl Display for VersionDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.changes.iter().try_for_each(|change| writeln!(f, "{change}\n"))?;
         f.write_str(if self.compatible { "compatible" } else { "not compatible" })
@@ -485,13 +485,13 @@ impl Display for Compared {
 
 /// A version that was frozen.
 #[derive(Serialize)]
-struct Kept {
+struct FrozenVersion {
     version: u32,
     hash: String,
     folder: String,
 }
 
-impl Display for Kept {
+impl Display for FrozenVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version {} is frozen in {}\nhash {}", self.version, self.folder, self.hash)
     }

@@ -30,11 +30,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    what: What,
+    what: Subcommands,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Subcommands {
     Conformance(conformance::Conformance),
     Features(Features),
     Freeze(Freeze),
@@ -48,12 +48,12 @@ enum What {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match &self.what {
-            What::Conformance(options) => return options.run(output),
-            What::Features(options) => options.run(output)?,
-            What::Freeze(options) => options.run(output)?,
-            What::Frozen(options) => options.frozen(output)?,
-            What::Mount(options) => options.run(output)?,
-            What::Thaw(options) => options.thaw(output)?,
+            Subcommands::Conformance(options) => return options.run(output),
+            Subcommands::Features(options) => options.run(output)?,
+            Subcommands::Freeze(options) => options.run(output)?,
+            Subcommands::Frozen(options) => options.frozen(output)?,
+            Subcommands::Mount(options) => options.run(output)?,
+            Subcommands::Thaw(options) => options.thaw(output)?,
         }
         Ok(Verdict::Pass)
     }
@@ -90,7 +90,7 @@ struct Features {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct DriverFeatures {
     device: PathBuf,
     kernel: String,
     /// C, Android, Rust or unknown.
@@ -109,7 +109,7 @@ fn driver_text(name: &str) -> String {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for DriverFeatures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (device, driver) = (self.device.display(), driver_text(self.driver));
         write!(f, "{device}, Linux {}, protocol {}, {driver}", self.kernel, self.protocol)?;
@@ -127,7 +127,7 @@ impl fmt::Display for Found {
 impl Features {
     fn run(&self, output: &Output) -> anyhow::Result<()> {
         let found = binder::Features::of(&self.driver.device()?)?;
-        output.result(&Found {
+        output.result(&DriverFeatures {
             features: found.named().into_iter().collect(),
             device: found.device,
             kernel: found.kernel,
@@ -242,12 +242,12 @@ struct Mount {
 
 /// What is there now.
 #[derive(Serialize)]
-struct Mounted {
+struct MountResult {
     folder: PathBuf,
     devices: Vec<String>,
 }
 
-impl fmt::Display for Mounted {
+impl fmt::Display for MountResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.folder.display(), self.devices.join(", "))
     }
@@ -262,7 +262,7 @@ impl Mount {
         for device in &self.devices {
             binderfs.create_device(device)?;
         }
-        let mounted = Mounted { folder: self.folder.clone(), devices: binderfs.devices()? };
+        let mounted = MountResult { folder: self.folder.clone(), devices: binderfs.devices()? };
         binderfs.keep();
         output.result(&mounted)
     }

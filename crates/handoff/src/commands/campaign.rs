@@ -11,7 +11,7 @@ mod work;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use handoff_campaign::collect::{Collected, collect as into_store};
+use handoff_campaign::collect::{CollectCounts, collect as into_store};
 use handoff_campaign::file::Campaign;
 use handoff_campaign::plan::Plan;
 use handoff_campaign::record::Folder;
@@ -48,14 +48,14 @@ group! {
 
 // Which campaign, and where it is kept.
 #[derive(Debug, Clone, clap::Args)]
-struct Named {
+struct CampaignFile {
     /// The campaign file.
     file: PathBuf,
     #[command(flatten)]
     results: Results,
 }
 
-impl Named {
+impl CampaignFile {
     fn campaign(&self) -> anyhow::Result<Campaign> {
         Ok(Campaign::read(&self.file)?)
     }
@@ -74,7 +74,7 @@ impl Named {
         Store::open(&self.results.made()?.join("lab.sqlite")).advise("name another folder with --output")
     }
 
-    fn collect(&self, plan: &Plan, folder: &Folder) -> anyhow::Result<Collected> {
+    fn collect(&self, plan: &Plan, folder: &Folder) -> anyhow::Result<CollectCounts> {
         Ok(into_store(plan, folder, &mut self.store()?)?)
     }
 

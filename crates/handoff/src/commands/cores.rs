@@ -127,25 +127,25 @@ impl Map {
 }
 
 /// CPUs that share package, NUMA node and last-level cache.
-struct Place {
+struct CpuGroup {
     cpus: CpuSet,
 }
 
 /// The finest groups that are worth a heading: last-level caches, or whatever is left over.
-fn places(machine: &Topology) -> Vec<Place> {
+fn places(machine: &Topology) -> Vec<CpuGroup> {
     let mut left = machine.present.clone();
     let mut places = Vec::new();
     let groups = if machine.llcs.is_empty() { &machine.packages } else { &machine.llcs };
     for group in groups {
         let cpus = group.cpus.intersection(&left);
         left = left.difference(&cpus);
-        places.extend((!cpus.is_empty()).then_some(Place { cpus }));
+        places.extend((!cpus.is_empty()).then_some(CpuGroup { cpus }));
     }
-    places.extend((!left.is_empty()).then_some(Place { cpus: left }));
+    places.extend((!left.is_empty()).then_some(CpuGroup { cpus: left }));
     places
 }
 
-impl Place {
+impl CpuGroup {
     fn title(&self, machine: &Topology) -> String {
         let Some(first) = self.cpus.first() else { return String::new() };
         let mut parts = Vec::new();

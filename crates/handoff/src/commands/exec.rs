@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::placing::{Grouping, Placing, journal, warn_of_shortfall};
+use super::placing::{Grouping, PlacementOptions, journal, warn_of_shortfall};
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 
@@ -30,7 +30,7 @@ placed as asked.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     #[command(flatten)]
-    placing: Placing,
+    placing: PlacementOptions,
     #[command(flatten)]
     grouping: Grouping,
     /// The command and its arguments.

@@ -77,7 +77,7 @@ pub(crate) struct Options {
     /// What carries the calls: local, shm or binder.
     #[arg(long, default_value_t = EngineKind::Shm, value_parser = super::engine(), hide_possible_values = true)]
     engine: EngineKind,
-    /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    /// The service's context: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
     /// What passes the caller's priority on to the service: the engine, or over the kernel's driver the runtime (user)

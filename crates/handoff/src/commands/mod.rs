@@ -33,10 +33,10 @@ macro_rules! group {
         $(#[$about])*
         pub(crate) struct Options {
             #[command(subcommand)]
-            what: What,
+            what: Subcommands,
         }
 
-        commands! { enum What { $($commands)+ } }
+        commands! { enum Subcommands { $($commands)+ } }
 
         impl Options {
             pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
@@ -94,7 +94,7 @@ fn engine() -> impl TypedValueParser<Value = EngineKind> {
         .try_map(|name| name.parse::<EngineKind>())
 }
 
-/// The worlds of a service by their names, which a shell completes.
+/// The contexts of a service by their names, which a shell completes.
 fn context() -> impl TypedValueParser<Value = Context> {
     PossibleValuesParser::new(Context::ALL.map(Context::device)).try_map(|name| name.parse::<Context>())
 }

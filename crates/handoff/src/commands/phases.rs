@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// What carries the calls: local, shm or binder [default: binder where this machine has its driver]
     #[arg(long, value_parser = super::engine(), hide_possible_values = true)]
     engine: Option<EngineKind>,
-    /// The service's world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    /// The service's context: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
     /// Bytes that travel each way.

@@ -4,12 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use handoff_placement::{
-    Applied, ControlGroup, CpuSet, IoPriority, Lost, Priority, Scope, Tid, Topology, affinity, process,
-    rt_was_throttled,
+    AppliedPlacement, ControlGroup, CpuSet, IoPriority, LostPin, Priority, Scope, Tid, Topology, affinity,
+    process, rt_was_throttled,
 };
 use serde::Serialize;
 
-use super::placing::{Grouping, Placing, journal, warn_of_shortfall};
+use super::placing::{Grouping, PlacementOptions, journal, warn_of_shortfall};
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "thread")]
     tree: bool,
     #[command(flatten)]
-    placing: Placing,
+    placing: PlacementOptions,
     #[command(flatten)]
     grouping: Grouping,
     /// Stay: report and repair pins that are lost, and give everything back at the end.
@@ -83,21 +83,21 @@ impl Options {
         }
         let group = self.grouping.group(&machine, journal.as_mut())?;
         self.enter(group.as_ref(), &ids)?;
-        let mut done: Vec<Applied> = Vec::new();
+        let mut done: Vec<AppliedPlacement> = Vec::new();
         for &id in &ids {
             match placement.apply(scope, id, &machine) {
                 Ok(applied) => done.push(applied),
                 Err(error) => {
                     // All of them or none.
-                    done.iter_mut().for_each(Applied::restore);
+                    done.iter_mut().for_each(AppliedPlacement::restore);
                     return Err(error.into());
                 }
             }
         }
-        done.iter().filter_map(Applied::pin).for_each(|pin| warn_of_shortfall(output, pin));
+        done.iter().filter_map(AppliedPlacement::pin).for_each(|pin| warn_of_shortfall(output, pin));
         if self.watch {
             self.watch(output, &mut done);
-            done.iter_mut().for_each(Applied::restore);
+            done.iter_mut().for_each(AppliedPlacement::restore);
         } else {
             output.result(&Table { threads: show(scope, &ids)? })?;
         }
@@ -116,11 +116,11 @@ impl Options {
         Ok(())
     }
 
-    fn watch(&self, output: &Output, done: &mut [Applied]) {
+    fn watch(&self, output: &Output, done: &mut [AppliedPlacement]) {
         output.note("watching; Ctrl-C gives everything back");
         let throttled_before = rt_was_throttled();
-        let mut watched: Vec<Watched<'_>> =
-            done.iter_mut().map(|applied| Watched { applied, told: Vec::new() }).collect();
+        let mut watched: Vec<WatchedPlacement<'_>> =
+            done.iter_mut().map(|applied| WatchedPlacement { applied, told: Vec::new() }).collect();
         while !interrupt::interrupted() && !watched.is_empty() {
             std::thread::sleep(Duration::from_millis(self.every));
             watched.retain_mut(|watched| watched.look(output));
@@ -132,13 +132,13 @@ impl Options {
 }
 
 /// A placement that is looked after.
-struct Watched<'a> {
-    applied: &'a mut Applied,
+struct WatchedPlacement<'a> {
+    applied: &'a mut AppliedPlacement,
     /// What was lost and could not be applied again, as it was told: once, however long it lasts.
-    told: Vec<Lost>,
+    told: Vec<LostPin>,
 }
 
-impl Watched<'_> {
+impl WatchedPlacement<'_> {
     /// Repairs what was lost; false when the process ended.
     fn look(&mut self, output: &Output) -> bool {
         let Some(pin) = self.applied.pin_mut() else { return true };

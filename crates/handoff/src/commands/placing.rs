@@ -12,7 +12,7 @@ use crate::state;
 // CPUs, policy, nice, deadline, util clamp, I/O priority, control group.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Placement")]
-pub(crate) struct Placing {
+pub(crate) struct PlacementOptions {
     /// The CPUs: `0-3,5`, `big`, `llc:0`, `beside:TID`, `all,!0`; `handoff cores` shows what there is.
     #[arg(short, long, value_name = "CPUS")]
     pub(crate) cpus: Option<Selector>,
@@ -48,7 +48,7 @@ pub(crate) struct Placing {
     pub(crate) allow_rt_lockup: bool,
 }
 
-impl Placing {
+impl PlacementOptions {
     /// The placement that the options describe.
     pub(crate) fn placement(&self) -> anyhow::Result<Placement> {
         let priority = match (self.policy, self.nice) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Subcommand;
 use handoff_ipc::Runtime;
-use handoff_placement::{Journal, Recovered, Root, Tid, Topology, notice};
+use handoff_placement::{Journal, RecoveryReport, Root, Tid, Topology, notice};
 use handoff_policy::{
     Daemon, Error, Explanation, Policy, Problem, Process, SystemState, import_task_profiles,
 };
@@ -33,14 +33,14 @@ Examples:
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    what: What,
+    what: Subcommands,
     /// Where the socket and the journal are [default: /run/handoff, or a folder of the user's own].
     #[arg(long, global = true, value_name = "FOLDER")]
     state: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Subcommands {
     /// Say what is wrong with a policy, for any machine and for this one
     #[command(after_help = "Examples:\n  handoff policy check car.toml")]
     Check {
@@ -108,24 +108,26 @@ impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let folder = self.state.clone().unwrap_or_else(notice::default_folder);
         match &self.what {
-            What::Check { file } => check(output, file),
-            What::Apply { file } => apply(output, file, folder),
-            What::Run { file, verify } => run(output, file, folder, Duration::from_secs(*verify)),
-            What::Explain { file, pid, foreground } => explain(output, file, *pid, *foreground, &folder),
-            What::Foreground { pid, off } => {
+            Subcommands::Check { file } => check(output, file),
+            Subcommands::Apply { file } => apply(output, file, folder),
+            Subcommands::Run { file, verify } => run(output, file, folder, Duration::from_secs(*verify)),
+            Subcommands::Explain { file, pid, foreground } => {
+                explain(output, file, *pid, *foreground, &folder)
+            }
+            Subcommands::Foreground { pid, off } => {
                 let pid = Tid::new(*pid).context("a process has a number above 0")?;
                 let answer =
                     notice::foreground(&folder, pid, !off).with_context(|| refused(&folder)).advise(START)?;
                 output.line(format_args!("{answer}"))?;
                 Ok(Verdict::Pass)
             }
-            What::Status => status(output, &folder),
-            What::Restore => {
+            Subcommands::Status => status(output, &folder),
+            Subcommands::Restore => {
                 let recovered = Journal::open(&folder)?.recover()?;
-                output.result(&Restored(recovered.clone()))?;
+                output.result(&RestoreResult(recovered.clone()))?;
                 Ok(Verdict::of(recovered.partly == 0))
             }
-            What::Import { file } => {
+            Subcommands::Import { file } => {
                 let import = import_task_profiles(&read(file)?).map_err(anyhow::Error::msg)?;
                 import.left_out.iter().for_each(|what| output.warn(format_args!("left out: {what}")));
                 output.line(format_args!("{}", import.toml.trim_end()))?;
@@ -167,22 +169,22 @@ fn listed(file: &Path, problems: &[Problem]) -> String {
 }
 
 #[derive(Serialize)]
-struct Checked {
+struct PolicyCheck {
     file: PathBuf,
     rules: usize,
     profiles: usize,
-    problems: Vec<Found>,
+    problems: Vec<PolicyProblem>,
 }
 
 #[derive(Serialize)]
-struct Found {
+struct PolicyProblem {
     line: usize,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<String>,
 }
 
-impl fmt::Display for Checked {
+impl fmt::Display for PolicyCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, rules, profiles, problems } = self;
         if problems.is_empty() {
@@ -190,7 +192,7 @@ impl fmt::Display for Checked {
         }
         let problems: Vec<Problem> = problems
             .iter()
-            .map(|Found { line, message, help }| Problem {
+            .map(|PolicyProblem { line, message, help }| Problem {
                 line: *line,
                 message: message.clone(),
                 help: help.clone(),
@@ -207,9 +209,11 @@ fn check(output: &Output, file: &Path) -> anyhow::Result<Verdict> {
         Err(problems) => (0, 0, problems.0),
     };
     let good = problems.is_empty();
-    let problems =
-        problems.into_iter().map(|Problem { line, message, help }| Found { line, message, help }).collect();
-    output.result(&Checked { file: file.to_owned(), rules, profiles, problems })?;
+    let problems = problems
+        .into_iter()
+        .map(|Problem { line, message, help }| PolicyProblem { line, message, help })
+        .collect();
+    output.result(&PolicyCheck { file: file.to_owned(), rules, profiles, problems })?;
     Ok(Verdict::of(good))
 }
 
@@ -314,16 +318,16 @@ fn placed(folder: &Path, pid: i32) -> Vec<String> {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Restored(Recovered);
+struct RestoreResult(RecoveryReport);
 
-impl fmt::Display for Restored {
+impl fmt::Display for RestoreResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { f.write_str("there was nothing to give back") } else { self.0.fmt(f) }
     }
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct ExplainResult {
     pid: i32,
     comm: String,
     profile: Option<String>,
@@ -348,14 +352,14 @@ fn explain(
     folder: &Path,
 ) -> anyhow::Result<Verdict> {
     let policy = load(file)?;
-    let mut world = SystemState::default();
-    world.read_sensors(&Root::host());
+    let mut state = SystemState::default();
+    state.read_sensors(&Root::host());
     let tid = Tid::new(pid).context("a process has a number above 0")?;
-    let process = Process::look(tid, &world)?;
+    let process = Process::look(tid, &state)?;
     if foreground {
-        world.foreground.insert(process.key);
+        state.foreground.insert(process.key);
     }
-    let told = Explanation::of(&policy, &process, &world);
+    let told = Explanation::of(&policy, &process, &state);
     let rules =
         policy.rules.iter().zip(told.verdicts).enumerate().map(|(index, (rule, because))| RuleAnswer {
             name: rule.name.clone(),
@@ -366,7 +370,7 @@ fn explain(
         });
     let profile = told.rule.map(|index| policy.rules[index].profile.clone());
     let comm = process.comm.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    output.result(&Answer { pid, comm, profile, rules: rules.collect() })?;
+    output.result(&ExplainResult { pid, comm, profile, rules: rules.collect() })?;
     let placed = placed(folder, pid);
     if !placed.is_empty() {
         output.note(format_args!(
@@ -378,7 +382,7 @@ fn explain(
     Ok(Verdict::Pass)
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for ExplainResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let profile = self.profile.as_deref().unwrap_or("no profile");
         write!(f, "{} {}: {}", self.pid, self.comm, style::paint(style::HEADING, profile))?;

@@ -13,8 +13,8 @@ use handoff_targets::Address;
 use handoff_workloads::rpc::{Context, EngineKind};
 
 use super::doctor::summary;
-use crate::elsewhere::Elsewhere;
 use crate::output::{Format, Output, Verdict, style};
+use crate::remote_command::RemoteCommand;
 use crate::results::{self, Results};
 use crate::{interrupt, progress};
 
@@ -66,7 +66,7 @@ pub(crate) struct Options {
         hide_possible_values = true
     )]
     engines: Vec<EngineKind>,
-    /// The services' world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    /// The services' context: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<Context>,
     /// Measure in a guest that has the kernel's Binder driver, in one boot, and bring the report back.
@@ -119,7 +119,7 @@ impl Options {
         let words = self.words().join(" ") + " --output " + GUEST_FOLDER;
         let format = if output.format() == Format::Json { "--format json " } else { "" };
         let args = (format.to_owned() + &words).split(' ').map(str::to_owned).collect();
-        let status = Elsewhere::of(Address::Guest, args).then(output, |guest| {
+        let status = RemoteCommand::of(Address::Guest, args).then(output, |guest| {
             for (name, here) in [("handoff-run.html", &files.html), ("handoff-run.json", &files.json)] {
                 guest.fetch(&format!("{GUEST_FOLDER}/{name}"), here)?;
             }

@@ -36,9 +36,9 @@ struct List {}
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Known(Vec<String>);
+struct TargetList(Vec<String>);
 
-impl fmt::Display for Known {
+impl fmt::Display for TargetList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("\n"))
     }
@@ -46,7 +46,7 @@ impl fmt::Display for Known {
 
 impl List {
     fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        output.result(&Known(known().iter().map(ToString::to_string).collect()))?;
+        output.result(&TargetList(known().iter().map(ToString::to_string).collect()))?;
         Ok(Verdict::Pass)
     }
 }
@@ -66,7 +66,7 @@ struct Check {
 }
 
 #[derive(Serialize)]
-struct Checked {
+struct TargetCheck {
     address: String,
     #[serde(flatten)]
     facts: Option<Facts>,
@@ -77,7 +77,7 @@ struct Checked {
     problem: Option<String>,
 }
 
-impl fmt::Display for Checked {
+impl fmt::Display for TargetCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<28} ", self.address)?;
         if let Some(Facts { arch, kernel, cpus, root, clock_ahead_s, free_kib, .. }) = &self.facts {
@@ -101,7 +101,7 @@ impl Check {
         let mut all = true;
         for address in &self.addresses {
             let mut checked =
-                Checked { address: address.to_string(), facts: None, version: None, problem: None };
+                TargetCheck { address: address.to_string(), facts: None, version: None, problem: None };
             let mut look = || -> anyhow::Result<String> {
                 let session = Session::open(address)?;
                 checked.facts = Some(session.facts().clone());
@@ -140,7 +140,7 @@ impl Doctor {
     fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let format = if output.format() == crate::output::Format::Json { "json" } else { "text" };
         let args = ["--format", format, "doctor"].map(str::to_owned).to_vec();
-        let status = crate::elsewhere::Elsewhere::of(self.address.clone(), args).status(output)?;
+        let status = crate::remote_command::RemoteCommand::of(self.address.clone(), args).status(output)?;
         match status {
             0 => Ok(Verdict::Pass),
             1 => Ok(Verdict::Fail),

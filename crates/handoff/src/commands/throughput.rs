@@ -34,7 +34,7 @@ pub(crate) struct Options {
         hide_possible_values = true
     )]
     engines: Vec<EngineKind>,
-    /// The services' world: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
+    /// The services' context: binder, hwbinder or vndbinder [default: binder on the driver, hwbinder elsewhere]
     #[arg(long, value_parser = super::context(), hide_possible_values = true)]
     context: Option<rpc::Context>,
     /// As libhwbinder_benchmark has it: BINDERIZE is shm, PASSTHROUGH is local.

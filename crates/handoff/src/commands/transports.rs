@@ -12,7 +12,7 @@ use handoff_lab::survey;
 use handoff_workloads::Placement;
 use handoff_workloads::figures::{grouped, time};
 use handoff_workloads::rpc::EngineKind;
-use handoff_workloads::transports::{self, Plan, USUAL_PAYLOAD};
+use handoff_workloads::transports::{self, SurveyPlan, USUAL_PAYLOAD};
 
 use crate::output::{Format, Output, Verdict, style};
 use crate::{interrupt, progress, results};
@@ -81,7 +81,7 @@ impl Options {
             "--rate: {}; more than 0 is needed",
             self.rate
         );
-        let plan = Plan {
+        let plan = SurveyPlan {
             payloads: if self.sweep { SWEEP.to_vec() } else { self.payloads.clone() },
             rounds: self.rounds,
             samples: self.samples,

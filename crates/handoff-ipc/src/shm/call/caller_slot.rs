@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use handoff_sync::futex;
-use handoff_sync::gate::{Closed, Gate};
+use handoff_sync::gate::{Gate, Occupancy};
 use handoff_sync::wait_strategy::WaitStrategies;
 use handoff_sync::word;
 
@@ -145,8 +145,8 @@ impl CallerSlot {
     pub(crate) fn on_peer_death(&self) {
         let mut charges = lock(&self.memory);
         match self.gate.close() {
-            Closed::Empty => self.free(&mut charges),
-            Closed::Inside => {
+            Occupancy::Empty => self.free(&mut charges),
+            Occupancy::Inside => {
                 // SAFETY: the thread that is in the slot frees it only under the lock that is
                 // held, and nobody else writes to the cell.
                 if let Some(slot) = unsafe { &*self.slot.get() } {

@@ -56,7 +56,7 @@ pub(crate) fn address(remote: &dyn Remote) -> Option<(Arc<Link>, u64)> {
     Some((Arc::clone(&remote.link), remote.node))
 }
 
-struct Outgoing {
+struct AsyncRequest {
     link: Arc<Link>,
     // Both are there until the slot is given back.
     slot: Option<(Arc<CallerSlot>, OwnedSemaphorePermit)>,
@@ -107,7 +107,7 @@ pub(crate) async fn transact<R: Send + 'static>(
     // Waiting for one's turn counts.
     let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
     let code = call.code;
-    let mut outgoing = within(deadline, Outgoing::open(link)).await?;
+    let mut outgoing = within(deadline, AsyncRequest::open(link)).await?;
     let arguments = outgoing.write(write)?;
     match objects::asked(&outgoing.link, &arguments.objects) {
         None => outgoing.post(node, code, deadline, arguments)?,
@@ -135,7 +135,7 @@ pub(crate) async fn transact<R: Send + 'static>(
     if header.2.has(Meta::OBJECTS) { within(deadline, on_pool(server, take)).await } else { take() }
 }
 
-impl Outgoing {
+impl AsyncRequest {
     async fn open(link: Arc<Link>) -> Result<Self> {
         let turns = Arc::clone(&link.outstanding.turns);
         let turn = turns.acquire_owned().await.map_err(|_| Error::Dead)?;
@@ -144,7 +144,7 @@ impl Outgoing {
             Some(shared) => shared,
             None => client::open(&link, CLASS)?,
         };
-        Ok(Outgoing { link, slot: Some((shared, turn)), posted: None })
+        Ok(AsyncRequest { link, slot: Some((shared, turn)), posted: None })
     }
 
     fn shared(&self) -> Result<Arc<CallerSlot>> {
@@ -239,7 +239,7 @@ impl Outgoing {
     }
 }
 
-impl Drop for Outgoing {
+impl Drop for AsyncRequest {
     fn drop(&mut self) {
         let Some((shared, turn)) = self.slot.take() else { return };
         let calls = &self.link.outstanding.calls;

@@ -17,7 +17,7 @@ use crate::ledger::{self, Resource};
 use crate::object::LocalNode;
 use crate::object::{Binder, Reference};
 use crate::shm::link::{Link, PEER_TIMEOUT};
-use crate::shm::socket::{self, Receive, Received};
+use crate::shm::socket::{self, Receive, ReceivedMessage};
 use crate::shm::wire::{Message, Refusal, Token, VERSION};
 use crate::{Error, Result};
 
@@ -68,7 +68,7 @@ impl Core {
 
     /// Waits for the answer to a `Hello`. `introduced`: the endpoint that an introducer named.
     fn await_answer(self: &Arc<Self>, socket: OwnedFd, introduced: Option<Token>) -> Result<Binder> {
-        let Received { message, sender, .. } = receive_within(socket.as_fd(), PEER_TIMEOUT)?;
+        let ReceivedMessage { message, sender, .. } = receive_within(socket.as_fd(), PEER_TIMEOUT)?;
         let peer = sender.ok_or_else(|| Error::Protocol("an answer without credentials".into()))?;
         let is_expected = |endpoint| introduced.is_none_or(|expected| expected == endpoint);
         match message {
@@ -157,8 +157,8 @@ impl Core {
     }
 
     /// `Hello` of a process that connected to a listener.
-    fn answer_connected(self: &Arc<Self>, socket: PeerFd, hello: Received) {
-        let Received { message, sender, fds, .. } = hello;
+    fn answer_connected(self: &Arc<Self>, socket: PeerFd, hello: ReceivedMessage) {
+        let ReceivedMessage { message, sender, fds, .. } = hello;
         let (Ok(maker), Some(node)) = (socket::peer(socket.as_fd()), self.peers().root.clone()) else {
             return;
         };
@@ -174,8 +174,8 @@ impl Core {
     }
 
     /// `Hello` of a process that was introduced to `node`. It brings the connection to be used.
-    fn answer_introduced(self: &Arc<Self>, expected: Token, node: Arc<LocalNode>, hello: Received) {
-        let Received { message, sender, mut fds, .. } = hello;
+    fn answer_introduced(self: &Arc<Self>, expected: Token, node: Arc<LocalNode>, hello: ReceivedMessage) {
+        let ReceivedMessage { message, sender, mut fds, .. } = hello;
         let (Message::Hello { endpoint, token }, Some(sender), Some(socket), true) =
             (message, sender, fds.pop(), fds.is_empty())
         else {
@@ -238,7 +238,7 @@ fn send_first(socket: BorrowedFd<'_>, hello: &Message, fds: &[BorrowedFd<'_>]) -
     Err(Error::Protocol("a new connection that is full".into()))
 }
 
-pub(super) fn receive_within(socket: BorrowedFd<'_>, timeout: Duration) -> Result<Received> {
+pub(super) fn receive_within(socket: BorrowedFd<'_>, timeout: Duration) -> Result<ReceivedMessage> {
     let end = Instant::now() + timeout;
     loop {
         match socket::receive(socket)? {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::handshake::receive_within;
 use super::*;
 use crate::object::{Binder, Reference, Service, Transaction};
-use crate::shm::socket::{self, Received};
+use crate::shm::socket::{self, ReceivedMessage};
 use crate::shm::wire::{MESSAGE_SIZE, Message, Refusal};
 
 pub(super) const ASKER: Token = [7; 16];
@@ -116,7 +116,7 @@ fn an_end_that_another_process_made_is_refused() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let Received { mut fds, .. } = receive_within(out.as_fd(), LONG).unwrap();
+    let ReceivedMessage { mut fds, .. } = receive_within(out.as_fd(), LONG).unwrap();
     let (end, mine) = (fds.pop().unwrap().take().unwrap(), fds.pop().unwrap().take().unwrap());
     // As a process that stands between two others would: the stamp is this one's, the pair is not.
     send(&introduction, Message::Hello { endpoint: OTHER, token }, &[&end]);

@@ -14,14 +14,14 @@ use crate::shm::oneway;
 #[cfg(feature = "tokio")]
 use crate::shm::outstanding;
 use crate::shm::slot::{MAX_SLOTS, SLOT_SIZE};
-use crate::shm::socket::Received;
+use crate::shm::socket::ReceivedMessage;
 use crate::shm::wire::{MAX_FDS, Message, Refusal};
 use crate::{Error, Result, pool};
 
 impl Link {
     /// Takes one message of the peer. An error ends the link.
-    pub(crate) fn handle(self: &Arc<Self>, received: Received) -> Result<()> {
-        let Received { message, mut fds, truncated, .. } = received;
+    pub(crate) fn handle(self: &Arc<Self>, received: ReceivedMessage) -> Result<()> {
+        let ReceivedMessage { message, mut fds, truncated, .. } = received;
         if fds.len() > MAX_FDS {
             return Err(Error::Protocol(format!("a message with {} file descriptors", fds.len())));
         }

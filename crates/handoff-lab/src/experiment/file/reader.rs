@@ -21,11 +21,11 @@ use crate::stats::sequential::Stopping;
 
 /// Where the arms of a file without `[guest]` run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Where {
+pub enum RunsOn {
     /// On this machine: whether it has what they set and count is checked with the file.
-    Here,
+    ThisMachine,
     /// On another one, which tells in the first run of an arm.
-    Elsewhere,
+    AnotherMachine,
 }
 
 /// A file that is being read.
@@ -77,7 +77,7 @@ impl Reader<'_> {
         &self,
         workload: &Spanned<WorkloadForm>,
         form: &Spanned<ArmForm>,
-        there: Where,
+        there: RunsOn,
     ) -> Result<Arm, FileError> {
         let arm = form.get_ref();
         let work = self.work(workload, form)?;
@@ -94,7 +94,7 @@ impl Reader<'_> {
         }
         for (span, setting) in &settings {
             let path = setting.path().map_err(|error| self.error(span.clone(), error.to_string()))?;
-            if there == Where::Elsewhere {
+            if there == RunsOn::AnotherMachine {
                 continue;
             }
             // That it can be read tells that this kernel has it; that it can be written, only trying does.
@@ -115,7 +115,8 @@ impl Reader<'_> {
                 self.error(nice.span(), format!("nice is {}; it goes from -20 to 19", nice.get_ref()))
             );
         }
-        let missing = |program: &&Spanned<PathBuf>| there == Where::Here && !program.get_ref().is_file();
+        let missing =
+            |program: &&Spanned<PathBuf>| there == RunsOn::ThisMachine && !program.get_ref().is_file();
         if let Some(program) = arm.program.as_ref().filter(missing) {
             return Err(
                 self.error(program.span(), format!("there is no file {}", program.get_ref().display()))
@@ -202,7 +203,7 @@ impl Reader<'_> {
         Ok(Figure { name: figure.name.clone(), pick, unit: figure.unit.clone() })
     }
 
-    fn proof(&self, form: &Spanned<ProofForm>, there: Where) -> Result<Proof, FileError> {
+    fn proof(&self, form: &Spanned<ProofForm>, there: RunsOn) -> Result<Proof, FileError> {
         let proof = form.get_ref();
         let source = match (proof.from, &proof.path) {
             (From::Workload, None) => Source::Workload,
@@ -220,7 +221,7 @@ impl Reader<'_> {
             expect: proof.expect,
             per_second: proof.per_second,
         };
-        if there == Where::Here {
+        if there == RunsOn::ThisMachine {
             checked.start().map_err(|error| self.error(form.span(), error.to_string()))?;
         }
         Ok(checked)

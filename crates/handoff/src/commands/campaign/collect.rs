@@ -7,7 +7,7 @@ use handoff_campaign::slurm::join;
 use handoff_campaign::status::{Status as All, TaskStatus, status};
 use serde::Serialize;
 
-use super::Named;
+use super::CampaignFile;
 use crate::output::{Output, Verdict, style};
 
 /// Say how far a campaign is.
@@ -19,7 +19,7 @@ Examples:
   handoff campaign status rack.toml --format json")]
 pub(super) struct Status {
     #[command(flatten)]
-    named: Named,
+    named: CampaignFile,
     /// List the tasks that are done as well.
     #[arg(long)]
     all: bool,
@@ -92,25 +92,25 @@ Examples:
   handoff lab history                     what is in the store then")]
 pub(super) struct Collect {
     #[command(flatten)]
-    named: Named,
+    named: CampaignFile,
 }
 
 impl Collect {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let (plan, folder) = self.named.submitted()?;
         let collected = self.named.collect(&plan, &folder)?;
-        output.result(&Taken(collected))?;
+        output.result(&CollectResult(collected))?;
         Ok(Verdict::Pass)
     }
 }
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Taken(handoff_campaign::collect::Collected);
+struct CollectResult(handoff_campaign::collect::CollectCounts);
 
-impl fmt::Display for Taken {
+impl fmt::Display for CollectResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let handoff_campaign::collect::Collected { new, known, missing } = self.0;
+        let handoff_campaign::collect::CollectCounts { new, known, missing } = self.0;
         write!(f, "{new} results are new in the store, {known} were there; {missing} tasks have none yet")
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use handoff_campaign::plan::Plan as Tasks;
 use serde::Serialize;
 
-use super::{Named, people};
+use super::{CampaignFile, people};
 use crate::output::{Output, Verdict, style};
 
 /// Print the tasks, and how long they take at most.
@@ -16,7 +16,7 @@ Examples:
   handoff campaign plan rack.toml --format json")]
 pub(super) struct Plan {
     #[command(flatten)]
-    named: Named,
+    named: CampaignFile,
 }
 
 impl Plan {

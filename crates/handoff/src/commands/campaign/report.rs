@@ -2,7 +2,7 @@
 
 use handoff_campaign::report::report;
 
-use super::Named;
+use super::CampaignFile;
 use crate::output::{Format, Output, Verdict};
 use crate::results;
 
@@ -16,7 +16,7 @@ Examples:
   handoff campaign report rack.toml --format json")]
 pub(super) struct Report {
     #[command(flatten)]
-    named: Named,
+    named: CampaignFile,
     /// The form to print it in.
     #[arg(long = "as", value_enum, default_value = "text")]
     form: Form,

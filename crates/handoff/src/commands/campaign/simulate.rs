@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
-use handoff_campaign::simulate::{Outcome, Question, carried, simulate};
+use handoff_campaign::simulate::{Forecast, Question, carried, simulate};
 use handoff_lab::simulate::Recording;
 use serde::Serialize;
 
-use super::{Named, people};
+use super::{CampaignFile, people};
 use crate::output::{Advice as _, Output, Verdict, style};
 use crate::results;
 
@@ -24,7 +24,7 @@ The recording has a line of JSON for each of consecutive runs of one thing, such
 a model: devices of one speed, and no noise that was not recorded.")]
 pub(super) struct Simulate {
     #[command(flatten)]
-    named: Named,
+    named: CampaignFile,
     /// Consecutive runs of one thing, a JSON object of numbers each.
     #[arg(long, value_name = "FILE")]
     noise: PathBuf,
@@ -100,11 +100,11 @@ impl Simulate {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Page(Outcome);
+struct Page(Forecast);
 
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Outcome { question, tasks, wall_seconds, .. } = &self.0;
+        let Forecast { question, tasks, wall_seconds, .. } = &self.0;
         let heading = style::HEADING;
         let [least, middle, most] = wall_seconds.map(people);
         writeln!(

@@ -12,10 +12,10 @@ use handoff_campaign::plan::Plan;
 use handoff_campaign::record::Folder;
 use handoff_campaign::slurm::Engine as Slurm;
 use handoff_campaign::status::status;
-use handoff_campaign::work::{Event, Outcome, own_program};
+use handoff_campaign::work::{Event, TaskOutcome, own_program};
 use indicatif::ProgressBar;
 
-use super::Named;
+use super::CampaignFile;
 use super::collect::Page;
 use crate::output::{Output, Verdict};
 use crate::{interrupt, progress};
@@ -34,7 +34,7 @@ Examples:
   handoff campaign submit rack.toml --engine slurm")]
 pub(super) struct Submit {
     #[command(flatten)]
-    named: Named,
+    named: CampaignFile,
     /// Who starts the tasks.
     #[arg(long, value_enum, default_value = "local")]
     engine: Which,
@@ -169,14 +169,16 @@ fn show(plan: &Plan, told: &TaskEvent, bar: &ProgressBar, output: &Output) {
         }
         Event::Waits { why } => format!("task {number} waits: {why}"),
         Event::Ended(outcome) => {
-            if matches!(outcome, Outcome::Done(_) | Outcome::Failed(_)) {
+            if matches!(outcome, TaskOutcome::Done(_) | TaskOutcome::Failed(_)) {
                 bar.inc(1);
             }
             match outcome {
-                Outcome::Done(verdict) => format!("task {number} on {device}: {}; {title}", verdict.word()),
-                Outcome::Failed(why) => format!("task {number} on {device} failed: {why}; {title}"),
-                Outcome::Absent(why) => format!("{device} cannot be used, its tasks wait: {why}"),
-                Outcome::Stopped => {
+                TaskOutcome::Done(verdict) => {
+                    format!("task {number} on {device}: {}; {title}", verdict.word())
+                }
+                TaskOutcome::Failed(why) => format!("task {number} on {device} failed: {why}; {title}"),
+                TaskOutcome::Absent(why) => format!("{device} cannot be used, its tasks wait: {why}"),
+                TaskOutcome::Stopped => {
                     format!("task {number} on {device} was stopped; `submit` goes on with it")
                 }
             }

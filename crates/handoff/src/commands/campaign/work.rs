@@ -7,13 +7,13 @@ use anyhow::Context as _;
 use handoff_campaign::CampaignError;
 use handoff_campaign::record::{Claim, Folder, Record, State};
 use handoff_campaign::slurm::AGAIN;
-use handoff_campaign::work::{Event, Outcome, Worker, own_program};
+use handoff_campaign::work::{Event, TaskOutcome, Worker, own_program};
 
 use crate::interrupt;
 use crate::output::{Output, Verdict};
 
 /// How long the worker before may take to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Work on one task of a campaign that was submitted: what Slurm starts.
 #[derive(Debug, clap::Args)]
@@ -54,8 +54,8 @@ impl Task {
             Event::Ended(outcome) => output.note(format_args!("{outcome:?}")),
         })?;
         Ok(match outcome {
-            Outcome::Stopped => again(),
-            outcome => Verdict::of(matches!(outcome, Outcome::Done(_))),
+            TaskOutcome::Stopped => again(),
+            outcome => Verdict::of(matches!(outcome, TaskOutcome::Done(_))),
         })
     }
 }
@@ -65,7 +65,7 @@ fn patiently(record: &Record) -> anyhow::Result<Option<Claim>> {
     let start = Instant::now();
     loop {
         let claim = record.claim()?;
-        if claim.is_some() || start.elapsed() > PATIENCE || interrupt::interrupted() {
+        if claim.is_some() || start.elapsed() > TIMEOUT || interrupt::interrupted() {
             return Ok(claim);
         }
         std::thread::sleep(Duration::from_millis(100));

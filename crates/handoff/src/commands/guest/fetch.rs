@@ -30,14 +30,14 @@ pub(crate) struct Options {
 
 /// What is there now.
 #[derive(Debug, Serialize)]
-struct Fetched {
+struct FetchResult {
     kernel: String,
     image: PathBuf,
     busybox: PathBuf,
     qemu: PathBuf,
 }
 
-impl fmt::Display for Fetched {
+impl fmt::Display for FetchResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "kernel   {}", self.kernel)?;
         writeln!(f, "image    {}", self.image.display())?;
@@ -51,7 +51,7 @@ impl Options {
         let builder =
             self.machine.builder().refresh(self.refresh).on_progress(|what| crate::output::progress(what));
         let prepared = builder.prepare().map_err(explained)?;
-        output.result(&Fetched {
+        output.result(&FetchResult {
             kernel: prepared.kernel,
             image: prepared.image,
             busybox: prepared.busybox,

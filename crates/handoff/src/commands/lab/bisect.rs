@@ -5,7 +5,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use handoff_lab::bisect::{Answer, Event, Found, Judged, Request, Step, bisect, clean_up, folder};
+use handoff_lab::bisect::{
+    BisectResult, Culprit, Event, Request, Step, StepVerdict, bisect, clean_up, folder,
+};
 use handoff_lab::experiment::executor::Local;
 use handoff_lab::experiment::file::Arm;
 use serde_json::json;
@@ -94,7 +96,7 @@ impl Bisect {
             Format::Json => output.json(&found)?,
             Format::Text => output.line(format_args!("{}", page(&found)))?,
         }
-        Ok(Verdict::of(matches!(found.answer, Answer::First { .. } | Answer::Among { .. })))
+        Ok(Verdict::of(matches!(found.answer, Culprit::First { .. } | Culprit::Among { .. })))
     }
 
     fn asked(&self, folder: PathBuf, known: Vec<Step>) -> anyhow::Result<Request> {
@@ -178,23 +180,25 @@ fn line(step: &Step) -> String {
         }
         _ => String::new(),
     };
-    let why = if step.judged == Judged::Skipped { format!("  {}", step.why) } else { String::new() };
+    let why = if step.judged == StepVerdict::Skipped { format!("  {}", step.why) } else { String::new() };
     format!("  {:<8}{figures:<38}  {}{why}", step.judged.word(), step.commit)
 }
 
-fn page(found: &Found) -> String {
+fn page(found: &BisectResult) -> String {
     let metric = &found.metric;
     let answer = match &found.answer {
-        Answer::First { commit } => format!("{commit} made {metric} worse"),
-        Answer::Among { commits } => {
+        Culprit::First { commit } => format!("{commit} made {metric} worse"),
+        Culprit::Among { commits } => {
             let all: Vec<String> = commits.iter().map(|commit| format!("\n  {commit}")).collect();
             format!(
                 "One of these made {metric} worse; the commits between could not be judged:{}",
                 all.concat()
             )
         }
-        Answer::NoRegression => format!("{metric} of {} is not worse than that of {}", found.bad, found.good),
-        Answer::NotShown => format!(
+        Culprit::NoRegression => {
+            format!("{metric} of {} is not worse than that of {}", found.bad, found.good)
+        }
+        Culprit::NotShown => format!(
             "{metric} of {} is not shown to be worse than that of {}; take more rounds, or a quieter metric",
             found.bad, found.good
         ),

@@ -9,13 +9,13 @@ use handoff_lab::experiment::plan::{self, Bounds, Pilot, bounds};
 use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
 use handoff_lab::experiment::runner::{self, Event};
 use handoff_lab::report::experiment as report;
-use handoff_lab::stats::judge::Verdict as Answer;
+use handoff_lab::stats::judge::Verdict as ExperimentVerdict;
 use handoff_lab::store::{Owner, Store};
 use indicatif::ProgressBar;
 
 use super::kept::Where;
 use super::labels::Labels;
-use super::place::{Place, put_back_first};
+use super::place::{RunTarget, put_back_first};
 use crate::output::{Advice as _, Format, Output, Verdict};
 use crate::results;
 use crate::{interrupt, progress, state};
@@ -57,12 +57,14 @@ enum FailOn {
 }
 
 impl Keep {
-    fn verdict(&self, answer: Answer) -> Verdict {
+    fn verdict(&self, answer: ExperimentVerdict) -> Verdict {
         let failed = match answer {
-            Answer::Regressed => self.fail_on.contains(&FailOn::Regressed),
-            Answer::Inconclusive => self.fail_on.contains(&FailOn::Inconclusive),
-            Answer::NotActive | Answer::Withheld => self.fail_on.contains(&FailOn::Withheld),
-            Answer::Improved | Answer::Equivalent => false,
+            ExperimentVerdict::Regressed => self.fail_on.contains(&FailOn::Regressed),
+            ExperimentVerdict::Inconclusive => self.fail_on.contains(&FailOn::Inconclusive),
+            ExperimentVerdict::NotActive | ExperimentVerdict::Withheld => {
+                self.fail_on.contains(&FailOn::Withheld)
+            }
+            ExperimentVerdict::Improved | ExperimentVerdict::Equivalent => false,
         };
         Verdict::of(!failed)
     }
@@ -84,7 +86,7 @@ pub(super) struct Run {
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: RunTarget,
     #[command(flatten)]
     keep: Keep,
 }
@@ -146,7 +148,7 @@ fn summary(all: &[ExperimentResult], output: &Output) -> anyhow::Result<()> {
 pub(super) fn run(
     experiment: &Experiment,
     command: String,
-    place: &Place,
+    place: &RunTarget,
     keep: &Keep,
     output: &Output,
 ) -> anyhow::Result<Verdict> {
@@ -160,7 +162,7 @@ fn measure(
     experiment: &Experiment,
     command: String,
     resume: bool,
-    place: &Place,
+    place: &RunTarget,
     keep: &Keep,
     output: &Output,
 ) -> anyhow::Result<ExperimentResult> {
@@ -263,11 +265,11 @@ pub(super) struct Check {
           value_parser = clap::value_parser!(u16).range(6..=1000))]
     pilot: Option<u16>,
     #[command(flatten)]
-    place: Place,
+    place: RunTarget,
 }
 
 #[derive(serde::Serialize)]
-struct Plan<'a> {
+struct CheckedExperiment<'a> {
     title: &'a str,
     arms: Vec<&'a str>,
     metric: &'a str,
@@ -286,7 +288,7 @@ impl Check {
         all.iter().try_for_each(plan::check_metrics)?;
         let experiment = &all[0];
         let pilot = self.pilot.map(|pairs| self.pilot(experiment, pairs.into(), output)).transpose()?;
-        let plan = Plan {
+        let plan = CheckedExperiment {
             title: &experiment.title,
             arms: experiment.arms.iter().map(|arm| arm.name.as_str()).collect(),
             metric: &experiment.metric.name,
@@ -315,7 +317,7 @@ impl Check {
     }
 }
 
-fn page(experiment: &Experiment, plan: &Plan<'_>) -> String {
+fn page(experiment: &Experiment, plan: &CheckedExperiment<'_>) -> String {
     let rounds = &experiment.rounds;
     let mut text = format!("{}\n{}\n", experiment.title, experiment.question);
     for (index, (id, arm)) in ["A, A'", "B"].iter().zip(&experiment.arms).enumerate() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use handoff_lab::history::{Query, What, draw};
+use handoff_lab::history::{Quantity, Query, draw};
 use handoff_lab::report::history as report;
 use handoff_lab::stats::change::Search;
 
@@ -71,9 +71,9 @@ impl History {
             title: self.of.clone(),
             metric: metric.to_owned(),
             what: match self.arm {
-                Arm::Baseline => What::Baseline,
-                Arm::Change => What::Change,
-                Arm::Ratio => What::Ratio,
+                Arm::Baseline => Quantity::Baseline,
+                Arm::Change => Quantity::Change,
+                Arm::Ratio => Quantity::Ratio,
             },
             by: self.by.clone(),
             last: self.last.into(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use handoff_lab::import::{Imported, parse};
+use handoff_lab::import::{ImportedResults, parse};
 use handoff_lab::store::Owner;
 
 use super::kept::Where;
@@ -58,6 +58,6 @@ impl Import {
     }
 }
 
-pub(super) fn read(file: &Path) -> anyhow::Result<Imported> {
+pub(super) fn read(file: &Path) -> anyhow::Result<ImportedResults> {
     parse(&results::read(file)?).with_context(|| format!("cannot use {}", file.display()))
 }

@@ -11,7 +11,7 @@ use handoff_lab::stats::sequential::Stopping;
 use handoff_targets::quoted;
 
 use super::experiment::{Keep, run};
-use super::place::Place;
+use super::place::RunTarget;
 use crate::output::{Advice as _, Output, Verdict};
 
 const AB_EXAMPLES: &str = "\
@@ -181,7 +181,7 @@ pub(super) struct Ab {
     #[command(flatten)]
     how: How,
     #[command(flatten)]
-    place: Place,
+    place: RunTarget,
     #[command(flatten)]
     keep: Keep,
 }
@@ -212,7 +212,7 @@ pub(super) struct Aa {
     #[command(flatten)]
     how: How,
     #[command(flatten)]
-    place: Place,
+    place: RunTarget,
     #[command(flatten)]
     keep: Keep,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use handoff_guest::Stopper;
 use handoff_lab::experiment::executor::Executor;
-use handoff_lab::experiment::file::{Experiment, Where};
+use handoff_lab::experiment::file::{Experiment, RunsOn};
 use handoff_lab::experiment::guest::Guests;
 use handoff_lab::experiment::journal::restore;
 use handoff_lab::experiment::machine::MachineOptions;
@@ -18,7 +18,7 @@ use crate::output::Output;
 
 // Which machine runs the arms.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct Place {
+pub(super) struct RunTarget {
     /// Run the arms there: `local`, `guest`, `ssh://[user@]host[:port]`, `adb://SERIAL`.
     #[arg(long, value_name = "ADDRESS", help_heading = "Remote target")]
     target: Option<Address>,
@@ -27,11 +27,11 @@ pub(super) struct Place {
     target_program: Option<PathBuf>,
 }
 
-impl Place {
+impl RunTarget {
     pub(super) fn read(&self, file: &Path) -> anyhow::Result<Vec<Experiment>> {
         let there = match self.target {
-            None | Some(Address::Local) => Where::Here,
-            Some(_) => Where::Elsewhere,
+            None | Some(Address::Local) => RunsOn::ThisMachine,
+            Some(_) => RunsOn::AnotherMachine,
         };
         let mut all = Experiment::read_for(file, there)?;
         for experiment in &mut all {

@@ -50,13 +50,13 @@ pub(super) struct Export {
 }
 
 #[derive(Serialize)]
-struct Exported {
+struct ExportResult {
     events: usize,
     lost: u64,
     files: Vec<PathBuf>,
 }
 
-impl fmt::Display for Exported {
+impl fmt::Display for ExportResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
         write!(f, "{} events ({} lost) written to {}", self.events, self.lost, files.join(" and "))
@@ -99,7 +99,7 @@ impl Export {
                 View { title: &title, window: Some(window), tasks: self.task.clone(), diagnosis: None };
             write(path, html(&trace, &timeline, &view).as_bytes())?;
         }
-        output.result(&Exported { events: trace.events().len(), lost: trace.lost(), files })?;
+        output.result(&ExportResult { events: trace.events().len(), lost: trace.lost(), files })?;
         Ok(Verdict::Pass)
     }
 }
@@ -121,14 +121,14 @@ pub(super) struct Restore {
 }
 
 #[derive(Serialize)]
-struct Restored {
+struct RestoreResult {
     dry_run: bool,
     removed: Vec<PathBuf>,
     /// Made in another pid namespace (a container), where alone it can be told whether they are in use.
     left_alone: Vec<PathBuf>,
 }
 
-impl fmt::Display for Restored {
+impl fmt::Display for RestoreResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |paths: &[PathBuf]| -> String {
             paths
@@ -158,7 +158,7 @@ impl Restore {
         let removed = if self.dry_run { dead } else { restore(&tracefs)? };
         let paths =
             |list: Vec<handoff_trace::tracefs::Leftover>| list.into_iter().map(|left| left.path).collect();
-        output.result(&Restored {
+        output.result(&RestoreResult {
             dry_run: self.dry_run,
             removed: paths(removed),
             left_alone: paths(elsewhere),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use handoff_trace::model::flips::cache_domain;
-use handoff_trace::model::simulate::{Outcome, Placement, simulate};
+use handoff_trace::model::simulate::{Placement, PlacementCounts, simulate};
 use handoff_trace::render::{dot, svg};
 use handoff_trace::{Graph, Timeline};
 use serde::Serialize;
@@ -42,14 +42,14 @@ pub(crate) struct Options {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct GraphResult {
     #[serde(flatten)]
     graph: Graph,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    simulated: Vec<Outcome>,
+    simulated: Vec<PlacementCounts>,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for GraphResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.graph)?;
         if self.simulated.is_empty() {
@@ -87,7 +87,7 @@ impl Options {
             write(output, path, dot::dot(&graph).as_bytes())?;
         }
         let simulated = simulate(&timeline, factor, &self.simulate, |tid| found.wants(tid));
-        output.result(&Answer { graph, simulated })?;
+        output.result(&GraphResult { graph, simulated })?;
         Ok(self.source.verdict())
     }
 }

@@ -93,12 +93,12 @@ pub(super) struct Source {
 }
 
 /// A trace and the tasks asked for.
-pub(super) struct Found {
+pub(super) struct SelectedTrace {
     pub(super) trace: Trace,
     family: Option<HashSet<Tid>>,
 }
 
-impl Found {
+impl SelectedTrace {
     /// Whether a task was asked for.
     pub(super) fn wants(&self, tid: Tid) -> bool {
         self.family.as_ref().is_none_or(|family| family.contains(&tid))
@@ -111,7 +111,7 @@ impl Source {
         if self.input.is_some() { Verdict::Pass } else { self.recording.verdict() }
     }
 
-    pub(super) fn get(&self, output: &Output) -> anyhow::Result<Found> {
+    pub(super) fn get(&self, output: &Output) -> anyhow::Result<SelectedTrace> {
         let (trace, roots) = match &self.input {
             Some(path) => (file::load(path)?, self.recording.pid.clone()),
             None => {
@@ -121,7 +121,7 @@ impl Source {
         };
         warn_of_loss(output, &trace);
         let family = (!roots.is_empty()).then(|| family(&trace, &roots));
-        Ok(Found { trace, family })
+        Ok(SelectedTrace { trace, family })
     }
 }
 

@@ -117,7 +117,7 @@ impl<'a> Callee<'a> {
         service: &Binder,
         arguments: &[Data],
         deadline: Duration,
-    ) -> handoff_ipc::Result<Option<Answer>> {
+    ) -> handoff_ipc::Result<Option<TypedReply>> {
         let write =
             |to: &mut handoff_ipc::parcel::Writer<'_>| arguments.iter().try_for_each(|one| one.write(to));
         if self.method.oneway {
@@ -126,7 +126,7 @@ impl<'a> Callee<'a> {
         service.transaction(self.code).deadline(deadline).call(write, |from| self.answer(from)).map(Some)
     }
 
-    fn answer(&self, from: &mut Reader<'_>) -> handoff_ipc::Result<Answer> {
+    fn answer(&self, from: &mut Reader<'_>) -> handoff_ipc::Result<TypedReply> {
         let types = Types {
             model: self.model,
             scope: self.def.id,
@@ -144,7 +144,7 @@ impl<'a> Callee<'a> {
         for parameter in self.method.parameters.iter().filter(|one| one.direction != Direction::In) {
             out.insert(parameter.name.clone(), types.read(&parameter.ty, from)?);
         }
-        Ok(Answer { result, out })
+        Ok(TypedReply { result, out })
     }
 }
 
@@ -191,13 +191,13 @@ fn counted(count: usize, noun: &str) -> String {
 
 /// What a method returned, and what it wrote into its parameters.
 #[derive(Debug, Serialize)]
-pub(super) struct Answer {
+pub(super) struct TypedReply {
     result: Option<Json>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     out: Map<String, Json>,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for TypedReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines: Vec<String> = self.result.iter().map(|value| format!("{value:#}")).collect();
         lines.extend(self.out.iter().map(|(name, value)| format!("{name} = {value:#}")));

@@ -123,24 +123,24 @@ impl Words {
     }
 
     /// Looks up the services among the arguments.
-    pub(super) fn resolve(self, runtime: &Runtime) -> anyhow::Result<Resolved> {
+    pub(super) fn resolve(self, runtime: &Runtime) -> anyhow::Result<Arguments> {
         let services = self.0.iter().filter_map(|value| match value {
             Value::Service(Some(name)) => Some(name),
             _ => None,
         });
         let services = services.map(|name| runtime.services().get(name)).collect::<Result<_, _>>()?;
-        Ok(Resolved { values: self.0, services })
+        Ok(Arguments { values: self.0, services })
     }
 }
 
 /// Arguments that can be written.
-pub(super) struct Resolved {
+pub(super) struct Arguments {
     values: Vec<Value>,
     // Of the services among the values, in order.
     services: Vec<Binder>,
 }
 
-impl Resolved {
+impl Arguments {
     /// Writes them in order.
     pub(super) fn write(&self, to: &mut Writer<'_>) -> handoff_ipc::Result<()> {
         let mut services = self.services.iter();
@@ -165,7 +165,7 @@ impl Resolved {
 
 /// What came back: the values that were asked for, and the rest as bytes.
 #[derive(Debug, Serialize)]
-pub(super) struct Answer {
+pub(super) struct ReplyValues {
     values: Vec<Value>,
     rest: Rest,
 }
@@ -175,7 +175,7 @@ pub(super) struct Answer {
 struct Rest(#[serde(serialize_with = "as_hex")] Vec<u8>);
 
 /// Reads a reply as values of these kinds.
-pub(super) fn read_reply(from: &mut Reader<'_>, kinds: &[Kind]) -> handoff_ipc::Result<Answer> {
+pub(super) fn read_reply(from: &mut Reader<'_>, kinds: &[Kind]) -> handoff_ipc::Result<ReplyValues> {
     let values = kinds
         .iter()
         .map(|kind| {
@@ -195,7 +195,7 @@ pub(super) fn read_reply(from: &mut Reader<'_>, kinds: &[Kind]) -> handoff_ipc::
         })
         .collect::<handoff_ipc::Result<_>>()?;
     let rest = from.read_raw(from.remaining())?.to_vec();
-    Ok(Answer { values, rest: Rest(rest) })
+    Ok(ReplyValues { values, rest: Rest(rest) })
 }
 
 impl fmt::Display for Value {
@@ -214,7 +214,7 @@ impl fmt::Display for Value {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for ReplyValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         for value in &self.values {
@@ -286,7 +286,7 @@ mod tests {
         let Words(values) = parse("i32 7 str hi bytes 0102 i64 -1").unwrap();
         let mut buffer = Vec::new();
         let mut writer = Writer::growing(&mut buffer);
-        Resolved { values: values.clone(), services: Vec::new() }.write(&mut writer).unwrap();
+        Arguments { values: values.clone(), services: Vec::new() }.write(&mut writer).unwrap();
         drop(writer.finish());
         let mut reader = Reader::new(SharedBytes::from_slice(&buffer));
         let answer = read_reply(&mut reader, &[Kind::I32, Kind::Str, Kind::Bytes]).unwrap();

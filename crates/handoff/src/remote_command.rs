@@ -20,7 +20,7 @@ use crate::config;
 use crate::interrupt::until_interrupted;
 use crate::output::{Output, style};
 
-/// The commands that can run elsewhere.
+/// The commands that can run on another machine.
 const MEASURING: [&str; 4] = ["cores", "doctor", "measure", "run"];
 
 /// Clocks that differ by more are told of: time stamps of the two machines cannot be compared.
@@ -48,8 +48,8 @@ pub(crate) fn with_targets(command: Command) -> Command {
     MEASURING.into_iter().fold(command, |command, name| command.mut_subcommand(name, options))
 }
 
-/// A command that is to run elsewhere.
-pub(crate) struct Elsewhere {
+/// A command that is to run on another machine.
+pub(crate) struct RemoteCommand {
     address: Address,
     program: Option<PathBuf>,
     args: Vec<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Elsewhere {
     is_configured: bool,
 }
 
-impl Elsewhere {
+impl RemoteCommand {
     /// From what was typed (`args`, with the program's name) and what it was understood as.
     pub(crate) fn asked(args: &[OsString], matches: &ArgMatches) -> anyhow::Result<Option<Self>> {
         let Some((name, mut inner)) = matches.subcommand() else { return Ok(None) };
@@ -192,8 +192,8 @@ mod tests {
     fn asked(line: &str) -> Option<(String, String)> {
         let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let matches = crate::cli::command().try_get_matches_from(&args).expect("sound");
-        let elsewhere = Elsewhere::asked(&args, &matches).expect("text")?;
-        Some((elsewhere.address.to_string(), elsewhere.args.join(" ")))
+        let command = RemoteCommand::asked(&args, &matches).expect("text")?;
+        Some((command.address.to_string(), command.args.join(" ")))
     }
 
     #[test]
