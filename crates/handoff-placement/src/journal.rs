@@ -1,24 +1,19 @@
 //! What processes and the machine had before they were changed, kept in a file: whoever comes after a process that
 //! was killed can give it back.
 //!
-//! One JSON value a line, appended before the thing that it tells of is done. The file is locked as long as its
-//! process lives, so a lock that can be had says that its process is gone. The folder is [`PrivateFolder`]'s: what
-//! stands in a journal is done with the rights of whoever reads it.
+//! How the file is kept, and who may write it, is [`JournalFile`]'s.
 
 use crate::controller::TurnedOn;
 use crate::error::{Error, Result};
 use crate::group::{Change, ControlGroup, Limits};
-use crate::private_folder::PrivateFolder;
+use crate::journal_file::JournalFile;
 use crate::process::{ProcessKey, Scope, autogroup_nice, boot_id, set_autogroup_nice, tree_of};
 use crate::snapshot::{RestoreOutcome, Snapshot};
 use crate::tid::Tid;
-use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The journal of the policy that runs: there is one.
 const POLICY: &str = "policy.journal";
@@ -50,9 +45,7 @@ enum Entry {
 /// A journal, open and locked.
 #[derive(Debug)]
 pub struct Journal {
-    folder: PrivateFolder,
-    name: String,
-    file: File,
+    file: JournalFile,
     /// Of one process: it goes with it, and what is in it is given back then.
     is_own: bool,
 }
@@ -120,16 +113,10 @@ impl Journal {
     /// [`Error::Journal`] if it cannot be written, another user could have written to the folder, or another daemon
     /// holds it.
     pub fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join(POLICY);
-        let fail = |what: &str, source| Error::Journal { path: path.clone(), what: what.to_owned(), source };
         // Any user may connect to the socket of the whole machine's policy.
         let mode = if rustix::process::geteuid().is_root() { 0o755 } else { 0o700 };
-        let folder = PrivateFolder::create(folder, mode).map_err(|e| fail("cannot be kept there", e))?;
-        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
-        let file = folder.file(POLICY, flags).map_err(|e| fail("cannot be opened", e))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|e| fail("is in use: a policy is running; stop that one first", io::Error::from(e)))?;
-        Ok(Self { folder, name: POLICY.to_owned(), file, is_own: false })
+        let in_use = "is in use: a policy is running; stop that one first";
+        Ok(Self { file: JournalFile::open(folder, mode, POLICY, in_use)?, is_own: false })
     }
 
     /// Starts a journal of this process in a folder, which is made for this user alone if it is not there. Unless it
@@ -139,21 +126,9 @@ impl Journal {
     ///
     /// [`Error::Journal`] if it cannot be written, or another user could have written to the folder.
     pub fn start(folder: &Path) -> Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}{}-{number}{}", PLACEMENT[0], std::process::id(), PLACEMENT[1]);
-        let path = folder.join(&name);
-        let fail = |what: &str, source| Error::Journal { path: path.clone(), what: what.to_owned(), source };
-        let folder = PrivateFolder::create(folder, 0o700).map_err(|e| fail("cannot be kept there", e))?;
-        // Not taken for one of a process that is gone before it is locked.
-        let _turn = folder.lock().map_err(|e| fail("cannot be locked", e))?;
-        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
-        let file = folder.file(&name, flags).map_err(|e| fail("cannot be made", e))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|e| fail("cannot be locked", io::Error::from(e)))?;
-        let mut journal = Self { folder, name, file, is_own: true };
-        journal.append(&Entry::Boot(boot_id()))?;
-        Ok(journal)
+        let mut file = JournalFile::start(folder, PLACEMENT)?;
+        file.append(&Entry::Boot(boot_id()))?;
+        Ok(Self { file, is_own: true })
     }
 
     /// Notes what a process has, before it is changed.
@@ -162,7 +137,7 @@ impl Journal {
     ///
     /// If the journal cannot be written: then nothing may be changed.
     pub fn before(&mut self, snapshot: &Snapshot) -> Result<()> {
-        self.append(&Entry::Before(Box::new(snapshot.clone())))
+        self.file.append(&Entry::Before(Box::new(snapshot.clone())))
     }
 
     /// Notes what everything in a scope has, before it is changed.
@@ -196,33 +171,19 @@ impl Journal {
     pub fn before_autogroup(&mut self, pid: Tid) -> Result<()> {
         let key = ProcessKey::of(pid)?;
         let Ok(nice) = autogroup_nice(pid) else { return Ok(()) };
-        self.append(&Entry::Autogroup { pid: pid.as_raw(), start: key.start, nice })
+        self.file.append(&Entry::Autogroup { pid: pid.as_raw(), start: key.start, nice })
     }
 
     /// [`ControlGroup::create`], with each change noted before it is made.
     pub fn make_group(&mut self, name: &str, limits: &Limits) -> Result<ControlGroup> {
         ControlGroup::create_noting(name, limits, &mut |change| match change {
-            Change::Folder(folder) => self.append(&Entry::Group(vec![folder.to_owned()])),
-            Change::Controller(turned_on) => self.append(&Entry::Controller(turned_on.clone())),
+            Change::Folder(folder) => self.file.append(&Entry::Group(vec![folder.to_owned()])),
+            Change::Controller(turned_on) => self.file.append(&Entry::Controller(turned_on.clone())),
         })
     }
 
-    fn append(&mut self, entry: &Entry) -> Result<()> {
-        let mut line = serde_json::to_vec(entry).map_err(|e| self.error("cannot be written", e.into()))?;
-        line.push(b'\n');
-        self.file.write_all(&line).map_err(|e| self.error("cannot be written", e))
-    }
-
-    fn error(&self, what: &str, source: io::Error) -> Error {
-        Error::Journal { path: self.folder.path().join(&self.name), what: what.to_owned(), source }
-    }
-
     fn read(&mut self) -> Result<Contents> {
-        let mut text = Vec::new();
-        self.file.seek(SeekFrom::Start(0)).map_err(|e| self.error("cannot be read", e))?;
-        // A journal is some hundred bytes a process; more than this is not one.
-        (&self.file).take(256 << 20).read_to_end(&mut text).map_err(|e| self.error("cannot be read", e))?;
-        Ok(Contents::parse(&text))
+        Ok(Contents::parse(&self.file.read()?))
     }
 
     /// Gives every process in the journal back what it had first, removes the groups, turns off what was turned on,
@@ -253,13 +214,13 @@ impl Journal {
     /// off when it can.
     fn leave_used(&mut self, controllers: &[TurnedOn]) -> Result<bool> {
         let used: Vec<&TurnedOn> = controllers.iter().filter(|on| !on.turn_off()).collect();
-        self.file.set_len(0).map_err(|e| self.error("cannot be emptied", e))?;
+        self.file.empty()?;
         if used.is_empty() {
             return Ok(false);
         }
-        self.append(&Entry::Boot(boot_id()))?;
+        self.file.append(&Entry::Boot(boot_id()))?;
         for on in used {
-            self.append(&Entry::Controller(on.clone()))?;
+            self.file.append(&Entry::Controller(on.clone()))?;
         }
         Ok(true)
     }
@@ -279,7 +240,7 @@ impl Journal {
         self.is_own = false;
         let contents = self.read()?;
         if !self.leave_used(&contents.controllers)? {
-            self.folder.remove(&self.name).map_err(|e| self.error("cannot be removed", e))?;
+            self.file.remove()?;
         }
         Ok(())
     }
@@ -291,41 +252,22 @@ impl Journal {
     ///
     /// [`Error::Journal`] if the folder or a journal could have been written by another user, or cannot be read.
     pub fn recover_left(folder: &Path) -> Result<RecoveryReport> {
-        let at = |name: &str| folder.join(name);
-        let fail = |path: PathBuf, what: &str, source| Error::Journal { path, what: what.to_owned(), source };
-        let private = match PrivateFolder::open(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RecoveryReport::default()),
-            opened => opened.map_err(|e| fail(folder.to_owned(), "cannot be used", e))?,
-        };
-        let _turn = private.lock().map_err(|e| fail(folder.to_owned(), "cannot be locked", e))?;
         let mut all = RecoveryReport::default();
-        for name in private.names().map_err(|e| fail(folder.to_owned(), "cannot be listed", e))? {
-            let name = name.to_string_lossy().into_owned();
-            if !(name.starts_with(PLACEMENT[0]) && name.ends_with(PLACEMENT[1])) {
-                continue;
-            }
-            let file = match private.file(&name, OFlags::RDWR | OFlags::APPEND) {
-                // Its process has just removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                opened => opened.map_err(|e| fail(at(&name), "cannot be opened", e))?,
-            };
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                continue; // Its process lives.
-            }
-            let folder = PrivateFolder::open(folder).map_err(|e| fail(at(&name), "cannot be opened", e))?;
-            let mut journal = Self { folder, name, file, is_own: false };
+        let left = JournalFile::left(folder, PLACEMENT)?;
+        for file in left.files {
+            let mut journal = Self { file, is_own: false };
             all.add(&journal.recover()?);
             journal.close()?;
         }
-        Ok(all)
+        left.refused.into_iter().next().map_or(Ok(all), Err)
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
         // What cannot be given back now stays in the file for whoever comes next.
-        if self.is_own && self.recover().is_ok() && self.file.metadata().is_ok_and(|data| data.len() == 0) {
-            let _ = self.folder.remove(&self.name);
+        if self.is_own && self.recover().is_ok() && self.file.is_empty() {
+            let _ = self.file.remove();
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{CpuSet, Priority, affinity, set_affinity};
 use handoff_testkit::{require, require_root};
+use std::io::Write as _;
 
 #[test]
 fn a_journal_gives_back_what_was_first_and_survives_a_cut_line() {
@@ -18,7 +19,8 @@ fn a_journal_gives_back_what_was_first_and_survives_a_cut_line() {
         Priority::other(19).apply(pid).unwrap();
         let busy = Journal::open(folder.path()).unwrap_err().to_string();
         assert!(busy.contains("is in use"), "{busy}");
-        journal.file.write_all(b"{\"before\":{\"pid\":1,\"sta").unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(folder.path().join(POLICY)).unwrap();
+        file.write_all(b"{\"before\":{\"pid\":1,\"sta").unwrap();
     }
     let mut journal = soon(|| Journal::open(folder.path()).ok());
     let recovered = journal.recover().unwrap();
@@ -57,7 +59,7 @@ fn an_entry_leads_to_no_file_that_is_no_group() {
         *group = folder.path().to_str().unwrap().into();
     }
     let mut journal = Journal::open(folder.path()).unwrap();
-    journal.file.write_all(format!("{planted}\n").as_bytes()).unwrap();
+    journal.file.append(&planted).unwrap();
     let recovered = journal.recover().unwrap();
     assert_eq!(recovered.restored + recovered.partly, 1);
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
@@ -198,7 +200,7 @@ fn a_controller_that_a_killed_process_turned_on_is_turned_off() {
     let before = std::fs::read_to_string(&subtree).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::start(folder.path()).unwrap();
-    journal.append(&Entry::Controller(plan.clone())).unwrap();
+    journal.file.append(&Entry::Controller(plan.clone())).unwrap();
     plan.turn_on().unwrap();
     assert_ne!(std::fs::read_to_string(&subtree).unwrap(), before);
     kill(journal);
@@ -216,7 +218,7 @@ fn a_controller_that_others_use_by_now_stays_in_the_journal() {
     std::fs::write(hierarchy.join("child/cpu.weight"), "50\n").unwrap();
     let state = folder.path().join("state");
     let mut journal = Journal::start(&state).unwrap();
-    journal.append(&Entry::Controller(plan.clone())).unwrap();
+    journal.file.append(&Entry::Controller(plan.clone())).unwrap();
     journal.close().unwrap();
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1, "whoever comes next tries again");
     Journal::recover_left(&state).unwrap();
@@ -234,7 +236,7 @@ fn a_journal_of_an_earlier_boot_is_void() {
     let one = CpuSet::of(before.first().unwrap());
     let mut journal = Journal::start(folder.path()).unwrap();
     journal.before_scope(Scope::Process, pid).unwrap();
-    let path = folder.path().join(&journal.name);
+    let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
     kill(journal);
     set_affinity(pid, &one).unwrap();
     std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace(&boot_id(), "another")).unwrap();

@@ -1,20 +1,17 @@
 //! The journal: what was changed, on disk before it is changed, so that a later process can put it back.
 //!
-//! One file a process, a JSON line a change, in the state folder. The file is removed when everything is
-//! back. A file whose process is gone is what a SIGKILL or a power loss left: [`restore`] puts it back,
-//! unless the machine was booted since, which did that already.
+//! One [`JournalFile`] a process, a line a change, in the state folder. The file is removed when everything is
+//! back. A file whose process is gone is what a SIGKILL left: [`restore`] puts it back, unless the machine was booted
+//! since, which did that already.
 //!
 //! Whoever can write a journal can have its lines written to the kernel by the user who restores it. So the
-//! folder and the files must be of the user who reads them ([`PrivateFolder`]), root has one folder whatever the
-//! environment says, and a line can name kernel settings only ([`Undo::apply`]).
+//! folder and the files must be of the user who reads them, root has one folder whatever the environment says, and
+//! a line can name kernel settings only ([`Undo::apply`]).
 
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use handoff_placement::process::{Status, boot_id};
-use handoff_placement::{PrivateFolder, Root, Tid};
-use rustix::fs::OFlags;
+use handoff_placement::{JournalFile, Root, Tid};
 use serde::{Deserialize, Serialize};
 
 use super::setting::{Setting, SettingError, Undo};
@@ -23,10 +20,6 @@ use super::with_causes;
 /// Why the journal cannot be kept, or something not put back.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    #[error("cannot keep the journal {}; nothing was changed", path.display())]
-    Io { path: PathBuf, source: io::Error },
-    #[error("cannot use the journals in {}", path.display())]
-    Folder { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Setting(#[from] SettingError),
     #[error(transparent)]
@@ -34,6 +27,9 @@ pub enum JournalError {
     #[error("not put back: {}; `handoff lab restore` tries again", failures.join("; "))]
     Left { failures: Vec<String> },
 }
+
+/// The names of journals begin and end so.
+const NAMES: [&str; 2] = ["journal-", ".jsonl"];
 
 /// Who wrote a journal: its first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,10 +44,6 @@ impl Owner {
     fn this() -> Self {
         let pid = std::process::id();
         Self { pid, started: start_of(pid).unwrap_or(0), boot: boot_id() }
-    }
-
-    fn lives(&self) -> bool {
-        start_of(self.pid) == Some(self.started)
     }
 }
 
@@ -88,42 +80,20 @@ fn folder_for(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Path
 /// The changes of this process, the last of which is put back first.
 #[derive(Debug)]
 pub struct Journal {
-    folder: PrivateFolder,
-    name: String,
-    file: File,
+    file: JournalFile,
     undo: Vec<Undo>,
 }
 
 impl Journal {
     /// Starts a journal in `folder`, which is made for this user alone if it is not there.
     pub fn start(folder: &Path) -> Result<Self, JournalError> {
-        let cannot = |source| JournalError::Folder { path: folder.to_owned(), source };
-        let folder = PrivateFolder::create(folder, 0o700).map_err(cannot)?;
-        let name = format!("journal-{}-{}.jsonl", std::process::id(), unique());
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::APPEND;
-        let file = folder
-            .file(&name, flags)
-            .map_err(|source| JournalError::Io { path: folder.path().join(&name), source })?;
-        let mut journal = Self { folder, name, file, undo: Vec::new() };
-        journal.append(&Owner::this())?;
-        Ok(journal)
+        let mut file = JournalFile::start(folder, NAMES)?;
+        file.append(&Owner::this())?;
+        Ok(Self { file, undo: Vec::new() })
     }
 
     pub(super) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join(&self.name)
-    }
-
-    fn append<T: Serialize>(&mut self, value: &T) -> Result<(), JournalError> {
-        let path = self.path();
-        let cannot = |source| JournalError::Io { path: path.clone(), source };
-        let mut line = serde_json::to_vec(value).map_err(|error| cannot(error.into()))?;
-        line.push(b'\n');
-        // On disk before the change is made, or a power loss in between could not be undone.
-        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(cannot)
+        self.file.folder()
     }
 
     /// Changes one thing: first the journal, then the machine.
@@ -133,7 +103,7 @@ impl Journal {
     /// If the journal cannot be written (then nothing was changed), or the kernel refuses.
     pub fn set(&mut self, setting: &Setting) -> Result<(), JournalError> {
         let undo = setting.undo()?;
-        self.append(&undo)?;
+        self.file.append(&undo)?;
         self.undo.push(undo);
         Ok(setting.apply()?)
     }
@@ -160,9 +130,8 @@ impl Journal {
         if !failures.is_empty() {
             return Err(JournalError::Left { failures });
         }
-        let cannot = |source| JournalError::Io { path: self.path(), source };
-        self.file.set_len(0).map_err(cannot)?;
-        self.append(&Owner::this())
+        self.file.empty()?;
+        Ok(self.file.append(&Owner::this())?)
     }
 }
 
@@ -170,15 +139,9 @@ impl Drop for Journal {
     fn drop(&mut self) {
         // What cannot be put back now stays in the file for `restore`.
         if self.put_back().is_ok() {
-            let _ = self.folder.remove(&self.name);
+            let _ = self.file.remove();
         }
     }
-}
-
-fn unique() -> u64 {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,9 +159,6 @@ pub struct RestoreReport {
     pub rebooted: usize,
 }
 
-/// A journal is some hundred bytes a change; more than this is none.
-const LONGEST: u64 = 16 << 20;
-
 /// Puts back what processes left that are gone. A missing folder means that there is nothing.
 ///
 /// # Errors
@@ -206,41 +166,22 @@ const LONGEST: u64 = 16 << 20;
 /// If another user can write to the folder; if something cannot be put back or a journal is another user's: it is
 /// kept, and the rest is put back.
 pub fn restore(folder: &Path) -> Result<RestoreReport, JournalError> {
-    let cannot = |source| JournalError::Folder { path: folder.to_owned(), source };
     let placed = handoff_placement::Journal::recover_left(folder)?;
     let processes = placed.restored + placed.partly;
-    let mut restored = RestoreReport { groups: remove_groups(), processes, ..RestoreReport::default() };
-    let mut failures = Vec::new();
-    let folder = match PrivateFolder::open(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(restored),
-        opened => opened.map_err(cannot)?,
+    let left = JournalFile::left(folder, NAMES)?;
+    let mut restored = RestoreReport {
+        groups: remove_groups(),
+        processes,
+        running: left.running,
+        ..RestoreReport::default()
     };
-    // Two that read the same journal would write twice, the second time over what a new run has set.
-    let _turn = folder.lock().map_err(cannot)?;
-    for name in folder.names().map_err(cannot)? {
-        let name = name.to_string_lossy().into_owned();
-        if !(name.starts_with("journal-") && name.ends_with(".jsonl")) {
-            continue;
-        }
-        let mut text = String::new();
-        let read =
-            folder.file(&name, OFlags::RDONLY).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
-        match read {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                failures.push(error.to_string());
-                continue;
-            }
-            // It was removed by its process just now, or is no text.
-            Err(_) => continue,
-            Ok(_) => {}
-        }
+    let mut failures: Vec<String> = left.refused.iter().map(|error| with_causes(error)).collect();
+    for mut file in left.files {
+        let text = file.read()?;
+        let text = String::from_utf8_lossy(&text);
         let mut lines = text.lines();
         let owner: Option<Owner> = lines.next().and_then(|line| serde_json::from_str(line).ok());
         match owner {
-            Some(owner) if owner.lives() => {
-                restored.running += 1;
-                continue;
-            }
             Some(owner) if owner.boot != boot_id() => restored.rebooted += 1,
             // A torn first line was never followed by a change.
             None => {}
@@ -262,7 +203,7 @@ pub fn restore(folder: &Path) -> Result<RestoreReport, JournalError> {
                 }
             }
         }
-        let _ = folder.remove(&name);
+        file.remove()?;
     }
     if failures.is_empty() { Ok(restored) } else { Err(JournalError::Left { failures }) }
 }
@@ -348,15 +289,13 @@ mod tests {
         let old = read();
         let mut journal = Journal::start(folder.path()).expect("starts");
         journal.set(&setting("23")).expect("set");
-        // As after a SIGKILL: nothing is dropped, and the owner is a process that is no more.
-        let path = journal.path();
-        std::mem::forget(journal);
-        let text = std::fs::read_to_string(&path).expect("the journal");
-        let gone = Owner { pid: u32::MAX, started: 1, boot: boot_id() };
-        let (_, changes) = text.split_once('\n').expect("an owner");
+        // As after a SIGKILL: nothing is put back, and nobody has the file's lock.
+        let text = journal.file.read().expect("the journal");
         let torn = r#"{"path":"/proc/sys/kernel/prin"#;
-        let left = format!("{}\n{changes}{torn}", serde_json::to_string(&gone).expect("serialises"));
-        std::fs::write(&path, left).expect("written");
+        journal.file.remove().expect("removed");
+        std::mem::forget(journal);
+        let left = [text.as_slice(), torn.as_bytes()].concat();
+        std::fs::write(folder.path().join("journal-1-0.jsonl"), left).expect("written");
         let restored = restore(folder.path()).expect("restores");
         assert_eq!(restored.written, [Undo { path: FILE.into(), value: old.clone() }]);
         assert_eq!(read(), old);

@@ -1,0 +1,142 @@
+//! A file that tells what is about to be changed: whoever comes after a process that was killed can put it back.
+//!
+//! One JSON value a line, appended before the change that it tells of is made. The file is locked (`flock(2)`) as long
+//! as its process lives, so a lock that can be had says that its process is gone. The folder is [`PrivateFolder`]'s:
+//! what stands in a journal is done with the rights of whoever reads it.
+
+use crate::error::{Error, Result};
+use crate::private_folder::PrivateFolder;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A line is some hundred bytes; a file with more than this is no journal.
+const LONGEST: u64 = 256 << 20;
+
+/// A journal's file, open and locked.
+#[derive(Debug)]
+pub struct JournalFile {
+    folder: Arc<PrivateFolder>,
+    name: String,
+    file: File,
+}
+
+/// What processes left that are gone.
+#[derive(Debug, Default)]
+pub struct LeftJournals {
+    /// Each is locked.
+    pub files: Vec<JournalFile>,
+    /// Journals of processes that live, which are left alone.
+    pub running: usize,
+    /// Why others cannot be used.
+    pub refused: Vec<Error>,
+}
+
+fn error(path: &Path, what: &str, source: impl Into<io::Error>) -> Error {
+    Error::Journal { path: path.to_owned(), what: what.to_owned(), source: source.into() }
+}
+
+fn try_lock(file: &File) -> io::Result<()> {
+    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
+}
+
+impl JournalFile {
+    /// Opens and locks the one journal of this name in a folder, which is made with this mode if it is not there.
+    /// `in_use` says what to do if another process has it.
+    pub fn open(folder: &Path, mode: u32, name: &str, in_use: &str) -> Result<Self> {
+        let path = folder.join(name);
+        let folder =
+            PrivateFolder::create(folder, mode).map_err(|e| error(&path, "cannot be kept there", e))?;
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
+        let file = folder.file(name, flags).map_err(|e| error(&path, "cannot be opened", e))?;
+        try_lock(&file).map_err(|e| error(&path, in_use, e))?;
+        Ok(Self { folder: Arc::new(folder), name: name.to_owned(), file })
+    }
+
+    /// Starts a journal of this process in a folder, which is made for this user alone if it is not there. Its name
+    /// begins and ends as said.
+    pub fn start(folder: &Path, [begin, end]: [&str; 2]) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{begin}{}-{number}{end}", std::process::id());
+        let path = folder.join(&name);
+        let folder =
+            PrivateFolder::create(folder, 0o700).map_err(|e| error(&path, "cannot be kept there", e))?;
+        // Not taken for one of a process that is gone before it is locked.
+        let _turn = folder.lock().map_err(|e| error(&path, "cannot be locked", e))?;
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        let file = folder.file(&name, flags).map_err(|e| error(&path, "cannot be made", e))?;
+        try_lock(&file).map_err(|e| error(&path, "cannot be locked", e))?;
+        Ok(Self { folder: Arc::new(folder), name, file })
+    }
+
+    /// Locks the journals in a folder whose names begin and end as said, of processes that are gone. A missing folder
+    /// means that there are none. Each is to be [removed](Self::remove) once everything in it is put back.
+    pub fn left(folder: &Path, [begin, end]: [&str; 2]) -> Result<LeftJournals> {
+        let mut left = LeftJournals::default();
+        let private = match PrivateFolder::open(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(left),
+            opened => Arc::new(opened.map_err(|e| error(folder, "cannot be used", e))?),
+        };
+        let _turn = private.lock().map_err(|e| error(folder, "cannot be locked", e))?;
+        for name in private.names().map_err(|e| error(folder, "cannot be listed", e))? {
+            let name = name.to_string_lossy().into_owned();
+            if !(name.starts_with(begin) && name.ends_with(end)) {
+                continue;
+            }
+            match private.file(&name, OFlags::RDWR | OFlags::APPEND) {
+                // Its process has just removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => left.refused.push(error(&folder.join(&name), "cannot be opened", source)),
+                Ok(file) if try_lock(&file).is_err() => left.running += 1,
+                Ok(file) => left.files.push(Self { folder: Arc::clone(&private), name, file }),
+            }
+        }
+        Ok(left)
+    }
+
+    /// The folder that it is in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Adds a line. If that fails, nothing may be changed.
+    pub fn append(&mut self, entry: &impl Serialize) -> Result<()> {
+        let mut line = serde_json::to_vec(entry).map_err(|e| self.error("cannot be written", e))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|e| self.error("cannot be written", e))
+    }
+
+    /// Everything in it. A last line that was cut short is of a change that was not made.
+    pub fn read(&mut self) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        self.file.seek(SeekFrom::Start(0)).map_err(|e| self.error("cannot be read", e))?;
+        (&self.file).take(LONGEST).read_to_end(&mut text).map_err(|e| self.error("cannot be read", e))?;
+        Ok(text)
+    }
+
+    /// Empties it: everything was put back.
+    pub fn empty(&mut self) -> Result<()> {
+        self.file.set_len(0).map_err(|e| self.error("cannot be emptied", e))
+    }
+
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.file.metadata().is_ok_and(|data| data.len() == 0)
+    }
+
+    /// Empties and removes it. Whoever has opened it meanwhile finds nothing in it.
+    pub fn remove(&mut self) -> Result<()> {
+        self.empty()?;
+        self.folder.remove(&self.name).map_err(|e| self.error("cannot be removed", e))
+    }
+
+    fn error(&self, what: &str, source: impl Into<io::Error>) -> Error {
+        error(&self.folder.path().join(&self.name), what, source)
+    }
+}
