@@ -1,7 +1,9 @@
 //! Formats that other tools read. Each is one file; nothing is measured or judged here.
 
+pub mod bencher;
 pub mod csv;
 pub mod google_benchmark;
+pub mod junit;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 

@@ -1,5 +1,6 @@
 //! The program `handoff` as a person uses it, on this machine.
 
+mod action;
 mod activation;
 mod bisect;
 #[path = "../../../handoff-lab/tests/it/common/mod.rs"]

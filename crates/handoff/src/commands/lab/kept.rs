@@ -59,6 +59,7 @@ impl Where {
 Examples:
   handoff lab show                             the latest run
   handoff lab show 3 --as markdown             for a pull request
+  handoff lab show 3 --as junit > lab.xml      for the pages of a CI system
   handoff lab show 3 --as csv > runs.csv
   handoff lab show 3 --as parquet > runs.parquet
   handoff lab show 3 --as html > report.html")]
@@ -89,6 +90,10 @@ enum Form {
     Parquet,
     /// Google Benchmark's JSON, each run a repetition
     GoogleBenchmark,
+    /// JUnit's XML, each metric a test: regressed fails
+    Junit,
+    /// Bencher's metric format: the ratio and both arms
+    Bencher,
 }
 
 impl Show {
@@ -116,6 +121,8 @@ impl Show {
             Form::GoogleBenchmark => {
                 output.json(&handoff_lab::export::google_benchmark::of_experiment(&result))?
             }
+            Form::Junit => output.bytes(handoff_lab::export::junit::of_experiment(&result).as_bytes())?,
+            Form::Bencher => output.json(&handoff_lab::export::bencher::of_experiment(&result))?,
         }
         Ok(Verdict::Pass)
     }

@@ -1,0 +1,90 @@
+//! JUnit's XML, which the pages of CI systems show: a test for each metric.
+
+use std::fmt::Write as _;
+
+use crate::experiment::result::{ExperimentResult, MetricResult};
+use crate::report::chart::escape;
+use crate::report::experiment::text;
+use crate::stats::judge::Verdict;
+
+/// An experiment: a metric that is worse is a failure, one that may not be judged an error, one without enough evidence or
+/// without a ratio skipped. What the lab prints stands below.
+pub fn of_experiment(result: &ExperimentResult) -> String {
+    let title = escape(&result.header.title);
+    let mut cases = String::new();
+    let mut counts = [("failures", 0), ("errors", 0), ("skipped", 0)];
+    for metric in result.metrics() {
+        let kind = kind(metric);
+        let name = escape(&metric.name_with_unit());
+        let message = escape(&metric.sentence);
+        write!(cases, "    <testcase classname=\"{title}\" name=\"{name}\" time=\"{:.3}\">", result.seconds)
+            .expect("a string takes everything");
+        if let Some((index, element)) = kind {
+            counts[index].1 += 1;
+            let word = metric.judgement.verdict.word();
+            // What is skipped has no type.
+            let kind = if element == "skipped" { String::new() } else { format!(" type=\"{word}\"") };
+            write!(cases, "<{element} message=\"{message}\"{kind}/>").expect("a string takes everything");
+        } else {
+            write!(cases, "<system-out>{message}</system-out>").expect("a string takes everything");
+        }
+        cases.push_str("</testcase>\n");
+    }
+    for reason in &result.unusable {
+        counts[2].1 += 1;
+        let name = escape(reason.split_whitespace().next().unwrap_or(reason));
+        let reason = escape(reason);
+        writeln!(
+            cases,
+            "    <testcase classname=\"{title}\" name=\"{name}\"><skipped message=\"{reason}\"/></testcase>"
+        )
+        .expect("a string takes everything");
+    }
+    let tests = result.metrics().count() + result.unusable.len();
+    let counts = counts.map(|(name, count)| format!(" {name}=\"{count}\"")).concat();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  \
+         <testsuite name=\"{title}\" tests=\"{tests}\"{counts} time=\"{:.3}\" timestamp=\"{}\">\n{cases}    \
+         <system-out>{}</system-out>\n  </testsuite>\n</testsuites>\n",
+        result.seconds,
+        escape(&result.header.started),
+        escape(&text(result)),
+    )
+}
+
+/// Which count a metric is in, and its element; `None` if it passed.
+fn kind(metric: &MetricResult) -> Option<(usize, &'static str)> {
+    match metric.judgement.verdict {
+        Verdict::Improved | Verdict::Equivalent => None,
+        Verdict::Regressed => Some((0, "failure")),
+        Verdict::NotActive | Verdict::Withheld => Some((1, "error")),
+        Verdict::Inconclusive => Some((2, "skipped")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::result::tests::result;
+
+    #[test]
+    fn each_metric_is_a_test_and_its_verdict_the_outcome() {
+        let mut result = result();
+        result.header.title = "a < \"b\"\u{1b}".to_owned();
+        for (verdict, outcome, counts) in [
+            (Verdict::Improved, "<system-out>", r#"failures="0" errors="0""#),
+            (Verdict::Regressed, "<failure message=", r#"failures="1" errors="0""#),
+            (Verdict::Withheld, "<error message=", r#"failures="0" errors="1""#),
+            (Verdict::Inconclusive, "<skipped message=", r#"failures="0" errors="0""#),
+        ] {
+            result.primary.judgement.verdict = verdict;
+            let xml = of_experiment(&result);
+            let case = xml.lines().find(|line| line.contains("name=\"time (s)\"")).expect("the metric");
+            assert!(case.contains(outcome) && case.contains("a &lt; &quot;b&quot;\u{fffd}"), "{case}");
+            assert!(xml.contains(counts), "{xml}");
+            // The metrics that no ratio can be made of are named, too.
+            let unusable = r#"name="zero"><skipped message="zero is 0 in round 1"#;
+            assert!(xml.contains("tests=\"4\"") && xml.contains(unusable), "{xml}");
+        }
+    }
+}
