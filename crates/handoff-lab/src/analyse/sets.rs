@@ -115,8 +115,8 @@ fn compare_by_name(names: [String; 2], sets: [&[Series]; 2]) -> Comparison {
         sets: names,
         only_in: [only(sets[0], sets[1]), only(sets[1], sets[0])],
         rows,
-        remark: "The two sets were measured apart from each other, so that a difference cannot be laid to what was \
-                 changed: the machine may have changed as well. `handoff lab ab` measures both in turns."
+        remark: "The two were measured at different times, so a difference may come from the machine rather than from what \
+                 was changed. `handoff lab ab` measures both in turns."
             .to_owned(),
     }
 }

@@ -296,22 +296,4 @@ impl Arm {
             limit,
         }
     }
-
-    /// What distinguishes it, in words.
-    pub fn describe(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.settings.iter().map(Setting::describe).collect();
-        lines.push(match &self.work {
-            Work::Command { argv, .. } => format!("command {}", argv.join(" ")),
-            Work::Workload(workload) => {
-                format!("workload {}", serde_json::to_string(workload).unwrap_or_default())
-            }
-        });
-        lines.extend((!self.prefix.is_empty()).then(|| format!("prefix {}", self.prefix.join(" "))));
-        lines.extend(self.environment.iter().map(|(name, value)| format!("environment {name}={value}")));
-        lines.extend(self.cpus.as_ref().map(|cpus| format!("CPUs {cpus}")));
-        lines.extend(self.nice.map(|nice| format!("nice {nice}")));
-        lines.extend(self.program.as_ref().map(|program| format!("program {}", program.display())));
-        lines.extend(self.proofs.iter().map(|proof| format!("proof: {}", proof.describe())));
-        lines
-    }
 }

@@ -16,6 +16,7 @@
 //! [`plan`] tells beforehand what a run will take.
 
 pub mod agent;
+pub mod difference;
 pub mod executor;
 pub mod file;
 pub mod guest;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::ArmId;
+use super::difference::Difference;
 use super::task::MetricSemantics;
 use crate::doctor::{Diagnosis, Level};
 use crate::stats::holm;
@@ -77,6 +78,13 @@ pub struct MetricResult {
     pub medians: [f64; 3],
 }
 
+impl MetricResult {
+    /// Such as `wall (s)`; the bare name where nobody said a unit.
+    pub fn name_with_unit(&self) -> String {
+        if self.unit.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.unit) }
+    }
+}
+
 /// What is known of a run before any of its figures are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
@@ -87,8 +95,12 @@ pub struct Header {
     pub question: String,
     /// Names of the baseline and the change.
     pub arms: [String; 2],
-    /// What distinguishes them, in words.
-    pub differences: [Vec<String>; 2],
+    /// What distinguishes them. Results of earlier versions do not say.
+    #[serde(default)]
+    pub changes: Vec<Difference>,
+    /// What both have, in words.
+    #[serde(default)]
+    pub common: Vec<String>,
     /// Where the arms ran: this machine, or a guest.
     #[serde(default = "this_machine")]
     pub place: String,
@@ -139,10 +151,15 @@ impl ExperimentResult {
         self.primary.judgement.verdict
     }
 
+    /// What was judged: the primary metric first.
+    pub fn metrics(&self) -> impl Iterator<Item = &MetricResult> {
+        std::iter::once(&self.primary).chain(&self.secondary)
+    }
+
     /// The unit of a metric; empty if it has none or nobody said.
     pub fn unit_of(&self, metric: &str) -> &str {
-        let judged = std::iter::once(&self.primary).chain(&self.secondary);
-        let known = judged.map(|one| (one.name.as_str(), one.unit.as_str())).chain(super::task::USAGE);
+        let known =
+            self.metrics().map(|one| (one.name.as_str(), one.unit.as_str())).chain(super::task::USAGE);
         known.into_iter().find(|(name, _)| *name == metric).map_or("", |(_, unit)| unit)
     }
 
@@ -415,7 +432,8 @@ pub(crate) mod tests {
                 title: "t".into(),
                 question: String::new(),
                 arms: ["off".into(), "on".into()],
-                differences: [vec![], vec![]],
+                changes: Vec::new(),
+                common: Vec::new(),
                 place: this_machine(),
                 started: "2026-01-01T00:00:00Z".into(),
                 command: "handoff lab run".into(),

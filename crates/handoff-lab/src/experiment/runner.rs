@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use handoff_workloads::process_cpu_time;
 
 use super::ArmId;
+use super::difference::compare;
 use super::executor::{ArmError, Executor, RunRequest};
 use super::file::{Experiment, Metric};
 use super::result::{
@@ -134,13 +135,15 @@ fn asked(metric: &Metric) -> RequestedMetric {
 
 fn header(experiment: &Experiment, options: &Options<'_>, before: Diagnosis, place: String) -> Header {
     let arms = &experiment.arms;
+    let (changes, common) = compare(arms);
     Header {
         schema: ExperimentResult::SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         title: experiment.title.clone(),
         question: experiment.question.clone(),
         arms: [arms[0].name.clone(), arms[1].name.clone()],
-        differences: [arms[0].describe(), arms[1].describe()],
+        changes,
+        common,
         place,
         started: timestamp(),
         command: options.command.clone(),

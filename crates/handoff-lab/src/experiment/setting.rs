@@ -112,14 +112,6 @@ impl Setting {
         }
         Ok(())
     }
-
-    pub fn describe(&self) -> String {
-        match self {
-            Self::Sysctl { name, value } => format!("sysctl {name} = {value}"),
-            Self::File { path, value } => format!("{} = {value}", path.display()),
-            Self::Feature { token } => format!("scheduler feature {token}"),
-        }
-    }
 }
 
 /// The content of a file, or the bracketed word of a list such as `always [madvise] never`.

@@ -33,8 +33,8 @@ struct MetricView<'a> {
 }
 
 pub fn html(result: &ExperimentResult) -> Result<String, ReportError> {
-    let metrics = std::iter::once(&result.primary)
-        .chain(&result.secondary)
+    let metrics = result
+        .metrics()
         .enumerate()
         .map(|(index, metric)| MetricView {
             metric,
@@ -69,7 +69,7 @@ fn tone(verdict: Verdict) -> &'static str {
 
 fn intervals(result: &ExperimentResult) -> Intervals {
     let mut rows = Vec::new();
-    for metric in std::iter::once(&result.primary).chain(&result.secondary) {
+    for metric in result.metrics() {
         let judged = &metric.judgement;
         for (label, estimate, colour) in [
             (format!("{}: B / A", short_name(&metric.name)), &judged.change, 1),
@@ -108,7 +108,7 @@ fn rounds(result: &ExperimentResult, metric: &MetricResult) -> Lines {
     Lines {
         title: format!("{} in {which}", metric.name),
         x_axis: if every == 1 { "round".to_owned() } else { format!("round, one of {every}") },
-        y_axis: with_unit(metric),
+        y_axis: metric.name_with_unit(),
         series: vec![
             Series { name: format!("A: {a}"), points: points(|r| r.a), colour: 0 },
             Series { name: format!("B: {b}"), points: points(|r| r.b), colour: 1 },
@@ -129,7 +129,7 @@ fn distributions(result: &ExperimentResult, metric: &MetricResult) -> Lines {
     let of = |values: Vec<f64>| distribution(&values);
     Lines {
         title: format!("{}: distribution of runs", metric.name),
-        x_axis: with_unit(metric),
+        x_axis: metric.name_with_unit(),
         y_axis: "share of runs that are at most so large".to_owned(),
         series: vec![
             Series {
@@ -146,10 +146,6 @@ fn distributions(result: &ExperimentResult, metric: &MetricResult) -> Lines {
         mark: Mark::Step,
         paired: false,
     }
-}
-
-fn with_unit(metric: &MetricResult) -> String {
-    if metric.unit.is_empty() { metric.name.clone() } else { format!("{} ({})", metric.name, metric.unit) }
 }
 
 fn whole(value: f64) -> String {
@@ -195,16 +191,21 @@ pub fn text(result: &ExperimentResult) -> String {
     line(String::new());
     line(format!("  A   {}", result.header.arms[0]));
     line(format!("  B   {}", result.header.arms[1]));
+    // Two commands are their arms' names.
+    let names = result.header.arms.clone().map(Some);
+    for difference in result.header.changes.iter().filter(|difference| difference.values != names) {
+        line(format!("      {difference}"));
+    }
     line("  A'  A again: how far it is from A is this machine's noise".to_owned());
     line(String::new());
-    let width = metrics(result).map(|metric| with_unit(metric).len()).max().unwrap_or(6).max(6);
+    let width = result.metrics().map(|metric| metric.name_with_unit().len()).max().unwrap_or(6).max(6);
     line(format!("  {:width$}  {:>10} {:>10} {:>10}  {:>8}  interval", "metric", "A", "A'", "B", "B / A"));
-    for metric in metrics(result) {
+    for metric in result.metrics() {
         let [a, again, b] = metric.medians.map(compact);
         let ratio = change(metric.judgement.change.ratio);
         line(format!(
             "  {:width$}  {a:>10} {again:>10} {b:>10}  {ratio:>8}  {}, {}",
-            with_unit(metric),
+            metric.name_with_unit(),
             interval(metric),
             metric.judgement.verdict.word()
         ));
@@ -231,10 +232,6 @@ pub fn text(result: &ExperimentResult) -> String {
         ));
     }
     out.trim_end().to_owned()
-}
-
-fn metrics(result: &ExperimentResult) -> impl Iterator<Item = &MetricResult> {
-    std::iter::once(&result.primary).chain(&result.secondary)
 }
 
 fn proof_words(proof: &crate::experiment::result::ProofResult) -> String {
@@ -265,12 +262,12 @@ pub fn markdown(result: &ExperimentResult) -> String {
     let [a, b] = &result.header.arms;
     add(format_args!("\n| metric | A: {} | A' | B: {} | B / A | interval | verdict |\n", cell(a), cell(b)));
     add(format_args!("|---|--:|--:|--:|--:|---|---|\n"));
-    for metric in metrics(result) {
+    for metric in result.metrics() {
         let [a, again, b] = metric.medians.map(compact);
         let ratio = change(metric.judgement.change.ratio);
         let word = metric.judgement.verdict.word();
         let interval = interval(metric);
-        let name = cell(&with_unit(metric));
+        let name = cell(&metric.name_with_unit());
         add(format_args!("| {name} | {a} | {again} | {b} | {ratio} | {interval} | {word} |\n"));
     }
     for proof in &result.proofs {

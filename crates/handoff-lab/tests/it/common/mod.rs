@@ -1,4 +1,4 @@
-//! A browser that looks at a report, and says what it sees.
+//! A browser that looks at a page, and says what it sees. The tests of other crates include this file.
 
 use std::path::Path;
 
@@ -60,9 +60,24 @@ const LOOK: &str = r#"
   };
 "#;
 
-/// Opens `html` in a window of this width, and looks.
-pub(crate) fn look(chromium: &Path, html: &str, name: &str, width: u32, dark: bool) -> Seen {
+/// Opens `html` on a desk and on a phone, in light and in dark, and asserts what holds for every page. Gives what was seen.
+pub(crate) fn look(chromium: &Path, name: &str, html: &str) -> Vec<Seen> {
+    let windows = [(1280, false), (1280, true), (390, false), (390, true)];
+    windows.into_iter().map(|(width, dark)| look_at(chromium, name, html, width, dark)).collect()
+}
+
+fn look_at(chromium: &Path, name: &str, html: &str, width: u32, dark: bool) -> Seen {
     let folder = tempfile::tempdir().expect("a folder");
     let window = Window { chromium, folder: folder.path(), name, width, dark };
-    serde_json::from_slice(&ask(&window, html, LOOK)).expect("what the browser saw")
+    let seen: Seen = serde_json::from_slice(&ask(&window, html, LOOK)).expect("what the browser saw");
+    assert!(!seen.overflows, "{name} is wider than a window of {width}");
+    assert_eq!(seen.labels, [""; 0], "labels of {name} at {width}");
+    assert!(width < 1000 || seen.wide_tables.is_empty(), "{name}: {:?} at {width}", seen.wide_tables);
+    assert_eq!(seen.charts > 0, html.contains("class=\"chart"), "{name} shows {} charts", seen.charts);
+    assert_eq!(seen.tiny, 0, "{name} has a chart too small to read at {width}");
+    assert_eq!(seen.loaded, [""; 0], "{name} loaded something");
+    assert!(!seen.text.contains("NaN") && !seen.text.contains("undefined"), "{name}: {}", seen.text);
+    let background = if dark { "rgb(20, 23, 27)" } else { "rgb(255, 255, 255)" };
+    assert_eq!(seen.background, background, "{name}");
+    seen
 }

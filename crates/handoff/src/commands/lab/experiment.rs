@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use handoff_lab::experiment::difference::compare;
 use handoff_lab::experiment::file::Experiment;
 use handoff_lab::experiment::plan::{self, Bounds, Pilot, bounds};
 use handoff_lab::experiment::result::{Ending, ExperimentResult, RoundRecord};
@@ -320,14 +321,19 @@ impl Check {
 fn page(experiment: &Experiment, plan: &CheckedExperiment<'_>) -> String {
     let rounds = &experiment.rounds;
     let mut text = format!("{}\n{}\n", experiment.title, experiment.question);
-    for (index, (id, arm)) in ["A, A'", "B"].iter().zip(&experiment.arms).enumerate() {
-        text += &format!("\n{id}: {}\n", arm.name);
-        for line in arm.describe() {
-            text += &format!("    {line}\n");
-        }
+    for (index, (id, arm)) in ["\nA, A'", "B"].iter().zip(&experiment.arms).enumerate() {
+        text += &format!("{id:<9}{}", arm.name);
         if let Some(guests) = &experiment.guests {
-            text += &format!("    in a guest with {}\n", guests.arms[index]);
+            text += &format!(", in a guest with {}", guests.arms[index]);
         }
+        text.push('\n');
+    }
+    let (differences, common) = compare(&experiment.arms);
+    for difference in &differences {
+        text += &format!("differs  {difference}\n");
+    }
+    if !common.is_empty() {
+        text += &format!("both     {}\n", common.join(", "));
     }
     text += &format!("\nmetric   {} (margin {}%)\n", plan.metric, experiment.metric.margin * 100.0);
     for metric in &experiment.secondary {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
+use handoff_lab::experiment::difference::compare;
 use handoff_lab::experiment::executor::Cgroup;
 use handoff_lab::experiment::file::{Arm, Experiment, Metric, Rounds};
 use handoff_lab::experiment::task::{Figure, Pick, shell_syntax, words};
@@ -100,7 +101,9 @@ impl How {
         let beside = ["wall", "cpu", "max-rss"].into_iter().filter(|other| *other != name);
         let secondary =
             beside.map(|name| Metric { name: name.to_owned(), better: None, margin: self.margin }).collect();
-        let text = format!("{} | {}", arms[0].describe().join("; "), arms[1].describe().join("; "));
+        let (differences, common) = compare(&arms);
+        let lines: Vec<String> = differences.iter().map(ToString::to_string).chain(common).collect();
+        let text = lines.join("; ");
         Experiment {
             title,
             question: question.to_owned(),
@@ -157,13 +160,13 @@ impl How {
     }
 }
 
-/// Says that no shell reads a line which looks as if it were for one.
+/// Warns of a line that looks as if it were for a shell.
 fn warn_of_shell(line: &str, output: &Output) {
     let found = shell_syntax(line);
     if !found.is_empty() {
         let found: Vec<String> = found.into_iter().map(String::from).collect();
         output.warn(format_args!(
-            "no shell reads `{line}`: the command itself gets {}; sh -c {} has a shell read it",
+            "`{line}` is run without a shell: the command itself gets {}; sh -c {} runs it in one",
             found.join(" "),
             quoted(line)
         ));
