@@ -27,7 +27,7 @@ pub enum CampaignError {
     #[error("the campaign has no task {number}: they are 1 to {most}")]
     NoTask { number: usize, most: usize },
     #[error(
-        "round {round} came once more, and is another one than before: something else writes to the device's folder"
+        "round {round} arrived twice, with different results: something else writes to the device's folder"
     )]
     Contradiction { round: usize },
     #[error("another run has {} and does not end", .0.display())]

@@ -74,7 +74,9 @@ pub enum Error {
     },
     /// Two processes called each other back, each call inside of the one before, and the thread that was to serve
     /// the last one waits for too many already, or has too little stack left.
-    #[error("calls back and forth are nested too deeply for the thread that is to serve another one")]
+    #[error(
+        "the call is nested too deeply: two processes call each other back, and this thread cannot serve one call more"
+    )]
     TooDeep,
     /// The caller may not do this.
     #[error("permission denied: {0}")]

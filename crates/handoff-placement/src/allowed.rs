@@ -58,18 +58,23 @@ impl Allowed {
         let (offline, here) = (wanted.difference(&self.online), wanted.intersection(&self.online));
         let mut reasons = Vec::new();
         if !offline.is_empty() {
-            reasons.push(format!("{{{offline}}} is not online ({{{}}} is)", self.online));
+            reasons.push(format!("{} not online ({})", are(&offline), are(&self.online)));
         }
         if let Some(cpuset) = &self.cpuset {
             let outside = here.difference(&cpuset.cpus);
             if !outside.is_empty() {
                 let (path, cpus) = (cpuset.path.display(), &cpuset.cpus);
-                reasons.push(format!("{{{outside}}} is outside the cpuset {path} (which has {{{cpus}}})"));
+                reasons.push(format!("{} outside the cpuset {path} (which has {cpus})", are(&outside)));
             }
         }
         (!reasons.is_empty())
-            .then(|| format!("{}; it may have {{{}}}", reasons.join(", and "), self.grantable()))
+            .then(|| format!("{}; allowed here: {}", reasons.join(", and "), self.grantable()))
     }
+}
+
+/// Such as `0-3 are`.
+fn are(cpus: &CpuSet) -> String {
+    format!("{cpus} {}", if cpus.len() == 1 { "is" } else { "are" })
 }
 
 fn container(root: &Root) -> Option<&'static str> {
@@ -103,7 +108,7 @@ mod tests {
         let both = objection("1,3,9").unwrap();
         assert_eq!(
             both,
-            "{9} is not online ({0-3} is), and {3} is outside the cpuset /cg/app (which has {0-1}); it may have {0-1}"
+            "9 is not online (0-3 are), and 3 is outside the cpuset /cg/app (which has 0-1); allowed here: 0-1"
         );
         assert_eq!(objection("").unwrap(), "no CPU was named");
         assert_eq!(allowed("0-3", None).objection(&CpuSet::of(3)), None);

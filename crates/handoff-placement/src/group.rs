@@ -317,7 +317,7 @@ mod tests {
         group.take(pid).unwrap();
         let error = crate::set_affinity(pid, &CpuSet::of(second)).unwrap_err().to_string();
         let folder = group.folders().next().unwrap().display().to_string();
-        assert!(error.contains(&format!("{{{second}}} is outside the cpuset {folder}")), "{error}");
+        assert!(error.contains(&format!("{second} is outside the cpuset {folder}")), "{error}");
         child.kill().unwrap();
         child.wait().unwrap();
     }

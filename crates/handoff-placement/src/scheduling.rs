@@ -125,7 +125,7 @@ impl Scheduling {
         }
         (attr.util_min, attr.util_max) = (self.util_min.unwrap_or(0), self.util_max.unwrap_or(1024));
         if attr.util_min > attr.util_max || attr.util_max > 1024 {
-            return Err("util clamps are 0 to 1024, the least not above the most");
+            return Err("util clamps must be from 0 to 1024, and the minimum not above the maximum");
         }
         if self.reset_on_fork {
             attr.flags |= sched_flag::RESET_ON_FORK;

@@ -313,7 +313,7 @@ impl Reader<'_> {
         );
         refuse(
             text.util_min.unwrap_or(0) > text.util_max.unwrap_or(1024) || text.util_max.unwrap_or(0) > 1024,
-            "util_min and util_max are 0 to 1024, the least not above the most",
+            "util_min and util_max must be from 0 to 1024, and util_min not above util_max",
         );
         refuse(
             text.quota.is_some_and(|quota| !(quota > 0.0 && quota <= 65536.0)),
@@ -458,7 +458,7 @@ impl Reader<'_> {
                 self.problems.push(Problem {
                     line: rule.line,
                     message: format!(
-                        "rule `{}` grants real time by `{}` to whatever calls itself so",
+                        "rule `{}` grants real time (profile `{}`) to any process that takes a name it matches",
                         rule.name, rule.profile
                     ),
                     help: Some("name the user who may have it: match = { ..., uid = 1000 }".to_owned()),

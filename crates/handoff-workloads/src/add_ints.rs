@@ -60,7 +60,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        in_range("iterations", self.iterations, 1..=MAX_ITERATIONS, "calls are made")?;
+        in_range("iterations", self.iterations, 1..=MAX_ITERATIONS)?;
         if !(self.delay >= 0.0 && self.delay <= 3600.0) {
             return Err(Error::parameter("delay", format!("{} s; 0 to an hour is possible", self.delay)));
         }

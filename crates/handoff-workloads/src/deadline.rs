@@ -77,7 +77,7 @@ impl OnMiss {
     pub fn check(&self) -> Result<()> {
         match self {
             OnMiss::Record { recording, keep } => {
-                in_range("keep-going", *keep, 1..=MAX_KEPT, "are kept")?;
+                in_range("keep-going", *keep, 1..=MAX_KEPT)?;
                 recording.check()
             }
             OnMiss::Count | OnMiss::Halt(_) => Ok(()),

@@ -69,17 +69,16 @@ impl Error {
     }
 }
 
-/// Refuses a number that is not in its range: `flows: 0; 1 to 1000 are run`.
+/// Refuses a number that is not in its range: `flows: 0 is not from 1 to 1000`.
 pub(crate) fn in_range<N: PartialOrd + fmt::Display>(
     parameter: &str,
     value: N,
     range: RangeInclusive<N>,
-    done: &str,
 ) -> Result<()> {
     if range.contains(&value) {
         return Ok(());
     }
-    Err(Error::parameter(parameter, format!("{value}; {} to {} {done}", range.start(), range.end())))
+    Err(Error::parameter(parameter, format!("{value} is not from {} to {}", range.start(), range.end())))
 }
 
 /// A call that failed, as an error of the workload.

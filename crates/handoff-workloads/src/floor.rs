@@ -189,7 +189,7 @@ impl Sampling {
 
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        in_range("samples", self.samples, 1..=MAX_SAMPLES, "are taken")?;
+        in_range("samples", self.samples, 1..=MAX_SAMPLES)?;
         self.parameters().check()
     }
 

@@ -76,7 +76,7 @@ impl Parameters {
         if self.engine == EngineKind::Local {
             return Err(Error::parameter("engine", "local: a call within one process cannot be inverted"));
         }
-        in_range("i", self.iterations, 1..=1 << 20, "calls are made")?;
+        in_range("i", self.iterations, 1..=1 << 20)?;
         if self.period_us < 100 || self.period_us > 10_000_000 {
             let problem = format!("{} us; 100 (so that others run at all) to 10000000", self.period_us);
             return Err(Error::parameter("period_us", problem));

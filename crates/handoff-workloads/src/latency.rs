@@ -89,8 +89,8 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        in_range("pair", self.pairs, 1..=1000, "are run")?;
-        in_range("i", self.iterations, 1..=MAX_ITERATIONS, "are run")?;
+        in_range("pair", self.pairs, 1..=1000)?;
+        in_range("i", self.iterations, 1..=MAX_ITERATIONS)?;
         if self.deadline_us == 0 {
             return Err(Error::parameter("deadline_us", "0; a transaction takes at least some time"));
         }

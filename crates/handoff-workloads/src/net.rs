@@ -70,7 +70,7 @@ impl Default for Link {
 impl Link {
     /// Checks everything that can be known before anything is made.
     pub(crate) fn check(&self) -> Result<()> {
-        in_range("rate", self.rate_mbit, 1..=100_000, "Mbit/s are possible")?;
+        in_range("rate", self.rate_mbit, 1..=100_000)?;
         if self.path == Path::Loopback && !self.sysctls.is_empty() {
             let problem = "they would change this machine; they are for --path namespaces, where they end with \
                            the namespace (set a sysctl of the machine as a variant of an experiment)";

@@ -39,8 +39,8 @@ impl Parameters {
         if self.engine == EngineKind::Local {
             return Err(Error::parameter("engine", "local: objects of the same process are not held"));
         }
-        in_range("objects", self.objects, 10..=MAX_OBJECTS, "are held")?;
-        in_range("calls", self.calls, 1..=rpc::MAX_SAMPLES, "are made")
+        in_range("objects", self.objects, 10..=MAX_OBJECTS)?;
+        in_range("calls", self.calls, 1..=rpc::MAX_SAMPLES)
     }
 }
 

@@ -98,7 +98,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        in_range("samples", self.samples, 1..=MAX_SAMPLES, "are taken")?;
+        in_range("samples", self.samples, 1..=MAX_SAMPLES)?;
         if self.trips == 0 {
             return Err(Error::parameter("trips", "0; a sample has at least one trip"));
         }

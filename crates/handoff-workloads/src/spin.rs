@@ -45,7 +45,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a task is started.
     pub fn check(&self) -> Result<()> {
-        in_range("tasks", self.tasks, 1..=10_000, "are run")?;
+        in_range("tasks", self.tasks, 1..=10_000)?;
         if self.items == 0 || self.items.saturating_mul(self.tasks) > MAX_ITEMS {
             let problem = format!("{} items of {} tasks; 1 to {MAX_ITEMS} in all", self.items, self.tasks);
             return Err(Error::parameter("items", problem));

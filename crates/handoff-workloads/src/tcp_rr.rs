@@ -60,7 +60,7 @@ impl Parameters {
                 return Err(Error::parameter(name, format!("{bytes} bytes; 1 to 16777216 are sent")));
             }
         }
-        in_range("flows", self.flows, 1..=1000, "are run")?;
+        in_range("flows", self.flows, 1..=1000)?;
         if self.transactions == 0 || self.transactions.saturating_mul(self.flows) > MAX_TRANSACTIONS {
             let problem = format!("{}; 1 to {MAX_TRANSACTIONS} in all flows", self.transactions);
             return Err(Error::parameter("transactions", problem));

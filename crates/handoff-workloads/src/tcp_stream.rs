@@ -59,7 +59,7 @@ impl Parameters {
                 format!("{} bytes; 1 to 16777216 are sent", self.message),
             ));
         }
-        in_range("flows", self.flows, 1..=1000, "are run")?;
+        in_range("flows", self.flows, 1..=1000)?;
         if !(self.seconds > 0.0 && self.seconds <= 86_400.0) {
             return Err(Error::parameter(
                 "seconds",

@@ -137,7 +137,7 @@ impl Parameters {
             let problem = format!("{} s; more than 0 and at most 120", self.min_time);
             return Err(Error::parameter("benchmark_min_time", problem));
         }
-        in_range("benchmark_repetitions", self.repetitions, 1..=10_000, "are made")?;
+        in_range("benchmark_repetitions", self.repetitions, 1..=10_000)?;
         if self.selected()?.is_empty() {
             let problem = format!("no benchmark matches {:?}", self.filter);
             return Err(Error::parameter("benchmark_filter", problem));

@@ -48,7 +48,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Checks everything that can be known before a task is started.
     pub fn check(&self) -> Result<()> {
-        in_range("wakees", self.wakees, 1..=10_000, "are run")?;
+        in_range("wakees", self.wakees, 1..=10_000)?;
         if self.rounds == 0 || self.rounds.saturating_mul(self.wakees) > MAX_WAKES {
             let problem =
                 format!("{} of {} wakees; 1 to {MAX_WAKES} wake-ups in all", self.rounds, self.wakees);

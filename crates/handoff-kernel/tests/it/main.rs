@@ -1,6 +1,8 @@
 //! Kernels: built, ported to, measured and brought to devices.
 
 mod analyse;
+#[path = "../../../handoff-lab/tests/it/common/mod.rs"]
+mod browser;
 mod build;
 mod corpus;
 mod device;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use handoff_guest::{Acceleration, Guest, Stopper};
 use handoff_kernel::document::Block;
 use handoff_kernel::study::{self, Boot, Measured, Options, Outcome, Step, Study, StudyError};
-use handoff_testkit::{require, require_guest};
+use handoff_testkit::{require, require_guest, require_tool};
 
 use crate::tiny::{MAKEFILE, Tree, tools};
 
@@ -163,7 +163,12 @@ fn a_study_goes_from_patches_to_a_document_and_on_where_it_stopped() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(case.read("study.html").starts_with("<!doctype html>"));
+    let page = case.read("study.html");
+    assert!(page.starts_with("<!doctype html>"));
+    // Guests are tested where no browser is, too.
+    if let Ok(chromium) = require_tool("chromium") {
+        crate::browser::look(&chromium, "study", &page);
+    }
     assert!(case.read("with/serial.log").contains("Linux version"));
     let again = case.run(Step::Measure, &mut never).expect("nothing is left to do");
     assert_eq!(again.kept, Step::ALL);

@@ -44,7 +44,7 @@ pub struct Parameters {
 impl Parameters {
     /// Checks everything that can be known before a process is started.
     pub fn check(&self) -> Result<()> {
-        in_range("n", self.calls, 1..=MAX_CALLS, "are recorded")?;
+        in_range("n", self.calls, 1..=MAX_CALLS)?;
         if self.payload > MAX_PAYLOAD {
             let problem = format!("{} bytes; a call carries up to {MAX_PAYLOAD}", self.payload);
             return Err(Error::parameter("payload", problem));

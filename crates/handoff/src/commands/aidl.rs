@@ -157,14 +157,12 @@ impl Options {
         match &self.what {
             Subcommands::Build { files, lang, out, types, asynchronous, version, hash } => {
                 if *lang != To::Rust && !types.is_empty() {
-                    bail!("--map names types of Rust, and the code is to be another language's");
+                    bail!("--map is for Rust only, and --lang names another language");
                 }
                 let (version, hash, asynchronous) = (*version, hash.clone(), *asynchronous);
                 if matches!(lang, To::Cpp | To::Java) {
                     if asynchronous {
-                        bail!(
-                            "--async makes futures of Rust or of Python's asyncio, and the code is to be C++ or Java"
-                        );
+                        bail!("--async is for Rust and Python only, and --lang names another language");
                     }
                     let Some(out) = out else {
                         bail!("C++ and Java are several files: say with --out which folder they go to");

@@ -90,7 +90,7 @@ impl Options {
         plan.check()?;
         self.html.as_deref().map_or(Ok(()), results::check_writable)?;
         if self.engines.contains(&EngineKind::Local) {
-            anyhow::bail!("--engine: local: that is the direct call, which is always measured");
+            anyhow::bail!("--engine local is not needed: it is the direct call, which is always measured");
         }
         let explicit = !self.engines.is_empty();
         let engines = if explicit { self.engines.clone() } else { vec![EngineKind::Shm, EngineKind::Binder] };

@@ -130,6 +130,9 @@ fn a_command_against_itself_finds_no_winner() {
     assert!(show("text").contains("wall (s)") && show("text").contains("A'  A again"), "{}", show("text"));
     let google: Value = serde_json::from_str(&show("google-benchmark")).expect("JSON");
     assert_eq!(google["benchmarks"].as_array().map(Vec::len), Some(24));
+    assert!(show("junit").contains("<testcase classname=") && show("junit").contains("name=\"wall (s)\""));
+    let bencher: Value = serde_json::from_str(&show("bencher")).expect("JSON");
+    assert_eq!(bencher.as_object().map(serde_json::Map::len), Some(3), "{bencher}");
     assert!(show("text").contains("8 rounds") && show("html").starts_with("<!doctype html>"));
 }
 

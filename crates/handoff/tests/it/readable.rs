@@ -2,7 +2,7 @@
 //! pictures of them.
 //!
 //! The reports of `handoff run` and `handoff lab` are looked at by handoff-lab's tests, the page of a port by handoff-kernel's:
-//! `HANDOFF_SHOTS=DIR cargo test -p handoff-cli -p handoff-lab -p handoff-kernel --test it -- readable browser` has them all.
+//! CONTRIBUTING.md has the command for pictures of all.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,24 +26,7 @@ fn readable(chromium: &Path, name: &str, arguments: &[&str]) {
         .expect("it runs");
     assert!(output.status.success(), "{output:?}");
     let html = std::fs::read_to_string(folder.path().join("page.html")).expect("a page");
-    look(chromium, name, &html);
-}
-
-/// What holds for every page.
-pub(crate) fn look(chromium: &Path, name: &str, html: &str) {
-    for (width, dark) in [(1280, false), (1280, true), (390, false), (390, true)] {
-        let seen = browser::look(chromium, html, name, width, dark);
-        assert!(!seen.overflows, "{name} is wider than a window of {width}");
-        assert_eq!(seen.labels, [""; 0], "labels of {name} at {width}");
-        assert!(width < 1000 || seen.wide_tables.is_empty(), "{name}: {:?} at {width}", seen.wide_tables);
-        let has_charts = html.contains("class=\"chart");
-        assert_eq!(seen.charts > 0, has_charts, "{name} shows {} charts at {width}", seen.charts);
-        assert_eq!(seen.tiny, 0, "{name} has a chart too small to read at {width}");
-        assert_eq!(seen.loaded, [""; 0], "{name} loaded something");
-        assert!(!seen.text.contains("NaN") && !seen.text.contains("undefined"), "{name}: {}", seen.text);
-        let is_dark = seen.background != "rgb(255, 255, 255)";
-        assert_eq!(is_dark, dark, "{name} has the background {} where dark is {dark}", seen.background);
-    }
+    browser::look(chromium, name, &html);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn results_go_below_one_folder_and_nothing_is_replaced() {
         said
     };
     let said = ab();
-    assert!(said.contains("no shell reads `true > f`: the command itself gets >;"), "{said}");
+    assert!(said.contains("`true > f` is run without a shell: the command itself gets >;"), "{said}");
     ab();
     for file in ["lab.sqlite", "lab-1.html", "lab-2.html"] {
         assert!(results.join(file).is_file(), "{file} is missing: {said}");

@@ -175,7 +175,7 @@ impl Options {
             ported.hints = hints(&series, &self.onto, source);
             if ported.hints.is_empty() {
                 output.note(format_args!(
-                    "no hints: who writes the members that added lines read is alike in both trees"
+                    "no hints: in both trees the same functions write the members that added lines read"
                 ));
             }
         }

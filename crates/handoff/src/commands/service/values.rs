@@ -333,7 +333,7 @@ impl Types<'_> {
             return self.check(&field.ty, &as_json(value), at, depth);
         }
         if !self.model.has_default(&field.ty) {
-            bail!("{at}: it must be set: {} has no default", self.name(&field.ty));
+            bail!("{at}: set it: {} has no default", self.name(&field.ty));
         }
         self.check(&field.ty, &self.example(&field.ty, 1), at, depth)
     }

@@ -154,7 +154,7 @@ fn a_campaign_that_is_told_to_stop_goes_on_later() {
     assert!(page.contains("<svg") && page.contains("Count to 5"));
     collects_whole_tasks(&rack);
     let chromium = require!(require_tool("chromium"));
-    crate::readable::look(&chromium, "campaign", &page);
+    crate::browser::look(&chromium, "campaign", &page);
 }
 
 /// A `collect` that is killed at any moment leaves all or nothing of a task in the store.
