@@ -320,8 +320,8 @@ impl Check {
 
 fn page(experiment: &Experiment, plan: &CheckedExperiment<'_>) -> String {
     let rounds = &experiment.rounds;
-    let mut text = format!("{}\n{}\n", experiment.title, experiment.question);
-    for (index, (id, arm)) in ["\nA, A'", "B"].iter().zip(&experiment.arms).enumerate() {
+    let mut text = format!("{}\n{}\n\n", experiment.title, experiment.question);
+    for (index, (id, arm)) in ["A, A'", "B"].iter().zip(&experiment.arms).enumerate() {
         text += &format!("{id:<9}{}", arm.name);
         if let Some(guests) = &experiment.guests {
             text += &format!(", in a guest with {}", guests.arms[index]);
