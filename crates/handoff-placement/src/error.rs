@@ -2,7 +2,7 @@
 
 use crate::cpuset::CpuSet;
 use crate::priority::Priority;
-use crate::selector::SelectorError;
+use crate::selector_error::SelectorError;
 use crate::tid::Tid;
 use std::io;
 use std::path::PathBuf;

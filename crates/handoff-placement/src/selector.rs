@@ -3,6 +3,7 @@
 use crate::cpuset::{CpuId, CpuSet};
 use crate::process::Status;
 use crate::root::Root;
+use crate::selector_error::SelectorError;
 use crate::tid::Tid;
 use crate::topology::{Group, Topology};
 use std::fmt;
@@ -66,21 +67,6 @@ enum Part {
     Isolated,
     On(Tid),
     Beside(Tid),
-}
-
-/// Why a selector could not be read, or means nothing on this machine.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{part}` {why}")]
-pub struct SelectorError {
-    part: String,
-    why: String,
-}
-
-impl SelectorError {
-    fn new(part: impl fmt::Display, why: impl Into<String>) -> Self {
-        let part = part.to_string().chars().filter(|c| !c.is_control()).take(60).collect();
-        Self { part, why: why.into() }
-    }
 }
 
 impl Selector {
