@@ -270,10 +270,12 @@ impl<'a> Parser<'a> {
     ///
     /// Mails of the stable kernels have such a line in their text: `commit <id> upstream.`
     fn starts_log_entry(&self, line: &'a str) -> Option<&'a str> {
-        const BELOW: [&str; 6] = ["Author: ", "AuthorDate: ", "Merge: ", "Reflog: ", "tree ", "gpg: "];
+        const BELOW: [&str; 5] = ["Author: ", "AuthorDate: ", "Merge: ", "Reflog: ", "tree "];
         let id = line.strip_prefix("commit ")?.split_whitespace().next()?;
-        let next = self.lines.get(self.at + 1)?;
-        (mail::is_commit_id(id) && BELOW.iter().any(|below| next.starts_with(below))).then_some(id)
+        // What a signature's check printed stands between (`--show-signature`), of any program's words.
+        let head = self.lines.get(self.at + 1..)?.iter().take(20).take_while(|line| !line.trim().is_empty());
+        let is_head = |line: &&str| BELOW.iter().any(|below| line.starts_with(below));
+        (mail::is_commit_id(id) && head.copied().any(|line| is_head(&line))).then_some(id)
     }
 
     fn finish_message(&mut self) {

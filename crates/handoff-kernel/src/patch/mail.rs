@@ -46,7 +46,9 @@ pub(super) fn headers(lines: &[&str], mut at: usize, patch: &mut Patch) -> Resul
             "date" => patch.date = Some(value.to_owned()),
             "subject" => {
                 let subject = decode_words(value);
-                patch.number = number(&subject);
+                if let Some((series, number, count)) = number(&subject) {
+                    (patch.series, patch.number) = (series, Some((number, count)));
+                }
                 patch.subject = plain_subject(&subject);
             }
             "content-transfer-encoding" => {
@@ -75,12 +77,14 @@ fn plain_subject(subject: &str) -> String {
     }
 }
 
-/// The number of a mail in its series, and how many there are: 3 and 5 of `[PATCH v2 3/5]`.
-fn number(subject: &str) -> Option<(u32, u32)> {
+/// Of `[PATCH v2 3/5]`: `PATCH v2`, the number of the mail in its series, and how many there are.
+fn number(subject: &str) -> Option<(String, u32, u32)> {
     let (mark, _) = subject.trim().strip_prefix('[')?.split_once(']')?;
-    let (number, count) = mark.split_whitespace().find_map(|word| word.split_once('/'))?;
+    let (numbers, words): (Vec<&str>, Vec<&str>) =
+        mark.split_whitespace().partition(|word| word.contains('/'));
+    let (number, count) = numbers.first()?.split_once('/')?;
     let (number, count) = (number.parse().ok()?, count.parse().ok()?);
-    (number <= count).then_some((number, count))
+    (number <= count).then(|| (words.join(" "), number, count))
 }
 
 /// Decodes the encoded words of RFC 2047 (`=?UTF-8?q?Andr=C3=A9?=`); what is none stays as it is.
@@ -184,7 +188,10 @@ mod tests {
 
     #[test]
     fn a_mail_of_a_series_has_a_number() {
-        assert_eq!(number("[PATCH net-next v3 02/17] tcp: auto corking"), Some((2, 17)));
+        assert_eq!(
+            number("[PATCH net-next v3 02/17] tcp: auto corking"),
+            Some(("PATCH net-next v3".to_owned(), 2, 17))
+        );
         assert_eq!(number("[PATCH] x: 1/2 of it"), None);
         assert_eq!(number("Re: [PATCH 1/2] x"), None);
         assert_eq!(number("[PATCH 3/2] x"), None);

@@ -70,7 +70,8 @@ impl Series {
         let Some(numbers) = numbers else { return self };
         let mut sorted = numbers.clone();
         sorted.sort_unstable();
-        let one_series = sorted.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 == pair[1].1);
+        let one_series = sorted.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 == pair[1].1)
+            && self.patches.windows(2).all(|pair| pair[0].series == pair[1].series);
         if one_series && sorted != numbers {
             self.patches.sort_by_key(|patch| patch.number);
             self.reordered = true;
@@ -111,6 +112,9 @@ pub struct Patch {
     /// The `n` and `m` of `[PATCH n/m]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<(u32, u32)>,
+    /// The words beside that number, such as `PATCH net-next v2`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub series: String,
     /// The commit message below the subject, without the diffstat.
     pub message: String,
     /// What happens to each file.

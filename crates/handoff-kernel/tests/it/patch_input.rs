@@ -213,6 +213,21 @@ fn the_text_of_a_mail_may_name_a_commit() {
 }
 
 #[test]
+fn what_checks_a_signature_may_stand_above_the_author() {
+    let id = |letter: &str| letter.repeat(40);
+    let entry = |letter: &str, below: &str| {
+        format!("commit {}\n{below}Author: A B <a@example.org>\n\n    {letter}\n\n{CHANGE}", id(letter))
+    };
+    for below in
+        ["", "gpg: Good signature\n", "Good \"git\" signature with ED25519 key\nNo principal matched.\n"]
+    {
+        let series = load_text(format!("{}\n{}", entry("a", below), entry("b", below)).as_bytes());
+        let ids: Vec<_> = series.patches.iter().map(|patch| patch.commit.clone()).collect();
+        assert_eq!(ids, [Some(id("a")), Some(id("b"))], "{below}");
+    }
+}
+
+#[test]
 fn mails_are_taken_by_their_numbers() {
     let mail = |mark: &str, file: &str| {
         let from = "From a@example.org Mon Sep 17 00:00:00 2001\nFrom: A B <a@example.org>\n";
@@ -231,6 +246,7 @@ fn mails_are_taken_by_their_numbers() {
     assert_eq!(order(&[("PATCH 2/2", "b.c"), ("PATCH", "a.c")]), ("b.c a.c".to_owned(), false));
     assert_eq!(order(&[("PATCH 2/2", "b.c"), ("PATCH 1/3", "a.c")]), ("b.c a.c".to_owned(), false));
     assert_eq!(order(&[("PATCH 2/2", "b.c"), ("PATCH v2 2/2", "b.c")]), ("b.c b.c".to_owned(), false));
+    assert_eq!(order(&[("PATCH v2 2/2", "b.c"), ("PATCH 1/2", "a.c")]), ("b.c a.c".to_owned(), false));
 }
 
 #[test]
