@@ -216,7 +216,7 @@ mod tests {
         );
         assert!(comparison.rows[0].ratio.is_some_and(|ratio| (ratio - 2.0).abs() < 0.05));
         assert_eq!(comparison.only_in, [vec!["gone".to_owned()], vec!["new".to_owned()]]);
-        assert!(comparison.remark.contains("apart from each other"));
+        assert!(comparison.remark.contains("at different times"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::file::{Arm, Work};
+use super::guest::Guests;
 use super::setting::Setting;
 
 /// Something that the arms do not have alike.
@@ -24,9 +25,14 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What differs between the baseline and the change, and what both have.
-pub fn compare(arms: &[Arm; 2]) -> (Vec<Difference>, Vec<String>) {
-    let [before, after] = arms.each_ref().map(parts);
+/// What differs between the baseline and the change, in the guests that they run in, too; and what both have.
+pub fn compare(arms: &[Arm; 2], guests: Option<&Guests>) -> (Vec<Difference>, Vec<String>) {
+    let [mut before, mut after] = arms.each_ref().map(parts);
+    if let Some(guests) = guests {
+        for (parts, guest) in [&mut before, &mut after].into_iter().zip(&guests.arms) {
+            parts.push(("guest".to_owned(), guest.to_string()));
+        }
+    }
     let of = |parts: &[(String, String)], what: &str| {
         parts.iter().find(|(name, _)| name == what).map(|(_, value)| value.clone())
     };
@@ -112,13 +118,13 @@ mod tests {
 
     fn compared(text: &str) -> (Vec<String>, Vec<String>) {
         let experiments = Experiment::parse(std::path::Path::new("x.toml"), text).expect("an experiment");
-        let (differences, common) = compare(&experiments[0].arms);
+        let (differences, common) = compare(&experiments[0].arms, None);
         (differences.iter().map(ToString::to_string).collect(), common)
     }
 
     #[test]
     fn a_parameter_that_differs_is_named_by_its_path_and_the_rest_once() {
-        let text = "title = 'x'\n[workload]\nname = 'tcp-stream'\nparameters = { flows = 5 }\n\
+        let text = "title = 'x'\n[workload]\nname = 'tcp-stream'\nparameters = { flows = 5, link = { path = 'namespaces' } }\n\
                     [baseline]\nname = 'off'\nproof = [{ counter = 'TcpExtTCPAutoCorking', expect = 'zero' }]\n\
                     parameters = { link = { sysctls = { 'net.ipv4.tcp_autocorking' = '0' } } }\n\
                     [change]\nname = 'on'\nparameters = { link = { sysctls = { 'net.ipv4.tcp_autocorking' = '1' } } }\n\

@@ -135,7 +135,7 @@ fn asked(metric: &Metric) -> RequestedMetric {
 
 fn header(experiment: &Experiment, options: &Options<'_>, before: Diagnosis, place: String) -> Header {
     let arms = &experiment.arms;
-    let (changes, common) = compare(arms);
+    let (changes, common) = compare(arms, experiment.guests.as_ref());
     Header {
         schema: ExperimentResult::SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -17,7 +17,8 @@ pub fn of_experiment(result: &ExperimentResult) -> String {
         let kind = kind(metric);
         let name = escape(&metric.name_with_unit());
         let message = escape(&metric.sentence);
-        write!(cases, "    <testcase classname=\"{title}\" name=\"{name}\" time=\"{:.3}\">", result.seconds)
+        // Its metrics were measured together: only the experiment has a time.
+        write!(cases, "    <testcase classname=\"{title}\" name=\"{name}\">")
             .expect("a string takes everything");
         if let Some((index, element)) = kind {
             counts[index].1 += 1;
@@ -32,7 +33,9 @@ pub fn of_experiment(result: &ExperimentResult) -> String {
     }
     for reason in &result.unusable {
         counts[2].1 += 1;
-        let name = escape(reason.split_whitespace().next().unwrap_or(reason));
+        // A reason begins with its metric, whose name may have spaces.
+        let end = [" was ", " is "].iter().filter_map(|word| reason.find(word)).min().unwrap_or(reason.len());
+        let name = escape(&reason[..end]);
         let reason = escape(reason);
         writeln!(
             cases,
@@ -70,6 +73,7 @@ mod tests {
     #[test]
     fn each_metric_is_a_test_and_its_verdict_the_outcome() {
         let mut result = result();
+        result.unusable.push("8 B/call/round_trip was not measured in round 2".to_owned());
         result.header.title = "a < \"b\"\u{1b}".to_owned();
         for (verdict, outcome, counts) in [
             (Verdict::Improved, "<system-out>", r#"failures="0" errors="0""#),
@@ -84,7 +88,8 @@ mod tests {
             assert!(xml.contains(counts), "{xml}");
             // The metrics that no ratio can be made of are named, too.
             let unusable = r#"name="zero"><skipped message="zero is 0 in round 1"#;
-            assert!(xml.contains("tests=\"4\"") && xml.contains(unusable), "{xml}");
+            assert!(xml.contains("tests=\"5\"") && xml.contains(unusable), "{xml}");
+            assert!(xml.contains(r#"name="8 B/call/round_trip"><skipped"#), "{xml}");
         }
     }
 }

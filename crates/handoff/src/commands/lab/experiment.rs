@@ -321,14 +321,10 @@ impl Check {
 fn page(experiment: &Experiment, plan: &CheckedExperiment<'_>) -> String {
     let rounds = &experiment.rounds;
     let mut text = format!("{}\n{}\n\n", experiment.title, experiment.question);
-    for (index, (id, arm)) in ["A, A'", "B"].iter().zip(&experiment.arms).enumerate() {
-        text += &format!("{id:<9}{}", arm.name);
-        if let Some(guests) = &experiment.guests {
-            text += &format!(", in a guest with {}", guests.arms[index]);
-        }
-        text.push('\n');
+    for (id, arm) in ["A, A'", "B"].iter().zip(&experiment.arms) {
+        text += &format!("{id:<9}{}\n", arm.name);
     }
-    let (differences, common) = compare(&experiment.arms);
+    let (differences, common) = compare(&experiment.arms, experiment.guests.as_ref());
     for difference in &differences {
         text += &format!("differs  {difference}\n");
     }

@@ -101,7 +101,7 @@ impl How {
         let beside = ["wall", "cpu", "max-rss"].into_iter().filter(|other| *other != name);
         let secondary =
             beside.map(|name| Metric { name: name.to_owned(), better: None, margin: self.margin }).collect();
-        let (differences, common) = compare(&arms);
+        let (differences, common) = compare(&arms, None);
         let lines: Vec<String> = differences.iter().map(ToString::to_string).chain(common).collect();
         let text = lines.join("; ");
         Experiment {
