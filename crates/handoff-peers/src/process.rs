@@ -66,11 +66,16 @@ pub struct Usage {
 
 impl Usage {
     fn of(pid: u32) -> std::io::Result<Self> {
+        // The one that its own folder is read by.
+        let reader = u64::from(pid == std::process::id());
         let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
         let share = text.lines().find_map(|line| line.strip_prefix("Pss:"));
         let kib = share.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
         let memory = kib.ok_or(std::io::ErrorKind::InvalidData)? << 10;
-        Ok(Usage { memory, descriptors: std::fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64 })
+        Ok(Usage {
+            memory,
+            descriptors: std::fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64 - reader,
+        })
     }
 }
 
