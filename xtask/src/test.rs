@@ -54,7 +54,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!("\nThe slowest:\n{}", tally.slowest(20));
     }
     if !options.all && options.arguments.is_empty() {
-        println!("\nguests, nested builds and loom models are left to `cargo xtask test --all`");
+        println!(
+            "\nguests, nested builds, most kills, memory checkers and loom models are left to `cargo xtask test --all`"
+        );
     }
     let passed = conclude(&tally);
     if let Some(why) = disk::suspicion().filter(|_| !passed) {

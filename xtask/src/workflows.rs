@@ -15,7 +15,8 @@ pub(crate) fn linter() -> Result<PathBuf> {
     if let Some(installed) = find("actionlint") {
         return Ok(installed);
     }
-    let folder = target_dir().join("tools/bin");
+    // A folder for each version: another one is built anew.
+    let folder = target_dir().join("tools").join(ACTIONLINT.rsplit('/').next().unwrap_or(ACTIONLINT));
     let built = folder.join("actionlint");
     if !built.is_file() {
         ensure!(find("go").is_some(), "actionlint is not installed, nor Go: go install {ACTIONLINT}");
