@@ -13,7 +13,7 @@ use crate::doctor::Machine;
 
 /// Runs an arm once: a [`RunRequest`] for a [`RunAnswer`].
 pub const RUN: &str = "run";
-/// Puts back what runs that are gone have left changed, for a [`super::journal::Restored`].
+/// Puts back what runs that are gone have left changed, for a [`super::journal::RestoreReport`].
 pub const RESTORE: &str = "restore";
 /// Says what could spoil a figure, with a [`crate::doctor::Diagnosis`].
 pub const DIAGNOSE: &str = "diagnose";
