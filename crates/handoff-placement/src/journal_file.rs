@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::private_folder::PrivateFolder;
+use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::Serialize;
 use std::fs::File;
@@ -34,6 +35,9 @@ pub struct LeftJournals {
     pub running: usize,
     /// Why others cannot be used.
     pub refused: Vec<Error>,
+    /// The folder's lock: before this is dropped nobody starts a journal, who would note as a value to put back
+    /// what is not put back yet.
+    _turn: Option<OwnedFd>,
 }
 
 fn error(path: &Path, what: &str, source: impl Into<io::Error>) -> Error {
@@ -66,7 +70,7 @@ impl JournalFile {
         let path = folder.join(&name);
         let folder =
             PrivateFolder::create(folder, 0o700).map_err(|e| error(&path, "cannot be kept there", e))?;
-        // Not taken for one of a process that is gone before it is locked.
+        // Not taken for one of a process that is gone before it is locked, and not before what those left is back.
         let _turn = folder.lock().map_err(|e| error(&path, "cannot be locked", e))?;
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
         let file = folder.file(&name, flags).map_err(|e| error(&path, "cannot be made", e))?;
@@ -75,14 +79,15 @@ impl JournalFile {
     }
 
     /// Locks the journals in a folder whose names begin and end as said, of processes that are gone. A missing folder
-    /// means that there are none. Each is to be [removed](Self::remove) once everything in it is put back.
+    /// means that there are none. Each is to be [removed](Self::remove) once everything in it is put back. Until the
+    /// result is dropped, whoever [starts](Self::start) one there waits: this thread would for ever.
     pub fn left(folder: &Path, [begin, end]: [&str; 2]) -> Result<LeftJournals> {
-        let mut left = LeftJournals::default();
         let private = match PrivateFolder::open(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(left),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LeftJournals::default()),
             opened => Arc::new(opened.map_err(|e| error(folder, "cannot be used", e))?),
         };
-        let _turn = private.lock().map_err(|e| error(folder, "cannot be locked", e))?;
+        let turn = private.lock().map_err(|e| error(folder, "cannot be locked", e))?;
+        let mut left = LeftJournals { _turn: Some(turn), ..LeftJournals::default() };
         for name in private.names().map_err(|e| error(folder, "cannot be listed", e))? {
             let name = name.to_string_lossy().into_owned();
             if !(name.starts_with(begin) && name.ends_with(end)) {
@@ -138,5 +143,29 @@ impl JournalFile {
 
     fn error(&self, what: &str, source: impl Into<io::Error>) -> Error {
         error(&self.folder.path().join(&self.name), what, source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    const NAMES: [&str; 2] = ["test-", ".journal"];
+
+    #[test]
+    fn nobody_starts_a_journal_before_what_was_left_is_put_back() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(JournalFile::start(folder.path(), NAMES).unwrap());
+        let mut left = JournalFile::left(folder.path(), NAMES).unwrap();
+        let (tell, hear) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| tell.send(JournalFile::start(folder.path(), NAMES).is_ok()).unwrap());
+            assert_eq!(hear.recv_timeout(Duration::from_millis(200)), Err(RecvTimeoutError::Timeout));
+            left.files.iter_mut().for_each(|file| file.remove().unwrap());
+            drop(left);
+            assert_eq!(hear.recv_timeout(Duration::from_secs(30)), Ok(true));
+        });
     }
 }
