@@ -7,7 +7,8 @@
 use crate::error::{Error, Result};
 use crate::private_folder::PrivateFolder;
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, OFlags, flock, fstat};
+use rustix::io::Errno;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -44,8 +45,23 @@ fn error(path: &Path, what: &str, source: impl Into<io::Error>) -> Error {
     Error::Journal { path: path.to_owned(), what: what.to_owned(), source: source.into() }
 }
 
-fn try_lock(file: &File) -> io::Result<()> {
-    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
+/// What came of locking a journal that was there.
+#[derive(Debug, PartialEq, Eq)]
+enum Lock {
+    Had,
+    /// Its process lives.
+    InUse,
+    /// Its process removed it after it was opened.
+    Removed,
+}
+
+fn try_lock(file: &File) -> io::Result<Lock> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) if fstat(file)?.st_nlink == 0 => Ok(Lock::Removed),
+        Ok(()) => Ok(Lock::Had),
+        Err(Errno::WOULDBLOCK) => Ok(Lock::InUse),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl JournalFile {
@@ -56,9 +72,14 @@ impl JournalFile {
         let folder =
             PrivateFolder::create(folder, mode).map_err(|e| error(&path, "cannot be kept there", e))?;
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
-        let file = folder.file(name, flags).map_err(|e| error(&path, "cannot be opened", e))?;
-        try_lock(&file).map_err(|e| error(&path, in_use, e))?;
-        Ok(Self { folder: Arc::new(folder), name: name.to_owned(), file })
+        loop {
+            let file = folder.file(name, flags).map_err(|e| error(&path, "cannot be opened", e))?;
+            match try_lock(&file).map_err(|e| error(&path, "cannot be locked", e))? {
+                Lock::Had => return Ok(Self { folder: Arc::new(folder), name: name.to_owned(), file }),
+                Lock::InUse => return Err(error(&path, in_use, Errno::WOULDBLOCK)),
+                Lock::Removed => {}
+            }
+        }
     }
 
     /// Starts a journal of this process in a folder, which is made for this user alone if it is not there. Its name
@@ -74,7 +95,8 @@ impl JournalFile {
         let _turn = folder.lock().map_err(|e| error(&path, "cannot be locked", e))?;
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
         let file = folder.file(&name, flags).map_err(|e| error(&path, "cannot be made", e))?;
-        try_lock(&file).map_err(|e| error(&path, "cannot be locked", e))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|e| error(&path, "cannot be locked", e))?;
         Ok(Self { folder: Arc::new(folder), name, file })
     }
 
@@ -93,12 +115,20 @@ impl JournalFile {
             if !(name.starts_with(begin) && name.ends_with(end)) {
                 continue;
             }
-            match private.file(&name, OFlags::RDWR | OFlags::APPEND) {
+            let file = match private.file(&name, OFlags::RDWR | OFlags::APPEND) {
+                Ok(file) => file,
                 // Its process has just removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => left.refused.push(error(&folder.join(&name), "cannot be opened", source)),
-                Ok(file) if try_lock(&file).is_err() => left.running += 1,
-                Ok(file) => left.files.push(Self { folder: Arc::clone(&private), name, file }),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(source) => {
+                    left.refused.push(error(&folder.join(&name), "cannot be opened", source));
+                    continue;
+                }
+            };
+            match try_lock(&file) {
+                Ok(Lock::Had) => left.files.push(Self { folder: Arc::clone(&private), name, file }),
+                Ok(Lock::InUse) => left.running += 1,
+                Ok(Lock::Removed) => {}
+                Err(source) => left.refused.push(error(&folder.join(&name), "cannot be locked", source)),
             }
         }
         Ok(left)
@@ -138,7 +168,12 @@ impl JournalFile {
     /// Empties and removes it. Whoever has opened it meanwhile finds nothing in it.
     pub fn remove(&mut self) -> Result<()> {
         self.empty()?;
-        self.folder.remove(&self.name).map_err(|e| self.error("cannot be removed", e))
+        match self.folder.remove(&self.name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.error("cannot be removed", error))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn error(&self, what: &str, source: impl Into<io::Error>) -> Error {
@@ -167,5 +202,21 @@ mod tests {
             drop(left);
             assert_eq!(hear.recv_timeout(Duration::from_secs(30)), Ok(true));
         });
+    }
+
+    #[test]
+    fn a_journal_that_is_gone_or_in_use_is_told_from_one_that_cannot_be_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = JournalFile::start(folder.path(), NAMES).unwrap();
+        let path = folder.path().join(&journal.name);
+        let opened = File::open(&path).unwrap();
+        assert_eq!(try_lock(&opened).unwrap(), Lock::InUse);
+        journal.remove().unwrap();
+        journal.remove().expect("somebody else did");
+        assert_eq!(try_lock(&journal.file).unwrap(), Lock::Removed);
+        assert_eq!(try_lock(&File::create_new(&path).unwrap()).unwrap(), Lock::Had);
+        // No lock can be had by a descriptor that was opened for its path only.
+        let no_file = rustix::fs::open(folder.path(), OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+        assert!(try_lock(&File::from(no_file)).is_err());
     }
 }
