@@ -25,6 +25,8 @@ pub struct JournalFile {
     folder: Arc<PrivateFolder>,
     name: String,
     file: File,
+    /// A part of a line stands at its end, which could not be cut off.
+    is_torn: bool,
 }
 
 /// What processes left that are gone.
@@ -65,6 +67,10 @@ fn try_lock(file: &File) -> io::Result<Lock> {
 }
 
 impl JournalFile {
+    fn new(folder: Arc<PrivateFolder>, name: String, file: File) -> Self {
+        Self { folder, name, file, is_torn: false }
+    }
+
     /// Opens and locks the one journal of this name in a folder, which is made with this mode if it is not there.
     /// `in_use` says what to do if another process has it.
     pub fn open(folder: &Path, mode: u32, name: &str, in_use: &str) -> Result<Self> {
@@ -75,7 +81,7 @@ impl JournalFile {
         loop {
             let file = folder.file(name, flags).map_err(|e| error(&path, "cannot be opened", e))?;
             match try_lock(&file).map_err(|e| error(&path, "cannot be locked", e))? {
-                Lock::Had => return Ok(Self { folder: Arc::new(folder), name: name.to_owned(), file }),
+                Lock::Had => return Ok(Self::new(Arc::new(folder), name.to_owned(), file)),
                 Lock::InUse => return Err(error(&path, in_use, Errno::WOULDBLOCK)),
                 Lock::Removed => {}
             }
@@ -97,7 +103,7 @@ impl JournalFile {
         let file = folder.file(&name, flags).map_err(|e| error(&path, "cannot be made", e))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| error(&path, "cannot be locked", e))?;
-        Ok(Self { folder: Arc::new(folder), name, file })
+        Ok(Self::new(Arc::new(folder), name, file))
     }
 
     /// Locks the journals in a folder whose names begin and end as said, of processes that are gone. A missing folder
@@ -125,7 +131,7 @@ impl JournalFile {
                 }
             };
             match try_lock(&file) {
-                Ok(Lock::Had) => left.files.push(Self { folder: Arc::clone(&private), name, file }),
+                Ok(Lock::Had) => left.files.push(Self::new(Arc::clone(&private), name, file)),
                 Ok(Lock::InUse) => left.running += 1,
                 Ok(Lock::Removed) => {}
                 Err(source) => left.refused.push(error(&folder.join(&name), "cannot be locked", source)),
@@ -142,9 +148,14 @@ impl JournalFile {
 
     /// Adds a line. If that fails, nothing may be changed.
     pub fn append(&mut self, entry: &impl Serialize) -> Result<()> {
-        let mut line = serde_json::to_vec(entry).map_err(|e| self.error("cannot be written", e))?;
+        let mut line = if self.is_torn { vec![b'\n'] } else { Vec::new() };
+        serde_json::to_writer(&mut line, entry).map_err(|e| self.error("cannot be written", e))?;
         line.push(b'\n');
-        self.file.write_all(&line).map_err(|e| self.error("cannot be written", e))
+        let before = self.file.metadata().map_err(|e| self.error("cannot be written", e))?.len();
+        let written = self.file.write_all(&line);
+        // On a full disk a part may be there: the next line must not be glued to it.
+        self.is_torn = written.is_err() && (self.file.set_len(before).is_err() || self.is_torn);
+        written.map_err(|e| self.error("cannot be written", e))
     }
 
     /// Everything in it. A last line that was cut short is of a change that was not made.
@@ -157,7 +168,9 @@ impl JournalFile {
 
     /// Empties it: everything was put back.
     pub fn empty(&mut self) -> Result<()> {
-        self.file.set_len(0).map_err(|e| self.error("cannot be emptied", e))
+        self.file.set_len(0).map_err(|e| self.error("cannot be emptied", e))?;
+        self.is_torn = false;
+        Ok(())
     }
 
     /// Whether nothing is in it.
@@ -184,6 +197,8 @@ impl JournalFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use handoff_testkit::{require, require_root};
+    use std::process::Command;
     use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::time::Duration;
 
@@ -218,5 +233,28 @@ mod tests {
         // No lock can be had by a descriptor that was opened for its path only.
         let no_file = rustix::fs::open(folder.path(), OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
         assert!(try_lock(&File::from(no_file)).is_err());
+    }
+
+    #[test]
+    fn a_line_after_one_that_the_disk_had_no_room_for_is_whole() {
+        require!(require_root());
+        let folder = tempfile::tempdir().unwrap();
+        // One page.
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1,mode=700", "handoff-test"]).arg(folder.path());
+        require!(mount.output().is_ok_and(|run| run.status.success()).then_some(()).ok_or("needs mount(8)"));
+        let mut journal = JournalFile::start(folder.path(), NAMES).unwrap();
+        let unmounted = Command::new("umount").arg("--lazy").arg(folder.path()).status().unwrap();
+        assert!(unmounted.success());
+        journal.append(&1).unwrap();
+        assert!(journal.append(&"x".repeat(1 << 20)).is_err());
+        journal.append(&2).unwrap();
+        assert_eq!(journal.read().unwrap(), b"1\n2\n");
+        // What cannot be cut off is a line of its own.
+        journal.file.write_all(b"\"x").unwrap();
+        journal.is_torn = true;
+        journal.append(&3).unwrap();
+        journal.append(&4).unwrap();
+        assert_eq!(journal.read().unwrap(), b"1\n2\n\"x\n3\n4\n");
     }
 }
