@@ -126,9 +126,7 @@ impl Journal {
     ///
     /// [`Error::Journal`] if it cannot be written, or another user could have written to the folder.
     pub fn start(folder: &Path) -> Result<Self> {
-        let mut file = JournalFile::start(folder, PLACEMENT)?;
-        file.append(&Entry::Boot(boot_id()))?;
-        Ok(Self { file, is_own: true })
+        Ok(Self { file: JournalFile::start(folder, PLACEMENT)?, is_own: true })
     }
 
     /// Notes what a process has, before it is changed.
@@ -137,7 +135,7 @@ impl Journal {
     ///
     /// If the journal cannot be written: then nothing may be changed.
     pub fn before(&mut self, snapshot: &Snapshot) -> Result<()> {
-        self.file.append(&Entry::Before(Box::new(snapshot.clone())))
+        self.note(&Entry::Before(Box::new(snapshot.clone())))
     }
 
     /// Notes what everything in a scope has, before it is changed.
@@ -171,15 +169,24 @@ impl Journal {
     pub fn before_autogroup(&mut self, pid: Tid) -> Result<()> {
         let key = ProcessKey::of(pid)?;
         let Ok(nice) = autogroup_nice(pid) else { return Ok(()) };
-        self.file.append(&Entry::Autogroup { pid: pid.as_raw(), start: key.start, nice })
+        self.note(&Entry::Autogroup { pid: pid.as_raw(), start: key.start, nice })
     }
 
     /// [`ControlGroup::create`], with each change noted before it is made.
     pub fn make_group(&mut self, name: &str, limits: &Limits) -> Result<ControlGroup> {
         ControlGroup::create_noting(name, limits, &mut |change| match change {
-            Change::Folder(folder) => self.file.append(&Entry::Group(vec![folder.to_owned()])),
-            Change::Controller(turned_on) => self.file.append(&Entry::Controller(turned_on.clone())),
+            Change::Folder(folder) => self.note(&Entry::Group(vec![folder.to_owned()])),
+            Change::Controller(turned_on) => self.note(&Entry::Controller(turned_on.clone())),
         })
+    }
+
+    /// Adds an entry. The first one says when the machine was booted, whoever has emptied the journal before: the
+    /// policy's may be in a folder that outlives a boot.
+    fn note(&mut self, entry: &Entry) -> Result<()> {
+        if self.file.is_empty() {
+            self.file.append(&Entry::Boot(boot_id()))?;
+        }
+        self.file.append(entry)
     }
 
     fn read(&mut self) -> Result<Contents> {
@@ -218,9 +225,8 @@ impl Journal {
         if used.is_empty() {
             return Ok(false);
         }
-        self.file.append(&Entry::Boot(boot_id()))?;
         for on in used {
-            self.file.append(&Entry::Controller(on.clone()))?;
+            self.note(&Entry::Controller(on.clone()))?;
         }
         Ok(true)
     }

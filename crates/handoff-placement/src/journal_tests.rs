@@ -243,6 +243,15 @@ fn a_journal_of_an_earlier_boot_is_void() {
     empties(folder.path());
     assert_eq!(affinity(pid).unwrap(), one);
     assert!(!path.exists());
+    // The policy's too, also after it was emptied.
+    let mut journal = Journal::open(folder.path()).unwrap();
+    for _ in 0..2 {
+        journal.before_scope(Scope::Process, pid).unwrap();
+        let text = String::from_utf8(journal.file.read().unwrap()).unwrap();
+        let path = folder.path().join(POLICY);
+        std::fs::write(&path, text.replace(&boot_id(), "another")).unwrap();
+        assert!(journal.recover().unwrap().is_empty());
+    }
     child.kill().unwrap();
     child.wait().unwrap();
 }
