@@ -251,21 +251,25 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives back what processes left that had [started](Journal::start) a journal in this folder and are gone. A
-    /// missing folder means that there is nothing.
+    /// Gives back what processes left that had [started](Journal::start) a journal in this folder and are gone, and
+    /// says why other journals could not be used: one that could have been written by another user, or that cannot be
+    /// read or emptied. A missing folder means that there is nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::Journal`] if the folder or a journal could have been written by another user, or cannot be read.
-    pub fn recover_left(folder: &Path) -> Result<RecoveryReport> {
+    /// [`Error::Journal`] if the folder cannot be used, or another user could have written to it.
+    pub fn recover_left(folder: &Path) -> Result<(RecoveryReport, Vec<Error>)> {
         let mut all = RecoveryReport::default();
-        let left = JournalFile::left(folder, PLACEMENT)?;
+        let mut left = JournalFile::left(folder, PLACEMENT)?;
         for file in left.files {
             let mut journal = Self { file, is_own: false };
-            all.add(&journal.recover()?);
-            journal.close()?;
+            let closed = journal.recover().and_then(|recovered| {
+                all.add(&recovered);
+                journal.close()
+            });
+            left.refused.extend(closed.err());
         }
-        left.refused.into_iter().next().map_or(Ok(all), Err)
+        Ok((all, left.refused))
     }
 }
 

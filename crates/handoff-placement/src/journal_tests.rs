@@ -86,13 +86,13 @@ fn soon<T>(mut done: impl FnMut() -> Option<T>) -> T {
 
 /// What is given back, as soon as something is.
 fn recovered(folder: &Path) -> RecoveryReport {
-    soon(|| Some(Journal::recover_left(folder).unwrap()).filter(|recovered| !recovered.is_empty()))
+    soon(|| Some(Journal::recover_left(folder).unwrap().0).filter(|recovered| !recovered.is_empty()))
 }
 
 /// Recovers until no journal is left.
 fn empties(folder: &Path) {
     soon(|| {
-        assert!(Journal::recover_left(folder).unwrap().is_empty());
+        assert!(Journal::recover_left(folder).unwrap().0.is_empty());
         (std::fs::read_dir(folder).unwrap().count() == 0).then_some(())
     });
 }
@@ -111,7 +111,7 @@ fn what_a_killed_process_placed_gets_back_what_it_had() {
     let mut journal = Journal::start(folder.path()).unwrap();
     journal.before_scope(Scope::Process, pid).unwrap();
     set_affinity(pid, &one).unwrap();
-    assert!(Journal::recover_left(folder.path()).unwrap().is_empty(), "its process lives");
+    assert!(Journal::recover_left(folder.path()).unwrap().0.is_empty(), "its process lives");
     assert_eq!(affinity(pid).unwrap(), one);
     kill(journal);
     let recovered = recovered(folder.path());
@@ -130,6 +130,24 @@ fn what_a_killed_process_placed_gets_back_what_it_had() {
     journal.close().unwrap();
     assert_eq!(affinity(pid).unwrap(), one);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_journal_that_cannot_be_used_keeps_no_other_one_from_being_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut child, pid) = sleeper();
+    for name in ["placement-0-0.journal", "placement-z-0.journal"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let mut journal = Journal::start(folder.path()).unwrap();
+    journal.before_scope(Scope::Process, pid).unwrap();
+    kill(journal);
+    assert_eq!(recovered(folder.path()).restored, 1);
+    let (recovered, refused) = Journal::recover_left(folder.path()).unwrap();
+    assert!(recovered.is_empty());
+    assert_eq!(refused.len(), 2, "{refused:?}");
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -166,7 +166,7 @@ pub struct RestoreReport {
 /// If another user can write to the folder; if something cannot be put back or a journal is another user's: it is
 /// kept, and the rest is put back.
 pub fn restore(folder: &Path) -> Result<RestoreReport, JournalError> {
-    let placed = handoff_placement::Journal::recover_left(folder)?;
+    let (placed, refused) = handoff_placement::Journal::recover_left(folder)?;
     let processes = placed.restored + placed.partly;
     let left = JournalFile::left(folder, NAMES)?;
     let mut restored = RestoreReport {
@@ -175,9 +175,15 @@ pub fn restore(folder: &Path) -> Result<RestoreReport, JournalError> {
         running: left.running,
         ..RestoreReport::default()
     };
-    let mut failures: Vec<String> = left.refused.iter().map(|error| with_causes(error)).collect();
+    let mut failures: Vec<String> = refused.iter().chain(&left.refused).map(|e| with_causes(e)).collect();
     for mut file in left.files {
-        let text = file.read()?;
+        let text = match file.read() {
+            Ok(text) => text,
+            Err(error) => {
+                failures.push(with_causes(&error));
+                continue;
+            }
+        };
         let text = String::from_utf8_lossy(&text);
         let mut lines = text.lines();
         let owner: Option<Owner> = lines.next().and_then(|line| serde_json::from_str(line).ok());
@@ -203,7 +209,7 @@ pub fn restore(folder: &Path) -> Result<RestoreReport, JournalError> {
                 }
             }
         }
-        file.remove()?;
+        failures.extend(file.remove().err().map(|error| with_causes(&error)));
     }
     if failures.is_empty() { Ok(restored) } else { Err(JournalError::Left { failures }) }
 }
@@ -316,6 +322,22 @@ mod tests {
         assert_eq!((restored.rebooted, restored.written.len()), (1, 0));
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "other files stay");
         assert_eq!(restore(Path::new("/no/such/folder")).expect("nothing").written, []);
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_used_keeps_no_other_one_from_being_put_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["placement-1-0.journal", "journal-1-0.jsonl"] {
+            std::fs::create_dir(folder.path().join(name)).expect("made");
+        }
+        let usable = folder.path().join("journal-2-0.jsonl");
+        std::fs::write(&usable, "").expect("written");
+        let refused = restore(folder.path()).expect_err("two are of no use").to_string();
+        assert!(
+            refused.contains("placement-1-0.journal") && refused.contains("journal-1-0.jsonl"),
+            "{refused}"
+        );
+        assert!(!usable.exists());
     }
 
     /// A journal as a process leaves it that was killed, with one change.

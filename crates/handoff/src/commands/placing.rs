@@ -156,7 +156,14 @@ impl Grouping {
 /// is warned: nothing would be put back after a SIGKILL.
 pub(crate) fn journal(output: &Output) -> Option<Journal> {
     let folder = state::folder();
-    let started = Journal::recover_left(&folder).and_then(|recovered| {
+    let why = |error: &handoff_placement::Error| {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        format!("{error}{cause}")
+    };
+    let started = Journal::recover_left(&folder).and_then(|(recovered, refused)| {
+        for error in &refused {
+            output.warn(format_args!("{}; what it has is not put back", why(error)));
+        }
         if recovered.restored + recovered.partly + recovered.groups > 0 {
             output.note(format_args!("a command that was killed had left this: {recovered}"));
         }
@@ -165,8 +172,7 @@ pub(crate) fn journal(output: &Output) -> Option<Journal> {
     match started {
         Ok(journal) => Some(journal),
         Err(error) => {
-            let why = std::error::Error::source(&error).map(|why| format!(": {why}")).unwrap_or_default();
-            output.warn(format_args!("{error}{why}; nothing is put back should this command be killed"));
+            output.warn(format_args!("{}; nothing is put back should this command be killed", why(&error)));
             None
         }
     }
