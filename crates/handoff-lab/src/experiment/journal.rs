@@ -31,7 +31,7 @@ pub enum JournalError {
 /// The names of journals begin and end so.
 const NAMES: [&str; 2] = ["journal-", ".jsonl"];
 
-/// Who wrote a journal: its first line.
+/// Who wrote a journal: its first line. Versions that did not lock their journals are known to live by it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Owner {
     pid: u32,
@@ -44,6 +44,11 @@ impl Owner {
     fn this() -> Self {
         let pid = std::process::id();
         Self { pid, started: start_of(pid).unwrap_or(0), boot: boot_id() }
+    }
+
+    /// Whether another process than this one wrote it, and lives. What this one left, it may put back.
+    fn is_another(&self) -> bool {
+        self.pid != std::process::id() && start_of(self.pid) == Some(self.started)
     }
 }
 
@@ -189,6 +194,10 @@ pub fn restore(folder: &Path) -> Result<RestoreReport, JournalError> {
         let owner: Option<Owner> = lines.next().and_then(|line| serde_json::from_str(line).ok());
         match owner {
             Some(owner) if owner.boot != boot_id() => restored.rebooted += 1,
+            Some(owner) if owner.is_another() => {
+                restored.running += 1;
+                continue;
+            }
             // A torn first line was never followed by a change.
             None => {}
             Some(_) => {
@@ -342,11 +351,29 @@ mod tests {
 
     /// A journal as a process leaves it that was killed, with one change.
     fn left(path: &Path, change: &Undo) {
-        let gone = Owner { pid: u32::MAX, started: 1, boot: boot_id() };
+        written_by(&Owner { pid: u32::MAX, started: 1, boot: boot_id() }, path, change);
+    }
+
+    fn written_by(owner: &Owner, path: &Path, change: &Undo) {
         let line = |value: String| value + "\n";
-        let owner = serde_json::to_string(&gone).map(line).expect("serialises");
+        let owner = serde_json::to_string(owner).map(line).expect("serialises");
         let change = serde_json::to_string(change).map(line).expect("serialises");
         std::fs::write(path, owner + &change).expect("written");
+    }
+
+    #[test]
+    fn a_journal_without_a_lock_is_left_alone_as_long_as_its_process_lives() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let started = start_of(child.id()).expect("it runs");
+        let path = folder.path().join("journal-1-0.jsonl");
+        // Applying it would be refused.
+        let change = Undo { path: folder.path().join("victim"), value: "theirs".into() };
+        written_by(&Owner { pid: child.id(), started, boot: boot_id() }, &path, &change);
+        let restored = restore(folder.path()).expect("nothing to restore");
+        child.kill().and_then(|()| child.wait()).expect("ended");
+        assert!(restored.running == 1 && path.exists());
+        assert!(restore(folder.path()).is_err(), "its process is gone");
     }
 
     #[test]
