@@ -198,18 +198,15 @@ pub unsafe extern "C-unwind" fn AIBinder_transact(
         );
         return STATUS_BAD_VALUE;
     }
-    let own;
+    // A reference of our own: what is served meanwhile on this thread may drop C's last one.
     let node = match &object.kind {
-        Kind::Foreign(node) => node,
-        Kind::Local { .. } => {
-            // SAFETY: not null, and held by the header's promise.
-            own = unsafe { node(binder) };
-            &own
-        }
+        Kind::Foreign(node) => node.clone(),
+        // SAFETY: not null, and held by the header's promise.
+        Kind::Local { .. } => unsafe { node(binder) },
     };
     let is_secret = flags & FLAG_CLEAR_BUF != 0 || parcel.is_sensitive.get();
     let class = object.class();
-    match engine::transact(node, class, code, &mut parcel, flags & FLAG_ONEWAY != 0, is_secret) {
+    match engine::transact(&node, class, code, &mut parcel, flags & FLAG_ONEWAY != 0, is_secret) {
         Ok(()) => {
             // SAFETY: there is room for a pointer, by the header's promise.
             unsafe { reply.write(parcel.give()) };
@@ -420,4 +417,42 @@ pub extern "C" fn AIBinder_getCallingSid() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn AIBinder_isHandlingTransaction() -> bool {
     engine::is_serving()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::sync::atomic::AtomicBool;
+
+    use handoff_ipc::parcel::Parcel;
+    use handoff_ipc::{Binder, ParcelService, WeakBinder};
+
+    use super::*;
+
+    static OBJECT: OnceLock<(usize, WeakBinder)> = OnceLock::new();
+    static IS_HELD: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn an_object_outlives_a_call_in_which_its_last_reference_is_dropped() {
+        let served = Binder::new(ParcelService::new("test.IDropped", |_, _: Parcel| {
+            let (address, weak) = OBJECT.get().unwrap();
+            // SAFETY: the reference that the caller has, who does not use it again.
+            unsafe { AIBinder_decStrong(std::ptr::with_exposed_provenance_mut(*address)) };
+            IS_HELD.store(weak.upgrade().is_some(), Ordering::Relaxed);
+            Ok(Some(Parcel::new()))
+        }));
+        let weak = served.downgrade();
+        let object = AIBinder::give(AIBinder::of(served));
+        OBJECT.set((object.expose_provenance(), weak.clone())).unwrap();
+        let mut parcel = AParcel::take_spare();
+        parcel.meant_for = Some(object.addr());
+        let (mut data, mut reply) = (parcel.give(), std::ptr::null_mut());
+        // SAFETY: the object is held until it is called.
+        let status = unsafe { AIBinder_transact(object, 1, &raw mut data, &raw mut reply, 0) };
+        assert_eq!(status, STATUS_OK);
+        assert!(IS_HELD.load(Ordering::Relaxed), "it was called, and nobody held it");
+        // SAFETY: a reply that nobody else has.
+        drop(unsafe { Box::from_raw(reply) });
+        assert!(weak.upgrade().is_none(), "nobody holds it any longer");
+    }
 }
