@@ -4,7 +4,7 @@
 //! nothing of how a call is carried. `calling.rs` makes calls through them, `local.rs` and the engines carry those.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use handoff_placement::Priority;
@@ -453,9 +453,33 @@ pub(crate) struct LocalNode {
     queue: Mutex<OnewayQueue>,
     // Times that a process was given its first reference.
     given: AtomicU64,
+    // Those who were introduced to it and have not been given it.
+    to_come: AtomicUsize,
     // What serves it without a thread.
     #[cfg(feature = "tokio")]
     asynchronous: Option<Asynchronous>,
+}
+
+/// An object of this process that somebody was introduced to: counted as about to be given until this is dropped. That is
+/// after it was exported, so that whoever asks in between finds a holder.
+pub(crate) struct Promised(Arc<LocalNode>);
+
+impl Promised {
+    pub(crate) fn new(node: Arc<LocalNode>) -> Self {
+        node.to_come.fetch_add(1, Ordering::Relaxed);
+        Promised(node)
+    }
+
+    pub(crate) fn node(&self) -> &Arc<LocalNode> {
+        &self.0
+    }
+}
+
+impl Drop for Promised {
+    fn drop(&mut self) {
+        // Whoever sees this sees the export before it.
+        self.0.to_come.fetch_sub(1, Ordering::Release);
+    }
 }
 
 /// In place of a service that is dropped elsewhere.
@@ -513,6 +537,7 @@ impl LocalNode {
             token: OnceLock::new(),
             queue: Mutex::default(),
             given: AtomicU64::new(0),
+            to_come: AtomicUsize::new(0),
             #[cfg(feature = "tokio")]
             asynchronous: None,
         }
@@ -525,6 +550,11 @@ impl LocalNode {
 
     pub(crate) fn note_given(&self) {
         self.given.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many are about to be given it: they were introduced, and it is not exported to them yet.
+    pub(crate) fn to_come(&self) -> usize {
+        self.to_come.load(Ordering::Acquire)
     }
 
     pub(crate) fn times_given(&self) -> u64 {

@@ -124,7 +124,7 @@ impl Engine for ShmEngine {
         };
         let holds = |link: &&Arc<Link>| link.exported(node.id()).is_some() && !is_manager(link);
         // First: who comes meanwhile is counted twice rather than not at all.
-        let to_come = self.core.introductions_to(node.id());
+        let to_come = node.to_come();
         Some(to_come + self.core.links().iter().filter(holds).count())
     }
 

@@ -14,8 +14,7 @@ use crate::disposal::PeerFd;
 use crate::identity::CallingIdentity;
 use crate::interface::Interfaces;
 use crate::ledger::{self, Resource};
-use crate::object::LocalNode;
-use crate::object::{Binder, Reference};
+use crate::object::{Binder, LocalNode, Promised, Reference};
 use crate::shm::link::{Link, PEER_TIMEOUT};
 use crate::shm::socket::{self, Receive, ReceivedMessage};
 use crate::shm::wire::{Message, Refusal, Token, VERSION};
@@ -54,7 +53,7 @@ impl Core {
     ) -> Result<Binder> {
         if endpoint == self.endpoint {
             let node = self.claim(&token).ok_or(Error::UnknownObject(0))?;
-            return Ok(Binder(Reference::Local(node)));
+            return Ok(Binder(Reference::Local(Arc::clone(node.node()))));
         }
         socket::check_type(introduction.as_fd())?;
         let (mine, theirs) = socket::pair()?;
@@ -174,7 +173,7 @@ impl Core {
     }
 
     /// `Hello` of a process that was introduced to `node`. It brings the connection to be used.
-    fn answer_introduced(self: &Arc<Self>, expected: Token, node: Arc<LocalNode>, hello: ReceivedMessage) {
+    fn answer_introduced(self: &Arc<Self>, expected: Token, node: Promised, hello: ReceivedMessage) {
         let ReceivedMessage { message, sender, mut fds, .. } = hello;
         let (Message::Hello { endpoint, token }, Some(sender), Some(socket), true) =
             (message, sender, fds.pop(), fds.is_empty())
@@ -201,7 +200,7 @@ impl Core {
                 drop(socket::send(socket.as_fd(), &answer, &[]));
             }
             None => match ledger::charge(maker, Resource::Descriptors, 1) {
-                Ok(charge) => self.welcome(socket.charged(charge), maker, endpoint, &node),
+                Ok(charge) => self.welcome(socket.charged(charge), maker, endpoint, node.node()),
                 Err(_) => refuse(socket.as_fd(), Refusal::TooMany),
             },
         }

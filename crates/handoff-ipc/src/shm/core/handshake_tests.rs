@@ -163,6 +163,25 @@ fn who_has_a_link_already_gets_the_object_there_and_nowhere_else() {
 }
 
 #[test]
+fn who_was_introduced_counts_at_every_step_until_the_object_is_its() {
+    let core = Core::start().unwrap();
+    let (link, _theirs) = asker(&core, ASKER);
+    let node = node();
+    let (_introduction, token) = core.introduction(&link, Arc::clone(&node)).unwrap();
+    assert_eq!(node.to_come(), 1, "introduced");
+    let claimed = core.claim(&token).unwrap();
+    assert_eq!(node.to_come(), 1, "the token is used up, and nothing exported");
+    let nonce = core.resumable(&link, claimed).unwrap();
+    assert_eq!(node.to_come(), 1, "has a link already, and a number for the object");
+    let redeemed = core.redeem(&nonce, &link).unwrap();
+    assert_eq!(node.to_come(), 1, "the number is used up, and nothing exported");
+    link.export(redeemed.node()).unwrap();
+    drop(redeemed);
+    assert_eq!(node.to_come(), 0, "it has it");
+    core.stop();
+}
+
+#[test]
 fn an_introduction_ends_with_its_connection() {
     let core = Core::start().unwrap();
     let (link, theirs) = asker(&core, ASKER);

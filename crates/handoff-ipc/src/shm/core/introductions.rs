@@ -13,7 +13,7 @@ use rustix::event::epoll;
 use super::{Core, Peer, random};
 use crate::disposal::{self, PeerFd};
 use crate::ledger::{self, Charge, Resource};
-use crate::object::LocalNode;
+use crate::object::{LocalNode, Promised};
 use crate::shm::link::{Link, PEER_TIMEOUT};
 use crate::shm::socket;
 use crate::shm::wire::{Message, Refusal, Token};
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(15);
 
 /// An introduction that was made, and not taken up.
 struct Introduction {
-    node: Arc<LocalNode>,
+    node: Promised,
     // Its connection, among the newcomers.
     key: u64,
     asker: Weak<Link>,
@@ -37,7 +37,7 @@ struct Introduction {
 
 /// The right to have `node` on the link of that number: for who was introduced and has a link already.
 struct Resumption {
-    node: Arc<LocalNode>,
+    node: Promised,
     link: u64,
     user: u32,
     since: Instant,
@@ -89,13 +89,14 @@ impl Core {
         let newcomer =
             Peer::Newcomer { socket: Arc::new(mine), since: Instant::now(), introduction: Some(token) };
         let key = self.watch(newcomer).map_err(|_| Refusal::NoRoom)?;
+        let node = Promised::new(node);
         let pending = Introduction { node, key, asker: Arc::downgrade(asker), asker_id: asker.id, user };
         self.peers().introductions.by_token.insert(token, pending);
         Ok((theirs, token))
     }
 
     /// The object that a token stands for. The introduction is over, and who asked for it is told.
-    pub(crate) fn claim(&self, token: &Token) -> Option<Arc<LocalNode>> {
+    pub(crate) fn claim(&self, token: &Token) -> Option<Promised> {
         let mut peers = self.peers();
         let Introduction { node, key, asker, user, .. } = peers.introductions.by_token.remove(token)?;
         // Who asked may have had this process keep the object.
@@ -130,16 +131,8 @@ impl Core {
         }
     }
 
-    /// How many are about to have an object of this process: they were introduced, and have not come yet.
-    pub(crate) fn introductions_to(&self, node: u64) -> usize {
-        let peers = self.peers();
-        let Introductions { by_token, by_nonce, .. } = &peers.introductions;
-        let introduced = by_token.values().map(|introduction| &introduction.node);
-        introduced.chain(by_nonce.values().map(|nonce| &nonce.node)).filter(|of| of.id() == node).count()
-    }
-
     /// A number that lets the peer of `link` have `node` there, once.
-    pub(super) fn resumable(&self, link: &Arc<Link>, node: Arc<LocalNode>) -> crate::Result<Token> {
+    pub(super) fn resumable(&self, link: &Arc<Link>, node: Promised) -> crate::Result<Token> {
         let (nonce, peer) = (random()?, link.peer());
         let charge = ledger::charge(peer, Resource::Introductions, 1)?;
         let since = Instant::now();
@@ -149,7 +142,7 @@ impl Core {
     }
 
     /// The object that a nonce stands for on the link that it was meant for.
-    pub(crate) fn redeem(&self, nonce: &Token, link: &Link) -> Option<Arc<LocalNode>> {
+    pub(crate) fn redeem(&self, nonce: &Token, link: &Link) -> Option<Promised> {
         let mut peers = self.peers();
         let nonces = &mut peers.introductions.by_nonce;
         let is_its = nonces.get(nonce).is_some_and(|resumption| resumption.link == link.id);

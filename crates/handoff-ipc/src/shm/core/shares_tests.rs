@@ -6,7 +6,7 @@ use super::handshake_tests::{ASKER, OTHER, next, peer, send};
 use super::poller_tests::{Slow, answers, region};
 use super::*;
 use crate::ledger::{self, Resource};
-use crate::object::{Binder, Reference, Service, Transaction};
+use crate::object::{Binder, Promised, Reference, Service, Transaction};
 use crate::shm::pair::await_that;
 use crate::shm::slot::{Area, Entry, Header, Meta, SLOT_SIZE, Slot};
 use crate::shm::socket::{self, Receive};
@@ -203,7 +203,8 @@ fn objects_that_a_peer_may_ask_for_on_its_link_are_counted() {
     let who = identity(50_109);
     let (link, _theirs) = peer(&core, ASKER, who);
     let before = ledger::held_by(who, Resource::Introductions);
-    let nonce = core.resumable(&link, super::handshake_tests::node()).unwrap();
+    let promised = || Promised::new(super::handshake_tests::node());
+    let nonce = core.resumable(&link, promised()).unwrap();
     assert_eq!(ledger::held_by(who, Resource::Introductions), before + 1);
     assert!(core.redeem(&nonce, &link).is_some() && core.redeem(&nonce, &link).is_none());
     assert_eq!(ledger::held_by(who, Resource::Introductions), before);
@@ -211,7 +212,7 @@ fn objects_that_a_peer_may_ask_for_on_its_link_are_counted() {
     await_that("it has its share", || {
         // Again, as other tests give theirs back.
         used.extend(ledger::use_up(who, Resource::Introductions));
-        core.resumable(&link, super::handshake_tests::node()).is_err()
+        core.resumable(&link, promised()).is_err()
     });
     core.stop();
 }

@@ -79,7 +79,8 @@ impl Link {
             Message::Redeem { request, token } => {
                 let node = self.core()?.redeem(&token, self).ok_or(Refusal::NotYours);
                 let exported = node.and_then(|node| {
-                    let id = self.export(&node).map_err(|_| Refusal::TooMany)?;
+                    let node = node.node();
+                    let id = self.export(node).map_err(|_| Refusal::TooMany)?;
                     Ok((id, node.interfaces().to_bytes()))
                 });
                 let answer = match exported {
