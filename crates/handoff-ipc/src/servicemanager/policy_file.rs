@@ -112,7 +112,24 @@ impl Policy {
     /// # Errors
     /// [`PolicyError`] with line and column.
     pub fn read(file: &Path) -> Result<Self, PolicyError> {
-        let text = text_of(file).map_err(|error| PolicyError {
+        Policy::of(text_of(file), file)
+    }
+
+    /// Reads a policy file in place of the one that is in force. Whoever writes a file anew leaves it empty for a moment, and
+    /// an empty policy lets everybody in: who means that, says so.
+    ///
+    /// # Errors
+    /// As [`Policy::read`], and where nothing is in the file.
+    pub fn read_again(file: &Path) -> Result<Self, PolicyError> {
+        let text = text_of(file).and_then(|text| match text.trim() {
+            "" => Err(std::io::Error::other("it is empty: write others = \"open\" to let everybody in")),
+            _ => Ok(text),
+        });
+        Policy::of(text, file)
+    }
+
+    fn of(text: std::io::Result<String>, file: &Path) -> Result<Self, PolicyError> {
+        let text = text.map_err(|error| PolicyError {
             file: file.to_owned(),
             place: None,
             what: format!("the policy cannot be read: {error}"),
@@ -149,8 +166,7 @@ fn text_of(file: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     opened.take(LONGEST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LONGEST {
-        let what = format!("it has {} bytes, and a policy has {LONGEST} at most", found.len());
-        return Err(std::io::Error::other(what));
+        return Err(std::io::Error::other(format!("it has more than {LONGEST} bytes")));
     }
     Ok(text)
 }
@@ -286,7 +302,13 @@ mod tests {
         assert!(why(".").contains("no regular file"), "{}", why("."));
         // Nothing of it is on a disk.
         std::fs::File::create(at("large")).unwrap().set_len(1 << 30).unwrap();
-        assert!(why("large").contains("1073741824 bytes"), "{}", why("large"));
+        assert!(why("large").contains("more than 1048576 bytes"), "{}", why("large"));
+        for blank in ["", "\n\n"] {
+            std::fs::write(at("empty"), blank).unwrap();
+            let error = Policy::read_again(&at("empty")).unwrap_err().to_string();
+            assert!(error.contains("it is empty"), "{error}");
+            assert_eq!(Policy::read(&at("empty")).unwrap(), Policy::open(), "at the start");
+        }
         for (open, close) in [("[", "]"), ("{a=", "}")] {
             let deep = format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
             std::fs::write(at("deep"), deep).unwrap();
