@@ -11,7 +11,23 @@ pub struct CallingIdentity {
     pub gid: u32,
 }
 
+/// Set in the numbers that machines have in the ledger: no process has such a one.
+const MACHINE: u32 = 1 << 31;
+
 impl CallingIdentity {
+    /// Who is at the other end where the kernel does not know it (the overflow uid).
+    pub(crate) const UNKNOWN: Self = CallingIdentity { pid: 0, uid: 65_534, gid: 65_534 };
+
+    /// A machine of that number, which is one of those whom the kernel does not know.
+    pub(crate) fn of_machine(number: u32) -> Self {
+        CallingIdentity { pid: MACHINE | number, ..Self::UNKNOWN }
+    }
+
+    /// What anybody is told of it: the number of a machine is the ledger's affair.
+    pub(crate) fn told(self) -> Self {
+        if self.pid & MACHINE == 0 { self } else { Self::UNKNOWN }
+    }
+
     /// This process, as it was when it was first asked.
     pub(crate) fn own_cached() -> Self {
         static OWN: std::sync::LazyLock<CallingIdentity> = std::sync::LazyLock::new(CallingIdentity::own);

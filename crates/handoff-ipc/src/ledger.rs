@@ -274,6 +274,7 @@ pub(crate) fn charge_again(
         Ok(()) => Ok(Charge { resource, who, amount }),
         Err(held) => {
             stats::REFUSED.add();
+            let who = who.told();
             Err(Error::PermissionDenied(format!(
                 "process {} of user {} holds {held} {} here, which is its share",
                 who.pid,
@@ -502,6 +503,9 @@ mod tests {
         let error = charge(who(4711, 1), Resource::Threads, MOST_AWAY as u64).unwrap_err().to_string();
         assert!(error.contains("user 4711") && error.contains("threads"), "{error}");
         assert!(stats::REFUSED.get() > before);
+        let machine = CallingIdentity::of_machine(4711);
+        let error = charge(machine, Resource::Threads, MOST_AWAY as u64).unwrap_err().to_string();
+        assert!(error.contains("process 0 of user 65534"), "{error}");
         let held = charge(who(4711, 1), Resource::Exports, 100).unwrap();
         drop(held);
         assert!(!lock(&LEDGER)[Resource::Exports as usize].by_user.contains_key(&4711));

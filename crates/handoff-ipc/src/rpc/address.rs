@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,6 @@ const SILENT: Duration = Duration::from_secs(60);
 const ASKED_AGAIN: Duration = Duration::from_secs(10);
 /// Milliseconds after which a TCP connection ends whose other end does not take what was sent (`TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 120_000;
-
-/// Whose connections are those whose other end the kernel does not know (the overflow uid).
-pub(super) const UNKNOWN: CallingIdentity = CallingIdentity { pid: 0, uid: 65_534, gid: 65_534 };
-/// Set in the numbers that machines have in the ledger: no process has such a one.
-const MACHINE: u32 = 1 << 31;
 
 /// Where a server listens: [`RpcServer`](super::RpcServer) and [`RpcSession`](super::RpcSession).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -185,26 +180,29 @@ fn set_up_tcp(socket: &OwnedFd) {
 pub(super) fn peer(socket: &OwnedFd) -> Result<CallingIdentity> {
     match sockopt::socket_domain(socket) {
         Ok(AddressFamily::UNIX) => shm::peer_of(socket.as_fd()),
-        _ => Ok(CallingIdentity { pid: machine(socket), ..UNKNOWN }),
+        _ => Ok(CallingIdentity::of_machine(machine(socket))),
     }
 }
 
-/// A number for the address of a TCP peer; one of version 6 may choose the second half of its own. Nobody can choose an
-/// address that has another one's number, as the key is random.
+/// A number for the machine of a TCP peer. Nobody can choose an address that has another one's number, as the key is random.
 fn machine(socket: &OwnedFd) -> u32 {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let address = rustix::net::getpeername(socket).ok().flatten();
     let address = address.and_then(|address| address.try_into().ok());
-    let address = address.map(|address: SocketAddr| match address.ip().to_canonical() {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
-    });
-    MACHINE | KEY.hash_one(address) as u32
+    KEY.hash_one(address.map(|address: SocketAddr| counted_as(address.ip()))) as u32
 }
 
-/// What others are told of a peer: the number of a machine is the ledger's affair.
-pub(super) fn identity(peer: CallingIdentity) -> CallingIdentity {
-    if peer.pid & MACHINE == 0 { peer } else { UNKNOWN }
+/// The address that all of a machine's count as, as far as they show it: one of version 6 chooses the second half of its own,
+/// so all of a network of 64 bits is one; but link-local ones have the same first half everywhere. A process of this machine
+/// has all of 127.0.0.0/8.
+fn counted_as(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        own if own.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(wide) if !wide.is_unicast_link_local() => {
+            Ipv6Addr::from_bits(wide.to_bits() & !u128::from(u64::MAX)).into()
+        }
+        whole => whole,
+    }
 }
 
 #[cfg(test)]
@@ -224,6 +222,30 @@ mod tests {
         let again = RpcAddress::Path(path.clone()).listen().unwrap();
         assert!(RpcAddress::Path(path.clone()).listen().is_err(), "somebody listens there");
         drop(again);
+    }
+
+    #[test]
+    fn addresses_that_one_machine_can_have_are_one() {
+        let is_one =
+            |left: &str, right: &str| counted_as(left.parse().unwrap()) == counted_as(right.parse().unwrap());
+        for (left, right) in [
+            ("127.0.0.1", "127.255.3.2"),
+            ("127.0.0.1", "::1"),
+            ("::ffff:127.0.0.2", "::1"),
+            ("192.0.2.1", "::ffff:192.0.2.1"),
+            ("2001:db8::1", "2001:db8::ffff:0:0:2"),
+        ] {
+            assert!(is_one(left, right), "{left} {right}");
+        }
+        for (left, right) in [
+            ("192.0.2.1", "192.0.2.2"),
+            ("192.0.2.1", "127.0.0.1"),
+            ("2001:db8::1", "2001:db8:0:1::1"),
+            ("fe80::1", "fe80::2"),
+            ("::1", "::2"),
+        ] {
+            assert!(!is_one(left, right), "{left} {right}");
+        }
     }
 
     #[test]

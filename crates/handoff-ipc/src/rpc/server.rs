@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::address::{self, RpcAddress, UNKNOWN};
+use super::address::{self, RpcAddress};
 use super::calls;
 use super::connection::{Connection, Wait};
 use super::session::{Session, Side, Terms};
@@ -217,7 +217,7 @@ impl ServerState {
 
     /// Gives a connection a thread, or refuses it. Nothing is read from it, and nothing closed, that may take long.
     fn admit(self: &Arc<Self>, socket: OwnedFd, room: Charge) {
-        let peer = address::peer(&socket).unwrap_or(UNKNOWN);
+        let peer = address::peer(&socket).unwrap_or(CallingIdentity::UNKNOWN);
         let refused = match self.charge(peer) {
             Ok(charges) => self.begin(socket, peer, charges),
             Err(error) => {
@@ -244,10 +244,7 @@ impl ServerState {
         let shared = Arc::clone(self);
         let serve = move || {
             if let Err(error) = shared.establish(&connection, peer) {
-                tracing::debug!(
-                    "an RPC connection of process {} was given up: {error}",
-                    address::identity(peer).pid
-                );
+                tracing::debug!("an RPC connection of process {} was given up: {error}", peer.told().pid);
             }
         };
         let thread = std::thread::Builder::new().name("handoff-rpc".into());
@@ -360,12 +357,12 @@ mod tests {
     fn who_has_no_number_here_is_no_owner() {
         let of = |address: RpcAddress| RpcServer::builder(address);
         let here = of(RpcAddress::abstract_name("handoff-test"));
-        let (own, root) = (CallingIdentity::own(), CallingIdentity { uid: 0, ..UNKNOWN });
+        let (own, root) = (CallingIdentity::own(), CallingIdentity { uid: 0, ..CallingIdentity::UNKNOWN });
         assert!(here.lets_in(own) && here.lets_in(root));
-        let strangers = [UNKNOWN, CallingIdentity { uid: own.uid ^ 0x4000_0000, ..own }];
+        let strangers = [CallingIdentity::UNKNOWN, CallingIdentity { uid: own.uid ^ 0x4000_0000, ..own }];
         let lets_in = |builder: &RpcServerBuilder| strangers.iter().any(|peer| builder.lets_in(*peer));
         assert!(!lets_in(&here));
         assert!(lets_in(&here.access(SocketAccess::Everybody)));
-        assert!(of(RpcAddress::Inet(([127, 0, 0, 1], 0).into())).lets_in(UNKNOWN));
+        assert!(of(RpcAddress::Inet(([127, 0, 0, 1], 0).into())).lets_in(CallingIdentity::UNKNOWN));
     }
 }

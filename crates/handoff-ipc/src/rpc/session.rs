@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::address;
 use super::connection::{Attempt, Connection, Frame, Wait};
 use super::nodes::Nodes;
 use super::oneway::SessionQueue;
@@ -167,7 +166,7 @@ impl Session {
 
     /// Who is at its other end, as far as that is known.
     pub(super) fn identity(&self) -> CallingIdentity {
-        address::identity(self.terms.peer)
+        self.terms.peer.told()
     }
 
     pub(super) fn is_server(&self) -> bool {
