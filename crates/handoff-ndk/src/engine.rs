@@ -8,7 +8,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::sync::Arc;
 
-use handoff_ipc::parcel::Parcel;
+use handoff_ipc::parcel::{Parcel, ParcelObject, Writer};
 use handoff_ipc::{
     Binder, CallingIdentity, Error, Result, Scheduling, Service, Transaction, calling_identity,
 };
@@ -56,6 +56,8 @@ pub(crate) fn transact(
 ) -> Outcome<()> {
     let call = node.transaction(code).interface(class.map(|class| class.interface));
     let call = if is_secret { call.clear_buffers() } else { call };
+    // Dropped after the call: code of C runs where an object ends, and may call, which the reply's place is not for.
+    let mut sent: Vec<(usize, ParcelObject)> = Vec::new();
     let _calling = polling::Calling::begin();
     let transacted = parcel.lend(|parcel| {
         if oneway {
@@ -65,7 +67,12 @@ pub(crate) fn transact(
         }
         // Received after it was sent.
         let parcel = RefCell::new(parcel);
-        call.call_with_exception(|data| parcel.borrow().send(data), |reply| parcel.borrow_mut().refill(reply))
+        let write = |data: &mut Writer<'_>| parcel.borrow().send(data);
+        call.call_with_exception(write, |reply| {
+            let mut parcel = parcel.borrow_mut();
+            sent = parcel.take_objects();
+            parcel.refill(reply)
+        })
     });
     transacted.map_err(|error| status_of(&error))
 }

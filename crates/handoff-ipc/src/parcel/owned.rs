@@ -112,6 +112,12 @@ impl Parcel {
         self.bytes
     }
 
+    /// Takes the objects out, before something else is put in with [`Parcel::refill`]: the last reference to one runs what its
+    /// owner has for its end, which some places are not for.
+    pub fn take_objects(&mut self) -> Vec<(usize, ParcelObject)> {
+        std::mem::take(&mut self.objects)
+    }
+
     /// Everything that `from` still has.
     ///
     /// # Errors
