@@ -205,6 +205,7 @@ pub unsafe extern "C-unwind" fn AIBinder_transact(
         Kind::Local { .. } => unsafe { node(binder) },
     };
     let is_secret = flags & FLAG_CLEAR_BUF != 0 || parcel.is_sensitive.get();
+    parcel.is_sensitive.set(is_secret);
     let class = object.class();
     match engine::transact(&node, class, code, &mut parcel, flags & FLAG_ONEWAY != 0, is_secret) {
         Ok(()) => {

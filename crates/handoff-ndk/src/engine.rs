@@ -8,7 +8,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::sync::Arc;
 
-use handoff_ipc::parcel::{Parcel, ParcelObject, Writer};
+use handoff_ipc::parcel::{ParcelObject, Writer};
 use handoff_ipc::{
     Binder, CallingIdentity, Error, Result, Scheduling, Service, Transaction, calling_identity,
 };
@@ -61,9 +61,7 @@ pub(crate) fn transact(
     let _calling = polling::Calling::begin();
     let transacted = parcel.lend(|parcel| {
         if oneway {
-            call.oneway(|data| parcel.send(data))?;
-            *parcel = Parcel::new();
-            return Ok(());
+            return call.oneway(|data| parcel.send(data));
         }
         // Received after it was sent.
         let parcel = RefCell::new(parcel);
@@ -74,6 +72,9 @@ pub(crate) fn transact(
             parcel.refill(reply)
         })
     });
+    if oneway {
+        parcel.empty();
+    }
     transacted.map_err(|error| status_of(&error))
 }
 

@@ -148,7 +148,9 @@ impl Parcel {
                 Ok(())
             }
             Err(error) => {
-                *self = Parcel::new();
+                // Its memory stays: whoever has secrets in it clears it.
+                self.bytes.clear();
+                (self.form, self.has_form) = (ObjectForm::default(), false);
                 Err(error)
             }
         }

@@ -52,7 +52,7 @@ pub struct AParcel {
     room: Cell<Room>,
     /// The address of the object that it was prepared to be sent to.
     pub(crate) meant_for: Option<usize>,
-    /// Buffers are to be cleared after the call.
+    /// What is in it, and what is received in its place, is to be cleared when it is let go. Memory that it outgrew before is not.
     pub(crate) is_sensitive: Cell<bool>,
 }
 
@@ -63,9 +63,9 @@ impl AParcel {
         SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
-    /// Empties it, and keeps its memory for a later call of this thread.
+    /// Empties it, and keeps its memory for a later call of this thread; not that of a sensitive one.
     pub(crate) fn keep(mut self: Box<Self>) {
-        if self.bytes.capacity() > LARGEST_SPARE {
+        if self.is_sensitive.get() || self.bytes.capacity() > LARGEST_SPARE {
             return;
         }
         // Where an object ends with it, code of C runs, which takes and keeps parcels.
@@ -87,15 +87,39 @@ impl AParcel {
         let mut parcel = Parcel::from_parts(bytes, objects)?;
         let outcome = work(&mut parcel);
         let (bytes, objects) = parcel.into_parts();
-        *self = AParcel { bytes, objects, ..AParcel::default() };
+        self.fill(bytes, objects);
         outcome
     }
 
+    /// Puts something else in it, to be read from its beginning. What was in it is let go; that it is sensitive stays.
+    fn fill(&mut self, bytes: Vec<u8>, objects: Vec<(usize, ParcelObject)>) {
+        let is_sensitive = self.is_sensitive.clone();
+        *self = AParcel {
+            bytes,
+            objects,
+            position: Cell::default(),
+            room: Cell::default(),
+            meant_for: None,
+            is_sensitive,
+        };
+    }
+
     /// Forgets everything but its memory.
-    fn empty(&mut self) {
+    pub(crate) fn empty(&mut self) {
+        self.clear_sensitive();
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        *self = AParcel { bytes, ..AParcel::default() };
+        self.fill(bytes, Vec::new());
+    }
+
+    /// Of a sensitive one, fills all memory with zeros: behind a short reply is what was left of the request.
+    fn clear_sensitive(&mut self) {
+        if self.is_sensitive.get() {
+            self.bytes.clear();
+            self.bytes.resize(self.bytes.capacity(), 0);
+            // Seen by nobody, the zeros might be left out.
+            std::hint::black_box(&self.bytes);
+        }
     }
 
     pub(crate) fn give(self: Box<Self>) -> *mut AParcel {
@@ -251,6 +275,12 @@ impl AParcel {
     }
 }
 
+impl Drop for AParcel {
+    fn drop(&mut self) {
+        self.clear_sensitive();
+    }
+}
+
 /// # Safety
 /// `parcel` is null or a parcel that nobody else uses meanwhile.
 pub(crate) unsafe fn writable<'a>(parcel: *mut AParcel) -> Outcome<&'a mut AParcel> {
@@ -389,7 +419,7 @@ pub unsafe extern "C" fn AParcel_unmarshal(
         let data = if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(buffer, len) } };
         // SAFETY: the header's promise.
         let parcel = unsafe { writable(parcel) }?;
-        *parcel = AParcel { bytes: data.to_vec(), ..AParcel::default() };
+        parcel.fill(data.to_vec(), Vec::new());
         Ok(())
     };
     outcome(unmarshal())
@@ -405,16 +435,33 @@ mod tests {
     fn the_memory_of_a_parcel_serves_the_next_call_and_nothing_else_of_it_stays() {
         let mut parcel = AParcel::take_spare();
         parcel.put(&[1; 100]).unwrap();
-        (parcel.meant_for, parcel.is_sensitive) = (Some(7), Cell::new(true));
+        parcel.meant_for = Some(7);
         let memory = parcel.bytes.as_ptr();
         parcel.keep();
         let again = AParcel::take_spare();
         assert_eq!((again.bytes.as_ptr(), again.bytes.len(), again.position.get()), (memory, 0, 0));
-        assert!(again.meant_for.is_none() && !again.is_sensitive.get());
+        assert!(again.meant_for.is_none());
         let mut large = AParcel::take_spare();
         large.bytes.reserve(LARGEST_SPARE + 1);
         large.keep();
         assert!(AParcel::take_spare().bytes.capacity() <= LARGEST_SPARE);
+    }
+
+    #[test]
+    fn a_sensitive_parcel_is_cleared_and_not_kept() {
+        let mut parcel = AParcel::take_spare();
+        parcel.put(&[7; 100]).unwrap();
+        parcel.is_sensitive.set(true);
+        parcel.lend(|_| Ok(())).unwrap();
+        assert!(parcel.is_sensitive.get(), "the reply is, too");
+        let (memory, size) = (parcel.bytes.as_ptr(), parcel.bytes.capacity());
+        parcel.empty();
+        assert_eq!((parcel.bytes.as_ptr(), parcel.bytes.len()), (memory, 0));
+        // SAFETY: all of it was filled, and is still the parcel's.
+        assert!(unsafe { std::slice::from_raw_parts(memory, size) }.iter().all(|byte| *byte == 0));
+        parcel.put(&[7; 100]).unwrap();
+        parcel.keep();
+        assert_eq!(AParcel::take_spare().bytes.capacity(), 0, "nothing was kept");
     }
 
     #[test]
