@@ -109,13 +109,13 @@ struct Place {
     placement: Placement,
     /// Which table of the page it is.
     mark: &'static str,
-    /// Beside ours.
+    /// Other people's that are measured there.
     others: &'static [Kind],
     payloads: [usize; 4],
 }
 
 impl Place {
-    /// Ours first.
+    /// Everything that is measured there, ours at the head.
     fn kinds(&self) -> impl Iterator<Item = Kind> {
         std::iter::once(Kind::OURS).chain(self.others.iter().copied())
     }

@@ -90,7 +90,7 @@ struct Sample {
 /// A sweep gives a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Told {
+enum LabResult {
     One(Box<Judged>),
     Sweep(Vec<Judged>),
 }
@@ -161,11 +161,11 @@ fn judged(experiment: &Experiment, images: &Path, folder: &Path) -> Result<Vec<J
     read(&output(&mut lab)?)
 }
 
-fn read(told: &str) -> Result<Vec<Judged>> {
-    let told = serde_json::from_str(told).context("the lab's result is not as agreed")?;
-    Ok(match told {
-        Told::One(one) => vec![*one],
-        Told::Sweep(all) => all,
+fn read(text: &str) -> Result<Vec<Judged>> {
+    let result = serde_json::from_str(text).context("the lab's result is not as agreed")?;
+    Ok(match result {
+        LabResult::One(one) => vec![*one],
+        LabResult::Sweep(all) => all,
     })
 }
 

@@ -50,72 +50,77 @@ fn wait(listener: &Listener<ipc::Service>) -> io::Result<()> {
 }
 
 pub(super) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
-    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
-    let server = service(&node, address)?.server_builder().create().map_err(failed)?;
+    let node = node()?;
     let (_, asked) = event(&node, address, "asked")?;
     let (answered, _) = event(&node, address, "answered")?;
-    ready();
-    loop {
-        wait(&asked)?;
-        while let Some(request) = server.receive().map_err(failed)? {
-            let sum = crate::sum(request.payload());
-            request.send_copy(sum).map_err(failed)?;
-            answered.notify().map_err(failed)?;
-        }
-    }
+    serve_with(&node, address, ready, || wait(&asked), || answered.notify().map(drop).map_err(failed))
 }
 
 pub(super) fn serve_polling(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
-    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
-    let server = service(&node, address)?.server_builder().create().map_err(failed)?;
-    ready();
-    loop {
-        while let Some(request) = server.receive().map_err(failed)? {
-            request.send_copy(crate::sum(request.payload())).map_err(failed)?;
-        }
-        std::hint::spin_loop();
-    }
-}
-
-pub(super) fn connect_polling(address: &Path) -> io::Result<Ask> {
-    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
-    let client = service(&node, address)?
-        .client_builder()
-        .initial_max_slice_len(MAX_PAYLOAD)
-        .create()
-        .map_err(failed)?;
-    Ok(Box::new(move |message| {
-        let _node = &node;
-        let request = client.loan_slice_uninit(message.len()).map_err(failed)?;
-        let pending = request.write_from_slice(message).send().map_err(failed)?;
-        loop {
-            if let Some(response) = pending.receive().map_err(failed)? {
-                return Ok(*response);
-            }
-            std::hint::spin_loop();
-        }
-    }))
+    serve_with(&node()?, address, ready, look_again, || Ok(()))
 }
 
 pub(super) fn connect(address: &Path) -> io::Result<Ask> {
-    let node = NodeBuilder::new().create::<ipc::Service>().map_err(failed)?;
+    let node = node()?;
+    let (asked, _) = event(&node, address, "asked")?;
+    let (_, answered) = event(&node, address, "answered")?;
+    ask_with(node, address, move || asked.notify().map(drop).map_err(failed), move || wait(&answered))
+}
+
+pub(super) fn connect_polling(address: &Path) -> io::Result<Ask> {
+    ask_with(node()?, address, || Ok(()), look_again)
+}
+
+fn node() -> io::Result<Node<ipc::Service>> {
+    NodeBuilder::new().create::<ipc::Service>().map_err(failed)
+}
+
+fn look_again() -> io::Result<()> {
+    std::hint::spin_loop();
+    Ok(())
+}
+
+/// Answers for ever, and tells of each answer; without a request it waits.
+fn serve_with(
+    node: &Node<ipc::Service>,
+    address: &Path,
+    ready: &mut dyn FnMut(),
+    wait: impl Fn() -> io::Result<()>,
+    tell: impl Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    let server = service(node, address)?.server_builder().create().map_err(failed)?;
+    ready();
+    loop {
+        wait()?;
+        while let Some(request) = server.receive().map_err(failed)? {
+            request.send_copy(crate::sum(request.payload())).map_err(failed)?;
+            tell()?;
+        }
+    }
+}
+
+/// Asks and tells of it, and waits until the answer is there.
+fn ask_with(
+    node: Node<ipc::Service>,
+    address: &Path,
+    tell: impl Fn() -> io::Result<()> + 'static,
+    wait: impl Fn() -> io::Result<()> + 'static,
+) -> io::Result<Ask> {
     let client = service(&node, address)?
         .client_builder()
         .initial_max_slice_len(MAX_PAYLOAD)
         .create()
         .map_err(failed)?;
-    let (asked, _) = event(&node, address, "asked")?;
-    let (_, answered) = event(&node, address, "answered")?;
     Ok(Box::new(move |message| {
         let _node = &node;
         let request = client.loan_slice_uninit(message.len()).map_err(failed)?;
         let pending = request.write_from_slice(message).send().map_err(failed)?;
-        asked.notify().map_err(failed)?;
+        tell()?;
         loop {
             if let Some(response) = pending.receive().map_err(failed)? {
                 return Ok(*response);
             }
-            wait(&answered)?;
+            wait()?;
         }
     }))
 }
