@@ -2,14 +2,17 @@
 //!
 //! `close` waits for a socket with `SO_LINGER`, for a file system in user space that does not answer, and
 //! for whatever descriptors lie in a socket's queue. A user has one such thread, so that no user waits
-//! for another one's.
+//! for another one's. What refused connections have in their queues is closed by one thread for all, which
+//! cuts short what waits ([`PromptClose`]): until then nobody else could be refused, or let in.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use handoff_placement::PromptClose;
 
 use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
@@ -21,16 +24,18 @@ const MOST_THREADS: usize = 16;
 const LINGER: Duration = Duration::from_secs(5);
 
 type Garbage = Box<dyn Send>;
+type Queues = HashMap<u64, VecDeque<Garbage>>;
 
 /// Queues and their threads.
 #[derive(Default)]
 struct Disposal {
-    // An entry has its thread. By user; those beyond the limit under `OTHERS`.
-    queues: Mutex<HashMap<u64, VecDeque<Garbage>>>,
+    // An entry has its thread. By user; those beyond the limit under `OTHERS`; refused connections under `REFUSED`.
+    queues: Mutex<Queues>,
     news: Condvar,
 }
 
 const OTHERS: u64 = u64::MAX;
+const REFUSED: u64 = u64::MAX - 1;
 
 static DISPOSAL: LazyLock<Disposal> = LazyLock::new(Disposal::default);
 
@@ -60,11 +65,20 @@ pub(crate) fn drop_later(uid: u32, garbage: impl Send + 'static) {
     DISPOSAL.add(uid, Box::new(garbage));
 }
 
+/// Closes a connection that was refused, with what is in its queue, on another thread.
+pub(crate) fn close_refused(socket: OwnedFd, charge: Charge) {
+    DISPOSAL.add_to(REFUSED, lock(&DISPOSAL.queues), Box::new((socket, charge)));
+}
+
 impl Disposal {
     fn add(&'static self, uid: u32, garbage: Garbage) {
-        let mut queues = lock(&self.queues);
+        let queues = lock(&self.queues);
         let own = u64::from(uid);
         let key = if queues.contains_key(&own) || queues.len() < MOST_THREADS { own } else { OTHERS };
+        self.add_to(key, queues, garbage);
+    }
+
+    fn add_to(&'static self, key: u64, mut queues: MutexGuard<'_, Queues>, garbage: Garbage) {
         let is_new = !queues.contains_key(&key);
         queues.entry(key).or_default().push_back(garbage);
         if !is_new {
@@ -85,12 +99,19 @@ impl Disposal {
     fn run(&self, key: u64) {
         // It may have inherited the poller's urgency. Lowering is always allowed.
         let _ = crate::pool::base().apply(handoff_placement::Tid::current());
+        // Without it, a close that waits keeps the others waiting.
+        let mut prompt = (key == REFUSED).then(PromptClose::new).and_then(Result::ok);
         let mut queues = lock(&self.queues);
         loop {
             if let Some(garbage) = queues.get_mut(&key).and_then(VecDeque::pop_front) {
                 drop(queues);
                 // The application's code may be in it: it can panic, and the others still want to be closed.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(garbage)));
+                let drop_it =
+                    || std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(garbage))).is_ok();
+                match &mut prompt {
+                    Some(prompt) => prompt.during(drop_it),
+                    None => drop_it(),
+                };
                 queues = lock(&self.queues);
                 continue;
             }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
+use std::time::Duration;
 
 use rustix::process::getrlimit;
 
@@ -19,9 +20,9 @@ use crate::{Error, Result, stats};
 pub(crate) enum Resource {
     /// Connections, newcomers' among them, and descriptors that nobody has taken out of a parcel.
     Descriptors,
-    /// Descriptors that came beyond the share above, and refused connections, until they are closed.
+    /// Descriptors that came beyond the share above, until they are closed.
     Closing,
-    /// Refused connections of those whose share of that is used up. Counted for all of them together.
+    /// Refused connections with something in their queue, until they are closed. Counted for all makers together.
     Refused,
     /// Descriptors that this process sent and the peer has not read. The kernel counts them against this process's user.
     Sent,
@@ -365,6 +366,9 @@ impl FilledMemory {
 
 /// Who is counted for what all have together, and for what is of an unknown process.
 pub(crate) const NOBODY: CallingIdentity = CallingIdentity { pid: 0, uid: u32::MAX, gid: u32::MAX };
+
+/// After this there may be [`room_to_refuse`] again: refused connections are closed in a moment each.
+pub(crate) const ROOM_AGAIN: Duration = Duration::from_millis(5);
 
 /// For a connection that may have to be refused: before it is accepted, as it can only be closed where that may take
 /// long, and counts until then.

@@ -27,6 +27,7 @@
 //! | limit a group of processes | [`ControlGroup`], [`mod@cgroup`] |
 //! | put back what a killed process changed | [`Journal`] |
 //! | keep what another user may not have written | [`PrivateFolder`] |
+//! | close what another process sent, whatever waits in it | [`PromptClose`] |
 //! | write to the kernel's files and no others | [`write_setting`] |
 
 #![warn(missing_docs)]
@@ -50,6 +51,7 @@ mod placement;
 mod priority;
 mod private_folder;
 pub mod process;
+mod prompt_close;
 mod rights;
 mod root;
 mod scheduling;
@@ -75,6 +77,7 @@ pub use placement::{AppliedPlacement, Placement};
 pub use priority::{Policy, Priority, PriorityParseError};
 pub use private_folder::PrivateFolder;
 pub use process::Scope;
+pub use prompt_close::PromptClose;
 pub use rights::can_raise_to;
 pub use root::Root;
 pub use scheduling::{Deadline, IoPriority, Scheduling, rt_hazard, rt_was_throttled};

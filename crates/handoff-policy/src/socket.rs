@@ -7,18 +7,18 @@
 //! Each connection has a thread, which alone waits for the peer: for its line, for it to read the answer,
 //! and for closes. What a peer sends may be a descriptor whose close blocks as long as the peer likes. A
 //! thread holds a permit of the peer's user until all of that is over; a user has a share of the permits.
+//! Connections beyond that are closed by the thread that accepts, which cuts short what waits.
 
 use super::permits::{Permit, Permits, RateLimit, is_trusted};
 use super::request::Request;
+use handoff_placement::PromptClose;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, recvmsg};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
-use std::io::{self, IoSliceMut, Read as _, Write as _};
-use std::net::Shutdown;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -33,9 +33,6 @@ const LONGEST: usize = handoff_placement::notice::LONGEST_LINE;
 /// Connections at once. A quarter of the descriptors that the daemon may have, where that is less.
 const MOST: usize = 128;
 
-/// Connections beyond a user's share that wait to be closed.
-const MOST_REFUSED: usize = 32;
-
 /// How long a peer may take to say its line, and again to read its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -45,7 +42,7 @@ const RATE: RateLimit = RateLimit::new(64, Duration::from_millis(31));
 /// Requests that the daemon takes before it looks at its other work.
 const A_TURN: usize = 16;
 
-/// How long nobody is accepted when there is no descriptor, thread or permit left to do it with.
+/// How long nobody is accepted when there is no descriptor or thread left to do it with.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What is asked, by whom, and where the answer is waited for.
@@ -88,12 +85,7 @@ impl Server {
         let may_open = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
         let most = may_open.map_or(MOST, |most| MOST.min(most / 4));
         let (desk, asked) = sync_channel(most);
-        let door = Door {
-            permits: Permits::new(most, RATE),
-            refused: Permits::new(MOST_REFUSED.min(most), RATE),
-            desk,
-            bell: bell.clone(),
-        };
+        let door = Door { permits: Permits::new(most, RATE), desk, bell: bell.clone() };
         let listens = listener.clone();
         thread::Builder::new().name("policy-accept".to_owned()).spawn(move || door.accept(&listens))?;
         Ok(Self { path, listener, asked, bell })
@@ -125,7 +117,6 @@ impl Drop for Server {
 #[derive(Debug, Clone)]
 struct Door {
     permits: Arc<Permits>,
-    refused: Arc<Permits>,
     desk: SyncSender<PendingRequest>,
     bell: Arc<OwnedFd>,
 }
@@ -133,9 +124,11 @@ struct Door {
 impl Door {
     /// Accepts until the socket is shut down.
     fn accept(&self, listener: &UnixListener) {
+        // Without it, a refused connection keeps the next one waiting as long as what is in its queue likes.
+        let mut prompt = PromptClose::new().ok();
         loop {
             match listener.accept() {
-                Ok((stream, _)) => self.admit(stream),
+                Ok((stream, _)) => self.admit(stream, prompt.as_mut()),
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::INVAL) => return,
                     Some(Errno::INTR | Errno::CONNABORTED) => {}
@@ -146,30 +139,12 @@ impl Door {
         }
     }
 
-    fn admit(&self, stream: UnixStream) {
+    fn admit(&self, stream: UnixStream, prompt: Option<&mut PromptClose>) {
         let Ok(peer) = socket_peercred(&stream) else { return };
         let uid = peer.uid.as_raw();
-        let Some(permit) = self.permits.take(uid) else { return self.refuse(stream, uid) };
+        let Some(permit) = self.permits.take(uid) else { return refuse(stream, uid, prompt) };
         let door = self.clone();
         on_a_thread(stream, permit, move |stream, permit| door.converse(stream, permit));
-    }
-
-    /// Says why, and hangs up.
-    fn refuse(&self, stream: UnixStream, uid: u32) {
-        // What comes from here on is an error for the peer.
-        let _ = stream.shutdown(Shutdown::Read);
-        let why = format!("user {uid} has as many connections here as it may have: try again later");
-        answer(&stream, Err(&why));
-        if has_no_descriptors(&stream) {
-            return;
-        }
-        let permit = loop {
-            match self.refused.take(uid) {
-                Some(permit) => break permit,
-                None => thread::sleep(PAUSE),
-            }
-        };
-        on_a_thread(stream, permit, |_, _| ());
     }
 
     /// Hears one line, has it obeyed, and answers.
@@ -194,15 +169,14 @@ impl Door {
     }
 }
 
-/// Nothing that was sent on a connection can make its close wait. Nothing more may come: it is shut down.
-fn has_no_descriptors(stream: &UnixStream) -> bool {
-    let mut buffer = [0; 4 * LONGEST];
-    let length = buffer.len();
-    let mut into = [IoSliceMut::new(&mut buffer)];
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    // A look takes nothing away: for descriptors there is no room, and the kernel says so.
-    let seen = recvmsg(stream, &mut into, &mut RecvAncillaryBuffer::default(), flags);
-    seen.is_ok_and(|seen| seen.bytes < length && !seen.flags.contains(ReturnFlags::CTRUNC))
+/// Says why, and hangs up.
+fn refuse(stream: UnixStream, uid: u32, prompt: Option<&mut PromptClose>) {
+    let why = format!("user {uid} has as many connections here as it may have: try again later");
+    answer(&stream, Err(&why));
+    match prompt {
+        Some(prompt) => prompt.during(|| drop(stream)),
+        None => drop(stream),
+    }
 }
 
 /// Does something with a connection and closes it on a thread of its own, which holds the permit until then.
@@ -278,25 +252,6 @@ fn may_ask(uid: u32, request: &Request) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_close_that_may_wait_is_seen() {
-        let (sender, stream) = UnixStream::pair().unwrap();
-        assert!(!has_no_descriptors(&stream), "more may come");
-        (&sender).write_all(b"half a line").unwrap();
-        stream.shutdown(Shutdown::Read).unwrap();
-        assert!(has_no_descriptors(&stream));
-        let (sender, stream) = UnixStream::pair().unwrap();
-        (&sender).write_all(b"half a line").unwrap();
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
-        let fds = [sender.as_fd()];
-        assert!(control.push(rustix::net::SendAncillaryMessage::ScmRights(&fds)));
-        let text = [io::IoSlice::new(b"and one")];
-        rustix::net::sendmsg(&sender, &text, &mut control, rustix::net::SendFlags::empty()).unwrap();
-        stream.shutdown(Shutdown::Read).unwrap();
-        assert!(!has_no_descriptors(&stream));
-    }
 
     #[test]
     fn long_and_broken_lines_are_answered_and_dropped() {

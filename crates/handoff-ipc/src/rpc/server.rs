@@ -203,7 +203,7 @@ impl ServerState {
             // First: a listener that nobody connects to keeps no room from others.
             address::await_newcomer(listener);
             let Ok(room) = ledger::room_to_refuse() else {
-                std::thread::sleep(SHORTAGE);
+                std::thread::sleep(ledger::ROOM_AGAIN);
                 continue;
             };
             match address::accept(listener) {
@@ -221,7 +221,7 @@ impl ServerState {
         let refused = match self.charge(peer) {
             Ok(charges) => self.begin(socket, peer, charges),
             Err(error) => {
-                shm::turn_down(socket, peer, room, |_| ());
+                shm::turn_down(socket, room, |_| ());
                 Err(error)
             }
         };

@@ -16,7 +16,7 @@ use rustix::net::{
 use super::wire::{MAX_FDS, MESSAGE_SIZE, Message};
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
-use crate::ledger::{self, Charge, Resource};
+use crate::ledger::Charge;
 use crate::{Error, Result};
 
 /// A message as it came.
@@ -101,21 +101,15 @@ pub(crate) fn is_queue_empty(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// Closes a connection that is refused, after `say` has told its maker: at once, unless something is in its queue already,
-/// as descriptors in it may take long to close. `room` counts it until then if its maker's own share is used up.
-pub(crate) fn turn_down(
-    socket: OwnedFd,
-    maker: CallingIdentity,
-    room: Charge,
-    say: impl FnOnce(BorrowedFd<'_>),
-) {
+/// as descriptors in it may take long to close. `room` counts it until then.
+pub(crate) fn turn_down(socket: OwnedFd, room: Charge, say: impl FnOnce(BorrowedFd<'_>)) {
     // The kernel says of a message that nothing was given to, that it had credentials.
     let is_stamped = pass_credentials(socket.as_fd()).is_ok();
     say(socket.as_fd());
     // After this nobody can put anything more into it.
     let is_closed = rustix::net::shutdown(&socket, rustix::net::Shutdown::Read).is_ok();
     if !(is_stamped && is_closed && is_queue_empty(socket.as_fd())) {
-        let charge = ledger::charge(maker, Resource::Closing, 1).unwrap_or(room);
-        drop(PeerFd::new(socket, maker.uid).charged(charge));
+        disposal::close_refused(socket, room);
     }
 }
 

@@ -29,6 +29,7 @@ attacks! {
     close_that_blocks_behind_many_others: "server", Bounds { fds: 750, ..IDLE };
     closes_that_block_and_many_more: "server", Bounds { fds: 480, ..BUSY };
     refused_connections_that_wait_to_be_closed: "server", Bounds { fds: 450, ..BUSY };
+    refused_connections_that_linger: "server", Bounds { fds: 450, ..BUSY };
     descriptors_that_are_not_read: "server", Bounds { fds: 200, threads: 64, ..BUSY };
     replies_that_nobody_reads: "server", Bounds { rss: FILLED + 64, maps: 1200, threads: 64, ..BUSY };
     requests_that_nobody_filled: "server", Bounds { rss: FILLED + 64, maps: 700, threads: 64, ..BUSY };
@@ -64,6 +65,7 @@ fn lingering(seconds: i32) -> OwnedFd {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (other, _) = listener.accept().unwrap();
+    rustix::net::sockopt::set_socket_send_buffer_size(&stream, 16 << 10).unwrap();
     stream.set_nonblocking(true).unwrap();
     while stream.write(&[0; 65536]).is_ok() {}
     let linger = libc::linger { l_onoff: 1, l_linger: seconds };
@@ -303,6 +305,32 @@ fn refused_connections_that_wait_to_be_closed(at: &Path) {
         }
         std::thread::sleep(Duration::from_micros(300));
     }
+}
+
+/// As above, and each has in its queue what lingers at its close, before it is accepted.
+fn refused_connections_that_linger(at: &Path) {
+    let connection = Connection::to(at).unwrap();
+    let slot = connection.slot(0);
+    connection.call(&slot, &echo(connection.root, 8));
+    block_closes(&connection);
+    let file = any_file();
+    for _ in 0..20 {
+        connection.send(message(kind::RAISE, 0, 0), &[file.as_raw_fd(); 20]);
+    }
+    std::mem::forget((connection, slot));
+    let at = at.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            let slow: Vec<_> = (0..300).map(|_| lingering(15)).collect();
+            for slow in slow {
+                let Ok(socket) = dial(&at) else { continue };
+                send_bytes(&socket, &[0; 48], &[slow.as_raw_fd()]);
+                // Then the victim has the last one; if it has closed that already, this close waits.
+                std::thread::spawn(move || drop(slow));
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(500));
 }
 
 /// Has the victim send it descriptors, and reads none of them: the kernel counts them against the victim's user.

@@ -128,6 +128,36 @@ fn descriptors_whose_close_blocks() {
     });
 }
 
+/// The daemon has a thread for each of a user's first connections, and closes those beyond.
+#[test]
+fn refused_connections_that_linger() {
+    require!(require_root());
+    let folder = open_to_all();
+    with_daemon(folder.path(), policy(folder.path()), || {
+        // What these have not read keeps the closes waiting; connections are held, so that they keep their threads.
+        let held = Mutex::new((Vec::new(), Vec::new()));
+        honest_beside(folder.path(), |_| {
+            let (streams, readers) = &mut *held.lock().unwrap();
+            if streams.len() > 200 {
+                return std::thread::sleep(Duration::from_millis(1));
+            }
+            for _ in 0..201 {
+                let (lingering, reader) = lingers_at_its_close();
+                let Ok(stream) = UnixStream::connect(notice::socket(folder.path())) else { continue };
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+                let mut control = SendAncillaryBuffer::new(&mut space);
+                let fds = [lingering.as_fd()];
+                assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+                // The daemon may have hung up already.
+                let _ = sendmsg(&stream, &[IoSlice::new(b"stat")], &mut control, SendFlags::NOSIGNAL);
+                std::thread::spawn(move || drop(lingering));
+                streams.push(stream);
+                readers.push(reader);
+            }
+        });
+    });
+}
+
 /// A socket with more in it than its peer takes, and which waits at its close until that is gone.
 fn lingers_at_its_close() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -193,7 +193,7 @@ impl Core {
         for _ in 0..TURN {
             // Before: a connection that is accepted can only be closed where that may take long, and counts until then.
             let Ok(room) = ledger::room_to_refuse() else {
-                return self.pause(key, SHORTAGE);
+                return self.pause(key, ledger::ROOM_AGAIN);
             };
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => self.admit(socket, room),
@@ -210,11 +210,11 @@ impl Core {
         }
     }
 
-    /// `room` counts it if its maker's own share is used up.
+    /// `room` counts it if it is refused.
     fn admit(&self, socket: OwnedFd, room: Charge) {
         let Ok(maker) = socket::peer(socket.as_fd()) else { return };
         let Ok(charge) = ledger::charge(maker, Resource::Descriptors, 1) else {
-            return socket::turn_down(socket, maker, room, |socket| refuse(socket, Refusal::TooMany));
+            return socket::turn_down(socket, room, |socket| refuse(socket, Refusal::TooMany));
         };
         let socket = PeerFd::new(socket, maker.uid).charged(charge);
         if socket::pass_credentials(socket.as_fd()).is_ok() {
@@ -241,8 +241,7 @@ impl Core {
             *reserve = new_reserve().ok();
             return false;
         };
-        let maker = socket::peer(socket.as_fd()).unwrap_or(ledger::NOBODY);
-        socket::turn_down(socket, maker, room, |socket| refuse(socket, Refusal::NoRoom));
+        socket::turn_down(socket, room, |socket| refuse(socket, Refusal::NoRoom));
         // What was closed at once has left its number.
         *reserve = new_reserve().ok();
         true

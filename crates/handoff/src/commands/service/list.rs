@@ -1,7 +1,8 @@
 //! The table of services.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use handoff_ipc::servicemanager::ServiceInfo;
 use handoff_placement::Tid;
@@ -49,20 +50,27 @@ impl Row {
     }
 }
 
-/// The words of a process's command line, a zero byte behind each; nothing if it does not come within a second.
+/// The words of the processes' command lines, a zero byte behind each; without those that do not come within a second.
 ///
-/// The kernel reads it from the process's memory. That may be a file of a file system that the process serves itself
-/// (FUSE), and then it says when the read ends.
-fn command_line(pid: u32) -> Option<Vec<u8>> {
+/// The kernel reads them from the processes' memory. That may be a file of a file system that such a process serves
+/// itself (FUSE), and then it says when the read ends. So all are read at once.
+fn command_lines(pids: &BTreeSet<u32>) -> BTreeMap<u32, Vec<u8>> {
     let (read, lines) = std::sync::mpsc::channel();
-    let reading = move || drop(read.send(std::fs::read(format!("/proc/{pid}/cmdline")).ok()));
-    std::thread::Builder::new().spawn(reading).ok()?;
-    lines.recv_timeout(Duration::from_secs(1)).ok().flatten()
+    for &pid in pids {
+        let read = read.clone();
+        let reading = move || drop(read.send((pid, std::fs::read(format!("/proc/{pid}/cmdline")).ok())));
+        // Without a thread it is one that does not come.
+        let _ = std::thread::Builder::new().stack_size(64 << 10).spawn(reading);
+    }
+    drop(read);
+    let until = Instant::now() + Duration::from_secs(1);
+    let next = || lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+    std::iter::from_fn(next).filter_map(|(pid, line)| Some((pid, line?))).collect()
 }
 
 impl Process {
-    fn of(pid: u32) -> Self {
-        let command = command_line(pid).filter(|command| !command.is_empty()).map(|command| {
+    fn of(pid: u32, command: Option<&Vec<u8>>) -> Self {
+        let command = command.filter(|command| !command.is_empty()).map(|command| {
             let words = command.split(|byte| *byte == 0).filter(|word| !word.is_empty());
             let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
             // A process chooses its command line; it must not move our cursor.
@@ -91,8 +99,12 @@ pub(super) struct List(Vec<Row>);
 impl List {
     /// With `long`, what this machine tells of each process is added.
     pub(super) fn new(mut rows: Vec<Row>, long: bool) -> Self {
-        for row in rows.iter_mut().filter(|row| long && row.pid != 0) {
-            row.process = Some(Process::of(row.pid));
+        if long {
+            let pids = rows.iter().map(|row| row.pid).filter(|&pid| pid != 0).collect();
+            let commands = command_lines(&pids);
+            for row in rows.iter_mut().filter(|row| row.pid != 0) {
+                row.process = Some(Process::of(row.pid, commands.get(&row.pid)));
+            }
         }
         Self(rows)
     }
