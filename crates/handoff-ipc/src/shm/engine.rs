@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
@@ -83,18 +84,19 @@ fn new_socket() -> Result<OwnedFd> {
         .map_err(|error| Error::io("cannot make a socket", error))
 }
 
-/// Connects; tries again while the listener has more connections to accept than it may keep (`EAGAIN`, unix(7)):
-/// others may have filled its queue, and it empties that in an instant.
-fn connect_within(socket: &OwnedFd, address: &SocketAddrUnix, wait: Duration) -> rustix::io::Result<()> {
+/// Connects. While the listener has as many connections to accept as it may keep, this waits for its turn in the kernel:
+/// who would only try again now and then finds the queue full for as long as others wait in it.
+fn connect_within(address: &SocketAddrUnix, wait: Duration) -> rustix::io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(wait))?;
     let end = Instant::now() + wait;
-    let mut pause = Duration::from_micros(100);
-    loop {
-        match connect(socket, address) {
-            Err(rustix::io::Errno::AGAIN) if Instant::now() < end => std::thread::sleep(pause),
-            done => return done,
+    while let Err(error) = connect(&socket, address) {
+        if error != rustix::io::Errno::INTR || Instant::now() >= end {
+            return Err(error);
         }
-        pause = (2 * pause).min(Duration::from_millis(10));
     }
+    fcntl_setfl(&socket, fcntl_getfl(&socket)? | OFlags::NONBLOCK)?;
+    Ok(socket)
 }
 
 impl Engine for ShmEngine {
@@ -103,8 +105,7 @@ impl Engine for ShmEngine {
     }
 
     fn context_object(&self) -> Result<Binder> {
-        let socket = new_socket()?;
-        connect_within(&socket, &self.address()?, PEER_TIMEOUT).map_err(|error| {
+        let socket = connect_within(&self.address()?, PEER_TIMEOUT).map_err(|error| {
             let what = format!(
                 "no service manager answers at {} (`handoff servicemanager` starts one)",
                 self.manager.display()

@@ -16,6 +16,7 @@ attacks! {
     answers_to_a_socket_that_thousands_watch: "server", Bounds { cpu: 0.8, ..BUSY };
     raises_without_end: "server", BUSY;
     connections_without_end: "server", SHARE;
+    connects_that_wait_for_room: "server", SHARE;
     connections_that_never_greet: "server", SHARE;
     greetings_whose_answer_is_not_read: "server", SHARE;
     links_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
@@ -138,6 +139,22 @@ fn greetings_whose_answer_is_not_read(at: &Path) {
         let hello = Message { first: endpoint(), ..message(kind::HELLO, VERSION, 0) };
         send_bytes(socket, &hello.bytes(), &[]);
     });
+}
+
+/// Hundreds of threads wait in `connect` for room in the queue of those that are not accepted yet, again and again.
+fn connects_that_wait_for_room(at: &Path) {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    for _ in 0..400 {
+        let address = SocketAddrUnix::new(at).unwrap();
+        std::thread::spawn(move || {
+            loop {
+                let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+                let Ok(socket) = socket_with(family, kind, SocketFlags::CLOEXEC, None) else { continue };
+                let _ = connect(&socket, &address);
+            }
+        });
+    }
+    std::thread::sleep(Duration::from_millis(300));
 }
 
 /// Holds 1,100 connections, and makes new ones for those that the victim closes.
