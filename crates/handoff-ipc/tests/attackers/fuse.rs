@@ -1,4 +1,5 @@
-//! A file of the attacker's own file system, which answers neither its reads nor its closes.
+//! A file of the attacker's own file system, which answers neither its reads nor its closes; given to the victim, or as
+//! what the attacker itself waits for.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,25 +10,26 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::case::{Bounds, IDLE};
-use crate::common::READ_FD;
+use crate::case::{BUSY, Bounds, FILLED, IDLE};
+use crate::common::{ASK, ECHO, READ_FD};
 use crate::process::{self, Users};
 use crate::raw::{Connection, any_file, kind, message, object};
 use crate::regions::{Entry, Request};
-use crate::words::echo;
+use crate::words::{MINE, called_in, echo};
 
 /// The device through which a file system in user space is asked.
 const DEVICE: &str = "/dev/fuse";
 /// Of `linux/fuse.h`.
 const INIT: u32 = 26;
 const OPEN: u32 = 14;
+const GETATTR: u32 = 3;
 const DIRECT_IO: u32 = 1;
 
 /// Where the file is, for this process and its threads alone.
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
 /// The attack's process, while it is root: mounts the file for the attacker, where nobody else sees it.
-pub fn mount(at: &Path) {
+pub fn mount(at: &Path, is_mapped: bool) {
     let file = at.with_file_name("never-answers");
     File::create(&file).unwrap();
     let device = File::options().read(true).write(true).open(DEVICE).unwrap();
@@ -54,14 +56,14 @@ pub fn mount(at: &Path) {
     if unsafe { libc::fork() } == 0 {
         // As the attacker, whose end can end it.
         process::become_user(user);
-        answer(device);
+        answer(device, is_mapped);
         // SAFETY: it ends this process.
         unsafe { libc::_exit(0) };
     }
 }
 
-/// Answers what it takes to open the file, and nothing else.
-fn answer(mut device: File) {
+/// Answers what it takes to open the file, to map it if it is, and nothing else.
+fn answer(mut device: File, is_mapped: bool) {
     let mut request = vec![0; 1 << 18];
     while let Ok(length) = device.read(&mut request) {
         let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
@@ -75,6 +77,13 @@ fn answer(mut device: File) {
                 }
             }
             OPEN => [1, 0, DIRECT_IO, 0].iter().for_each(|value| reply.extend(u32::to_ne_bytes(*value))),
+            GETATTR if is_mapped => {
+                // For as long as it likes: a file of one page, that anybody may read.
+                let of_64 = [u64::MAX >> 1, 0, 1, 4096, 8, 0, 0, 0];
+                of_64.iter().for_each(|value| reply.extend(u64::to_ne_bytes(*value)));
+                let of_32 = [0, 0, 0, 0o100_444, 1, 0, 0, 0, 4096, 0];
+                of_32.iter().for_each(|value| reply.extend(u32::to_ne_bytes(*value)));
+            }
             _ => continue,
         }
         let length = reply.len() as u32;
@@ -133,6 +142,111 @@ fn files_that_never_answer() {
     handoff_testkit::require!(handoff_testkit::require_root());
     handoff_testkit::require!(may_mount());
     crate::case::run("file_that_never_answers", "server", &Bounds { threads: 64, ..IDLE });
+}
+
+/// A page that cannot be read: who tries waits for ever.
+fn unreadable_page() -> usize {
+    let source = opened();
+    // SAFETY: a new mapping of a file of this length, which nobody but the kernel reads.
+    unsafe {
+        let mut about: libc::stat = std::mem::zeroed();
+        assert_eq!((libc::fstat(source, &raw mut about), about.st_size), (0, 4096));
+        let page = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE, source, 0);
+        assert_ne!(page, libc::MAP_FAILED);
+        page as usize
+    }
+}
+
+/// Writes that page to the memory of a slot, and waits in the kernel, which has locked the memory's size meanwhile: nobody
+/// else can give a page of it back.
+fn hold(memory: RawFd, page: usize) {
+    std::thread::spawn(move || {
+        // SAFETY: a system call, which reads the page and never comes back.
+        unsafe { libc::pwrite(memory, page as *const libc::c_void, 4096, 1 << 20) }
+    });
+}
+
+/// Requests have a share of memory, and replies.
+const WRITTEN: Bounds = Bounds { rss: 2 * FILLED + 64, maps: 900, threads: 64, fds: 200, ..BUSY };
+
+/// A message that says that a reply stands in a slot in which no thread waits for it.
+const REPLIED: u32 = 14;
+
+/// Uses up the share of requests, so that the victim gives the memory of those that follow back, and keeps it from that.
+pub fn memory_that_is_being_written(at: &Path) {
+    const LEN: usize = 1_900_000;
+    let connection = Connection::to(at).unwrap();
+    let large = Request::new(connection.root, ECHO).with(&[], |w| w.write_bytes(&vec![1; LEN]));
+    let page = unreadable_page();
+    for id in 0..260 {
+        let slot = connection.slot(id);
+        if id >= 190 {
+            hold(slot.memory.file.as_raw_fd(), page);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        connection.request(&slot, &large);
+        std::mem::forget(slot);
+    }
+    std::mem::forget(connection);
+}
+
+/// Has the victim call it with large arguments, answers after the deadline, and keeps the victim from giving their memory
+/// back.
+pub fn arguments_that_are_being_written(at: &Path) {
+    let page = unreadable_page();
+    for _ in 0..4 {
+        let connection = Connection::to(at).unwrap();
+        std::thread::spawn(move || {
+            let object = handoff_ipc::Binder::new(crate::common::Everything::default());
+            let ask = Request::new(connection.root, ASK).with(&[MINE], |w| {
+                w.write_binder(Some(&object))?;
+                w.write_i32(1_900_000)
+            });
+            for id in 0.. {
+                let slot = connection.slot(id);
+                connection.request(&slot, &ask);
+                let Some(called) = called_in(&connection) else { break };
+                hold(called.memory.file.as_raw_fd(), page);
+                std::thread::sleep(Duration::from_millis(30));
+                called.reply_with(&[0, 0, 0], &[]);
+                connection.send(message(REPLIED, called.id, 0), &[]);
+                std::thread::sleep(Duration::from_millis(30));
+                std::mem::forget((slot, called));
+            }
+            std::mem::forget(connection);
+        });
+    }
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+#[test]
+fn memory_that_is_being_written_under_threads() {
+    handoff_testkit::require!(handoff_testkit::require_root());
+    handoff_testkit::require!(may_mount());
+    crate::case::run("memory_that_is_being_written", "server", &WRITTEN);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn memory_that_is_being_written_under_tasks() {
+    handoff_testkit::require!(handoff_testkit::require_root());
+    handoff_testkit::require!(may_mount());
+    crate::case::run("memory_that_is_being_written", "tasks", &WRITTEN);
+}
+
+#[test]
+fn arguments_that_are_being_written_to_threads() {
+    handoff_testkit::require!(handoff_testkit::require_root());
+    handoff_testkit::require!(may_mount());
+    crate::case::run("arguments_that_are_being_written", "server", &WRITTEN);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn arguments_that_are_being_written_to_tasks() {
+    handoff_testkit::require!(handoff_testkit::require_root());
+    handoff_testkit::require!(may_mount());
+    crate::case::run("arguments_that_are_being_written", "tasks", &WRITTEN);
 }
 
 fn may_mount() -> Result<OwnedFd, String> {

@@ -50,13 +50,19 @@ fn role_main() {
         "camera" => bank::camera(&socket),
         honest if honest.starts_with("honest") => honest::client(honest, &socket),
         attack => {
-            if attack == "file_that_never_answers" {
-                fuse::mount(&socket);
+            match attack {
+                "file_that_never_answers" => fuse::mount(&socket, false),
+                "memory_that_is_being_written" | "arguments_that_are_being_written" => {
+                    fuse::mount(&socket, true);
+                }
+                _ => {}
             }
             process::become_user(process::Users::here().attacker());
             let alone: &[case::Attack] = &[
                 ("slot_of_huge_pages", words::slot_of_huge_pages),
                 ("file_that_never_answers", fuse::file_that_never_answers),
+                ("memory_that_is_being_written", fuse::memory_that_is_being_written),
+                ("arguments_that_are_being_written", fuse::arguments_that_are_being_written),
             ];
             let all = [
                 calls::ALL,

@@ -14,7 +14,7 @@ use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{AsyncService, Binder, Code, Error, Request as Asked, Response, Result};
 
 use crate::case::{BUSY, Bounds};
-use crate::common::{CALL_BACK, ECHO, GET_KEPT, HOLD, KEEP, MAKE_FD, READ_FD, SLEEP_MS, file_with};
+use crate::common::{ASK, CALL_BACK, ECHO, GET_KEPT, HOLD, KEEP, MAKE_FD, READ_FD, SLEEP_MS, file_with};
 use crate::process::{self, Users};
 use crate::raw::{Connection, DONE, endpoint, kind, message, object, pair};
 use crate::regions::{Entry, Request, Slot};
@@ -93,6 +93,15 @@ impl AsyncService for Tasks {
                     Ok(move |reply: &mut Writer<'_>| reply.write(&file))
                 }))
             }
+            ASK => {
+                let back: Binder = data.read()?;
+                let bytes = vec![7; data.read::<i32>()?.unsigned_abs() as usize];
+                Ok(Response::new(async move {
+                    let call = back.transaction(ECHO).deadline(Duration::from_millis(3));
+                    drop(call.call_async(move |data| data.write_bytes(&bytes), |_| Ok(())).await);
+                    Ok(|_: &mut Writer<'_>| Ok(()))
+                }))
+            }
             HAND_ON => {
                 let to: Binder = data.read()?;
                 let kept = self.0.lock().unwrap().clone();
@@ -115,8 +124,7 @@ pub fn server(socket: &Path) {
     let engine = ShmEngine::new(socket).unwrap();
     engine.become_context_manager(Binder::new_async_on(Tasks::default(), runtime.handle())).unwrap();
     open_to_all(socket);
-    process::tell("serving");
-    process::wait_for_end();
+    crate::victim::serve(&engine)
 }
 
 /// Begins an attack over new connections again and again, each time before the waits of the last one are over.

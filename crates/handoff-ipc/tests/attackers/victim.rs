@@ -21,6 +21,11 @@ pub fn server(socket: &Path, uid: u32) {
     let engine = ShmEngine::new(socket).unwrap();
     engine.become_context_manager(Binder::new(Everything::default())).unwrap();
     open_to_all(socket);
+    serve(&engine);
+}
+
+/// Says how many messages were read when it is asked, and gives back what the allocator keeps.
+pub fn serve(engine: &ShmEngine) -> ! {
     process::tell("serving");
     process::report_until_end(|| {
         // SAFETY: it takes a number.
@@ -29,7 +34,7 @@ pub fn server(socket: &Path, uid: u32) {
             libc::malloc_trim(0)
         };
         engine.stats().messages.to_string()
-    });
+    })
 }
 
 /// Lets every user connect.

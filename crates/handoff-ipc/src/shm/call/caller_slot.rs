@@ -15,7 +15,7 @@ use crate::ledger::Charge;
 use crate::locked::lock;
 use crate::shm::wire::Refusal;
 use crate::stats::Tally;
-use crate::{Error, Result};
+use crate::{Error, Result, pool};
 
 /// Slots of one link that no thread has, nor remembers for its next call.
 type FreeSlots = Mutex<Vec<Arc<CallerSlot>>>;
@@ -28,6 +28,8 @@ pub(crate) struct CallerSlot {
     // Open as long as the peer lives. In it: the thread that holds the slot, during a call.
     gate: Gate,
     abandoned: AtomicBool,
+    // A thread gives the memory of its arguments back; nobody else takes the slot meanwhile.
+    frees: AtomicBool,
     // Invariant: set to `None` under `memory`, after the gate was closed, when nobody is inside: by
     // `on_peer_death` or by the thread that was in it when it leaves. Looked at by the thread that is in
     // it, and by `on_peer_death` under `memory`.
@@ -56,6 +58,7 @@ impl CallerSlot {
             home: Arc::downgrade(&slots.free),
             gate: Gate::default(),
             abandoned: AtomicBool::new(false),
+            frees: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
             memory: Mutex::new((Some(charge), None)),
             strategies: UnsafeCell::new(WaitStrategies::new(slots.follow)),
@@ -97,32 +100,50 @@ impl CallerSlot {
         lock(&self.memory).1 = charge;
     }
 
-    /// The late reply has come: gives the memory of large arguments back.
-    pub(crate) fn free_arguments(&self, slot: &Slot) {
-        let arguments = lock(&self.memory).1.take();
-        if arguments.is_some() {
-            slot.free_payload(Area::A);
-        }
-    }
-
     /// True if it can carry a call. Where a late reply came to one that was given up, `discard` gives back what it
     /// brought.
     #[inline]
-    pub(crate) fn is_settled(&self, discard: impl FnOnce(&Slot)) -> bool {
-        !self.abandoned.load(Ordering::Acquire) || self.settle(discard)
+    pub(crate) fn is_settled(self: &Arc<Self>, user: u32, discard: impl FnOnce(&Slot)) -> bool {
+        !self.abandoned.load(Ordering::Acquire) || self.settle(user, discard, || ())
     }
 
+    /// Whether the callee, a process of that user, is done with a call that was given up and nothing is left of it. Large
+    /// arguments are given back by a thread of the pool, which calls `settled` then: for that the kernel locks the
+    /// memory's size, and whoever writes to the memory with `write` can hold that lock for as long as it likes.
     #[cold]
-    fn settle(&self, discard: impl FnOnce(&Slot)) -> bool {
+    pub(crate) fn settle(
+        self: &Arc<Self>,
+        user: u32,
+        discard: impl FnOnce(&Slot),
+        settled: impl FnOnce() + Send + 'static,
+    ) -> bool {
+        if self.frees.load(Ordering::Acquire) {
+            return false;
+        }
         let Ok(mut claimed) = self.claim() else { return false };
         let slot = claimed.parts().0;
-        let free = word::is_free(slot.word());
-        if free {
-            discard(slot);
-            self.free_arguments(slot);
-            self.abandoned.store(false, Ordering::Release);
+        if !word::is_free(slot.word()) {
+            return false;
         }
-        free
+        discard(slot);
+        if lock(&self.memory).1.is_none() {
+            self.abandoned.store(false, Ordering::Release);
+            return true;
+        }
+        self.frees.store(true, Ordering::Release);
+        drop(claimed);
+        let slot = Arc::clone(self);
+        let free = move || {
+            if let Ok(mut claimed) = slot.claim() {
+                claimed.parts().0.free_payload(Area::A);
+            }
+            lock(&slot.memory).1 = None;
+            slot.abandoned.store(false, Ordering::Release);
+            slot.frees.store(false, Ordering::Release);
+            settled();
+        };
+        pool::run_for(user, Box::new(free));
+        false
     }
 
     /// Takes the slot for one call. The thread is the only one that holds the slot: it has it from
@@ -217,7 +238,7 @@ impl CallerSlots {
     }
 
     /// A slot that is free and fits.
-    pub(crate) fn take_free(&self, fits: impl Fn(&CallerSlot) -> bool) -> Option<Arc<CallerSlot>> {
+    pub(crate) fn take_free(&self, fits: impl Fn(&Arc<CallerSlot>) -> bool) -> Option<Arc<CallerSlot>> {
         let mut free = lock(&self.free);
         let at = free.iter().position(|slot| fits(slot))?;
         Some(free.swap_remove(at))

@@ -86,7 +86,7 @@ pub(crate) fn me() -> (u32, u32) {
 
 /// A slot for the class: one that was used in it before, or a new one.
 fn free_or_new(link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
-    let fits = |slot: &CallerSlot| slot.class() == class && is_settled(link, slot);
+    let fits = |slot: &Arc<CallerSlot>| slot.class() == class && is_settled(link, slot);
     match link.caller_slots.take_free(fits) {
         Some(free) => Ok(free),
         None => open(link, class),
@@ -120,8 +120,8 @@ pub(crate) fn open(link: &Link, class: u64) -> Result<Arc<CallerSlot>> {
 
 /// True if a slot can carry a call.
 #[inline]
-fn is_settled(link: &Arc<Link>, shared: &CallerSlot) -> bool {
-    shared.is_settled(|slot| discard_reply(link, shared.id(), slot))
+fn is_settled(link: &Arc<Link>, shared: &Arc<CallerSlot>) -> bool {
+    shared.is_settled(link.peer().uid, |slot| discard_reply(link, shared.id(), slot))
 }
 
 /// A slot taken out of the thread's cache for one call.

@@ -35,19 +35,11 @@ const CLASS: u64 = 1 << 33;
 
 /// The peer says that a reply stands in a slot. On the poller's thread.
 pub(crate) fn done(link: &Arc<Link>, slot: u32) {
-    link.outstanding.done(slot, |shared| is_free(link, shared));
-}
-
-/// Whether the server is done with a request that was given up; then what it brought is given back.
-fn is_free(link: &Arc<Link>, shared: &CallerSlot) -> bool {
-    let Ok(mut claimed) = shared.claim() else { return false };
-    let slot = claimed.parts().0;
-    let free = word::is_free(slot.word());
-    if free {
-        client::discard_reply(link, shared.id(), slot);
-        shared.free_arguments(slot);
-    }
-    free
+    link.outstanding.done(slot, |shared| {
+        let settled_on = Arc::clone(link);
+        let settled = move || settled_on.outstanding.done(slot, |_| true);
+        shared.settle(link.peer().uid, |slot| client::discard_reply(link, shared.id(), slot), settled)
+    });
 }
 
 /// Where an object of another process on this engine is called.

@@ -40,10 +40,10 @@ pub(super) enum Fate {
 }
 
 impl OutstandingCalls {
-    /// The peer says that a reply stands in a slot. On the poller's thread.
+    /// The peer says that a reply stands in a slot. On the poller's thread, as a rule.
     ///
     /// `is_free` looks whether the server is done with a request that was given up.
-    pub(crate) fn done(&self, slot: u32, is_free: impl FnOnce(&CallerSlot) -> bool) {
+    pub(crate) fn done(&self, slot: u32, is_free: impl FnOnce(&Arc<CallerSlot>) -> bool) {
         let mut calls = lock(&self.calls);
         let waker = match calls.by_slot.get(&slot) {
             Some(Fate::Awaited(waker)) => Some(waker.clone()),

@@ -341,7 +341,13 @@ impl ServerSlot {
     /// Enters the memory of a reply, where it is the largest yet.
     #[inline]
     fn count_reply(&self, link: &Arc<Link>, area: Area, len: u32) -> Result<()> {
-        if self.replies[area as usize].covers(len) { Ok(()) } else { self.count_more(link, area, len) }
+        if self.holds_reply(area, len) { Ok(()) } else { self.count_more(link, area, len) }
+    }
+
+    /// Whether a reply takes no memory beyond what was counted. Else some may have to be given back, which can wait.
+    #[inline]
+    fn holds_reply(&self, area: Area, len: u32) -> bool {
+        self.replies[area as usize].covers(len)
     }
 
     #[cold]

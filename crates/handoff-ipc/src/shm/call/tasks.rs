@@ -1,5 +1,6 @@
 //! Requests that a task serves: no thread stays at the slot while the handler waits.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::super::server_slot::ServerSlot;
@@ -39,6 +40,7 @@ pub(super) fn begin(slot: &Arc<ServerSlot>, link: &Arc<Link>, node: &Arc<LocalNo
         link: Arc::clone(link),
         context,
         answered: false,
+        frees: Cell::new(false),
         _counted: UnderWay::begin(),
     };
     let Some(asynchronous) = node.asynchronous() else { return };
@@ -64,6 +66,8 @@ struct ServerTurn {
     link: Arc<Link>,
     context: Option<Context>,
     answered: bool,
+    // The arguments took more memory than the caller's share has room for.
+    frees: Cell<bool>,
     // Until the reply was handed over.
     _counted: UnderWay,
 }
@@ -79,7 +83,7 @@ impl ServerTurn {
             .payload(Area::A, header.meta, header.len)
             .ok_or(Error::TooLarge { size: header.len as usize, limit: super::super::slot::MAX_PAYLOAD })?;
         let call = self.slot.call(&self.link, header);
-        let frees = !self.slot.count_request(&self.link, header.len);
+        self.frees.set(!self.slot.count_request(&self.link, header.len));
         let mut arrived;
         let data = if header.meta.has(Meta::OBJECTS) {
             arrived = self.slot.arrived(&self.link, call.deadline)?;
@@ -87,19 +91,31 @@ impl ServerTurn {
         } else {
             Reader::new(data)
         };
-        let response = dispatch::begin(asynchronous.service(), &mut Request { call, data });
-        if frees {
-            self.slot.slot.free_payload(Area::A);
-        }
-        response
+        dispatch::begin(asynchronous.service(), &mut Request { call, data })
     }
 
+    /// Not here, but on a thread of the pool: what waits for the owner of an object, who may never answer, and what gives
+    /// memory back, for which the kernel waits for whoever writes to it.
     fn answer(mut self, outcome: Result<Reply>) {
+        let caller = self.link.peer().uid;
+        if self.frees.take() {
+            let runtime = tokio::runtime::Handle::current();
+            return pool::run_for(
+                caller,
+                Box::new(move || {
+                    let _inside = runtime.enter();
+                    self.slot.slot.free_payload(Area::A);
+                    let (reply, objects, outcome) = self.write(outcome);
+                    self.hand_over(reply, objects, outcome);
+                }),
+            );
+        }
         let (reply, objects, outcome) = self.write(outcome);
-        match objects::asked(&self.link, &objects) {
+        let waits_for = objects::asked(&self.link, &objects)
+            .or_else(|| (!self.slot.holds_reply(Area::A, reply.len)).then_some(caller));
+        match waits_for {
             None => self.hand_over(reply, objects, outcome),
-            // Not here: the owner of an object may never answer.
-            Some(owner) => pool::run_for(owner, Box::new(move || self.hand_over(reply, objects, outcome))),
+            Some(user) => pool::run_for(user, Box::new(move || self.hand_over(reply, objects, outcome))),
         }
     }
 
