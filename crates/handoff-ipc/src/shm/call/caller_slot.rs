@@ -240,7 +240,7 @@ impl CallerSlots {
     /// A slot that is free and fits.
     pub(crate) fn take_free(&self, fits: impl Fn(&Arc<CallerSlot>) -> bool) -> Option<Arc<CallerSlot>> {
         let mut free = lock(&self.free);
-        let at = free.iter().position(|slot| fits(slot))?;
+        let at = free.iter().position(fits)?;
         Some(free.swap_remove(at))
     }
 
