@@ -6,7 +6,10 @@
 //! end: it asks the kernel to run a barrier on every CPU that runs a thread of this process
 //! (`membarrier(2)`, `MEMBARRIER_CMD_PRIVATE_EXPEDITED`), and the thread that goes in or out only
 //! keeps the compiler from moving its two accesses past each other. Where the kernel has no such
-//! call, both sides run an ordinary fence.
+//! call, and until this process has registered for it, both sides run an ordinary fence.
+//!
+//! To register takes the kernel an RCU grace period, some 15 ms, if the process has threads already. So that is
+//! done early ([`prepare`]) or by a thread of its own.
 
 use crate::futex::{AtomicBool, Ordering, fence};
 
@@ -15,8 +18,6 @@ use crate::futex::{AtomicBool, Ordering, fence};
 pub struct Gate {
     inside: AtomicBool,
     closed: AtomicBool,
-    /// The closing side interrupts the others, see [`expedited`].
-    expedited: bool,
 }
 
 /// What [`Gate::close`] found.
@@ -31,7 +32,8 @@ pub enum Occupancy {
 impl Default for Gate {
     /// Open, with nobody inside.
     fn default() -> Self {
-        Gate { inside: AtomicBool::new(false), closed: AtomicBool::new(false), expedited: expedited() }
+        prepare();
+        Gate { inside: AtomicBool::new(false), closed: AtomicBool::new(false) }
     }
 }
 
@@ -41,7 +43,7 @@ impl Gate {
     #[inline]
     pub fn enter(&self) -> bool {
         self.inside.store(true, Ordering::Relaxed);
-        self.light_fence();
+        light_fence();
         !self.closed.load(Ordering::Acquire)
     }
 
@@ -50,7 +52,7 @@ impl Gate {
     #[inline]
     pub fn leave(&self) -> bool {
         self.inside.store(false, Ordering::Release);
-        self.light_fence();
+        light_fence();
         self.closed.load(Ordering::Acquire)
     }
 
@@ -64,33 +66,67 @@ impl Gate {
     pub fn close(&self) -> Occupancy {
         self.closed.store(true, Ordering::Release);
         // A fence that the kernel refuses leaves the guarded thing to the last owner's drop.
-        let seen = self.heavy_fence();
+        let seen = heavy_fence();
         if seen && !self.inside.load(Ordering::Acquire) { Occupancy::Empty } else { Occupancy::Inside }
     }
+}
 
-    #[inline]
-    fn light_fence(&self) {
-        if self.expedited {
-            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-        } else {
-            fence(Ordering::SeqCst);
-        }
-    }
-
-    /// After it, every other thread of the process has passed a full barrier, too, or runs its own.
-    fn heavy_fence(&self) -> bool {
+#[inline]
+fn light_fence() {
+    if is_registered() {
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    } else {
         fence(Ordering::SeqCst);
-        !self.expedited || barrier_everywhere()
+    }
+}
+
+/// After it, every other thread of the process has passed a full barrier, too, or runs its own.
+///
+/// A closer that finds the process not registered has closed the gate before the fence of [`register`]; whoever finds it
+/// registered looks at the gate after that, and sees it closed.
+fn heavy_fence() -> bool {
+    fence(Ordering::SeqCst);
+    !is_registered() || barrier_everywhere()
+}
+
+/// Registers this process for the kernel's barriers, once: at once while it has one thread, else on a thread of its own.
+/// Gates work meanwhile, and a little slower.
+#[cfg(not(loom))]
+pub fn prepare() {
+    use std::os::unix::fs::MetadataExt as _;
+    use std::sync::Once;
+
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // The kernel counts a link for each thread, and two for the folder.
+        let is_alone = std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3);
+        if is_alone {
+            register();
+        } else {
+            // Without a thread the gates keep to fences.
+            let thread = std::thread::Builder::new().name("handoff-barrier".into()).stack_size(64 << 10);
+            drop(thread.spawn(register));
+        }
+    });
+}
+
+#[cfg(not(loom))]
+static REGISTERED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+#[cfg(not(loom))]
+fn register() {
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    if membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok() {
+        fence(Ordering::SeqCst);
+        REGISTERED.store(true, Ordering::Release);
     }
 }
 
 #[cfg(not(loom))]
-fn expedited() -> bool {
-    use rustix::thread::{MembarrierCommand, membarrier};
-    use std::sync::OnceLock;
-
-    static REGISTERED: OnceLock<bool> = OnceLock::new();
-    *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
+#[inline]
+fn is_registered() -> bool {
+    REGISTERED.load(Ordering::Acquire)
 }
 
 #[cfg(not(loom))]
@@ -102,7 +138,10 @@ fn barrier_everywhere() -> bool {
 
 // The kernel's barrier cannot be had inside of a model: it checks the fences.
 #[cfg(loom)]
-fn expedited() -> bool {
+pub fn prepare() {}
+
+#[cfg(loom)]
+fn is_registered() -> bool {
     false
 }
 
@@ -133,33 +172,43 @@ mod tests {
     }
 
     /// The thing that the gate guards is taken away under threads that go in and out: none may see
-    /// it gone, with the kernel's barrier as it is used in earnest and with fences.
+    /// it gone, with fences, with the kernel's barrier, and while the one follows the other.
     #[test]
     fn what_is_guarded_stays_while_somebody_is_inside() {
-        for expedited in [expedited(), false] {
-            for _ in 0..200 {
-                let gate = Gate { expedited, ..Gate::default() };
-                let (guarded, entered) = (AtomicU64::new(7), AtomicU64::new(0));
-                std::thread::scope(|scope| {
-                    scope.spawn(|| {
-                        while gate.enter() {
-                            assert_eq!(guarded.load(Ordering::Relaxed), 7);
-                            entered.fetch_add(1, Ordering::Relaxed);
-                            if gate.leave() {
-                                return;
-                            }
-                        }
-                        gate.leave();
-                    });
-                    while entered.load(Ordering::Relaxed) == 0 {
-                        std::hint::spin_loop();
-                    }
-                    if gate.close() == Occupancy::Empty {
-                        guarded.store(0, Ordering::Relaxed);
-                    }
-                });
-            }
+        let registers = std::thread::spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            register();
+        });
+        let mut expedited = 0;
+        while expedited < 200 {
+            expedited += u32::from(is_registered());
+            take_away_under_a_visitor();
+            assert!(!registers.is_finished() || is_registered(), "this kernel has no such barrier");
         }
+        registers.join().unwrap();
+    }
+
+    fn take_away_under_a_visitor() {
+        let gate = Gate { inside: AtomicBool::new(false), closed: AtomicBool::new(false) };
+        let (guarded, entered) = (AtomicU64::new(7), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while gate.enter() {
+                    assert_eq!(guarded.load(Ordering::Relaxed), 7);
+                    entered.fetch_add(1, Ordering::Relaxed);
+                    if gate.leave() {
+                        return;
+                    }
+                }
+                gate.leave();
+            });
+            while entered.load(Ordering::Relaxed) == 0 {
+                std::hint::spin_loop();
+            }
+            if gate.close() == Occupancy::Empty {
+                guarded.store(0, Ordering::Relaxed);
+            }
+        });
     }
 }
 

@@ -110,6 +110,8 @@ impl Peer {
 impl Core {
     /// Makes the process known to nobody yet, and starts its poller.
     pub(crate) fn start() -> Result<Arc<Self>> {
+        // Before the first thread: later it takes long.
+        handoff_sync::gate::prepare();
         let what = "cannot set up the engine";
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| Error::io(what, error))?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
