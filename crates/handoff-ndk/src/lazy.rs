@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use handoff_ipc::servicemanager::{ServiceManager, ServiceOptions};
-use handoff_ipc::{Binder, Error, Runtime};
+use handoff_ipc::{Binder, Error, ExceptionCode, Runtime};
 
 use crate::locked::lock;
 use crate::manager::{complain, name_of};
@@ -22,8 +22,17 @@ type OnActive = unsafe extern "C-unwind" fn(has_clients: bool, context: *mut c_v
 struct Lazy {
     name: String,
     object: Arc<AIBinder>,
-    is_registered: bool,
+    name_state: NameState,
     clients: ClientCount,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NameState {
+    Registered,
+    /// It was taken back, and nobody asked for it since.
+    GivenBack,
+    /// It is to be registered as soon as there is a manager.
+    Wanted,
 }
 
 /// Processes that have had a service when they were counted last, and who was the manager then: one that is new has been
@@ -90,6 +99,7 @@ fn count(services: &ServiceManager) -> Result<(bool, bool), Error> {
 fn count_clients(runtime: &Runtime) {
     loop {
         std::thread::sleep(LOOK_AGAIN);
+        register_those(runtime, NameState::Wanted);
         let (has_clients, was_given) = match count(runtime.services()) {
             Ok(counted) => counted,
             Err(error @ Error::Unsupported { .. }) => {
@@ -159,7 +169,7 @@ pub unsafe extern "C" fn AServiceManager_registerLazyService(
     };
     let mut state = lock(&STATE);
     state.services.retain(|lazy| lazy.name != name);
-    state.services.push(Lazy { name: name.to_owned(), object, is_registered: true, clients });
+    state.services.push(Lazy { name: name.to_owned(), object, name_state: NameState::Registered, clients });
     drop(state);
     COUNTING.call_once(|| {
         let thread = std::thread::Builder::new().name("handoff-lazy".into());
@@ -195,18 +205,25 @@ pub extern "C" fn AServiceManager_setActiveServicesCallback(
 pub extern "C" fn AServiceManager_tryUnregister() -> bool {
     let Ok(runtime) = runtime() else { return false };
     let services = runtime.services();
-    let registered = |lazy: &Lazy| lazy.is_registered.then(|| (lazy.name.clone(), lazy.object.node()));
-    let nodes: Vec<(String, Binder)> = lock(&STATE).services.iter().filter_map(registered).collect();
+    let held = |lazy: &Lazy| {
+        (lazy.name_state != NameState::GivenBack).then(|| (lazy.name.clone(), lazy.object.node()))
+    };
+    let nodes: Vec<(String, Binder)> = lock(&STATE).services.iter().filter_map(held).collect();
     for (name, node) in nodes {
         let is_idle = || services.clients_of(&node).is_ok_and(|clients| clients.now == 0);
         if !is_idle() {
             return false;
         }
-        if let Err(error) = services.remove(&name, &node) {
-            complain("AServiceManager_tryUnregister", &name, &error);
-            return false;
+        match services.remove(&name, &node) {
+            Ok(()) => {}
+            // A restarted manager was not told of it, or gave it to somebody else: nothing is to be taken back.
+            Err(Error::Status(status)) if status.exception() == ExceptionCode::IllegalState => {}
+            Err(error) => {
+                complain("AServiceManager_tryUnregister", &name, &error);
+                return false;
+            }
         }
-        change(&name, |lazy| lazy.is_registered = false);
+        change(&name, |lazy| lazy.name_state = NameState::GivenBack);
         // Somebody may have found it between the two.
         if !is_idle() {
             return false;
@@ -217,12 +234,22 @@ pub extern "C" fn AServiceManager_tryUnregister() -> bool {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn AServiceManager_reRegister() {
-    let Ok(runtime) = runtime() else { return };
-    let gone = |lazy: &Lazy| (!lazy.is_registered).then(|| (lazy.name.clone(), Arc::clone(&lazy.object)));
-    let taken_back: Vec<_> = lock(&STATE).services.iter().filter_map(gone).collect();
-    for (name, object) in taken_back {
-        match register(&runtime, &name, &object) {
-            Ok(clients) => change(&name, |lazy| (lazy.is_registered, lazy.clients) = (true, clients)),
+    if let Ok(runtime) = runtime() {
+        register_those(&runtime, NameState::GivenBack);
+    }
+}
+
+/// Registers every name that is in a state.
+fn register_those(runtime: &Runtime, state: NameState) {
+    let is_in = |lazy: &Lazy| (lazy.name_state == state).then(|| (lazy.name.clone(), Arc::clone(&lazy.object)));
+    let names: Vec<_> = lock(&STATE).services.iter().filter_map(is_in).collect();
+    for (name, object) in names {
+        match register(runtime, &name, &object) {
+            Ok(clients) => {
+                change(&name, |lazy| (lazy.name_state, lazy.clients) = (NameState::Registered, clients));
+            }
+            // The manager is away, and may come back: the thread that counts tries again.
+            Err(Error::Dead | Error::Io { .. }) => change(&name, |lazy| lazy.name_state = NameState::Wanted),
             // Without a name nobody would ever find it: whoever starts the process begins anew.
             Err(error) => {
                 complain("AServiceManager_reRegister", &name, &format!("{error}; the process ends"));

@@ -85,10 +85,11 @@ impl ServiceManager {
         self.connection.on_name_change(Arc::new(changed));
     }
 
-    /// Takes a registration back.
+    /// Takes a registration back. While there is no manager, the next one is not told of it.
     ///
     /// # Errors
-    /// An illegal-state status if the name is not registered with this object.
+    /// An illegal-state status if the name is not registered with this object; [`Error::PermissionDenied`] if the policy
+    /// does not let this user add the name: it stays registered.
     pub fn remove(&self, name: &str, binder: &Binder) -> Result<()> {
         self.connection.remove(name, binder)
     }

@@ -72,6 +72,11 @@ pub(super) fn is_absence(error: &Error) -> bool {
     matches!(error, Error::Dead | Error::Io { .. } | Error::Protocol(_))
 }
 
+/// Whether a manager says that it does not have a name with an object.
+fn is_unknown_there(error: &Error) -> bool {
+    matches!(error, Error::Status(status) if status.exception() == ExceptionCode::IllegalState)
+}
+
 impl Connection {
     pub(crate) fn new(engine: Arc<dyn Engine>, embedded: Option<Binder>) -> Arc<Self> {
         Arc::new_cyclic(|itself| Connection {
@@ -203,19 +208,30 @@ impl Connection {
         Ok(())
     }
 
+    /// Takes a name back. A manager that is gone, or was restarted and does not know the name, has nothing to take back.
     pub(super) fn remove(&self, name: &str, binder: &Binder) -> Result<()> {
-        lock(&self.registrations)
-            .services
-            .retain(|service| *service.name != *name || service.binder != *binder);
-        self.call(
-            code::REMOVE,
-            None,
-            |to| {
-                to.write_string16(name)?;
-                to.write(binder)
-            },
-            |_| Ok(()),
-        )
+        // First, so that a manager that is met on the way is not told of it.
+        let own = {
+            let services = &mut lock(&self.registrations).services;
+            let is_it =
+                |service: &OwnRegistration| *service.name == *name && service.binder == *binder;
+            services.iter().position(is_it).map(|at| services.remove(at))
+        };
+        let write = |to: &mut Writer<'_>| {
+            to.write_string16(name)?;
+            to.write(binder)
+        };
+        match (self.call(code::REMOVE, None, write, |_| Ok(())), own) {
+            (Err(error), Some(_)) if is_absence(&error) || is_unknown_there(&error) => Ok(()),
+            (Err(error), Some(own)) => {
+                let mut registrations = lock(&self.registrations);
+                if !registrations.services.iter().any(|service| service.name == own.name) {
+                    registrations.services.push(own);
+                }
+                Err(error)
+            }
+            (removed, _) => removed,
+        }
     }
 
     pub(super) fn clients_of(&self, object: &Binder) -> Result<Clients> {
