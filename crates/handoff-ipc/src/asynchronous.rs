@@ -17,6 +17,7 @@ use crate::object::{
 };
 use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::scheduling::Scheduling;
+use crate::shell::ShellCommand;
 use crate::shm::outstanding;
 use crate::{Error, Result, dispatch, local};
 
@@ -54,6 +55,10 @@ impl Service for BlockingAdapter {
 
     fn dump(&self, args: &[String]) -> String {
         self.0.service.dump(args)
+    }
+
+    fn shell_command(&self, command: &mut ShellCommand) -> i32 {
+        self.0.service.shell_command(command)
     }
 
     fn scheduling(&self) -> Scheduling {

@@ -34,7 +34,7 @@ impl Binder {
 
     /// A call whose reply has no exception header (the runtime's own transactions).
     #[inline]
-    fn transact<R>(
+    pub(crate) fn transact<R>(
         &self,
         call: OutCall,
         write: impl FnOnce(&mut Writer<'_>) -> Result<()>,

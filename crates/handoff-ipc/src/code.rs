@@ -16,6 +16,9 @@ pub(crate) const INTERFACE_CHAIN: Code = u32::from_be_bytes(*b"_CHN");
 /// `IBinder::DUMP_TRANSACTION`, here with the arguments in the request and text in the reply.
 pub(crate) const DUMP: Code = u32::from_be_bytes(*b"_DMP");
 
+/// `IBinder::SHELL_COMMAND_TRANSACTION`: `shell.rs` has the request.
+pub(crate) const SHELL_COMMAND: Code = u32::from_be_bytes(*b"_CMD");
+
 /// `IBinder::EXTENSION_TRANSACTION`: another object that adds to this one.
 pub(crate) const EXTENSION: Code = u32::from_be_bytes(*b"_EXT");
 

@@ -6,12 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::code::{DUMP, EXTENSION, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING};
+use crate::code::{DUMP, EXTENSION, FIRST_CALL, INTERFACE, INTERFACE_CHAIN, LAST_CALL, PING, SHELL_COMMAND};
 use crate::identity::CallingIdentity;
 #[cfg(feature = "tokio")]
 use crate::object::{AsyncService, Reply, Request, Response};
 use crate::object::{Service, Transaction};
 use crate::parcel::{Reader, Writer};
+use crate::shell::ShellRequest;
 use crate::{Error, ExceptionCode, Result, Status};
 
 thread_local! {
@@ -101,6 +102,10 @@ fn serve_system(service: &dyn Service, transaction: &mut Transaction<'_>) -> Res
             let args: Vec<String> = data.read()?;
             reply.write_string16(&service.dump(&args))
         }
+        SHELL_COMMAND => {
+            let request = ShellRequest::read(transaction.call.identity, data)?;
+            request.serve(service.descriptor(), |command| service.shell_command(command))
+        }
         EXTENSION => reply.write_binder(service.extension().as_ref()),
         _ => Err(transaction.unknown(service.descriptor())),
     }
@@ -133,6 +138,14 @@ pub(crate) fn begin(service: &Arc<dyn AsyncService>, request: &mut Request<'_>) 
             let args: Vec<String> = request.data.read()?;
             let text = service.dump(&args);
             Ok(Response::bare(move |reply| reply.write_string16(&text)))
+        }
+        SHELL_COMMAND => {
+            let (request, service) =
+                (ShellRequest::read(request.caller(), &mut request.data)?, Arc::clone(service));
+            // It reads and writes as it likes, and may wait there for ever.
+            let work = move || request.serve(service.descriptor(), |command| service.shell_command(command));
+            let ended = tokio::task::spawn_blocking(work);
+            Ok(Response::bare_after(async { ended.await.unwrap_or_else(|_| Err(panicked().into())) }))
         }
         _ => Err(request.unknown(service.descriptor())),
     }));

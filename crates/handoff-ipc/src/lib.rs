@@ -50,6 +50,7 @@ pub mod rpc;
 pub mod runtime;
 mod scheduling;
 pub mod servicemanager;
+mod shell;
 mod stats;
 mod weak;
 
@@ -72,6 +73,7 @@ pub use object::{Binder, Service, Transaction};
 pub use parcel_service::ParcelService;
 pub use runtime::Runtime;
 pub use scheduling::Scheduling;
+pub use shell::ShellCommand;
 pub use weak::WeakBinder;
 
 /// The examples of the crate's README, compiled and run as tests.

@@ -21,6 +21,7 @@ use crate::locked::lock;
 use crate::oneway_queue::OnewayQueue;
 use crate::parcel::{Reader, Writer};
 use crate::scheduling::Scheduling;
+use crate::shell::ShellCommand;
 use crate::{Error, OnewayBacklog, Result};
 
 #[cfg(feature = "tokio")]
@@ -75,6 +76,12 @@ pub trait Service: Send + Sync + 'static {
     /// Answers `handoff service call NAME --dump`: text for people about the service's state.
     fn dump(&self, _args: &[String]) -> String {
         format!("{} has nothing to dump\n", self.descriptor())
+    }
+
+    /// Serves a command that somebody gives the object by hand, as `handoff service shell NAME ARGS` does, and gives its
+    /// exit status, 0 for success. Only root and the user whose process this is get so far.
+    fn shell_command(&self, command: &mut ShellCommand) -> i32 {
+        command.refuse(self.descriptor())
     }
 
     /// Another object that adds to this one: what a vendor offers beside a standard interface.
@@ -201,6 +208,11 @@ mod asynchronous {
         fn dump(&self, _args: &[String]) -> String {
             format!("{} has nothing to dump\n", self.descriptor())
         }
+
+        /// As [`Service::shell_command`], on a thread of the runtime that may wait.
+        fn shell_command(&self, command: &mut ShellCommand) -> i32 {
+            command.refuse(self.descriptor())
+        }
     }
 
     /// One transaction, as an [`AsyncService`] gets it: a [`Transaction`] whose reply is written later.
@@ -263,6 +275,11 @@ mod asynchronous {
         /// A reply of the runtime itself, which has no header.
         pub(crate) fn bare(write: impl FnOnce(&mut Writer<'_>) -> Result<()> + Send + 'static) -> Self {
             Response(Box::pin(std::future::ready(Ok(Reply(Box::new(write))))))
+        }
+
+        /// A reply of the runtime itself without anything in it, once something is done.
+        pub(crate) fn bare_after(work: impl Future<Output = Result<()>> + Send + 'static) -> Self {
+            Response(Box::pin(async { work.await.map(|()| Reply(Box::new(|_| Ok(())))) }))
         }
 
         pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply>> {

@@ -17,6 +17,7 @@ pub type AIBinder_Class_onCreate = Option<unsafe extern "C-unwind" fn(args: *mut
 pub type AIBinder_Class_onDestroy = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;
 pub type AIBinder_Class_onTransact = Option<OnTransact>;
 pub type AIBinder_onDump = Option<OnDump>;
+pub type AIBinder_handleShellCommand = Option<HandleShellCommand>;
 
 pub(crate) type OnTransact = unsafe extern "C-unwind" fn(
     binder: *mut AIBinder,
@@ -31,6 +32,15 @@ pub(crate) type OnDump = unsafe extern "C-unwind" fn(
     count: u32,
 ) -> binder_status_t;
 
+pub(crate) type HandleShellCommand = unsafe extern "C-unwind" fn(
+    binder: *mut AIBinder,
+    input: c_int,
+    output: c_int,
+    error: c_int,
+    args: *mut *const c_char,
+    count: u32,
+) -> binder_status_t;
+
 /// An interface, and the functions that serve its objects. It lives as long as the process.
 pub struct AIBinder_Class {
     pub(crate) descriptor: CString,
@@ -39,6 +49,7 @@ pub struct AIBinder_Class {
     pub(crate) on_destroy: unsafe extern "C-unwind" fn(user_data: *mut c_void),
     pub(crate) on_transact: OnTransact,
     pub(crate) on_dump: OnceLock<OnDump>,
+    pub(crate) handle_shell_command: OnceLock<HandleShellCommand>,
     function_names: OnceLock<Vec<CString>>,
     /// It was said that an object is not of this class.
     pub(crate) has_complained: AtomicBool,
@@ -68,6 +79,7 @@ pub unsafe extern "C" fn AIBinder_Class_define(
         on_destroy,
         on_transact,
         on_dump: OnceLock::new(),
+        handle_shell_command: OnceLock::new(),
         function_names: OnceLock::new(),
         has_complained: AtomicBool::new(false),
     };
@@ -80,6 +92,18 @@ pub unsafe extern "C" fn AIBinder_Class_setOnDump(class: *mut AIBinder_Class, on
     if let (Some(class), Some(on_dump)) = (unsafe { class.as_ref() }, on_dump) {
         // The first one stays: objects may be dumped already.
         let _ = class.on_dump.set(on_dump);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AIBinder_Class_setHandleShellCommand(
+    class: *mut AIBinder_Class,
+    handle: AIBinder_handleShellCommand,
+) {
+    // SAFETY: as above.
+    if let (Some(class), Some(handle)) = (unsafe { class.as_ref() }, handle) {
+        // The first one stays: objects may be given commands already.
+        let _ = class.handle_shell_command.set(handle);
     }
 }
 

@@ -5,15 +5,15 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use handoff_ipc::parcel::{ParcelObject, Writer};
 use handoff_ipc::{
-    Binder, CallingIdentity, Error, Result, Scheduling, Service, Transaction, calling_identity,
+    Binder, CallingIdentity, Error, Result, Scheduling, Service, ShellCommand, Transaction, calling_identity,
 };
 
-use crate::class::{AIBinder_Class, OnDump, transaction_code_t};
+use crate::class::{AIBinder_Class, HandleShellCommand, OnDump, transaction_code_t};
 use crate::object::AIBinder;
 use crate::parcel::{AParcel, Outcome};
 use crate::status::{STATUS_FAILED_TRANSACTION, STATUS_OK, binder_status_t, status_of};
@@ -101,6 +101,20 @@ fn dumped(object: &Arc<AIBinder>, on_dump: OnDump, args: &[CString]) -> std::io:
         text.extend_from_slice(format!("the dump failed with status {status}\n").as_bytes());
     }
     Ok(text)
+}
+
+/// Has an object's class handle a command; gives its status.
+fn commanded(
+    object: &Arc<AIBinder>,
+    handle: HandleShellCommand,
+    [input, output, error]: [RawFd; 3],
+    args: &[CString],
+) -> binder_status_t {
+    let mut pointers: Vec<*const c_char> = args.iter().map(|arg| arg.as_ptr()).collect();
+    let count = u32::try_from(pointers.len()).unwrap_or_default();
+    let object = Arc::as_ptr(object).cast_mut();
+    // SAFETY: as the class's maker said; strings and descriptors live until it returns.
+    unsafe { handle(object, input, output, error, pointers.as_mut_ptr(), count) }
 }
 
 /// An object of C's as a service.
@@ -203,6 +217,25 @@ impl Service for Served {
             Some(Ok(text)) => String::from_utf8_lossy(&text).into_owned(),
             Some(Err(error)) => format!("no file to dump to: {error}\n"),
             None => "the dump was not finished\n".into(),
+        }
+    }
+
+    fn shell_command(&self, command: &mut ShellCommand) -> i32 {
+        let Some(handle) = self.0.class().and_then(|class| class.handle_shell_command.get()) else {
+            return command.refuse(self.descriptor());
+        };
+        let files = [&command.input, &command.output, &command.error].map(|file| file.as_raw_fd());
+        let args: Vec<CString> =
+            command.args.iter().filter_map(|arg| CString::new(arg.as_str()).ok()).collect();
+        let (object, handle, caller) = (Arc::clone(&self.0), *handle, command.caller);
+        let run = move |caller| {
+            let _serving = Serving::begin(None, caller);
+            commanded(&object, handle, files, &args)
+        };
+        if is_left_to_poller(caller) {
+            polling::serve(move || run(Some(caller))).unwrap_or(STATUS_FAILED_TRANSACTION)
+        } else {
+            run(None)
         }
     }
 

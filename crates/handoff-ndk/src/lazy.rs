@@ -241,7 +241,8 @@ pub extern "C" fn AServiceManager_reRegister() {
 
 /// Registers every name that is in a state.
 fn register_those(runtime: &Runtime, state: NameState) {
-    let is_in = |lazy: &Lazy| (lazy.name_state == state).then(|| (lazy.name.clone(), Arc::clone(&lazy.object)));
+    let is_in =
+        |lazy: &Lazy| (lazy.name_state == state).then(|| (lazy.name.clone(), Arc::clone(&lazy.object)));
     let names: Vec<_> = lock(&STATE).services.iter().filter_map(is_in).collect();
     for (name, object) in names {
         match register(runtime, &name, &object) {

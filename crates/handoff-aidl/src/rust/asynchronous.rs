@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::Generator;
-use super::interface::{Calling, Names, ProxyKind, Served, code_of, steps};
+use super::interface::{Calling, Names, ProxyKind, Served, Setters, code_of, steps};
 use super::names::{snake, type_name};
 use super::traits::documented;
 use crate::model::{Def, DefKind, FIRST_CALL, HASH_ID, Interface, Method, VERSION_ID};
@@ -141,20 +141,17 @@ impl Generator<'_> {
             true => "let ::handoff_ipc::Request { data, .. } = request;\n",
             false => "",
         };
-        let [option, string] = ["Option", "String"].map(|name| self.std(name));
-        let (bases, dump) = (self.base_descriptors(interface), self.stub_dump());
+        let (bases, by_hand) = (self.base_descriptors(interface), self.stub_by_hand());
+        let Setters { fields, defaults, setters } = self.stub_setters();
         let descriptor = format!("<{blocking} as ::handoff_ipc::Proxy>::DESCRIPTOR");
         format!(
             "/// Serves a [`{name}`] with tasks: what a client's [`{proxy}`] or [`{blocking}`] calls.\n\
              #[derive(Debug)]\n\
-             pub struct {stub}<S> {{ service: S, dump: {option}<fn(&S, &[{string}]) -> {string}> }}\n\
+             pub struct {stub}<S> {{ service: S, {fields} }}\n\
              impl<S: {name}> {stub}<S> {{\n\
              /// Of a service, or an `Arc` of one that is used elsewhere too.\n\
-             pub fn new(service: S) -> Self {{ Self {{ service, dump: None }} }}\n\
-             /// With a function that tells people of the service's state: what `handoff service call NAME --dump` shows.\n\
-             #[must_use]\n\
-             pub fn with_dump(self, dump: fn(&S, &[{string}]) -> {string}) -> Self {{\n\
-             Self {{ dump: Some(dump), ..self }} }}\n\
+             pub fn new(service: S) -> Self {{ Self {{ service, {defaults} }} }}\n\
+             {setters}\
              /// The object that is registered or handed to others, served by the runtime that this is called in.\n\
              /// `Binder::new_async_on` with this stub names another.\n\
              ///\n/// # Panics\n/// Outside of a tokio runtime.\n\
@@ -164,7 +161,7 @@ impl Generator<'_> {
              pub fn proxy(self) -> {proxy} {{ <{proxy} as ::handoff_ipc::Proxy>::wrap(self.binder()) }} }}\n\
              impl<S: {name}> ::handoff_ipc::AsyncService for {stub}<S> {{\n\
              fn descriptor(&self) -> &str {{ {descriptor} }}\n\
-             {bases}{dump}\
+             {bases}{by_hand}\
              fn on_transact(self: ::std::sync::Arc<Self>, request: &mut ::handoff_ipc::Request<'_>) \
              -> ::handoff_ipc::Result<::handoff_ipc::Response> {{\n\
              {data}match request.call.code() {{ {arms} _ => Err(request.unknown({descriptor})) }} }} }}\n"

@@ -434,25 +434,21 @@ impl Generator<'_> {
             "" => unknown,
             arms => format!("{parcels}match transaction.call.code() {{ {arms} _ => {unknown} }}"),
         };
-        let [option, string] = ["Option", "String"].map(|name| self.std(name));
-        let (bases, dump) = (self.base_descriptors(interface), self.stub_dump());
+        let (bases, by_hand) = (self.base_descriptors(interface), self.stub_by_hand());
+        let Setters { fields, defaults, setters } = self.stub_setters();
         format!(
             "/// Serves a [`{name}`]: what a client's [`{proxy}`] calls.\n\
              #[derive(Debug)]\n\
-             pub struct {stub}<S> {{ service: S, scheduling: ::handoff_ipc::Scheduling, \
-             dump: {option}<fn(&S, &[{string}]) -> {string}> }}\n\
+             pub struct {stub}<S> {{ service: S, scheduling: ::handoff_ipc::Scheduling, {fields} }}\n\
              impl<S: {name}> {stub}<S> {{\n\
              /// Of a service, or an `Arc` of one that is used elsewhere too.\n\
              pub fn new(service: S) -> Self {{\n\
-             Self {{ service, scheduling: ::std::default::Default::default(), dump: None }} }}\n\
+             Self {{ service, scheduling: ::std::default::Default::default(), {defaults} }} }}\n\
              /// With a way of its own to schedule the threads that serve it.\n\
              #[must_use]\n\
              pub fn with_scheduling(self, scheduling: ::handoff_ipc::Scheduling) -> Self {{\n\
              Self {{ scheduling, ..self }} }}\n\
-             /// With a function that tells people of the service's state: what `handoff service call NAME --dump` shows.\n\
-             #[must_use]\n\
-             pub fn with_dump(self, dump: fn(&S, &[{string}]) -> {string}) -> Self {{\n\
-             Self {{ dump: Some(dump), ..self }} }}\n\
+             {setters}\
              /// The object that is registered or handed to others.\n\
              pub fn binder(self) -> ::handoff_ipc::Binder {{ ::handoff_ipc::Binder::new(self) }}\n\
              /// A proxy of the object, for methods that take one.\n\
@@ -463,7 +459,7 @@ impl Generator<'_> {
              -> ::handoff_ipc::Result<()> {{ {body} }}\n\
              {bases}\
              fn scheduling(&self) -> ::handoff_ipc::Scheduling {{ self.scheduling }}\n\
-             {dump} }}\n"
+             {by_hand} }}\n"
         )
     }
 
@@ -478,13 +474,37 @@ impl Generator<'_> {
         format!("fn base_descriptors(&self) -> &[&str] {{ &[{}] }}\n", names.join(", "))
     }
 
-    /// How a stub tells of its service's state.
-    pub(super) fn stub_dump(&self) -> String {
+    /// What a stub is told of its service for people: fields, their first values, and the functions that set them.
+    pub(super) fn stub_setters(&self) -> Setters {
+        let [option, string] = ["Option", "String"].map(|name| self.std(name));
+        let dump = format!("fn(&S, &[{string}]) -> {string}");
+        let command = "fn(&S, &mut ::handoff_ipc::ShellCommand) -> i32";
+        Setters {
+            fields: format!("dump: {option}<{dump}>, shell_command: {option}<{command}>"),
+            defaults: "dump: None, shell_command: None",
+            setters: format!(
+                "/// With a function that tells people of the service's state: what `handoff service dump NAME` shows.\n\
+                 #[must_use]\n\
+                 pub fn with_dump(self, dump: {dump}) -> Self {{\n\
+                 Self {{ dump: Some(dump), ..self }} }}\n\
+                 /// With a function that serves commands: what `handoff service shell NAME` gives.\n\
+                 #[must_use]\n\
+                 pub fn with_shell_command(self, shell_command: {command}) -> Self {{\n\
+                 Self {{ shell_command: Some(shell_command), ..self }} }}\n"
+            ),
+        }
+    }
+
+    /// How a stub answers people: with its service's state, and commands.
+    pub(super) fn stub_by_hand(&self) -> String {
         let string = self.std("String");
         format!(
             "fn dump(&self, args: &[{string}]) -> {string} {{ match self.dump {{\n\
              Some(dump) => dump(&self.service, args),\n\
-             None => ::std::format!(\"{{}} has nothing to dump\\n\", self.descriptor()) }} }}\n"
+             None => ::std::format!(\"{{}} has nothing to dump\\n\", self.descriptor()) }} }}\n\
+             fn shell_command(&self, command: &mut ::handoff_ipc::ShellCommand) -> i32 {{ match self.shell_command {{\n\
+             Some(serve) => serve(&self.service, command),\n\
+             None => command.refuse(self.descriptor()) }} }}\n"
         )
     }
 
@@ -554,6 +574,16 @@ impl Generator<'_> {
             },
         }
     }
+}
+
+/// What a stub is told of its service beside the service itself.
+pub(super) struct Setters {
+    /// Fields of the stub.
+    pub(super) fields: String,
+    /// What they are at first.
+    pub(super) defaults: &'static str,
+    /// Functions that set them.
+    pub(super) setters: String,
 }
 
 /// How a stub serves a method.

@@ -213,8 +213,7 @@ impl Connection {
         // First, so that a manager that is met on the way is not told of it.
         let own = {
             let services = &mut lock(&self.registrations).services;
-            let is_it =
-                |service: &OwnRegistration| *service.name == *name && service.binder == *binder;
+            let is_it = |service: &OwnRegistration| *service.name == *name && service.binder == *binder;
             services.iter().position(is_it).map(|at| services.remove(at))
         };
         let write = |to: &mut Writer<'_>| {

@@ -10,6 +10,12 @@ enum {
     FLAG_CLEAR_BUF = 0x20,
 };
 
+/* Serves a command that somebody gives the object by hand (`handoff service shell NAME ARGS`), with that one's descriptors;
+ * gives its exit status. Only root and the user that the process runs as get so far. */
+typedef binder_status_t (*AIBinder_handleShellCommand)(AIBinder* binder, int in, int out, int err, const char** argv,
+                                                       uint32_t argc);
+void AIBinder_Class_setHandleShellCommand(AIBinder_Class* clazz, AIBinder_handleShellCommand handleShellCommand);
+
 /* The caller's security context, or null; asked for with AIBinder_setRequestingSid before the object is given away. */
 const char* AIBinder_getCallingSid(void);
 void AIBinder_setRequestingSid(AIBinder* binder, bool requestingSid);

@@ -3,6 +3,7 @@
 
 #include <android/binder_auto_utils.h>
 #include <android/binder_ibinder.h>
+#include <android/binder_ibinder_platform.h>
 #include <stdlib.h>
 
 #include <exception>
@@ -73,6 +74,12 @@ public:
     /* Writes text about the object for people. */
     virtual binder_status_t dump(int /*fd*/, const char** /*args*/, uint32_t /*numArgs*/) { return STATUS_OK; }
 
+    /* Serves a command that somebody gives by hand. */
+    virtual binder_status_t handleShellCommand(int /*in*/, int /*out*/, int /*err*/, const char** /*argv*/,
+                                               uint32_t /*argc*/) {
+        return STATUS_OK;
+    }
+
     /* The interface that serves an object of this process; null for any other. */
     static std::shared_ptr<ICInterface> asInterface(AIBinder* binder) {
         void* data = binder == nullptr ? nullptr : AIBinder_getUserData(binder);
@@ -88,6 +95,7 @@ public:
         AIBinder_Class* clazz = AIBinder_Class_define(interfaceDescriptor, onCreate, onDestroy, onTransact);
         if (clazz != nullptr) {
             AIBinder_Class_setOnDump(clazz, onDump);
+            AIBinder_Class_setHandleShellCommand(clazz, onShellCommand);
             if (functionNames != nullptr) {
                 AIBinder_Class_setTransactionCodeToFunctionNameMap(clazz, functionNames, functionCount);
             }
@@ -106,6 +114,11 @@ private:
     static binder_status_t onDump(AIBinder* binder, int fd, const char** args, uint32_t numArgs) {
         std::shared_ptr<ICInterface> interface = asInterface(binder);
         return interface == nullptr ? static_cast<binder_status_t>(STATUS_DEAD_OBJECT) : interface->dump(fd, args, numArgs);
+    }
+    static binder_status_t onShellCommand(AIBinder* binder, int in, int out, int err, const char** argv, uint32_t argc) {
+        std::shared_ptr<ICInterface> interface = asInterface(binder);
+        return interface == nullptr ? static_cast<binder_status_t>(STATUS_DEAD_OBJECT)
+                                    : interface->handleShellCommand(in, out, err, argv, argc);
     }
 };
 

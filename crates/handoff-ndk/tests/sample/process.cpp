@@ -32,9 +32,24 @@ static binder_status_t onDump(AIBinder*, int fd, const char**, uint32_t) {
     return STATUS_OK;
 }
 
+/* `who` says the same; `echo` copies its input; the status of all else is the number of arguments. */
+static binder_status_t onCommand(AIBinder* binder, int in, int out, int err, const char** argv, uint32_t argc) {
+    CHECK(AIBinder_getUserData(binder) == nullptr);
+    if (argc == 1 && strcmp(argv[0], "who") == 0) return onDump(binder, out, argv, argc);
+    if (argc == 1 && strcmp(argv[0], "echo") == 0) {
+        char buffer[64];
+        for (ssize_t len; (len = read(in, buffer, sizeof buffer)) > 0;) CHECK(write(out, buffer, len) == len);
+        return STATUS_OK;
+    }
+    for (uint32_t i = 0; i < argc; i++) dprintf(err, "[%s]", argv[i]);
+    return argc;
+}
+
 static AIBinder_Class* defined() {
     AIBinder_Class* made = AIBinder_Class_define("sample.IProcess", onCreate, onDestroy, onTransact);
     AIBinder_Class_setOnDump(made, onDump);
+    AIBinder_Class_setHandleShellCommand(made, onCommand);
+    AIBinder_Class_setHandleShellCommand(made, nullptr);
     return made;
 }
 static AIBinder_Class* const clazz = defined();
@@ -174,6 +189,19 @@ static void lazy(bool decides) {
     ready();
 }
 
+/* Takes its names back, and registers them again when it is told to. */
+static void withdraws() {
+    ndk::SpAIBinder service = made(), other = made();
+    CHECK(AServiceManager_registerLazyService(service.get(), "lazy") == STATUS_OK);
+    CHECK(AServiceManager_registerLazyService(other.get(), "lazy.other") == STATUS_OK);
+    CHECK(AServiceManager_tryUnregister());
+    puts("ready");
+    fflush(stdout);
+    CHECK(getchar() == EOF);
+    AServiceManager_reRegister();
+    ABinderProcess_joinThreadPool();
+}
+
 /* Holds a service until it is told to end; then says whether it is still there. */
 static void holds(bool persist) {
     ndk::SpAIBinder service = found("lazy");
@@ -261,6 +289,7 @@ int main(int, char** args) {
     if (what == "calls polled") callsPolled();
     if (what == "lazy") lazy(false);
     if (what == "lazy that decides") lazy(true);
+    if (what == "withdraws") withdraws();
     if (what == "holds") holds(false);
     if (what == "holds for ever") holds(true);
     if (what == "lets") lets();

@@ -7,6 +7,7 @@ mod values;
 mod words;
 
 use std::fmt;
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -34,7 +35,8 @@ Examples:
   handoff service call adder add 2 3 --aidl IAdder.aidl
   handoff service call adder 1 i32 2 i32 3 --reply i32
   handoff service stats camera/0                  what the engine of its process did
-  handoff service dump camera/0 --verbose         what the service says of itself";
+  handoff service dump camera/0 --verbose         what the service says of itself
+  handoff service shell camera/0 set zoom 2       a command of the service's own";
 
 /// Look at the services that are registered, and call them by hand.
 #[derive(Debug, clap::Args)]
@@ -132,6 +134,21 @@ enum Action {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Give a service a command of its own
+    ///
+    /// The service reads this command's standard input and writes its output and error itself, as Android's `cmd` lets it.
+    /// It may be given commands by root and by the user that runs it. The exit status is the service's.
+    #[command(
+        after_help = "Examples:\n  handoff service shell camera/0 help\n  handoff service shell store put key < value"
+    )]
+    Shell {
+        /// The name of the service.
+        #[arg(add = candidates::services())]
+        name: String,
+        /// The command, and its arguments.
+        #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -211,6 +228,17 @@ impl Options {
                     Format::Json => output.json(&text)?,
                 }
                 Ok(Verdict::Pass)
+            }
+            Action::Shell { name, arguments } => {
+                let service = get(&runtime, name)?;
+                let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+                let status =
+                    service.shell_command([input.as_fd(), output.as_fd(), error.as_fd()], arguments)?;
+                // As a shell has it: the last eight bits, of which none may hide a failure.
+                Ok(Verdict::Status(match status as u8 {
+                    0 if status != 0 => 1,
+                    status => status,
+                }))
             }
         }
     }

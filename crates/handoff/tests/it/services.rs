@@ -1,12 +1,13 @@
 //! `handoff servicemanager` and `handoff service`, as processes.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Error, Runtime, Service, Transaction};
+use handoff_ipc::{Binder, Error, ParcelService, Runtime, Service, ShellCommand, Transaction};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Adds, and remembers what it was told oneway.
@@ -34,6 +35,18 @@ impl Service for Adder {
 
     fn dump(&self, args: &[String]) -> String {
         format!("adds, and was asked for {args:?}\n")
+    }
+
+    /// `sum` adds the lines of its input; anything else is unknown.
+    fn shell_command(&self, command: &mut ShellCommand) -> i32 {
+        if command.args != ["sum"] {
+            writeln!(command.error, "no such command: {:?}", command.args).unwrap();
+            return 64;
+        }
+        let lines = BufReader::new(&command.input).lines();
+        let sum: i32 = lines.map(|line| line.unwrap().parse::<i32>().unwrap()).sum();
+        writeln!(command.output, "{sum}").unwrap();
+        0
     }
 }
 
@@ -110,6 +123,30 @@ pub(crate) fn failure(output: &Output, status: i32) -> String {
 
 pub(crate) fn json(output: &Output) -> serde_json::Value {
     serde_json::from_str(&text(output)).unwrap()
+}
+
+#[test]
+fn a_service_is_given_commands() {
+    let manager = Manager::start("");
+    let runtime = Runtime::builder().socket(manager.socket()).connect().unwrap();
+    runtime.services().add("adder", Binder::new(Adder), ServiceOptions::default()).unwrap();
+    let without = ParcelService::new("test.INothing", |_, _: handoff_ipc::parcel::Parcel| Ok(None));
+    runtime.services().add("without", Binder::new(without), ServiceOptions::default()).unwrap();
+    let mut sum = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["service", "shell", "adder", "sum"])
+        .env("HANDOFF_SOCKET", manager.socket())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    sum.stdin.take().unwrap().write_all(b"40\n2\n").unwrap();
+    assert_eq!(text(&sum.wait_with_output().unwrap()), "42\n");
+    // Its own status, and arguments that look like options of ours.
+    let refused = failure(&manager.service(&["shell", "adder", "--help", "-x"]), 64);
+    assert_eq!(refused, "no such command: [\"--help\", \"-x\"]\n");
+    let refused = failure(&manager.service(&["shell", "without", "sum"]), (-38i32 as u8).into());
+    assert_eq!(refused, "test.INothing has no shell commands\n");
+    assert!(failure(&manager.service(&["shell", "nobody", "sum"]), 2).contains("nobody"));
 }
 
 #[test]
