@@ -5,6 +5,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     handoff_aidl::Builder::new()
         .source("interfaces/aidl")
         .source("interfaces/hidl")
+        .source("interfaces/holders")
         .asynchronous()
         .version(3, "0123456789abcdef0123456789abcdef01234567")
         .compile("interfaces.rs")?;

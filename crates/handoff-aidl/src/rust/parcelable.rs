@@ -19,9 +19,6 @@ impl Generator<'_> {
             self.error(diagnostic);
         }
         for field in fields {
-            if self.model.is_holder(&field.ty) {
-                self.error(crate::classes::no_holder(field.span, "Rust"));
-            }
             if matches!(&field.ty.kind, TypeKind::Fixed(..)) && !self.model.has_default(&field.ty) {
                 let diagnostic =
                     Diagnostic::error(field.span, "an array of a fixed size needs items with a default")
@@ -82,6 +79,9 @@ impl Generator<'_> {
     }
 
     fn initial(&self, def: &Def, field: &Field) -> String {
+        if self.model.is_holder(&field.ty) {
+            return format!("{}::new({})", self.owned(def.id, &field.ty), self.stability(def));
+        }
         let plain = match &field.default {
             Some(Value::Text(text)) => format!("{text:?}.to_owned()"),
             Some(value) => self.value(def.id, &field.ty, value),
@@ -106,7 +106,12 @@ impl Generator<'_> {
         let (mut writes, mut reads) = (String::new(), String::new());
         for field in fields {
             let member = snake(&field.name);
-            if self.model.has_default(&field.ty) {
+            if self.model.is_holder(&field.ty) {
+                let (holder, stability) = (self.owned(def.id, &field.ty), self.stability(def));
+                let read = format!("{holder}::read(from, {stability})?");
+                let _ = writeln!(writes, "self.{member}.write(to)?;");
+                let _ = writeln!(reads, "if from.remaining() > 0 {{ value.{member} = {read}; }}");
+            } else if self.model.has_default(&field.ty) {
                 let _ = writeln!(writes, "to.write(&self.{member})?;");
                 let _ = writeln!(reads, "if from.remaining() > 0 {{ value.{member} = from.read()?; }}");
             } else {
@@ -121,19 +126,39 @@ impl Generator<'_> {
             _ => ("to", "from", "let mut value = Self::default();"),
         };
         self.travels(
+            def,
             name,
-            &format!("to.write_structured(|{to}| {writes})"),
-            &format!("from.read_structured(|{from}| {{ {value} {reads} Ok(value) }})"),
+            &format!("to.write_sized(|{to}| {writes})"),
+            &format!("from.read_sized(|{from}| {{ {value} {reads} Ok(value) }})"),
         )
     }
 
-    /// How the type `name` goes into a parcel and comes out of it, where it may be null: `write` and
-    /// `read` are the bodies.
-    fn travels(&self, name: &str, write: &str, read: &str) -> String {
+    fn stability(&self, def: &Def) -> &'static str {
+        match self.model.is_stable(def) {
+            true => "::handoff_ipc::parcel::Stability::Vintf",
+            false => "::handoff_ipc::parcel::Stability::Local",
+        }
+    }
+
+    /// How the type `name` goes into a parcel and comes out of it: `write` and `read` are the bodies of what stands behind
+    /// the mark that it is not null.
+    fn travels(&self, def: &Def, name: &str, write: &str, read: &str) -> String {
         format!(
-            "impl ::handoff_ipc::parcel::Parcelable for {name} {{\n\
-             fn write_to(&self, to: &mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()> {{\n\
+            "impl ::handoff_ipc::parcel::Holdable for {name} {{\n\
+             const DESCRIPTOR: &'static str = {descriptor:?};\n\
+             const STABILITY: ::handoff_ipc::parcel::Stability = {stability};\n\
+             #[inline]\n\
+             fn write_held(&self, to: &mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()> {{\n\
              {write}\n\
+             }}\n\
+             #[inline]\n\
+             fn read_held(from: &mut ::handoff_ipc::parcel::Reader<'_>) -> ::handoff_ipc::Result<Self> {{\n\
+             {read}\n\
+             }} }}\n\
+             impl ::handoff_ipc::parcel::Parcelable for {name} {{\n\
+             fn write_to(&self, to: &mut ::handoff_ipc::parcel::Writer<'_>) -> ::handoff_ipc::Result<()> {{\n\
+             to.write_i32(1)?;\n\
+             ::handoff_ipc::parcel::Holdable::write_held(self, to)\n\
              }}\n\
              fn read_from(from: &mut ::handoff_ipc::parcel::Reader<'_>) -> ::handoff_ipc::Result<Self> {{\n\
              <Self as ::handoff_ipc::parcel::Nullable>::read_nullable(from)?.ok_or_else(|| from.null())\n\
@@ -144,9 +169,11 @@ impl Generator<'_> {
              }}\n\
              fn read_nullable(from: &mut ::handoff_ipc::parcel::Reader<'_>) -> \
              ::handoff_ipc::Result<{option}<Self>> {{\n\
-             {read}\n\
+             from.read_some(::handoff_ipc::parcel::Holdable::read_held)\n\
              }} }}\n",
             option = self.std("Option"),
+            descriptor = def.descriptor(),
+            stability = self.stability(def),
         )
     }
 
@@ -189,10 +216,11 @@ impl Generator<'_> {
             );
         }
         code.push_str(&self.travels(
+            def,
             &name,
-            &format!("to.write_i32(1)?;\nmatch self {{ {writes} }}"),
+            &format!("match self {{ {writes} }}"),
             &format!(
-                "from.read_tagged(|tag, from| match tag {{ {reads}\n\
+                "from.read_tag(|tag, from| match tag {{ {reads}\n\
                  tag => Err(from.bad(format!(\"{name} has no field {{tag}}\"))) }})"
             ),
         ));

@@ -45,7 +45,8 @@ impl Generator<'_> {
                 let fields = match &def.kind {
                     DefKind::Parcelable(parcelable) => parcelable.fields.as_slice(),
                     DefKind::Union(fields) => fields.as_slice(),
-                    DefKind::Opaque { .. } => return (false, false),
+                    // It may hold descriptors, which cannot be compared.
+                    DefKind::Opaque { .. } => return (def.is_holder(), false),
                     _ => &[],
                 };
                 fields
@@ -67,7 +68,9 @@ impl Generator<'_> {
                 _ => true,
             }
         }
-        field.default.is_none() && (field.ty.nullable || short(&field.ty))
+        // Of a holder, only its owner knows the stability.
+        let is_plain = field.default.is_none() && !self.model.is_holder(&field.ty);
+        is_plain && (field.ty.nullable || short(&field.ty))
     }
 
     /// An expression for what a type is without being set.

@@ -9,6 +9,7 @@
 mod bytes;
 mod copy;
 mod gathered;
+mod holder;
 mod object;
 mod owned;
 mod reader;
@@ -21,6 +22,7 @@ mod writer;
 pub use bytes::{BytesWriter, SharedBytes};
 pub(crate) use gathered::NATIVE_HANDLE;
 pub use gathered::{GatheredBuffer, Handle};
+pub use holder::{Holdable, ParcelableHolder, Stability};
 pub(crate) use object::{
     FDA_OBJECT_SIZE, LEAST_OBJECT_SIZE, PTR_OBJECT_SIZE, RPC_BINDER, RPC_FD, Sealed, TYPE_FDA, TYPE_PTR,
     no_object, wrong_kind,

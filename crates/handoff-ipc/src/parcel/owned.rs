@@ -128,6 +128,19 @@ impl Parcel {
         Ok(parcel)
     }
 
+    /// The next `size` bytes of `from`, with the objects in them.
+    ///
+    /// # Errors
+    /// If there are not so many, or an object among them cannot be had.
+    pub(super) fn receive_part(from: &mut Reader<'_>, size: i32) -> Result<Self> {
+        let mut parcel = Parcel { form: from.form(), ..Parcel::new() };
+        let objects = from.part(size, &mut parcel.bytes)?.into_iter();
+        let objects = objects.map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
+        parcel.objects = objects.collect::<Result<_>>()?;
+        parcel.has_form = !parcel.objects.is_empty();
+        Ok(parcel)
+    }
+
     /// [`Parcel::receive`] in the place of what is in it, whose memory is used again: for those who have many calls.
     ///
     /// # Errors

@@ -399,13 +399,26 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// If the sender's table of objects is none: places that do not lie in the data, or meet.
     pub(crate) fn rest(&mut self, bytes: &mut Vec<u8>) -> Result<Placed> {
-        let (first, size) = (self.at, self.remaining());
+        self.placed(self.remaining(), usize::MAX, bytes)
+    }
+
+    /// The next `size` bytes, and the objects in them, as [`Reader::rest`] gives all that is left.
+    pub(super) fn part(&mut self, size: i32, bytes: &mut Vec<u8>) -> Result<Placed> {
+        match usize::try_from(size).ok().filter(|size| size % 4 == 0 && *size <= self.remaining()) {
+            Some(size) => self.placed(size, self.at + size, bytes),
+            None => Err(self.bad(format!("{size} bytes do not lie within what is left here"))),
+        }
+    }
+
+    /// So many bytes, and the objects that begin in front of `behind`.
+    fn placed(&mut self, size: usize, behind: usize, bytes: &mut Vec<u8>) -> Result<Placed> {
+        let first = self.at;
         self.read_raw(size)?.copy_into(bytes);
         let Some(table) = self.objects.as_deref_mut() else { return Ok(Vec::new()) };
         let mut places = table.places();
         places.sort_unstable_by_key(|(at, _)| *at);
         let (mut objects, mut free) = (Vec::with_capacity(places.len()), first);
-        for (at, kind) in places.into_iter().filter(|(at, _)| *at >= first) {
+        for (at, kind) in places.into_iter().filter(|(at, _)| (first..behind).contains(at)) {
             let len = if kind == Kind::Fd { self.form.fd_size() } else { self.form.binder_size() };
             let end = at.checked_add(len).filter(|end| *end <= first + size);
             let Some(end) = end.filter(|_| at >= free && at % 4 == 0) else {

@@ -63,21 +63,26 @@ impl Reader<'_> {
     /// What [`Writer::write_structured`] wrote, or null. Fields that a newer version added are
     /// skipped; where [`Reader::remaining`] is 0, an older one has written no more.
     pub fn read_structured<T>(&mut self, fields: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        self.read_some(|from| from.read_sized(fields))
+    }
+
+    /// What `read` reads, or null: the mark in front of a parcelable says which.
+    pub fn read_some<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
         match self.read_i32()? {
             0 => Ok(None),
-            _ => self.read_sized(fields).map(Some),
+            _ => read(self).map(Some),
         }
     }
 
     /// A union: that it is not null, the number of its field, and what `field` reads for it.
     pub fn read_tagged<T>(&mut self, field: impl FnOnce(i32, &mut Self) -> Result<T>) -> Result<Option<T>> {
-        match self.read_i32()? {
-            0 => Ok(None),
-            _ => {
-                let tag = self.read_i32()?;
-                self.deeper(|from| field(tag, from)).map(Some)
-            }
-        }
+        self.read_some(|from| from.read_tag(field))
+    }
+
+    /// The number of a union's field, and what `field` reads for it.
+    pub fn read_tag<T>(&mut self, field: impl FnOnce(i32, &mut Self) -> Result<T>) -> Result<T> {
+        let tag = self.read_i32()?;
+        self.deeper(|from| field(tag, from))
     }
 
     /// Room for an array that the caller wants to be filled, of the length that it says.

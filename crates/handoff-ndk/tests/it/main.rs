@@ -4,6 +4,7 @@ mod built;
 mod calls;
 mod everything;
 mod forty;
+mod holders;
 mod hostile;
 mod installed;
 mod peers;

@@ -1,0 +1,7 @@
+package sample.held;
+
+/** Another thing that is added, of this build alone. */
+union Choice {
+    int number;
+    String text;
+}
