@@ -1,5 +1,6 @@
 //! The hunks of one file together: each is placed, and then all are checked against each other.
 
+use super::braces;
 use super::git;
 use super::outcome::{How, Outcome, Placement, Region};
 use super::place::{place, place_at, place_unless_present};
@@ -222,6 +223,8 @@ fn check_structure(
     for (hunk, placement) in file.hunks.iter().zip(&mut *placements) {
         if placement.outcome == Outcome::Fuzzy && structure::parted_otherwise(hunk, placement, source) {
             demote(placement, "other `#else` or `#endif` lines stand between its changes here");
+        } else if let Some(needs) = braces::misplaced(hunk, placement, source) {
+            demote(placement, needs);
         }
     }
     // What seems to be there already may be something else that looks alike: a lone `#endif`, a brace.

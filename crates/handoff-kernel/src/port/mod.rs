@@ -20,6 +20,7 @@
 mod align;
 mod anchor;
 pub mod aside;
+mod braces;
 pub mod commit;
 mod conflict;
 mod ends;

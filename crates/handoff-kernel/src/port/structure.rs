@@ -68,7 +68,7 @@ fn directive(line: &str) -> Option<Directive> {
 }
 
 /// The characters of a line outside of strings, character constants and comments that it closes itself.
-fn code(line: &str) -> impl Iterator<Item = char> + '_ {
+pub(super) fn code(line: &str) -> impl Iterator<Item = char> + '_ {
     let mut quote: Option<char> = None;
     let mut escaped = false;
     let end = ["//", "/*"].iter().filter_map(|mark| line.find(mark)).min().unwrap_or(line.len());

@@ -10,6 +10,7 @@ mod pairs;
 mod patch_input;
 mod port;
 mod port_aside;
+mod port_braces;
 mod port_commit;
 mod port_context;
 mod port_honest;
