@@ -15,10 +15,12 @@ use super::wanted::Wanted;
 use super::words::Line;
 use super::{ends, heading};
 
-/// A place so many lines from where the patch has it is taken before its twins,
-const NEAR: usize = 8;
-/// ... if they are so many times further away.
-const FAR: usize = 12;
+/// A place at most so many lines from where the patch has it is taken before its twins,
+const NEAR: usize = 64;
+/// ... if they are at least so many times further away,
+const FAR: usize = 6;
+/// ... where less than so many lines count as that many: twins close to each other are told apart by nothing.
+const CLOSE: usize = 8;
 
 /// A hunk with fewer lines of context is certain of its own place only: `git diff -U1` writes two.
 const LITTLE: usize = 3;
@@ -287,7 +289,7 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
             let places = by_distance.iter().map(|at| (at + 1).to_string()).collect::<Vec<_>>().join(", ");
             let at = by_distance[0];
             let (nearest, second) = (at.abs_diff(near), by_distance[1].abs_diff(near));
-            if at == near || nearest <= NEAR && second >= FAR * nearest.max(NEAR) {
+            if at == near || nearest <= NEAR && second >= FAR * nearest.max(CLOSE) {
                 let mut placement = whole(wanted, source, at);
                 placement.outcome = Outcome::Fuzzy;
                 placement.confidence = 0.6;

@@ -319,6 +319,40 @@ fn the_nearer_of_twins_is_not_taken() {
     assert_eq!(read(&folder, "x.c"), file);
 }
 
+/// A file whose lines `first` and `first + apart` (from 1) start the same block, and a hunk that has it at line 200.
+fn with_twins(first: usize, apart: usize) -> (TempDir, PortReport) {
+    const BLOCK: [&str; 3] = ["\t\tlock(q);", "\t\tpush(q, 1);", "\t\tunlock(q);"];
+    let mut lines: Vec<String> = (1..1500).map(|line| format!("\tfill_{line}(q);")).collect();
+    lines[0] = "int f(struct q *q)".to_owned();
+    lines[1] = "{".to_owned();
+    for start in [first, first + apart] {
+        for (line, text) in BLOCK.into_iter().enumerate() {
+            lines[start - 1 + line] = text.to_owned();
+        }
+    }
+    let folder = tree(&[("x.c", &format!("{}\n}}\n", lines.join("\n")))]);
+    let change = " \t\tlock(q);\n \t\tpush(q, 1);\n+\t\tcount(q);\n \t\tunlock(q);\n";
+    let report = run(&folder, &patch(&[(200, "int f(struct q *q)", change)]), &quiet());
+    (folder, report)
+}
+
+#[test]
+fn the_nearer_of_twins_is_taken_where_the_other_is_far_away() {
+    for (first, apart) in [(210, 100), (200 + 64, 6 * 64)] {
+        let (folder, report) = with_twins(first, apart);
+        assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{first} {apart}: {report}");
+        assert_eq!(read(&folder, "x.c").lines().nth(first + 1), Some("\t\tcount(q);"));
+    }
+    // Not far enough, too far from where the patch has it, and too close to each other.
+    for (first, apart) in [(220, 80), (200 + 65, 1000), (202, 30)] {
+        let (_, report) = with_twins(first, apart);
+        let hunk = hunk(&report, 1);
+        assert_eq!(hunk.outcome, Outcome::Conflict, "{first} {apart}: {report}");
+        let both = format!("lines {first}, {}", first + apart);
+        assert!(hunk.needs.as_ref().is_some_and(|needs| needs.contains(&both)), "{report}");
+    }
+}
+
 #[test]
 fn twins_are_told_apart_by_their_order() {
     let twin = "\tcase 0:\n\t\tlock(q);\n\t\tpush(q, 1);\n\t\tunlock(q);\n\t\tbreak;\n";
