@@ -50,7 +50,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::patch::{Op, Series};
+use crate::patch::{Op, Series, text};
 use crate::port::{PortError, Versions, preview};
 use cache::Cache;
 use graph::Code;
@@ -256,17 +256,18 @@ fn surroundings(
     folders.extend(also.iter().map(|folder| folder.trim_end_matches('/').to_owned()));
     let mut out = Vec::new();
     for folder in folders {
-        let Ok(entries) = fs::read_dir(tree.join(&folder)) else {
-            if let Ok(bytes) = fs::read(tree.join(&folder)) {
+        let at = tree.join(text::to_path(&folder));
+        let Ok(entries) = fs::read_dir(&at) else {
+            if let Ok(bytes) = fs::read(&at) {
                 out.push((folder, bytes));
             }
             continue;
         };
-        for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        for name in entries.flatten().map(|entry| text::of_path(&entry.file_name())) {
             let path = format!("{folder}/{name}");
             if is_code(&name)
                 && !changed.contains_key(&path)
-                && let Ok(bytes) = fs::read(tree.join(&path))
+                && let Ok(bytes) = fs::read(tree.join(text::to_path(&path)))
             {
                 out.push((path, bytes));
             }

@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
                 || !patch.subject.is_empty()
         };
         let in_mail = self.prose && self.series.patches.last().is_some_and(has_mail);
-        let begins = ["--- ", "diff ", "Only in ", "Binary files ", "Index: "];
+        let begins = ["--- ", "diff ", "Only in ", "Binary files ", "Index: ", "Submodule ", "  > ", "  < "];
         if in_mail && !begins.iter().any(|begin| next(1).starts_with(begin)) {
             return None;
         }
@@ -128,6 +128,8 @@ impl<'a> Parser<'a> {
             Some(Problem::OneSide)
         } else if file::two_binaries(line).is_some() {
             Some(Problem::Binary)
+        } else if file::of_submodule(line).is_some() {
+            Some(Problem::Submodule)
         } else if in_mail {
             None
         } else if line.starts_with("@@ -") {

@@ -301,10 +301,20 @@ pub enum Problem {
     OneSide,
     #[error("mode {0:o} is no ordinary file: symbolic links and submodules are not taken from a patch")]
     Mode(u32),
+    #[error(
+        "a submodule, which is a commit of another repository: check that commit out in its folder by hand"
+    )]
+    Submodule,
     #[error("`{0}` is no file mode")]
     BadMode(String),
     #[error("the path `{path}` {why}")]
     Path {
+        /// The path as the patch has it.
+        path: String,
+        why: &'static str,
+    },
+    #[error("the path `{path}` {why}")]
+    Name {
         /// The path as the patch has it.
         path: String,
         why: &'static str,

@@ -1,7 +1,7 @@
 //! Paths that a patch names: only such as cannot leave the tree.
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ impl PatchPath {
     ///
     /// # Errors
     ///
-    /// [`Problem::Path`] if it is absolute, leaves the tree, touches `.git` or holds characters
+    /// [`Problem::Path`] if it is absolute, leaves the tree or touches `.git`; [`Problem::Name`] if it holds characters
     /// with which a terminal or a shell could be fooled.
     pub fn new(path: &str) -> Result<Self, Problem> {
         let refuse = |why| Err(Problem::Path { path: path.escape_debug().to_string(), why });
@@ -27,11 +27,8 @@ impl PatchPath {
         if path.starts_with('/') {
             return refuse("is absolute: a patch names files relative to the top of the tree");
         }
-        if path.contains('\\') || path.as_bytes().get(1) == Some(&b':') {
+        if path.as_bytes().get(1) == Some(&b':') {
             return refuse("looks like a path of another system");
-        }
-        if path.chars().any(char::is_control) {
-            return refuse("holds control characters");
         }
         if path.len() > 4096 {
             return refuse("is longer than any file system allows");
@@ -43,9 +40,18 @@ impl PatchPath {
                 _ if component.eq_ignore_ascii_case(".git") => {
                     return refuse("reaches into git's own folder");
                 }
-                _ if component.len() > 255 => return refuse("has a component that is too long"),
+                _ if super::text::encode(component).len() > 255 => {
+                    return refuse("has a component that is too long");
+                }
                 _ => {}
             }
+        }
+        let odd = |why| Err(Problem::Name { path: path.escape_debug().to_string(), why });
+        if path.contains('\\') {
+            return odd("holds a backslash, as a path of another system does");
+        }
+        if path.chars().any(char::is_control) {
+            return odd("holds control characters");
         }
         Ok(Self(path.to_owned()))
     }
@@ -53,6 +59,11 @@ impl PatchPath {
     /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The path as the file system has it: a name need not be UTF-8, see [`text`](super::text).
+    pub fn on_disk(&self) -> PathBuf {
+        super::text::to_path(&self.0)
     }
 
     pub fn file_name(&self) -> &str {
@@ -76,12 +87,6 @@ impl TryFrom<String> for PatchPath {
 impl From<PatchPath> for String {
     fn from(path: PatchPath) -> Self {
         path.0
-    }
-}
-
-impl AsRef<Path> for PatchPath {
-    fn as_ref(&self) -> &Path {
-        Path::new(&self.0)
     }
 }
 
@@ -145,6 +150,10 @@ fn unquote(field: &str) -> Result<String, Problem> {
             b'n' => bytes.push(b'\n'),
             b't' => bytes.push(b'\t'),
             b'r' => bytes.push(b'\r'),
+            b'a' => bytes.push(7),
+            b'b' => bytes.push(8),
+            b'v' => bytes.push(11),
+            b'f' => bytes.push(12),
             first @ b'0'..=b'3' => {
                 let mut value = first - b'0';
                 for _ in 0..2 {
@@ -201,6 +210,11 @@ mod tests {
             named("\"a/na\\303\\257ve.c\"", 1).unwrap(),
             Named::File(PatchPath::new("naïve.c").unwrap())
         );
+        let latin = named("\"a/na\\357ve.c\"", 1).unwrap();
+        let Named::File(latin) = latin else { panic!("{latin:?}") };
+        assert_eq!(latin.on_disk().as_os_str().as_encoded_bytes(), b"na\xefve.c");
+        assert!(matches!(named("\"a/x\\a.c\"", 1), Err(Problem::Name { .. })));
+        assert!(matches!(named("\"a/x\\\\y.c\"", 1), Err(Problem::Name { .. })));
         assert_eq!(
             named("a/x.c\t2014-01-01 00:00:00", 1).unwrap(),
             Named::File(PatchPath::new("x.c").unwrap())

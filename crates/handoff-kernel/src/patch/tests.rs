@@ -126,7 +126,7 @@ fn hostile_input_is_refused_with_its_line() {
         ("diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc\n".into(), 2, |p| {
             matches!(p, Problem::Mode(0o120_000))
         }),
-        ("diff --git a/m b/m\nnew file mode 160000\n".into(), 2, |p| matches!(p, Problem::Mode(_))),
+        ("diff --git a/m b/m\nnew file mode 160000\n".into(), 2, |p| *p == Problem::Submodule),
         ("diff --git a/m b/m\nold mode 100644\nnew mode 104755\n".into(), 3, |p| matches!(p, Problem::Mode(_))),
         ("diff --git a/m b/m\nnew mode 9x\n".into(), 2, |p| matches!(p, Problem::BadMode(_))),
         ("diff --git a/i.png b/i.png\nindex 1234567..2345678 100644\nBinary files a/i.png and b/i.png differ\n".into(), 3, |p| {

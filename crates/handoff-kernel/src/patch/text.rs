@@ -5,6 +5,10 @@
 //! private-use block and comes back as that byte. A file that already holds characters of that
 //! block has their bytes escaped in the same way, so decoding and encoding are always inverse.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
 /// Where the escapes of the bytes 0x80..=0xFF start: byte `b` becomes `U+F700 + b`.
 const ESCAPE: u32 = 0xF700;
 
@@ -28,6 +32,16 @@ pub fn decode(bytes: &[u8]) -> String {
         out.extend(chunk.invalid().iter().copied().map(escape));
     }
     out
+}
+
+/// A path of a file system as text, as [`decode`] has it: names need not be UTF-8.
+pub fn of_path(path: &(impl AsRef<OsStr> + ?Sized)) -> String {
+    decode(path.as_ref().as_bytes())
+}
+
+/// The inverse of [`of_path`].
+pub fn to_path(text: &str) -> PathBuf {
+    PathBuf::from(OsString::from_vec(encode(text)))
 }
 
 /// The inverse of [`decode`].

@@ -175,7 +175,7 @@ impl Index {
                 }
                 None => ("0", "0".repeat(40)),
             };
-            lines.extend_from_slice(format!("{mode} {id}\t{}\0", change.path).as_bytes());
+            lines.extend_from_slice(&text::encode(&format!("{mode} {id}\t{}\0", change.path)));
         }
         self.run(git, &["update-index", "-z", "--index-info"], Some(&lines))?;
         Ok(self.run(git, &["write-tree"], None)?.trim().to_owned())

@@ -260,7 +260,7 @@ pub fn resume(onto: &Path, options: &Options) -> Result<CommitReport, CommitErro
         return git.commit_all(&mut state, options, Vec::new());
     }
     for path in &state.at.written {
-        let Ok(content) = fs::read(onto.join(path)) else { continue };
+        let Ok(content) = fs::read(onto.join(text::to_path(path))) else { continue };
         let marked = text::decode(&content).lines().any(|line| line.starts_with("<<<<<<< tree"));
         if path.ends_with(".rej") || marked {
             return Err(CommitError::Unresolved(path.clone()));
@@ -330,8 +330,9 @@ impl Git<'_> {
             .arg(self.tree)
             // A file may be called `*`: as a pattern, it would add what nobody asked for.
             .args(["-c", "core.quotePath=off", "--literal-pathspecs"])
-            .args(words)
-            .envs(environment.iter().copied())
+            // Names of files and people need not be UTF-8.
+            .args(words.iter().map(|word| text::to_path(word)))
+            .envs(environment.iter().map(|(name, value)| (name, text::to_path(value))))
             .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -341,7 +342,7 @@ impl Git<'_> {
         }
         let output = child.wait_with_output().map_err(|error| self.fail(words, error))?;
         if output.status.success() {
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            Ok(text::decode(&output.stdout))
         } else {
             Err(self.fail(words, String::from_utf8_lossy(&output.stderr)))
         }
@@ -384,11 +385,11 @@ impl Git<'_> {
         for path in state.at.written.iter().filter(|path| PatchPath::new(path).is_ok()) {
             if self.run(&["ls-tree", "--name-only", "HEAD", "--", path])?.is_empty() {
                 self.run(&["rm", "-q", "--cached", "--ignore-unmatch", "--", path])?;
-                drop(fs::remove_file(self.tree.join(path)));
+                drop(fs::remove_file(self.tree.join(text::to_path(path))));
             } else {
                 self.run(&["checkout", "-q", "HEAD", "--", path])?;
             }
-            super::tree::remove_unfinished(&self.tree.join(path));
+            super::tree::remove_unfinished(&self.tree.join(text::to_path(path)));
         }
         self.check_clean()
     }
@@ -435,7 +436,7 @@ impl Git<'_> {
 
     fn add(&self, paths: &[String]) -> Result<(), CommitError> {
         for path in paths {
-            let known = self.tree.join(path).exists()
+            let known = self.tree.join(text::to_path(path)).exists()
                 || self.run(&["ls-files", "--error-unmatch", "--", path]).is_ok();
             if known {
                 self.run(&["add", "--all", "--force", "--", path])?;

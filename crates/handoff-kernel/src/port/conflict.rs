@@ -83,7 +83,7 @@ pub(super) fn rejected(file: &FilePatch, hunks: &[&Hunk]) -> Vec<u8> {
         path.as_ref().map_or("/dev/null".to_owned(), |path| format!("{side}/{path}"))
     };
     let header = format!("--- {}\n+++ {}\n", name('a', &file.old_path), name('b', &file.new_path));
-    let mut out = header.into_bytes();
+    let mut out = text::encode(&header);
     hunks.iter().for_each(|hunk| out.extend(text::encode(&as_text(hunk))));
     out
 }

@@ -33,7 +33,7 @@ impl Bases {
     pub(super) fn of(&self, file: &FilePatch) -> Option<Source> {
         let path = file.old_path.as_ref()?;
         let from_tree = || {
-            let full = self.tree.as_ref()?.join(path);
+            let full = self.tree.as_ref()?.join(path.on_disk());
             fs::symlink_metadata(&full).ok().filter(|meta| meta.is_file())?;
             fs::read(full).ok()
         };
@@ -216,7 +216,7 @@ pub(crate) fn diff(files: &[Sides<'_>]) -> io::Result<Vec<u8>> {
         fs::create_dir(&root)?;
         for file in files {
             let Some((bytes, mode)) = (if side == "a" { file.before } else { file.after }) else { continue };
-            let full = root.join(file.path);
+            let full = root.join(text::to_path(file.path));
             fs::create_dir_all(full.parent().unwrap_or(&root))?;
             fs::write(&full, bytes)?;
             let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
@@ -242,8 +242,8 @@ fn with_names_of_a_tree(diff: &[u8]) -> Vec<u8> {
     let mut header = false;
     for line in diff.split_inclusive(|&byte| byte == b'\n') {
         header = line.starts_with(b"diff --git ") || header && !line.starts_with(b"@@ ");
-        match header.then(|| std::str::from_utf8(line).ok().and_then(header_of_a_tree)).flatten() {
-            Some(line) => out.extend(line.into_bytes()),
+        match header.then(|| header_of_a_tree(&text::decode(line))).flatten() {
+            Some(line) => out.extend(text::encode(&line)),
             None => out.extend(line),
         }
     }

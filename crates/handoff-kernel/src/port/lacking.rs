@@ -167,13 +167,11 @@ pub(super) fn walk(root: &Path, look: &mut dyn FnMut(&str, &str) -> bool) {
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(root.join(&folder)) else { continue };
         for entry in entries.flatten() {
-            let (Ok(kind), Some(path)) =
-                (entry.file_type(), folder.join(entry.file_name()).to_str().map(str::to_owned))
-            else {
-                continue;
-            };
+            let Ok(kind) = entry.file_type() else { continue };
+            let below = folder.join(entry.file_name());
+            let path = text::of_path(&below);
             if kind.is_dir() && entry.file_name() != ".git" {
-                folders.push(PathBuf::from(path));
+                folders.push(below);
             } else if kind.is_file()
                 && is_code(&path)
                 && entry.metadata().is_ok_and(|meta| meta.len() <= LARGE)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::PortError;
-use crate::patch::PatchPath;
+use crate::patch::{PatchPath, text};
 
 /// Where files are read from.
 pub(super) enum Store {
@@ -53,11 +53,11 @@ impl Store {
     pub(super) fn files_in(&self, folder: &str) -> Vec<String> {
         match self {
             Self::Folder(root) => {
-                let Ok(entries) = fs::read_dir(root.join(folder)) else { return Vec::new() };
+                let Ok(entries) = fs::read_dir(root.join(text::to_path(folder))) else { return Vec::new() };
                 entries
                     .flatten()
                     .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
-                    .filter_map(|entry| entry.file_name().into_string().ok())
+                    .map(|entry| text::of_path(&entry.file_name()))
                     .collect()
             }
             Self::Commit(objects) => {
@@ -99,10 +99,10 @@ pub(super) fn parts(path: &PatchPath) -> impl Iterator<Item = &str> {
 /// would wait for ever.
 pub(super) fn locate(root: &Path, path: &PatchPath) -> Result<PathBuf, PortError> {
     for part in parts(path) {
-        let Ok(meta) = fs::symlink_metadata(root.join(part)) else { break };
+        let Ok(meta) = fs::symlink_metadata(root.join(text::to_path(part))) else { break };
         let what = match meta.file_type() {
             kind if kind.is_symlink() => {
-                return Err(PortError::Link { path: path.clone(), link: root.join(part) });
+                return Err(PortError::Link { path: path.clone(), link: root.join(text::to_path(part)) });
             }
             kind if part == path.as_str() && kind.is_dir() => "a folder",
             kind if part == path.as_str() && !kind.is_file() => "a pipe, a socket or a device",
@@ -111,7 +111,7 @@ pub(super) fn locate(root: &Path, path: &PatchPath) -> Result<PathBuf, PortError
         };
         return Err(PortError::InTheWay { path: path.clone(), at: part.to_owned(), what });
     }
-    Ok(root.join(path))
+    Ok(root.join(path.on_disk()))
 }
 
 /// The files of a commit, which `git cat-file --batch` reads from the object database.
@@ -160,7 +160,7 @@ impl Objects {
             return Err(io::Error::other(String::from_utf8_lossy(&listed.stderr).trim().to_owned()));
         }
         let entry = |line: &[u8]| -> Option<(String, Entry)> {
-            let line = std::str::from_utf8(line).ok()?;
+            let line = text::decode(line);
             let (head, path) = line.split_once('\t')?;
             let mut fields = head.split(' ');
             let mode = u32::from_str_radix(fields.next()?, 8).ok()?;
@@ -183,7 +183,7 @@ impl Objects {
         for part in parts(path) {
             match self.files.get(part) {
                 Some(file) if !file.is_ordinary() => {
-                    return Err(PortError::Link { path: path.clone(), link: PathBuf::from(part) });
+                    return Err(PortError::Link { path: path.clone(), link: text::to_path(part) });
                 }
                 Some(_) if part != path.as_str() => return Err(in_the_way(part, "no folder")),
                 _ => {}
@@ -220,9 +220,10 @@ fn index(root: &Path) -> HashMap<String, Vec<PatchPath>> {
     let mut names: HashMap<String, Vec<PatchPath>> = HashMap::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(root.join(&folder)) else { continue };
+        let Ok(entries) = fs::read_dir(root.join(text::to_path(&folder))) else { continue };
         for entry in entries.flatten() {
-            let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = text::of_path(&entry.file_name());
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             if kind.is_dir() && name != ".git" {
                 folders.push(path);

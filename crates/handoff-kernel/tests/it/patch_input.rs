@@ -1,6 +1,7 @@
 //! What patches arrive as: mails with encodings, packed files, single revisions, and parts that are no text.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -271,4 +272,87 @@ fn a_part_that_is_left_out_has_its_whole_path() {
     );
     let series = load_text(text.as_bytes());
     assert_eq!(refused(&series), [["@@ -1,2 +1,3 @@ int f(a / b)", "drivers/x.c", "drivers/net/x.c"]]);
+}
+
+/// Ports a patch onto a tree of files with these names and contents; returns the report and the tree.
+fn ported(files: &[(&[u8], &[u8])], patch: &[u8]) -> (handoff_kernel::port::PortReport, TempDir) {
+    let folder = TempDir::new().unwrap();
+    for (name, content) in files {
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let report = port(&load_text(patch), folder.path(), &Options::default()).unwrap();
+    (report, folder)
+}
+
+fn read_name(folder: &TempDir, name: &[u8]) -> Vec<u8> {
+    fs::read(folder.path().join(std::ffi::OsStr::from_bytes(name))).unwrap()
+}
+
+#[test]
+fn a_file_whose_name_is_no_utf_8_is_found_and_written() {
+    // As git quotes it, and as other programs write it.
+    for name in ["\"{}/na\\357ve.c\"".to_owned(), "{}/na\u{F7EF}ve.c".to_owned()] {
+        let [old, new] = ["a", "b"].map(|side| name.replace("{}", side));
+        let text = format!(
+            "diff --git {old} {new}\n--- {old}\n+++ {new}\n@@ -1,2 +1,3 @@\n int a;\n+/* \u{F7E9} */\n int c;\n"
+        );
+        let patch = handoff_kernel::patch::text::encode(&text);
+        let (report, folder) = ported(&[(b"na\xefve.c", b"int a;\nint c;\n")], &patch);
+        assert_eq!(report.counts.applied, 1, "{report}");
+        assert_eq!(read_name(&folder, b"na\xefve.c"), b"int a;\n/* \xe9 */\nint c;\n");
+    }
+}
+
+#[test]
+fn a_moved_file_and_its_rejects_keep_a_name_that_is_no_utf_8() {
+    let lines = " int first(void);\n int second(void);\n-int third(void);\n+int other(void);\n";
+    let patch = format!("--- \"a/old/na\\357ve.h\"\n+++ \"b/old/na\\357ve.h\"\n@@ -1,3 +1,3 @@\n{lines}");
+    let file = b"int first(void);\nint second(void);\nint third(void);\n";
+    let (report, folder) = ported(&[(b"n\xe9w/na\xefve.h", file)], patch.as_bytes());
+    assert!(report.is_clean(), "{report}");
+    assert!(read_name(&folder, b"n\xe9w/na\xefve.h").ends_with(b"other(void);\n"));
+    let (report, folder) = ported(&[(b"old/na\xefve.h", b"int nothing;\n")], patch.as_bytes());
+    assert!(!report.is_clean(), "{report}");
+    let rejects = read_name(&folder, b"old/na\xefve.h.rej");
+    assert!(rejects.starts_with(b"--- a/old/na\xefve.h\n"), "{}", String::from_utf8_lossy(&rejects));
+}
+
+#[test]
+fn submodules_are_named_and_the_other_parts_placed() {
+    let old = "1".repeat(40);
+    let new = "2".repeat(40);
+    let moved = |mode: &str| {
+        format!(
+            "diff --git a/vendor/x b/vendor/x\nindex 1111111..2222222{mode}\n--- a/vendor/x\n+++ b/vendor/x\n@@ -1 +1 @@\n-Subproject commit {old}\n+Subproject commit {new}\n"
+        )
+    };
+    let added = format!(
+        "diff --git a/vendor/x b/vendor/x\nnew file mode 160000\nindex 0000000..2222222\n--- /dev/null\n+++ b/vendor/x\n@@ -0,0 +1 @@\n+Subproject commit {new}\n"
+    );
+    let plain = format!(
+        "--- a/vendor/x\n+++ b/vendor/x\n@@ -1 +1 @@\n-Subproject commit {old}\n+Subproject commit {new}-dirty\n"
+    );
+    let log = "Submodule vendor/x 1111111..2222222:\n  > Add y\n  < Drop z\n".to_owned();
+    for part in [moved(" 160000"), moved(""), added, plain, log] {
+        for patch in
+            [format!("{part}{CHANGE}"), format!("{CHANGE}{part}"), format!("{MAIL}\n---\n{CHANGE}{part}")]
+        {
+            let (report, folder) = ported(&[(b"x.c", b"int a;\nint c;\n")], patch.as_bytes());
+            assert_eq!(read_name(&folder, b"x.c"), b"int a;\nint b;\nint c;\n", "{patch}");
+            let shown = report.to_string();
+            assert!(shown.contains("vendor/x") && shown.contains("a submodule"), "{patch}\n{shown}");
+            assert!(!report.is_clean(), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_no_file_here_may_have_leaves_only_that_part_out() {
+    let odd = "diff --git \"a/units/dev\\\\x2dx.mount\" \"b/units/dev\\\\x2dx.mount\"\n--- \"a/units/dev\\\\x2dx.mount\"\n+++ \"b/units/dev\\\\x2dx.mount\"\n@@ -1 +1 @@\n-a\n+b\n";
+    let (report, folder) = ported(&[(b"x.c", b"int a;\nint c;\n")], format!("{odd}{CHANGE}").as_bytes());
+    assert_eq!(read_name(&folder, b"x.c"), b"int a;\nint b;\nint c;\n");
+    let shown = report.to_string();
+    assert!(shown.contains("holds a backslash") && !report.is_clean(), "{shown}");
 }

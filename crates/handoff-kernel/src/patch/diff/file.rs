@@ -45,6 +45,9 @@ impl Parser<'_> {
         };
         self.set_paths(start, &mut file, from.zip(to), old.zip(new), named)?;
         self.hunks(&mut file)?;
+        if is_submodule(&file) {
+            return self.error_at(start, Problem::Submodule);
+        }
         self.check_kind(&file)?;
         self.patch().files.push(file);
         Ok(())
@@ -115,7 +118,10 @@ impl Parser<'_> {
         let Ok(mode) = u32::from_str_radix(value.trim(), 8) else {
             return self.error(Problem::BadMode(value.to_owned()));
         };
-        // Only ordinary files: no symbolic links (0120000) and no submodules (0160000).
+        if mode & 0o170_000 == 0o160_000 {
+            return self.error(Problem::Submodule);
+        }
+        // Only ordinary files, and no symbolic links (0120000).
         if mode & 0o170_000 != 0o100_000 || mode & 0o7000 != 0 {
             return self.error(Problem::Mode(mode));
         }
@@ -253,6 +259,9 @@ impl Parser<'_> {
             file.kind = ChangeKind::Delete;
             file.new_path = None;
         }
+        if is_submodule(&file) {
+            return self.error_at(start, Problem::Submodule);
+        }
         self.check_kind(&file)?;
         self.patch().files.push(file);
         Ok(())
@@ -268,6 +277,7 @@ impl Parser<'_> {
             Some(names) => split_git_names(names),
             None if head.starts_with("@@ -") => (strip, None),
             None if combined.is_some() => (0, combined.zip(combined)),
+            None if of_submodule(head).is_some() => (0, of_submodule(head).zip(of_submodule(head))),
             None if joined.is_some() => (strip, joined.as_deref().zip(joined.as_deref())),
             None if head.starts_with("*** ") => (strip, Some((&head[4..], &head[4..]))),
             None if two_binaries(head).is_some() => (strip, two_binaries(head)),
@@ -309,6 +319,24 @@ impl Parser<'_> {
 pub(super) fn of_one_side(line: &str) -> Option<(&str, &str)> {
     let (folder, name) = line.trim_end().strip_prefix("Only in ")?.split_once(": ")?;
     (!folder.is_empty() && !name.is_empty()).then_some((folder, name))
+}
+
+/// The path in `Submodule PATH 1234567..89abcde:`, which `git diff --submodule=log` writes.
+pub(super) fn of_submodule(line: &str) -> Option<&str> {
+    let (path, rest) = line.trim_end().strip_prefix("Submodule ")?.split_once(' ')?;
+    let (old, new) = rest.split([' ', ':']).next()?.split_once("..")?;
+    let is_id = |id: &str| id.len() >= 7 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_id(old) && is_id(new.trim_start_matches('.'))).then_some(path)
+}
+
+/// True if all that a part changes is the commit at which a submodule stands. Without its mode, nothing else says so.
+fn is_submodule(file: &FilePatch) -> bool {
+    let is_commit = |line: &str| {
+        let id = line.strip_prefix("Subproject commit ").map(|id| id.trim_end_matches("-dirty"));
+        id.is_some_and(|id| matches!(id.len(), 40 | 64) && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    let mut lines = file.hunks.iter().flat_map(|hunk| &hunk.lines).peekable();
+    lines.peek().is_some() && lines.all(|line| is_commit(&line.text))
 }
 
 /// The two names of `Binary files OLD and NEW differ`.
