@@ -243,7 +243,7 @@ fn modify(
     let converted = with_line_ends(file, &source, report);
     let file = converted.as_ref().unwrap_or(file);
     let mut blocks = options.markers;
-    if !source.marked.is_empty() && tree.pending(&path).is_none() {
+    if !source.marked.is_empty() && !tree.is_pending(&path) {
         // Blocks in blocks could not be told apart.
         blocks = false;
         let lines: Vec<String> =

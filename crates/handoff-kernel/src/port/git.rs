@@ -1,7 +1,5 @@
 //! What git can tell: the file that a patch was made for, and a three-way merge with it.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,14 +17,13 @@ pub(super) struct Bases {
     repositories: Vec<PathBuf>,
     /// A tree in which the files may simply stand.
     tree: Option<PathBuf>,
-    cache: RefCell<HashMap<String, Option<Vec<u8>>>>,
 }
 
 impl Bases {
     pub(super) fn new(onto: &Path, source: Option<&Path>) -> Self {
         let repositories =
             source.into_iter().chain([onto]).filter(|path| is_repository(path)).map(Path::to_owned).collect();
-        Self { repositories, tree: source.map(Path::to_owned), cache: RefCell::default() }
+        Self { repositories, tree: source.map(Path::to_owned) }
     }
 
     /// The file that `file`'s hunks were made for, if it is at hand and they fit it exactly.
@@ -49,10 +46,7 @@ impl Bases {
         if id.bytes().all(|b| b == b'0') {
             return None;
         }
-        if let Some(known) = self.cache.borrow().get(id) {
-            return known.clone();
-        }
-        let found = self.repositories.iter().find_map(|repository| {
+        self.repositories.iter().find_map(|repository| {
             let output = Command::new("git")
                 .arg("-C")
                 .arg(repository)
@@ -63,9 +57,7 @@ impl Bases {
                 .output()
                 .ok()?;
             output.status.success().then_some(output.stdout)
-        });
-        self.cache.borrow_mut().insert(id.to_owned(), found.clone());
-        found
+        })
     }
 }
 

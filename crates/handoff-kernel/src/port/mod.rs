@@ -23,6 +23,7 @@ pub mod aside;
 mod braces;
 pub mod commit;
 mod conflict;
+mod contents;
 mod ends;
 mod file;
 mod find;

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::PortError;
+use super::contents::{Content, Contents};
 use super::git::Sides;
 use super::scope::{Language, ScopeKind, Scopes};
 use super::store::{Objects, Store, locate, parts};
@@ -18,6 +19,7 @@ const UNFINISHED: &str = ".handoff-port";
 /// A source tree with changes that are not written yet.
 pub(super) struct Tree {
     store: Store,
+    contents: Contents,
     /// What files are after the patches that were [sealed](Tree::seal): `None` for one that is gone.
     sealed: BTreeMap<PatchPath, Option<Pending>>,
     /// What files will be: `None` for one that will be gone.
@@ -28,9 +30,8 @@ pub(super) struct Tree {
     defined: HashMap<PatchPath, HashSet<String>>,
 }
 
-#[derive(Clone)]
 struct Pending {
-    bytes: Vec<u8>,
+    content: Content,
     mode: Option<u32>,
 }
 
@@ -71,7 +72,8 @@ impl Tree {
 
     fn of(store: Store) -> Self {
         let (sealed, pending) = (BTreeMap::new(), BTreeMap::new());
-        Self { store, sealed, pending, names: None, defined: HashMap::new() }
+        let contents = Contents::default();
+        Self { store, contents, sealed, pending, names: None, defined: HashMap::new() }
     }
 
     /// The folder, or the repository of the commit.
@@ -102,7 +104,7 @@ impl Tree {
     /// The bytes of a file with the changes so far; `None` if there is no such file.
     pub(super) fn read(&self, path: &PatchPath) -> Result<Option<Vec<u8>>, PortError> {
         if let Some(pending) = self.changed_file(path) {
-            return Ok(pending.as_ref().map(|pending| pending.bytes.clone()));
+            return pending.as_ref().map(|pending| self.bytes(path, pending)).transpose();
         }
         if let Some((at, what)) = self.made_in_the_way(path) {
             return Err(PortError::InTheWay { path: path.clone(), at, what });
@@ -115,20 +117,32 @@ impl Tree {
         self.store.read(path)
     }
 
-    /// What a file will be, if it was changed already.
-    pub(super) fn pending(&self, path: &PatchPath) -> Option<Vec<u8>> {
-        self.changed_file(path)?.as_ref().map(|pending| pending.bytes.clone())
+    fn bytes(&self, path: &PatchPath, pending: &Pending) -> Result<Vec<u8>, PortError> {
+        let read = self.contents.read(&pending.content);
+        read.map_err(|error| PortError::Read { path: path.clone(), error })
+    }
+
+    /// True if a file was changed already and is still there.
+    pub(super) fn is_pending(&self, path: &PatchPath) -> bool {
+        self.changed_file(path).is_some_and(Option::is_some)
     }
 
     pub(super) fn set(&mut self, path: &PatchPath, bytes: Vec<u8>, mode: Option<u32>) {
         let mode = mode.or_else(|| self.changed_file(path).and_then(|p| p.as_ref()).and_then(|p| p.mode));
-        self.defined.remove(path);
-        self.pending.insert(path.clone(), Some(Pending { bytes, mode }));
+        self.put(path, None);
+        let content = self.contents.keep(bytes);
+        self.put(path, Some(Pending { content, mode }));
     }
 
     pub(super) fn remove(&mut self, path: &PatchPath) {
+        self.put(path, None);
+    }
+
+    fn put(&mut self, path: &PatchPath, to: Option<Pending>) {
         self.defined.remove(path);
-        self.pending.insert(path.clone(), None);
+        if let Some(Some(before)) = self.pending.insert(path.clone(), to) {
+            self.contents.forget(&before.content);
+        }
     }
 
     /// The mode of a file in front of all changes.
@@ -140,13 +154,18 @@ impl Tree {
     pub(super) fn seal(&mut self) -> Result<Vec<Change>, PortError> {
         let mut changes = Vec::new();
         for (path, after) in std::mem::take(&mut self.pending) {
-            let mode = |pending: &Pending| pending.mode.or_else(|| self.mode(&path)).unwrap_or(0o644);
+            let side = |pending: &Pending| -> Result<(Vec<u8>, u32), PortError> {
+                let mode = pending.mode.or_else(|| self.mode(&path)).unwrap_or(0o644);
+                Ok((self.bytes(&path, pending)?, mode))
+            };
             let before = match self.sealed.get(&path) {
-                Some(sealed) => sealed.as_ref().map(|file| (file.bytes.clone(), mode(file))),
+                Some(sealed) => sealed.as_ref().map(side).transpose()?,
                 None => self.on_disk(&path)?.map(|bytes| (bytes, self.mode(&path).unwrap_or(0o644))),
             };
-            let now = after.as_ref().map(|file| (file.bytes.clone(), mode(file)));
-            self.sealed.insert(path.clone(), after);
+            let now = after.as_ref().map(side).transpose()?;
+            if let Some(Some(last)) = self.sealed.insert(path.clone(), after) {
+                self.contents.forget(&last.content);
+            }
             if before != now {
                 changes.push(Change { path, before, after: now });
             }
@@ -212,7 +231,7 @@ impl Tree {
             let folder = full.parent().unwrap_or(self.root());
             fs::create_dir_all(folder).map_err(fail)?;
             let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(fail)?;
-            file.write_all(&pending.bytes).map_err(fail)?;
+            file.write_all(&self.bytes(path, pending)?).map_err(fail)?;
             let mode = pending.mode.map(|mode| mode & 0o777).or_else(|| self.mode(path)).unwrap_or(0o644);
             file.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(fail)?;
             ready.push((path, full, Some(file)));
