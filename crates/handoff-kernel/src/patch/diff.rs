@@ -3,6 +3,8 @@
 mod file;
 mod hunk;
 
+use std::collections::BTreeMap;
+
 use super::mail;
 use super::text;
 use super::{Limits, Patch, PatchError, Problem, Refusal, Series};
@@ -17,25 +19,42 @@ pub fn parse(input: &[u8], limits: &Limits) -> Result<Series, PatchError> {
     if input.len() > limits.bytes {
         return Err(PatchError { line: 1, problem: Problem::TooLarge(input.len(), limits.bytes) });
     }
+    let mut no_text = BTreeMap::new();
     for (index, line) in input.split(|&b| b == b'\n').enumerate() {
-        if line.len() > limits.line_bytes {
-            let problem = Problem::LineTooLong(line.len(), limits.line_bytes);
+        let problem = if line.len() > limits.line_bytes {
+            Problem::LineTooLong(line.len(), limits.line_bytes)
+        } else if line.contains(&0) {
+            Problem::ZeroByte
+        } else {
+            continue;
+        };
+        if !limits.keep_going {
             return Err(PatchError { line: index + 1, problem });
         }
-        if line.contains(&0) {
-            return Err(PatchError { line: index + 1, problem: Problem::ZeroByte });
-        }
+        no_text.insert(index, problem);
     }
     let text = text::decode(input);
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines.last() == Some(&"") {
         lines.pop();
     }
-    let mut parser = Parser { lines, at: 0, limits, series: Series::default(), prose: true, begun: 0 };
+    let mut parser = Parser {
+        lines,
+        no_text,
+        at: 0,
+        limits,
+        series: Series::default(),
+        prose: true,
+        begun: 0,
+        is_latin_1: false,
+    };
     parser.run()?;
     parser.end_message()?;
     parser.series.patches.retain(|patch| !patch.files.is_empty() || !patch.refused.is_empty());
     if parser.series.patches.is_empty() {
+        if let Some((line, problem)) = parser.no_text.pop_first() {
+            return Err(PatchError { line: line + 1, problem });
+        }
         return Err(PatchError { line: parser.lines.len().max(1), problem: Problem::Empty });
     }
     Ok(parser.series)
@@ -43,6 +62,8 @@ pub fn parse(input: &[u8], limits: &Limits) -> Result<Series, PatchError> {
 
 struct Parser<'a> {
     lines: Vec<&'a str>,
+    /// What is wrong with lines, by their index, that no source file has. They refuse the part in which they stand.
+    no_text: BTreeMap<usize, Problem>,
     at: usize,
     limits: &'a Limits,
     series: Series,
@@ -50,6 +71,8 @@ struct Parser<'a> {
     prose: bool,
     /// Index of the line with which the last message starts.
     begun: usize,
+    /// True while the message, which is not ended yet, is written in Latin-1.
+    is_latin_1: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -84,9 +107,11 @@ impl<'a> Parser<'a> {
                 self.message()?;
             } else if line.starts_with("diff --git ") {
                 let read = self.git_file();
+                let read = self.only_text(index, read);
                 self.or_refuse(index, read)?;
             } else if line.starts_with("--- ") && self.next_is_plus() {
                 let read = self.plain_file();
+                let read = self.only_text(index, read);
                 self.or_refuse(index, read)?;
             } else if let Some(problem) = self.no_unified_diff(index) {
                 let read = self.error(problem);
@@ -97,6 +122,17 @@ impl<'a> Parser<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Takes a part back that starts at line `index` and holds what is no text.
+    fn only_text(&mut self, index: usize, read: Result<(), PatchError>) -> Result<(), PatchError> {
+        read?;
+        let Some(line) = self.no_text.range(index..self.at).next().map(|(line, _)| *line) else {
+            return Ok(());
+        };
+        self.patch().files.pop();
+        let problem = self.no_text.remove(&line).unwrap_or(Problem::ZeroByte);
+        self.error_at(line, problem)
     }
 
     /// What is wrong with a part of a diff that starts at line `index` and cannot be ported, or names no file.
@@ -190,7 +226,7 @@ impl<'a> Parser<'a> {
     fn message(&mut self) -> Result<(), PatchError> {
         self.end_message()?;
         let mut patch = Patch::default();
-        self.at = mail::headers(&self.lines, self.at, &mut patch)?;
+        (self.at, self.is_latin_1) = mail::headers(&self.lines, self.at, &mut patch)?;
         self.series.patches.push(patch);
         self.prose = true;
         self.begun = self.at;
@@ -233,6 +269,7 @@ impl<'a> Parser<'a> {
         if let Some(id) = self.starts_log_entry(line) {
             self.end_message()?;
             self.series.patches.push(Patch { commit: Some(id.to_owned()), ..Patch::default() });
+            self.is_latin_1 = false;
             self.prose = true;
             self.begun = self.at + 1;
             return Ok(());
@@ -282,10 +319,15 @@ impl<'a> Parser<'a> {
 
     fn finish_message(&mut self) {
         self.prose = false;
+        // A diff is bytes, as its file is; the message is text.
+        let is_latin_1 = std::mem::take(&mut self.is_latin_1);
         let patch = self.patch();
         let trimmed = patch.message.trim().len();
         if trimmed != patch.message.len() {
             patch.message = patch.message.trim().to_owned();
+        }
+        if is_latin_1 {
+            patch.message = text::from_latin_1(&patch.message);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Limits, PatchError, Series, parse, transfer};
+use super::{Limits, PatchError, Series, parse, text, transfer};
 
 /// What the user named.
 #[derive(Clone, Debug)]
@@ -180,12 +180,12 @@ fn load_folder(folder: &Path, limits: &Limits) -> Result<Series, InputError> {
 
 /// A quilt `series` file: on each line a patch, and how it applies. A word that starts with `#` starts a comment.
 fn load_quilt(series: &Path, limits: &Limits) -> Result<Series, InputError> {
-    let text =
-        fs::read_to_string(series).map_err(|error| InputError::Read { path: series.to_owned(), error })?;
+    let content = fs::read(series).map_err(|error| InputError::Read { path: series.to_owned(), error })?;
+    let content = text::decode(&content);
     let folder = series.parent().unwrap_or(Path::new("."));
     let mut all = Series::default();
     let mut lines = 0;
-    for (index, line) in text.lines().enumerate() {
+    for (index, line) in content.lines().enumerate() {
         let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
         let Some(name) = words.next() else { continue };
         lines += 1;
@@ -203,7 +203,7 @@ fn load_quilt(series: &Path, limits: &Limits) -> Result<Series, InputError> {
                 }
             }
         }
-        let patches = load_file(&folder.join(name), &limits)?;
+        let patches = load_file(&folder.join(text::to_path(name)), &limits)?;
         all.extend(if reverse { patches.reversed() } else { patches });
     }
     if lines == 0 { Err(InputError::Nothing(folder.to_owned())) } else { Ok(all) }

@@ -1,6 +1,6 @@
 //! The mail around a patch: `From ` lines of a mailbox, headers, and their encodings.
 
-use super::{Patch, PatchError, Problem};
+use super::{Patch, PatchError, Problem, text};
 
 /// True for the line with which `git format-patch` and mailboxes start a message.
 pub(super) fn starts_message(line: &str) -> bool {
@@ -21,8 +21,10 @@ pub(super) fn is_header(line: &str) -> bool {
     ["From: ", "Subject: ", "Date: ", "Message-Id: ", "Message-ID: "].iter().any(|h| line.starts_with(h))
 }
 
-/// Reads headers from `lines[at..]` into `patch` and returns the index behind the empty line.
-pub(super) fn headers(lines: &[&str], mut at: usize, patch: &mut Patch) -> Result<usize, PatchError> {
+/// Reads headers from `lines[at..]` into `patch`; returns the index behind the empty line, and whether the mail says that
+/// it is written in Latin-1.
+pub(super) fn headers(lines: &[&str], mut at: usize, patch: &mut Patch) -> Result<(usize, bool), PatchError> {
+    let mut is_latin_1 = false;
     if let Some(rest) = lines[at].strip_prefix("From ") {
         patch.commit = rest.split_whitespace().next().filter(|id| is_commit_id(id)).map(str::to_owned);
         at += 1;
@@ -51,6 +53,11 @@ pub(super) fn headers(lines: &[&str], mut at: usize, patch: &mut Patch) -> Resul
                 }
                 patch.subject = plain_subject(&subject);
             }
+            "content-type" => {
+                let value = value.to_ascii_lowercase().replace(['"', ' '], "");
+                let names = ["charset=iso-8859-1", "charset=latin1"];
+                is_latin_1 = value.split(';').any(|part| names.contains(&part));
+            }
             "content-transfer-encoding" => {
                 let encoding = value.to_ascii_lowercase();
                 if encoding == "quoted-printable" || encoding == "base64" {
@@ -60,7 +67,12 @@ pub(super) fn headers(lines: &[&str], mut at: usize, patch: &mut Patch) -> Resul
             _ => {}
         }
     }
-    Ok((at + 1).min(lines.len()))
+    if is_latin_1 {
+        let author = patch.author.take();
+        patch.author = author.map(|author| text::from_latin_1(&author));
+        patch.subject = text::from_latin_1(&patch.subject);
+    }
+    Ok(((at + 1).min(lines.len()), is_latin_1))
 }
 
 /// The subject without `Re:` and `[PATCH v2 3/5]`.
@@ -129,7 +141,8 @@ fn decode_word(text: &str) -> Option<(String, usize)> {
     let decoded = if charset.eq_ignore_ascii_case("iso-8859-1") {
         bytes.iter().map(|&b| char::from(b)).collect()
     } else {
-        String::from_utf8_lossy(&bytes).into_owned()
+        // What is no UTF-8 is left as it stands: a name is not to be damaged.
+        String::from_utf8(bytes).ok()?
     };
     Some((decoded, 2 + charset.len() + 1 + method.len() + 1 + length + 2))
 }
@@ -184,6 +197,7 @@ mod tests {
         assert_eq!(decode_words("=?utf-8?B?546L6LSH?= <w@x.y>"), "王贇 <w@x.y>");
         assert_eq!(decode_words("=?utf-8?q?a?= =?utf-8?q?b?= c"), "ab c");
         assert_eq!(decode_words("x =? y"), "x =? y");
+        assert_eq!(decode_words("=?GB2312?B?zfW2qw==?= <w@x.y>"), "=?GB2312?B?zfW2qw==?= <w@x.y>");
     }
 
     #[test]

@@ -34,6 +34,12 @@ pub fn decode(bytes: &[u8]) -> String {
     out
 }
 
+/// Text that was written as Latin-1, with the characters that its bytes stand for.
+pub(crate) fn from_latin_1(text: &str) -> String {
+    let byte = |c: char| u8::try_from((c as u32).wrapping_sub(ESCAPE)).ok().filter(|_| is_escape(c));
+    text.chars().map(|c| byte(c).map_or(c, char::from)).collect()
+}
+
 /// A path of a file system as text, as [`decode`] has it: names need not be UTF-8.
 pub fn of_path(path: &(impl AsRef<OsStr> + ?Sized)) -> String {
     decode(path.as_ref().as_bytes())

@@ -5,13 +5,13 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use super::mail::{self, unbase64};
+use super::text;
 
 /// The mails of an input with their bodies decoded; what is no encoded mail stays as it is.
 ///
 /// Of a mail with several parts, the text parts and the attached patches are put one behind the other.
 pub(super) fn decode_mails(input: &[u8]) -> Cow<'_, [u8]> {
-    let lower = input.to_ascii_lowercase();
-    let has = |what: &[u8]| lower.windows(what.len()).any(|window| window == what);
+    let has = |what: &[u8]| input.windows(what.len()).any(|window| window.eq_ignore_ascii_case(what));
     if !has(b"content-transfer-encoding:") || !has(b"quoted-printable") && !has(b"base64") {
         return Cow::Borrowed(input);
     }
@@ -43,7 +43,7 @@ fn message(lines: &[&[u8]], out: &mut Vec<u8>) {
     };
     let headers = Headers::read(&lines[..head]);
     for line in &headers.kept {
-        out.extend_from_slice(line.as_bytes());
+        out.extend(text::encode(line));
         out.push(b'\n');
     }
     out.push(b'\n');
@@ -124,7 +124,7 @@ impl Headers {
     fn read(lines: &[&[u8]]) -> Self {
         let mut all: Vec<String> = Vec::new();
         for line in lines {
-            let line = String::from_utf8_lossy(line);
+            let line = text::decode(line);
             let line = line.trim_end();
             match all.last_mut() {
                 Some(last) if line.starts_with([' ', '\t']) => {
@@ -147,6 +147,10 @@ impl Headers {
                         || kind.starts_with("application/")
                             && ["patch", "diff", "mbox"].iter().any(|word| kind.contains(word));
                     headers.boundary = kind.starts_with("multipart/").then(|| boundary(value)).flatten();
+                    if kind.starts_with("text/") {
+                        // It says in which characters the message is written.
+                        headers.kept.push(line.clone());
+                    }
                 }
                 _ => headers.kept.push(line),
             }

@@ -356,3 +356,30 @@ fn a_name_that_no_file_here_may_have_leaves_only_that_part_out() {
     let shown = report.to_string();
     assert!(shown.contains("holds a backslash") && !report.is_clean(), "{shown}");
 }
+
+#[test]
+fn a_part_that_is_no_text_is_left_out_alone() {
+    let part = |line: &str| format!("--- a/y.c\n+++ b/y.c\n@@ -1 +1 @@\n-a\n+{line}\n");
+    for (line, why) in [("b\0c".to_owned(), "a zero byte"), ("b".repeat(70_000), "this line has")] {
+        for patch in [format!("{}{CHANGE}", part(&line)), format!("{CHANGE}{}", part(&line))] {
+            let (report, folder) =
+                ported(&[(b"x.c", b"int a;\nint c;\n"), (b"y.c", b"a\n")], patch.as_bytes());
+            assert_eq!(read_name(&folder, b"x.c"), b"int a;\nint b;\nint c;\n");
+            assert_eq!(read_name(&folder, b"y.c"), b"a\n");
+            let shown = report.to_string();
+            assert!(shown.contains("y.c") && shown.contains(why) && !report.is_clean(), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn the_message_of_a_mail_in_latin_1_is_text_and_its_diff_stays_bytes() {
+    let head = b"From: Andr\xe9 <a@example.org>\nSubject: [PATCH] x: na\xefve\nContent-Type: text/plain; charset=\"ISO-8859-1\"\n\nVoil\xe0.\n---\n";
+    let diff = b"--- a/x.c\n+++ b/x.c\n@@ -1,2 +1,3 @@\n int a;\n+/* \xe9 */\n int c;\n";
+    let series = load_text(&[&head[..], diff].concat());
+    let patch = &series.patches[0];
+    assert_eq!(patch.author.as_deref(), Some("Andr\u{e9} <a@example.org>"));
+    assert_eq!((&*patch.subject, &*patch.message), ("x: na\u{ef}ve", "Voil\u{e0}."));
+    let (_, folder) = ported(&[(b"x.c", b"int a;\nint c;\n")], &[&head[..], diff].concat());
+    assert_eq!(read_name(&folder, b"x.c"), b"int a;\n/* \xe9 */\nint c;\n");
+}
