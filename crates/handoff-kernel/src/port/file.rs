@@ -98,6 +98,14 @@ fn create(
         Some(there) if there == bytes => {
             report.outcome = Outcome::Present;
             report.hunks = whole_file(file, Outcome::Present, None);
+            let runs = |mode: u32| mode & 0o111 != 0;
+            if let Some((mode, here)) = file.new_mode.zip(tree.mode(path))
+                && runs(mode) != runs(here)
+            {
+                report.notes.push(format!("the file is here already, and got the mode {:o}", mode & 0o777));
+                report.action = FileAction::Modify;
+                tree.set(path, bytes, Some(mode & 0o777));
+            }
         }
         Some(_) => {
             let needs = "the tree has another file of this name: merge them by hand".to_owned();
@@ -255,8 +263,20 @@ fn modify(
     }
     let base = bases.of(file);
     let mut placements = place_all(file, &source, &path, base.as_ref(), options.confidence);
-    if renamed {
+    let is_done = path == *file.path();
+    if let (true, true, Some(old)) = (renamed, is_done, &file.old_path) {
+        let verb = if file.kind == ChangeKind::Copy { "copied" } else { "renamed" };
+        report.notes.push(format!("it was {verb} from `{old}` already"));
+    } else if renamed {
         report.notes.push(format!("`{}` is called `{path}` here", file.path()));
+    }
+    if matches!(file.kind, ChangeKind::Rename | ChangeKind::Copy) && !moves && !is_done {
+        // The hunks have a place, but the file keeps its name.
+        for placement in placements.iter_mut().filter(|placement| placement.outcome != Outcome::Conflict) {
+            placement.outcome = placement.outcome.max(Outcome::Fuzzy);
+            placement.confidence = placement.confidence.min(0.75);
+            placement.differences.push(format!("`{path}` was not renamed to `{}`", file.path()));
+        }
     }
     if path != *file.path() {
         report.onto = Some(path.to_string());

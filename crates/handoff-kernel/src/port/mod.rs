@@ -59,7 +59,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::patch::{Patch, PatchPath, Series};
+use crate::patch::{ChangeKind, FilePatch, Patch, PatchPath, Series};
 use tree::Tree;
 
 /// How to port.
@@ -177,10 +177,11 @@ fn place_patch(
     bases: &git::Bases,
     options: &Options,
 ) -> Result<PatchReport, PortError> {
-    let mut files = Vec::new();
-    for file in &patch.files {
-        files.push(file::port_file(file, patch, tree, bases, options)?);
+    let mut placed = BTreeMap::new();
+    for index in order(&patch.files) {
+        placed.insert(index, file::port_file(&patch.files[index], patch, tree, bases, options)?);
     }
+    let mut files: Vec<FileReport> = placed.into_values().collect();
     files.extend(patch.refused.iter().map(FileReport::refused));
     Ok(PatchReport {
         subject: patch.subject.clone(),
@@ -188,6 +189,28 @@ fn place_patch(
         source: patch.source.clone(),
         files,
     })
+}
+
+/// The order in which the files of a patch are placed.
+///
+/// What is copied or renamed is the file in front of the patch, so that is done before the patch changes that file or
+/// puts another one in its place.
+fn order(files: &[FilePatch]) -> Vec<usize> {
+    let of = |kind: ChangeKind| (0..files.len()).filter(move |&index| files[index].kind == kind);
+    let mut out: Vec<usize> = of(ChangeKind::Copy).collect();
+    let mut renames: Vec<usize> = of(ChangeKind::Rename).collect();
+    while !renames.is_empty() {
+        // A file that takes the name of another renamed one waits for it.
+        let is_free = |&index: &usize| {
+            renames.iter().all(|&other| other == index || files[other].old_path != files[index].new_path)
+        };
+        let next = renames.iter().position(is_free).unwrap_or(0);
+        out.push(renames.remove(next));
+    }
+    out.extend(
+        (0..files.len()).filter(|index| !matches!(files[*index].kind, ChangeKind::Copy | ChangeKind::Rename)),
+    );
+    out
 }
 
 /// A file before and after.

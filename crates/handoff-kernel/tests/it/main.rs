@@ -16,6 +16,7 @@ mod port_context;
 mod port_honest;
 mod port_inputs;
 mod port_languages;
+mod port_moves;
 mod port_real;
 mod port_recall;
 mod port_review;
