@@ -217,6 +217,27 @@ impl Analysis {
             "Read from {files} files with {functions} functions; in {unread} of them the parser met what it could not read, so \
              calls may lack there."
         )));
+        self.unread_section(out);
+    }
+
+    fn unread_section(&self, out: &mut Vec<Block>) {
+        const SHOWN: usize = 40;
+        if self.unread.is_empty() {
+            return;
+        }
+        out.push(Block::Text("Not read, or in part only:".to_owned()));
+        let rows = self.unread.iter().take(SHOWN).map(|one| {
+            let names: Vec<String> =
+                one.functions.iter().map(|(name, line)| format!("{} ({line})", code(name))).collect();
+            vec![code(&one.file), names.join(", "), plain(&one.why)]
+        });
+        out.push(Block::table(&["file", "functions (line)", "why"], rows.collect()));
+        if let more @ 1.. = self.unread.len().saturating_sub(SHOWN) {
+            let rows = counted(more, "row");
+            out.push(Block::Text(format!(
+                "{rows} more, of files beside the change: `--format json` has all."
+            )));
+        }
     }
 
     fn key_section(&self, out: &mut Vec<Block>) {

@@ -37,8 +37,10 @@ pub struct Facts {
     pub tables: Vec<(String, String, String)>,
     /// Names that are exported to modules.
     pub exports: Vec<String>,
-    /// Functions in which the parser met what it could not read.
-    pub unread: usize,
+    /// Functions in which the parser met what it could not read, with their first lines.
+    pub unread: Vec<(String, usize)>,
+    /// Functions that the parser did not find, which their braces show, with their first lines.
+    pub missed: Vec<(String, usize)>,
 }
 
 impl Facts {

@@ -77,6 +77,14 @@ pub struct InterfaceChange {
     pub file: String,
 }
 
+impl InterfaceChange {
+    /// True if what is shown of it only declares it.
+    pub(super) fn is_declaration(&self) -> bool {
+        let text = self.after.as_ref().or(self.before.as_ref());
+        self.file.ends_with(".h") || text.is_some_and(|text| text.starts_with("extern "))
+    }
+}
+
 type Items = BTreeMap<(Kind, String), String>;
 
 /// Compares two versions of a file; an empty one stands for none.
@@ -175,7 +183,7 @@ fn code(path: &str, text: &str, facts: &Facts, items: &mut Items) {
         items.insert((Kind::Export, name.clone()), name.clone());
     }
     for row in sysctl::rows(text) {
-        items.insert((Kind::Sysctl, row.path), row.text);
+        also(items, (Kind::Sysctl, row.path), &row.text);
     }
     for (offset, _) in text.match_indices(".compatible") {
         if let Some(name) = string_after(&text[offset..]) {
@@ -248,7 +256,17 @@ fn per_cpu(text: &str, items: &mut Items) {
     }
 }
 
-/// Files that are made in debugfs: their name and mode.
+/// Adds what a name is in another place: under another condition, in another folder.
+fn also(items: &mut Items, key: (Kind, String), text: &str) {
+    let known = items.entry(key).or_default();
+    if known.is_empty() {
+        known.push_str(text);
+    } else if !known.split(" or ").any(|one| one == text) {
+        known.push_str(&format!(" or {text}"));
+    }
+}
+
+/// Files that are made in debugfs: their name, their mode and the folder.
 fn debugfs(text: &str, items: &mut Items) {
     const ENDS: [&str; 14] = [
         "file",
@@ -268,10 +286,11 @@ fn debugfs(text: &str, items: &mut Items) {
     ];
     for end in ENDS {
         for arguments in calls(text, &format!("debugfs_create_{end}")) {
-            if let [name, mode, ..] = &arguments[..]
+            if let [name, mode, folder, ..] = &arguments[..]
                 && let Some(name) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'))
             {
-                items.insert((Kind::Debugfs, name.to_owned()), format!("mode {mode}, debugfs_create_{end}"));
+                let text = format!("mode {mode}, debugfs_create_{end}, in {folder}");
+                also(items, (Kind::Debugfs, name.to_owned()), &text);
             }
         }
     }

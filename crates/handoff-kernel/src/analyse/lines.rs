@@ -19,12 +19,16 @@ pub(super) struct Change {
     pub diff: Vec<String>,
 }
 
-/// The changes of each function, by its file and name; nothing where git is not installed.
+/// The changes of each function, by its file and name.
+///
+/// # Errors
+///
+/// Why the diff of the files could not be made or read: git is not installed, for example.
 pub(super) fn by_function(
     files: &BTreeMap<String, Versions>,
     was: &BTreeMap<String, Facts>,
     is: &BTreeMap<String, Facts>,
-) -> BTreeMap<(String, String), Change> {
+) -> Result<BTreeMap<(String, String), Change>, String> {
     const MODE: u32 = 0o644;
     let side = |bytes: &'_ Vec<u8>| -> bool { !bytes.is_empty() };
     let sides: Vec<Sides<'_>> = files
@@ -37,9 +41,12 @@ pub(super) fn by_function(
         })
         .collect();
     let mut out: BTreeMap<(String, String), Change> = BTreeMap::new();
-    let Some(series) = diff(&sides).ok().and_then(|text| parse(&text, &Limits::default()).ok()) else {
-        return out;
-    };
+    let changed = diff(&sides).map_err(|error| error.to_string())?;
+    if changed.is_empty() {
+        return Ok(out);
+    }
+    let limits = Limits { bytes: usize::MAX, keep_going: true, ..Limits::default() };
+    let series = parse(&changed, &limits).map_err(|error| error.to_string())?;
     let empty = Facts::default();
     for file in series.patches.iter().flat_map(|patch| &patch.files) {
         let path = file.path().as_str();
@@ -70,5 +77,5 @@ pub(super) fn by_function(
         }
     }
     out.retain(|_, change| change.count > 0);
-    out
+    Ok(out)
 }

@@ -28,6 +28,7 @@ mod maintainers;
 mod reader;
 mod svg;
 mod sysctl;
+mod unread;
 
 /// Stands for the parser in a build without it: [`analyse`] has returned before.
 #[cfg(not(feature = "c-sources"))]
@@ -43,6 +44,7 @@ pub use history::{Related, Relation};
 pub use interface::{InterfaceChange, Kind, What};
 pub use key::{KeyFunction, Rule};
 pub use maintainers::Subsystem;
+pub use unread::Unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -124,8 +126,10 @@ pub struct Analysis {
     pub subsystems: Vec<Subsystem>,
     /// Commits that have to do with it.
     pub related: Vec<Related>,
-    /// Files that were read, and how many of their functions hold what the parser could not read.
+    /// Files that were read, their functions, and how many of these hold what the parser could not read.
     pub read: (usize, usize, usize),
+    /// What was not read, or in part only.
+    pub unread: Vec<Unread>,
     /// True if the tree already holds the change.
     pub present: bool,
 }
@@ -165,7 +169,7 @@ pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analys
     }
 
     let mut cache = Cache::open(options.cache.as_deref());
-    let around = surroundings(tree, &look.files, &options.also);
+    let (around, mut not_read) = surroundings(tree, &look.files, &options.also);
     let side = |pick: fn(&Versions) -> &Vec<u8>| {
         let changed = look.files.iter().map(|(path, pair)| (path.clone(), pick(pair).clone()));
         changed.filter(|(path, _)| is_code(path)).chain(around.iter().cloned()).collect::<Vec<_>>()
@@ -188,11 +192,29 @@ pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analys
         }
     }
     sysctl::complete(&mut interfaces, &was, &is);
-    interfaces.sort_by(|a, b| (a.kind, a.what, &a.name).cmp(&(b.kind, b.what, &b.name)));
+    // A function or a variable is listed once, by its definition; a header only declares it.
+    let order = |one: &InterfaceChange| (one.kind, one.what, one.name.clone(), one.is_declaration());
+    interfaces.sort_by_cached_key(order);
     interfaces.dedup_by(|a, b| {
-        a.kind == b.kind && a.name == b.name && a.what == b.what && a.kind == Kind::Function
+        let same = a.kind == b.kind && a.name == b.name && a.what == b.what;
+        same && matches!(a.kind, Kind::Function | Kind::Variable)
     });
-    let changes = lines::by_function(&look.files, &was, &is);
+    let changes = lines::by_function(&look.files, &was, &is).unwrap_or_else(|why| {
+        not_read.extend(functions.iter().map(|one| {
+            let functions = vec![(one.name.clone(), one.line)];
+            Unread {
+                file: one.file.clone(),
+                functions,
+                why: format!("its changed lines are not known: {why}"),
+            }
+        }));
+        BTreeMap::new()
+    });
+    not_read.extend(unread::of_patches(series, &look.files));
+    not_read.extend(unread::of_functions(&is));
+    // What the change touches comes first, and whole files.
+    let is_beside = |one: &Unread| !stats.contains_key(&one.file) && !one.functions.is_empty();
+    not_read.sort_by_cached_key(|one| (is_beside(one), one.clone()));
     for function in &mut functions {
         let change = changes.get(&(function.file.clone(), function.name.clone()));
         function.lines = change.map_or(0, |change| change.count);
@@ -228,8 +250,9 @@ pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analys
         read: (
             is.len(),
             is.values().map(|facts| facts.functions.len()).sum(),
-            is.values().map(|facts| facts.unread).sum(),
+            is.values().map(|facts| facts.unread.len()).sum(),
         ),
+        unread: not_read,
         stats: stats.into_values().collect(),
         functions,
         interfaces,
@@ -242,40 +265,43 @@ fn is_code(path: &str) -> bool {
     path.ends_with(".c") || path.ends_with(".h")
 }
 
+/// Files with their content, and what could not be read.
+type Surroundings = (Vec<(String, Vec<u8>)>, Vec<Unread>);
+
 /// The other C files of the folders that hold changed ones, and what was asked for.
-fn surroundings(
-    tree: &Path,
-    changed: &BTreeMap<String, Versions>,
-    also: &[String],
-) -> Vec<(String, Vec<u8>)> {
+fn surroundings(tree: &Path, changed: &BTreeMap<String, Versions>, also: &[String]) -> Surroundings {
     let mut folders: BTreeSet<String> = changed
         .keys()
         .filter(|path| path.ends_with(".c"))
         .filter_map(|path| path.rsplit_once('/').map(|(folder, _)| folder.to_owned()))
         .collect();
     folders.extend(also.iter().map(|folder| folder.trim_end_matches('/').to_owned()));
-    let mut out = Vec::new();
+    let (mut out, mut not_read) = (Vec::new(), Vec::new());
     for folder in folders {
         let at = tree.join(text::to_path(&folder));
         let Ok(entries) = fs::read_dir(&at) else {
-            if let Ok(bytes) = fs::read(&at) {
-                out.push((folder, bytes));
+            match fs::read(&at) {
+                Ok(bytes) => out.push((folder, bytes)),
+                // A patch may make the folder.
+                Err(_) if changed.keys().any(|path| path.starts_with(&format!("{folder}/"))) => {}
+                Err(error) => not_read.push(Unread::file(folder, error.to_string())),
             }
             continue;
         };
         for name in entries.flatten().map(|entry| text::of_path(&entry.file_name())) {
             let path = format!("{folder}/{name}");
-            if is_code(&name)
-                && !changed.contains_key(&path)
-                && let Ok(bytes) = fs::read(tree.join(text::to_path(&path)))
-            {
-                out.push((path, bytes));
+            if !is_code(&name) || changed.contains_key(&path) {
+                continue;
+            }
+            match fs::read(tree.join(text::to_path(&path))) {
+                Ok(bytes) => out.push((path, bytes)),
+                Err(error) => not_read.push(Unread::file(path, error.to_string())),
             }
         }
     }
     out.sort();
     out.dedup_by(|a, b| a.0 == b.0);
-    out
+    (out, not_read)
 }
 
 fn changed_functions(path: &str, was: &Facts, is: &Facts) -> Vec<ChangedFunction> {

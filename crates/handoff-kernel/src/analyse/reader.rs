@@ -1,9 +1,12 @@
 //! Reads a C file: a parser that goes on after what it does not know, which a kernel has plenty of.
 
+use std::collections::btree_map::Entry;
+
 use tree_sitter::{Node, Parser};
 
 use super::blank::{Half, blank, has_halves};
 use super::facts::{Facts, Function, digest, one_line};
+use crate::port::functions_by_braces;
 
 /// What a file says.
 pub(super) fn read(text: &[u8]) -> Facts {
@@ -25,12 +28,28 @@ pub(super) fn read(text: &[u8]) -> Facts {
             }
         }
         for (name, variable) in other.variables {
-            facts.variables.entry(name).or_insert(variable);
+            match facts.variables.entry(name) {
+                Entry::Vacant(free) => _ = free.insert(variable),
+                Entry::Occupied(mut first) if *first.get() != variable => {
+                    first.get_mut().push_str(&format!(" or {variable}"));
+                }
+                Entry::Occupied(_) => {}
+            }
         }
         facts.tables.extend(other.tables);
         facts.tables.sort();
         facts.tables.dedup();
+        facts.unread.extend(other.unread);
     }
+    facts.unread.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+    facts.unread.dedup();
+    let known = |start: usize, end: usize| {
+        facts.functions.iter().any(|function| function.start <= end && start <= function.end)
+    };
+    facts.missed = functions_by_braces(text)
+        .filter(|(_, start, end)| !known(*start, *end))
+        .map(|(name, start, _)| (name, start))
+        .collect();
     facts
 }
 
@@ -89,8 +108,10 @@ impl<'a> Reader<'a> {
             return;
         };
         let Some(name) = self.declared(declarator) else { return };
-        facts.unread += usize::from(node.has_error());
         let head = self.original(node.start_byte(), body.start_byte());
+        if node.has_error() {
+            facts.unread.push((name.clone(), node.start_position().row + 1));
+        }
         let mut function = Function {
             name,
             start: node.start_position().row + 1,
@@ -271,6 +292,7 @@ mod tests {
         assert_eq!(members, ["head", "in", "a", "b"]);
         assert_eq!(facts.types["enum e"][1], ("B".to_owned(), "B = 2".to_owned()));
         assert_eq!(facts.tables, [("o".to_owned(), "kick".to_owned(), "f".to_owned())]);
-        assert_eq!((facts.exports, facts.unread), (vec!["f".to_owned()], 0));
+        assert_eq!(facts.exports, ["f"]);
+        assert_eq!((facts.unread, facts.missed), (Vec::new(), Vec::new()));
     }
 }

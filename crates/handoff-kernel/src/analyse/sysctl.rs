@@ -168,10 +168,13 @@ pub(super) fn complete(
             let Some(row) = text.as_mut().filter(|row| !row.contains("; starts as ")) else { continue };
             let Some(variable) = data(row) else { continue };
             let declared = files.values().filter_map(|facts| facts.variables.get(variable));
-            if let Some(value) =
-                declared.filter_map(|text| text.split_once('=')).map(|(_, value)| value.trim()).next()
-            {
-                row.push_str(&format!("; starts as {value}"));
+            // Under another condition it may start as something else.
+            let values = |text: &str| -> Vec<String> {
+                let starts = text.split(" or ").filter_map(|text| text.split_once('='));
+                starts.map(|(_, value)| value.trim().to_owned()).collect()
+            };
+            if let Some(values) = declared.map(|text| values(text)).find(|values| !values.is_empty()) {
+                row.push_str(&format!("; starts as {}", values.join(" or ")));
             }
         }
     }

@@ -59,6 +59,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "c-sources")]
+use crate::patch::text;
 use crate::patch::{ChangeKind, FilePatch, Patch, PatchPath, Series};
 use tree::Tree;
 
@@ -189,6 +191,16 @@ fn place_patch(
         source: patch.source.clone(),
         files,
     })
+}
+
+/// The functions that the braces of a C file show, also where a parser does not get on: name, first and last line (from 1).
+#[cfg(feature = "c-sources")]
+pub(crate) fn functions_by_braces(content: &[u8]) -> impl Iterator<Item = (String, usize, usize)> {
+    let content = text::decode(content);
+    let lines: Vec<&str> = content.split('\n').collect();
+    let all = scope::Scopes::of_file(&lines, scope::Language::C).all.into_iter();
+    all.filter(|scope| scope.kind == ScopeKind::Function && !scope.name.is_empty())
+        .map(|scope| (scope.name, scope.start + 1, scope.end + 1))
 }
 
 /// The order in which the files of a patch are placed.

@@ -268,6 +268,12 @@ fn hunks_that_do_not_fit_are_counted() {
     assert!(analysis.markdown().contains("1 hunks do not fit this tree"));
 }
 
+fn tree_of(files: &[(&str, &str)]) -> TempDir {
+    let tree = TempDir::new().unwrap();
+    files.iter().for_each(|(path, content)| write(tree.path(), path, content));
+    tree
+}
+
 /// Analyses the change of one file in a tree that has nothing else.
 fn of_file(path: &str, before: &str, after: &str) -> Analysis {
     let (work, tree) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -430,4 +436,60 @@ fn documents_of_the_change_are_quoted() {
     );
     assert!(analysis.html().contains("Wait &lt;a bit&gt;."));
     assert!(analysis.markdown().contains("What it adds to `Documentation/networking/q.txt`"));
+}
+
+#[test]
+fn a_debugfs_file_that_is_another_one_under_a_condition_has_changed() {
+    require!(require_tool("git"));
+    let call = |mode: &str| format!("\tdebugfs_create_u32(\"slice_ns\", {mode}, dir, &q_slice);\n");
+    let before = format!("static int q_init(void)\n{{\n{}\treturn 0;\n}}\n", call("0644"));
+    let both = format!("#ifdef CONFIG_CORK\n{}#else\n{}#endif\n", call("0444"), call("0644"));
+    let analysis = of_file("kernel/q.c", &before, &before.replace(&call("0644"), &both));
+    let debugfs = analysis.interfaces.iter().find(|one| one.kind == Kind::Debugfs).unwrap();
+    assert_eq!((debugfs.what, &*debugfs.name), (What::Changed, "slice_ns"));
+    let after = debugfs.after.as_ref().unwrap();
+    assert!(after.starts_with("mode 0444, ") && after.contains(" or mode 0644, "), "{after}");
+}
+
+#[test]
+fn a_function_and_a_variable_are_listed_once_by_their_definition() {
+    require!(require_tool("git"));
+    let tree = tree_of(&[
+        ("include/linux/q.h", "int q_old(void);\n"),
+        ("kernel/q.c", "int q_old(void)\n{\n\treturn 0;\n}\n"),
+    ]);
+    let patch = "--- a/include/linux/q.h\n+++ b/include/linux/q.h\n@@ -1 +1,3 @@\n int q_old(void);\n+extern int q_limit;\n+int q_new(int n);\n\
+        --- a/kernel/q.c\n+++ b/kernel/q.c\n@@ -1,4 +1,11 @@\n+int q_limit = 3;\n+\n int q_old(void)\n {\n \treturn 0;\n }\n+\n+int q_new(int n)\n+{\n+\treturn n;\n+}\n";
+    let analysis =
+        analyse(&parse(patch.as_bytes(), &Limits::default()).unwrap(), tree.path(), &Options::default())
+            .unwrap();
+    let rows: Vec<(Kind, &str, &str)> =
+        analysis.interfaces.iter().map(|one| (one.kind, &*one.name, &*one.file)).collect();
+    assert_eq!(rows, [(Kind::Function, "q_new", "kernel/q.c"), (Kind::Variable, "q_limit", "kernel/q.c")]);
+    assert_eq!(analysis.interfaces[1].after.as_deref(), Some("int q_limit = 3"));
+}
+
+#[test]
+fn what_is_not_read_is_named() {
+    require!(require_tool("git"));
+    // Only the first and the last half of a condition are read.
+    let hidden = "#if A\nint q_one(void)\n{\n\treturn 1;\n}\n#elif B\nint q_two(void)\n{\n\treturn 2;\n}\n#else\nint q_three(void)\n{\n\treturn 3;\n}\n#endif\n";
+    let tree = tree_of(&[("kernel/q.c", hidden), ("kernel/entry.S", "\tret\n"), ("kernel/x.bin", "x\n")]);
+    let patch = "diff --git a/kernel/x.bin b/kernel/x.bin\nindex 1234567..2345678 100644\nBinary files a/kernel/x.bin and b/kernel/x.bin differ\n\
+        diff --git a/kernel/entry.S b/kernel/entry.S\n--- a/kernel/entry.S\n+++ b/kernel/entry.S\n@@ -1 +1,2 @@\n+\tnop\n \tret\n\
+        diff --git a/kernel/q.c b/kernel/q.c\n--- a/kernel/q.c\n+++ b/kernel/q.c\n@@ -1,5 +1,5 @@\n #if A\n int q_one(void)\n {\n-\treturn 1;\n+\treturn 4;\n }\n";
+    let limits = Limits { keep_going: true, ..Limits::default() };
+    let series = parse(patch.as_bytes(), &limits).unwrap();
+    let options = Options { also: vec!["drivers/none".to_owned()], ..Options::default() };
+    let analysis = analyse(&series, tree.path(), &options).unwrap();
+    let named = |file: &str| {
+        let found = analysis.unread.iter().find(|one| one.file == file);
+        found.unwrap_or_else(|| panic!("{file} is not in {:#?}", analysis.unread))
+    };
+    assert!(named("kernel/x.bin").why.contains("binary"));
+    assert!(named("kernel/entry.S").why.contains("not C"));
+    assert_eq!(named("kernel/q.c").functions, [("q_two".to_owned(), 7)]);
+    assert!(named("drivers/none").functions.is_empty());
+    let text = analysis.text();
+    assert!(text.contains("`q_two` (7)") && text.contains("kernel/entry.S"), "{text}");
 }

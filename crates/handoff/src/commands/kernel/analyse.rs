@@ -51,7 +51,8 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let series = load(&Input::guess(&self.series, &self.tree), &Limits::default())?;
+        let limits = Limits { keep_going: true, ..Limits::default() };
+        let series = load(&Input::guess(&self.series, &self.tree), &limits)?;
         let options = AnalyseOptions {
             depth: self.depth,
             most: self.most,
