@@ -6,6 +6,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .source("interfaces/aidl")
         .source("interfaces/hidl")
         .source("interfaces/holders")
+        // The published benchmark's, which `handoff transports` measures: the crate that does keeps it.
+        .source("../crates/handoff-workloads/interfaces")
         .asynchronous()
         .version(3, "0123456789abcdef0123456789abcdef01234567")
         .compile("interfaces.rs")?;

@@ -1,8 +1,6 @@
 //! Makes Rust of the published benchmark's interface, whose generated code `transports` measures.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    handoff_aidl::Builder::new()
-        .source("../../examples/interfaces/aidl/vendor/sample/benchmark")
-        .compile("interfaces.rs")?;
+    handoff_aidl::Builder::new().source("interfaces").compile("interfaces.rs")?;
     Ok(())
 }

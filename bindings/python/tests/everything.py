@@ -1,4 +1,4 @@
-"""Services in Python with the interfaces of examples/interfaces/aidl, as `handoff aidl build --lang python` makes
+"""Services in Python with the interfaces of the examples and of the benchmark, as `handoff aidl build --lang python` makes
 `interfaces` of them: what Rust's in examples/tests/everything are. Run, it serves until its input ends."""
 
 import os

@@ -68,8 +68,9 @@ fn environment(python: &Path) -> Result<PathBuf, String> {
 
 /// Makes Python of the examples' interfaces, as version 3 of them: what the examples' Rust is made of.
 fn interfaces(site: &Path) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/interfaces/aidl");
-    let compilation = handoff_aidl::compile(&handoff_aidl::Options::default(), &[folder]);
+    let folders = ["../../examples/interfaces/aidl", "../../crates/handoff-workloads/interfaces"]
+        .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let compilation = handoff_aidl::compile(&handoff_aidl::Options::default(), &folders);
     let options =
         PythonOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()), asynchronous: true };
     let module = handoff_aidl::generate_python(&compilation, &options)

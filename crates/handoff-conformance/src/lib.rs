@@ -28,3 +28,8 @@ pub use message::{Call, Message, Parcel};
 pub use seam::{Device, Exchange, FileIdentity, Peer, Process};
 pub use search::{FaultResult, FaultSearch};
 pub use suite::{Case, CaseResult, Outcome, Source, Suite, becomes_manager, cases};
+
+/// The examples of the crate's README, compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -119,7 +119,7 @@ fn no_crate_knows_one_above_it() {
     assert!(wrong.is_empty(), "the crates' arrows run one way:\n{}", wrong.join("\n"));
 }
 
-fn metadata() -> serde_json::Value {
+pub(crate) fn metadata() -> serde_json::Value {
     let output = Command::new("cargo")
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .current_dir(root())

@@ -62,8 +62,9 @@ fn python(workshop: &Workshop, site: &Path, program: &Path) -> Command {
     if !native.exists() {
         symlink(built_library("handoff_python", ".so"), native).unwrap();
     }
-    let interfaces = here().join("../../examples/interfaces/aidl");
-    let compilation = handoff_aidl::compile(&handoff_aidl::Options::default(), &[interfaces]);
+    let interfaces = ["../../examples/interfaces/aidl", "../../crates/handoff-workloads/interfaces"]
+        .map(|folder| here().join(folder));
+    let compilation = handoff_aidl::compile(&handoff_aidl::Options::default(), &interfaces);
     let options =
         PythonOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()), asynchronous: false };
     let module = handoff_aidl::generate_python(&compilation, &options).unwrap();
