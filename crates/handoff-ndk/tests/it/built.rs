@@ -1,5 +1,7 @@
 //! Programs out of the sample's sources and what a compiler made of its interfaces.
 
+mod cache;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -66,14 +68,23 @@ impl Workshop {
     /// Compiles a program with everything in a folder.
     pub(crate) fn compile_with(&self, source: &str, from: From, generated: &Path, more: &[&str]) -> PathBuf {
         let program = self.folder.path().join(format!("{source}-{from:?}"));
-        let mut compiler = Command::new(&self.compiler);
-        compiler.args(["-std=c++17", "-Wall", "-Werror", "-g"]).args(more);
+        let (headers, sources) = (here().join("include"), here().join("tests/sample"));
+        let mut flags: Vec<String> = ["-std=c++17", "-Wall", "-Werror", "-g1"].map(str::to_owned).into();
+        flags.extend(more.iter().map(|flag| (*flag).to_owned()));
         // Since Android 11, bytes of arrays are unsigned.
-        compiler.arg(format!("-DByte={}", if from == From::Debian { "int8_t" } else { "uint8_t" }));
-        compiler.arg("-I").arg(here().join("include")).arg("-I").arg(generated).arg("-o").arg(&program);
-        compiler.arg(here().join("tests/sample").join(source)).args(files(generated, "cpp"));
-        compiler.arg("-L").arg(self.folder.path().join("lib")).args(["-lbinder_ndk", "-pthread"]);
-        run(&mut compiler);
+        flags.push(format!("-DByte={}", if from == From::Debian { "int8_t" } else { "uint8_t" }));
+
+        let version = run(Command::new(&self.compiler).arg("-v"));
+        let words = [&[version, cache::exports()], &flags[..]].concat();
+        let inputs = cache::inputs(&words, &[&headers, &sources, generated]);
+        let name = [&[source, &format!("{from:?}")], more].concat().join("").replace('/', "_");
+        cache::kept(&name, inputs, &program, || {
+            let mut compiler = Command::new(&self.compiler);
+            compiler.args(&flags).arg("-I").arg(&headers).arg("-I").arg(generated).arg("-o").arg(&program);
+            compiler.arg(sources.join(source)).args(files(generated, Some("cpp")));
+            compiler.arg("-L").arg(self.folder.path().join("lib")).args(["-lbinder_ndk", "-pthread"]);
+            run(&mut compiler);
+        });
         program
     }
 
@@ -136,17 +147,19 @@ impl Drop for Server {
     }
 }
 
-/// Every file below a folder whose name ends so.
-pub(crate) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+/// Every file below a folder, or those whose names end so, sorted.
+pub(crate) fn files(folder: &Path, ending: Option<&str>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             found.extend(files(&path, ending));
-        } else if path.extension().is_some_and(|extension| extension == ending) {
+        } else if ending.is_none_or(|ending| path.extension().is_some_and(|extension| extension == ending)) {
             found.push(path);
         }
     }
+    // The same in each run, whatever the file system's order is.
+    found.sort();
     found
 }
 

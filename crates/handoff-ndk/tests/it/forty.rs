@@ -191,7 +191,7 @@ fn program(workshop: &Workshop, from: From, rows: &[Row], types: &[&str], flags:
     }
     // One file of all: the compiler reads the headers once, not once for each of a hundred files.
     let mut code = String::new();
-    for source in files(&out, "cpp") {
+    for source in files(&out, Some("cpp")) {
         code.push_str(&fs::read_to_string(&source).unwrap());
         fs::remove_file(source).unwrap();
     }
