@@ -7,9 +7,14 @@ use crate::report::chart::escape;
 use crate::report::experiment::text;
 use crate::stats::judge::Verdict;
 
-/// An experiment: a metric that is worse is a failure, one that may not be judged an error, one without enough evidence or
-/// without a ratio skipped. What the lab prints stands below.
-pub fn of_experiment(result: &ExperimentResult) -> String {
+/// Experiments, a suite each: a metric that is worse is a failure, one that may not be judged an error, one without enough
+/// evidence or without a ratio skipped. What the lab prints stands below.
+pub fn of_experiments(results: &[ExperimentResult]) -> String {
+    let suites: String = results.iter().map(suite).collect();
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n{suites}</testsuites>\n")
+}
+
+fn suite(result: &ExperimentResult) -> String {
     let title = escape(&result.header.title);
     let mut cases = String::new();
     let mut counts = [("failures", 0), ("errors", 0), ("skipped", 0)];
@@ -46,9 +51,8 @@ pub fn of_experiment(result: &ExperimentResult) -> String {
     let tests = result.metrics().count() + result.unusable.len();
     let counts = counts.map(|(name, count)| format!(" {name}=\"{count}\"")).concat();
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  \
-         <testsuite name=\"{title}\" tests=\"{tests}\"{counts} time=\"{:.3}\" timestamp=\"{}\">\n{cases}    \
-         <system-out>{}</system-out>\n  </testsuite>\n</testsuites>\n",
+        "  <testsuite name=\"{title}\" tests=\"{tests}\"{counts} time=\"{:.3}\" timestamp=\"{}\">\n{cases}    \
+         <system-out>{}</system-out>\n  </testsuite>\n",
         result.seconds,
         escape(&result.header.started),
         escape(&text(result)),
@@ -82,7 +86,7 @@ mod tests {
             (Verdict::Inconclusive, "<skipped message=", r#"failures="0" errors="0""#),
         ] {
             result.primary.judgement.verdict = verdict;
-            let xml = of_experiment(&result);
+            let xml = of_experiments(std::slice::from_ref(&result));
             let case = xml.lines().find(|line| line.contains("name=\"time (s)\"")).expect("the metric");
             assert!(case.contains(outcome) && case.contains("a &lt; &quot;b&quot;\u{fffd}"), "{case}");
             assert!(xml.contains(counts), "{xml}");
@@ -91,5 +95,11 @@ mod tests {
             assert!(xml.contains("tests=\"5\"") && xml.contains(unusable), "{xml}");
             assert!(xml.contains(r#"name="8 B/call/round_trip"><skipped"#), "{xml}");
         }
+        let both = of_experiments(&[result.clone(), result]);
+        assert_eq!(
+            (both.matches("<testsuite ").count(), both.matches("<testsuites>").count()),
+            (2, 1),
+            "{both}"
+        );
     }
 }

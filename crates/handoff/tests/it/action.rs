@@ -5,10 +5,14 @@ use std::process::{Command, Output};
 
 const ACTION: &str = include_str!("../../../../.github/actions/compare/action.yml");
 
+/// Each point of a sweep is a run.
 const EXPERIMENT: &str = r#"
 title = "a spin"
 [workload]
 name = "spin"
+[sweep]
+parameter = "steps"
+values = [100000, 50000]
 [baseline]
 name = "short"
 parameters = { items = 1 }
@@ -35,6 +39,7 @@ fn step(command: &str, fail_on: &str, folder: &Path) -> Output {
         .env("HANDOFF_CONFIG", "")
         .env("EXPERIMENT", "spin.toml")
         .env("FAIL_ON", fail_on)
+        .env("RESULTS", "results of a job")
         .env("GITHUB_STEP_SUMMARY", "summary.md")
         .output()
         .expect("bash runs")
@@ -60,10 +65,11 @@ fn the_action_measures_fails_what_regressed_and_tells_it() {
         assert!(told.status.success(), "{told:?}");
     }
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).expect("a file");
-    assert!(read("summary.md").starts_with("### a spin: regressed\n"), "{}", read("summary.md"));
-    assert!(
-        read("handoff-results/lab.xml").contains("<failure message="),
-        "{}",
-        read("handoff-results/lab.xml")
-    );
+    let (summary, xml) = (read("summary.md"), read("results of a job/lab.xml"));
+    for point in ["steps 100000", "steps 50000"] {
+        // Two commands ran, and each point was a run.
+        assert_eq!(summary.matches(&format!("### a spin, {point}: regressed\n")).count(), 2, "{summary}");
+        assert_eq!(xml.matches(&format!("<testsuite name=\"a spin, {point}\"")).count(), 2, "{xml}");
+    }
+    assert_eq!(xml.matches("<failure message=").count(), 4, "{xml}");
 }

@@ -53,20 +53,23 @@ impl Where {
     }
 }
 
-/// Show a run again, or export it.
+/// Show runs again, or export them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   handoff lab show                             the latest run
   handoff lab show 3 --as markdown             for a pull request
-  handoff lab show 3 --as junit > lab.xml      for the pages of a CI system
+  handoff lab show --all --as junit > lab.xml  for the pages of a CI system: each point of a sweep is a run
   handoff lab show 3 --as csv > runs.csv
   handoff lab show 3 --as parquet > runs.parquet
   handoff lab show 3 --as html > report.html")]
 pub(super) struct Show {
-    /// Its number, from `handoff lab history`; the latest if none is named.
-    #[arg(add = candidates::runs())]
-    run: Option<i64>,
+    /// Their numbers, from `handoff lab history`; the latest if none is named.
+    #[arg(value_name = "RUN", add = candidates::runs())]
+    runs: Vec<i64>,
+    /// Every run in the store that has a result.
+    #[arg(long, conflicts_with = "runs")]
+    all: bool,
     /// The form to print it in.
     #[arg(long = "as", value_enum, default_value = "text")]
     form: Form,
@@ -99,32 +102,60 @@ enum Form {
 impl Show {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let store = self.place.store()?;
-        let run = self.run.map_or_else(|| store.latest(), Ok)?;
-        let result: ExperimentResult =
-            store.result(run).advise("`handoff lab history` lists what there is")?;
-        match self.form {
-            Form::Text => print(&result, output)?,
-            Form::Markdown => output.bytes(report::markdown(&result).as_bytes())?,
-            Form::Html => output.bytes(report::html(&result)?.as_bytes())?,
-            Form::Csv => {
-                output.bytes(&handoff_lab::export::csv::runs(&result).context("cannot write CSV")?)?
+        let results = self
+            .numbers(&store)?
+            .into_iter()
+            .map(|run| store.result(run))
+            .collect::<Result<Vec<ExperimentResult>, _>>()
+            .advise("`handoff lab history` lists what there is")?;
+        match (self.form, &results[..]) {
+            (Form::Text, results) => results.iter().try_for_each(|result| print(result, output))?,
+            (Form::Markdown, results) => {
+                let parts: Vec<String> = results.iter().map(report::markdown).collect();
+                output.bytes(parts.join("\n").as_bytes())?;
             }
-            Form::Json => output.json(&result)?,
-            Form::Parquet => {
+            (Form::Junit, results) => {
+                output.bytes(handoff_lab::export::junit::of_experiments(results).as_bytes())?;
+            }
+            (Form::Html, [result]) => output.bytes(report::html(result)?.as_bytes())?,
+            (Form::Csv, [result]) => {
+                output.bytes(&handoff_lab::export::csv::runs(result).context("cannot write CSV")?)?;
+            }
+            (Form::Json, [result]) => output.json(result)?,
+            (Form::Parquet, [result]) => {
                 anyhow::ensure!(
                     !std::io::stdout().is_terminal(),
                     "Parquet is not for a terminal: send it into a file with > runs.parquet"
                 );
-                let file = handoff_lab::export::parquet::runs(&result).context("cannot write Parquet")?;
+                let file = handoff_lab::export::parquet::runs(result).context("cannot write Parquet")?;
                 output.bytes(&file)?;
             }
-            Form::GoogleBenchmark => {
-                output.json(&handoff_lab::export::google_benchmark::of_experiment(&result))?
+            (Form::GoogleBenchmark, [result]) => {
+                output.json(&handoff_lab::export::google_benchmark::of_experiment(result))?;
             }
-            Form::Junit => output.bytes(handoff_lab::export::junit::of_experiment(&result).as_bytes())?,
-            Form::Bencher => output.json(&handoff_lab::export::bencher::of_experiment(&result))?,
+            (Form::Bencher, [result]) => {
+                output.json(&handoff_lab::export::bencher::of_experiment(result))?;
+            }
+            (_, several) => {
+                return Err(anyhow::anyhow!("this form holds one run, not {}", several.len()))
+                    .advise("name one run, or take --as text, markdown or junit");
+            }
         }
         Ok(Verdict::Pass)
+    }
+
+    /// The runs that are meant, oldest first if all are.
+    fn numbers(&self, store: &Store) -> anyhow::Result<Vec<i64>> {
+        if self.all {
+            let ended = store.history()?.into_iter().filter(|entry| entry.verdict.is_some());
+            let mut all: Vec<i64> = ended.map(|entry| entry.id).collect();
+            all.reverse();
+            if all.is_empty() {
+                store.latest()?; // It says so.
+            }
+            return Ok(all);
+        }
+        Ok(if self.runs.is_empty() { vec![store.latest()?] } else { self.runs.clone() })
     }
 }
 
