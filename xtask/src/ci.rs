@@ -56,7 +56,9 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     check("documentation", &mut |last| {
         kept(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"), last)
     });
-    // What each package's archive would hold, and whether a registry would take it; `--no-verify` compiles nothing.
+    // What each package's archive would hold, and whether a registry would take it. To compile each from its archive takes
+    // as long as half of the tests: the release does it before it writes anything (`release.yml`), and a test looks for
+    // what an archive lacks (`xtask/tests/architecture/archives.rs`).
     check("publishing", &mut |last| {
         kept(cargo().args(["publish", "--workspace", "--dry-run", "--no-verify", "--allow-dirty"]), last)
     });
