@@ -12,6 +12,8 @@ use crate::usage::Usage;
 /// How long the honest client's calls are watched: before, and while the attacker is there.
 const BEFORE: Duration = Duration::from_millis(500);
 const DURING: Duration = Duration::from_secs(2);
+/// A call that has a thread for longer than its attack is watched, also on a machine that starts it late.
+pub const SLOW_MS: i32 = 6 * DURING.as_millis() as i32;
 const STRICT: &str = "HANDOFF_ATTACK_STRICT";
 /// Threads that the pool may keep for a while after an attack, beside those that were there.
 const POOL: usize = 16;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::case::{Bounds, FILLED, IDLE, SHARE};
+use crate::case::{Bounds, FILLED, IDLE, SHARE, SLOW_MS};
 use crate::common::{RECORD, SESSION, SLEEP_MS};
 use crate::names::{ADD, WATCH, with_object};
 use crate::raw::{Connection, kind, message, object};
@@ -108,7 +108,7 @@ fn words_that_thousands_sleep_on(at: &Path) {
 fn take_all_threads(connection: &Connection) {
     for id in 1..40 {
         let slot = connection.slot(id);
-        let sleep = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(25_000));
+        let sleep = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(SLOW_MS));
         connection.request(&slot, &sleep);
         std::mem::forget(slot);
     }

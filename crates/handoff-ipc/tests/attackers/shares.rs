@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE};
+use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE, SLOW_MS};
 use crate::common::{ECHO, FILL, HOARD, MAKE_FD, SELF, SESSION, SLEEP_MS, SUM};
 use crate::process;
 use crate::raw::{Connection, WAIT, any_file, dial, kind, message, object, send_bytes};
@@ -196,7 +196,7 @@ fn callers_that_take_all_threads(at: &Path) {
         let connection = Connection::to(at).unwrap();
         for id in 0..12 {
             let slot = connection.slot(id);
-            let sleep = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(25_000));
+            let sleep = Request::new(connection.root, SLEEP_MS).with(&[], |w| w.write_i32(SLOW_MS));
             connection.request(&slot, &sleep);
             std::mem::forget(slot);
         }

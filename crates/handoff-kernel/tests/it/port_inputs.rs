@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use handoff_kernel::patch::{Input, InputError, Limits, Series, load};
@@ -235,20 +236,25 @@ fn files(folder: &Path) -> Files {
     found
 }
 
+const SETTINGS: &str = "
+[user]
+    name = P
+    email = p@example.org
+[commit]
+    gpgsign = false
+[core]
+    autocrlf = false
+";
+
 fn tree(case: &Case) -> TempDir {
     let folder = TempDir::new().unwrap();
     for (path, text) in [("x.c", X), ("y.c", Y)].into_iter().chain(case.tree.iter().copied()) {
         fs::write(folder.path().join(path), text).unwrap();
     }
     git(folder.path(), &["init", "-q"]);
-    for (key, value) in [
-        ("user.name", "P"),
-        ("user.email", "p@example.org"),
-        ("commit.gpgsign", "false"),
-        ("core.autocrlf", "false"),
-    ] {
-        git(folder.path(), &["config", key, value]);
-    }
+    // Written here: there are hundreds of trees, and each setting would be a process.
+    let mut settings = fs::OpenOptions::new().append(true).open(folder.path().join(".git/config")).unwrap();
+    settings.write_all(SETTINGS.as_bytes()).unwrap();
     git(folder.path(), &["add", "-A"]);
     git(folder.path(), &["commit", "-q", "-m", "start"]);
     folder

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use handoff_kernel::patch::{Limits, parse};
 use handoff_kernel::port::{Options, Outcome, port};
-use handoff_testkit::{require, require_tool};
+use handoff_testkit::{repeats, require, require_tool};
 use tempfile::TempDir;
 
 use crate::corpus;
@@ -136,7 +136,8 @@ fn no_form_of_a_patch_is_placed_wrongly_in_silence() {
     let root = TempDir::new().unwrap();
     let mut tally: BTreeMap<String, BTreeMap<&str, usize>> = BTreeMap::new();
     let mut told = Vec::new();
-    for case in &corpus::made(root.path()) {
+    // A quick run looks at each form of every third case.
+    for case in corpus::made(root.path()).iter().step_by(repeats(1, 3)) {
         for form in FORMS {
             let folder = TempDir::new().unwrap();
             for (name, content) in corpus::files(&case.folder.join("tree")) {

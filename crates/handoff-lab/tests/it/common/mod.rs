@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use handoff_testkit::browser::{Window, ask};
+use handoff_testkit::repeats;
 use serde::Deserialize;
 
 /// What the browser saw.
@@ -61,9 +62,15 @@ const LOOK: &str = r#"
 "#;
 
 /// Opens `html` on a desk and on a phone, in light and in dark, and asserts what holds for every page. Gives what was seen.
+///
+/// Colours have no part in the layout: a quick run looks at each width and at each shade once.
 pub(crate) fn look(chromium: &Path, name: &str, html: &str) -> Vec<Seen> {
-    let windows = [(1280, false), (1280, true), (390, false), (390, true)];
-    windows.into_iter().map(|(width, dark)| look_at(chromium, name, html, width, dark)).collect()
+    let windows = [(1280, false), (390, true), (1280, true), (390, false)];
+    windows
+        .into_iter()
+        .take(repeats(4, 2))
+        .map(|(width, dark)| look_at(chromium, name, html, width, dark))
+        .collect()
 }
 
 fn look_at(chromium: &Path, name: &str, html: &str, width: u32, dark: bool) -> Seen {
