@@ -12,6 +12,11 @@ const GUEST_ARM64: &str = include_str!("../../data/guest-kernel-arm64.config");
 const BINDER_C: &str = include_str!("../../data/binder-c.config");
 const BINDER_RUST: &str = include_str!("../../data/binder-rust.config");
 
+/// Whether a name is one of the built-in fragments', and not a file's.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    ["none", "guest", "binder-c", "binder-rust"].contains(&name)
+}
+
 /// The text of the fragments with these names, each with its name: `guest`, `binder-c` and `binder-rust` are
 /// built in, `none` is nothing, and every other name is a file's.
 ///

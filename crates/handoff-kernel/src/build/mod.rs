@@ -30,6 +30,7 @@ mod tree;
 pub use arch::KernelArch;
 pub use config::{Asked, BadLine, Overridden, Unmet, Value};
 pub use error::BuildError;
+pub(crate) use fragment::is_built_in as is_built_in_fragment;
 pub use log::{BuildLog, Diagnostic, Severity};
 pub use source::fetch_source;
 pub use toolchain::Toolchain;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::StudyError;
-use crate::build::KernelArch;
+use crate::build::{KernelArch, is_built_in_fragment};
 use crate::prove::Probe;
 use handoff_guest::{GuestSpec, Kernel};
 
@@ -41,7 +41,8 @@ pub struct Study {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The distribution's package with the source, such as `linux-source-6.1`.
+    /// The distribution's package with the source, such as `linux-source-6.1`, or
+    /// `linux-source-7.3/trixie-backports` of another suite.
     pub package: Option<String>,
     /// A tree; it is copied.
     pub tree: Option<PathBuf>,
@@ -165,7 +166,7 @@ impl Study {
         whole(&mut study.feature.patches);
         study.feature.made_for.iter_mut().for_each(whole);
         study.guest.module_folder.iter_mut().for_each(whole);
-        for name in study.build.fragments.iter_mut().filter(|name| *name != "guest" && *name != "none") {
+        for name in study.build.fragments.iter_mut().filter(|name| !is_built_in_fragment(name)) {
             *name = folder.join(&*name).display().to_string();
         }
         if !["tiny", "def"].contains(&study.build.base.as_str()) {
@@ -182,8 +183,10 @@ impl Study {
         if self.source.package.is_some() == self.source.tree.is_some() {
             return Err("[source] has either `package` or `tree`".to_owned());
         }
-        if self.source.package.as_ref().is_some_and(|name| name.contains('/') || name.starts_with('-')) {
-            return Err("[source] `package` is the name of a package, such as linux-source-6.1".to_owned());
+        if self.source.package.as_ref().is_some_and(|name| !is_package(name)) {
+            return Err("[source] `package` is the name of a package, such as linux-source-6.1, or \
+                        linux-source-7.3/trixie-backports of another suite"
+                .to_owned());
         }
         if let Some(arch) = &self.build.arch {
             arch.parse::<KernelArch>().map_err(|error| format!("[build] arch: {error}"))?;
@@ -199,6 +202,12 @@ impl Study {
         }
         Ok(())
     }
+}
+
+/// Whether this can be a package, or a package and its suite: a folder of the work folder is named after it.
+fn is_package(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('/').collect();
+    parts.len() <= 2 && parts.iter().all(|part| part.starts_with(|first: char| first.is_ascii_alphanumeric()))
 }
 
 #[cfg(test)]
@@ -232,11 +241,24 @@ with = ["function:wake_wide, >= 100"]
     }
 
     #[test]
+    fn a_package_may_be_of_another_suite_and_fragments_are_built_in_or_files() {
+        let text = GOOD.replace("6.1", "7.3/trixie-backports");
+        let text =
+            text.replace("[proof]", "[build]\nfragments = [\"guest\", \"binder-c\", \"x.config\"]\n[proof]");
+        let study = parse(&text).expect("good");
+        assert_eq!(study.source.package.as_deref(), Some("linux-source-7.3/trixie-backports"));
+        assert_eq!(study.build.fragments, ["guest", "binder-c", "/usr/x.config"]);
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (from, to, reason) in [
             ("package", "packages", "packages"),
             ("package = \"linux-source-6.1\"", "", "either `package` or `tree`"),
             ("linux-source-6.1", "../x", "name of a package"),
+            ("linux-source-6.1", "x/../y", "name of a package"),
+            ("linux-source-6.1", "x/", "name of a package"),
+            ("linux-source-6.1", "--x", "name of a package"),
             (">= 100", "often", "no expectation"),
             ("with = [\"function:wake_wide, >= 100\"]", "with = []", "no probe"),
             ("load = [\"workload\", \"hackbench\"]", "load = []", "`load` is empty"),

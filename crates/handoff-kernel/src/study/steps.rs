@@ -11,7 +11,7 @@ use super::state::{Done, State, Step};
 use super::tree::{Stage, StudyTree, copy_tree, read_series};
 use super::{Measure, Measured, Options, StudyError};
 use crate::analyse::{self, analyse};
-use crate::build::{Base, Built, KernelArch, KernelBuild, RECIPE, fetch_source};
+use crate::build::{Base, Built, KernelArch, KernelBuild, RECIPE, fetch_source, is_built_in_fragment};
 use crate::document::{Block, code, counted, lowered, plain};
 use crate::patch::Series;
 use crate::port::PortReport;
@@ -106,8 +106,9 @@ impl<'a> Chain<'a> {
     }
 
     fn tree(&self) -> PathBuf {
-        let name = self.study.source.package.as_deref().unwrap_or("tree");
-        self.work.join(name)
+        let package = self.study.source.package.as_deref().unwrap_or("tree");
+        // The suite that a package is of is not in its tree's name.
+        self.work.join(package.split('/').next().unwrap_or(package))
     }
 
     fn folder(&self, stage: Stage) -> PathBuf {
@@ -442,14 +443,15 @@ fn keys(study: &Study, feature: &Series) -> Result<Vec<(Step, String)>, StudyErr
     let read = |path: &Path| fs::read_to_string(path).map_err(StudyError::io("read", path));
     let prepared: Vec<String> =
         study.source.prepare.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-    let said = |name: &String, words: &[&str]| match words.contains(&name.as_str()) {
-        true => Ok(name.clone()),
-        false => read(Path::new(name)),
-    };
+    let said = |name: &String, is_word: bool| if is_word { Ok(name.clone()) } else { read(Path::new(name)) };
     let build = &study.build;
-    let fragments: Vec<String> =
-        build.fragments.iter().map(|name| said(name, &["guest", "none"])).collect::<Result<_, _>>()?;
-    let build = super::file::Build { base: said(&build.base, &["tiny", "def"])?, fragments, ..build.clone() };
+    let fragments: Vec<String> = build
+        .fragments
+        .iter()
+        .map(|name| said(name, is_built_in_fragment(name)))
+        .collect::<Result<_, _>>()?;
+    let base = said(&build.base, ["tiny", "def"].contains(&build.base.as_str()))?;
+    let build = super::file::Build { base, fragments, ..build.clone() };
     let patches: Vec<_> =
         feature.patches.iter().map(|patch| (&patch.subject, &patch.message, &patch.files)).collect();
     let patches = format!("{patches:?}");
