@@ -17,13 +17,14 @@ const END: &str = "-study.toml";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  cargo xtask study                      both; leave the machine alone meanwhile
+  cargo xtask study                      all of them; leave the machine alone meanwhile
   cargo xtask study wake-wide            one
   cargo xtask study --until prove        without the measurement: on any machine, before a quiet one is at hand
 
-Measuring takes about 12 minutes of a quiet machine for each study, and ends after 14 with the verdict that there is
-then. The first builds need about 12 minutes of CPU time, through ccache about 2; they are kept, and the same
-command goes on where it stopped.")]
+Measuring takes about 12 minutes of a quiet machine for each study of 6.1, and ends after 14 with the verdict that there is
+then. That of binder-lend may take 30, and counts instructions: the machine need not be quiet. The first builds need about
+12 minutes of CPU time for each version of Linux, through ccache about 2; they are kept, and the same command goes on where
+it stopped.")]
 pub(crate) struct Options {
     /// The studies, by the names of their files without `-study.toml`; all of them if none is named.
     names: Vec<String>,

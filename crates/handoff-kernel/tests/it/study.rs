@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use handoff_guest::{Acceleration, Guest, Stopper};
 use handoff_kernel::document::Block;
+use handoff_kernel::patch::{Input, Limits, load};
 use handoff_kernel::study::{self, Boot, Measured, Options, Outcome, Step, Study, StudyError};
 use handoff_testkit::{require, require_guest, require_tool};
 
@@ -110,7 +111,12 @@ fn every_study_of_the_project_can_be_read() {
         .collect();
     assert!(files.len() >= 2, "{files:?}");
     for file in files {
-        Study::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let study = Study::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for patch in study.source.prepare.iter().chain([&study.feature.patches]) {
+            let series = load(&Input::Path(patch.clone()), &Limits::default());
+            let series = series.unwrap_or_else(|error| panic!("{}: {error}", patch.display()));
+            assert!(series.patches.iter().all(|patch| !patch.files.is_empty()), "{}", patch.display());
+        }
     }
 }
 
