@@ -22,6 +22,9 @@ const FAR: usize = 6;
 /// ... where less than so many lines count as that many: twins close to each other are told apart by nothing.
 const CLOSE: usize = 8;
 
+/// So many twins are named: a file may have thousands.
+const NAMED: usize = 8;
+
 /// A hunk with fewer lines of context is certain of its own place only: `git diff -U1` writes two.
 const LITTLE: usize = 3;
 /// ... and so is one with fewer that are not blank.
@@ -286,7 +289,11 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
         _ => {
             let mut by_distance: Vec<usize> = inside.to_vec();
             by_distance.sort_by_key(|at| at.abs_diff(near));
-            let places = by_distance.iter().map(|at| (at + 1).to_string()).collect::<Vec<_>>().join(", ");
+            let named: Vec<_> = by_distance.iter().take(NAMED).map(|at| (at + 1).to_string()).collect();
+            let places = match by_distance.len() - named.len() {
+                0 => named.join(", "),
+                more => format!("{} and {more} more", named.join(", ")),
+            };
             let at = by_distance[0];
             let (nearest, second) = (at.abs_diff(near), by_distance[1].abs_diff(near));
             if at == near || nearest <= NEAR && second >= FAR * nearest.max(CLOSE) {

@@ -188,3 +188,13 @@ class B:
     assert!(text.contains("`B.close`") && text.contains("`A`"), "{report}");
     assert_eq!(now, file);
 }
+
+#[test]
+fn a_few_of_many_equal_places_are_named() {
+    let file = "a = 1\n".repeat(2000);
+    let hunk = (700, "", " a = 1\n a = 1\n+b = 2\n a = 1\n a = 1\n");
+    let (report, _) = ported("t.conf", &file, hunk);
+    let said = report.to_string();
+    assert!(said.contains("and 1989 more"), "{said}");
+    assert!(said.len() < 2000, "{} bytes", said.len());
+}
