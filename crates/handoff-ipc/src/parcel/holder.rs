@@ -221,7 +221,9 @@ mod tests {
     fn stability_is_kept() {
         let mut stable = ParcelableHolder::new(Stability::Vintf);
         let error = stable.set(&Extra(1, None)).unwrap_err();
-        assert!(matches!(error, Error::Status(status) if status.exception() == ExceptionCode::IllegalArgument));
+        assert!(
+            matches!(error, Error::Status(status) if status.exception() == ExceptionCode::IllegalArgument)
+        );
         stable.set(&Other).unwrap();
         let mut parcel = Parcel::new();
         parcel.write(|to| stable.write(to)).unwrap();
