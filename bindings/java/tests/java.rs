@@ -187,7 +187,11 @@ fn java_calls_a_service_in_rust_with_values_of_every_type() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = Runtime::private().unwrap();
     everything::plain_interfaces(folder.path());
-    let options = ClassOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()) };
+    let options = ClassOptions {
+        version: Some(3),
+        hash: Some(EverythingProxy::HASH.to_owned()),
+        ..ClassOptions::default()
+    };
     let generated = folder.path().join("java");
     ours(folder.path(), &generated, &options);
     let service = EverythingStub::new(everything::Everything).binder();

@@ -13,6 +13,8 @@ pub struct ClassOptions {
     pub version: Option<u32>,
     /// What `getInterfaceHash` answers.
     pub hash: Option<String>,
+    /// Classes of C++ that call or serve have a function that is told of every call.
+    pub log: bool,
 }
 
 /// A file of source code.

@@ -31,7 +31,7 @@ pub(super) fn build(dist: &Dist, arch: Arch) -> Result<PathBuf> {
     }
     let ndk = source("crates/handoff-ndk");
     tree.copy(built.join("libbinder_ndk.so"), "lib/libbinder_ndk.so", 0o755)?;
-    for folder in ["include/android", "include/fmq"] {
+    for folder in ["include/android", "include/fmq", "include/utils"] {
         for header in std::fs::read_dir(ndk.join(folder))? {
             let header = header?;
             let path = format!("{folder}/{}", header.file_name().to_string_lossy());

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::log::{self, Logged};
 use super::names::{pad, stem, text};
 use super::types::argument;
 use super::{Generator, in_namespace};
@@ -110,6 +111,7 @@ impl Generator<'_> {
         let mut body = format!(
             "class {class} : public ::ndk::BnCInterface<{name}> {{\npublic:\n  {class}();\n  virtual ~{class}();\n"
         );
+        body.push_str(self.log_members());
         for (_, declared, ..) in self.version_methods() {
             let _ = writeln!(body, "  {declared} final override;");
         }
@@ -141,6 +143,7 @@ impl Generator<'_> {
             "class {class} : public ::ndk::BpCInterface<{name}> {{\npublic:\n  explicit {class}(const \
              ::ndk::SpAIBinder& binder);\n  virtual ~{class}();\n\n"
         );
+        body.push_str(self.log_members());
         for method in &interface.methods {
             let _ = writeln!(body, "  {} override;", self.signature("", method));
         }
@@ -149,6 +152,10 @@ impl Generator<'_> {
         }
         body.push_str("};\n");
         body
+    }
+
+    fn log_members(&self) -> &'static str {
+        if self.options.log { log::MEMBERS } else { "" }
     }
 
     fn further_header(&self, def: &Def, body: &str) -> String {
@@ -166,15 +173,22 @@ impl Generator<'_> {
         let (bn, bp) = (format!("{around}Bn{stem}"), format!("{around}Bp{stem}"));
         let static_name = format!("{}{stem}", around.replace("::", "_"));
         let class = format!("_g_aidl_{static_name}_clazz");
-        self.server_code(interface, &name, &bn, &static_name, code);
+        let descriptor = def.descriptor();
+        if self.options.log {
+            for class in [&bn, &bp] {
+                let function = format!("std::function<void(const {class}::TransactionLog&)>");
+                let _ = writeln!(code, "{function} {class}::logFunc;");
+            }
+        }
+        self.server_code(def, interface, &name, &bn, &static_name, code);
         let _ = write!(
             code,
             "static AIBinder_Class* {class} = ::ndk::ICInterface::defineClass({}, _aidl_{static_name}_onTransact);\n\n\
              {bp}::Bp{stem}(const ::ndk::SpAIBinder& binder) : BpCInterface(binder) {{}}\n{bp}::~Bp{stem}() {{}}\n\n",
-            text(&def.descriptor())
+            text(&descriptor)
         );
         for method in &interface.methods {
-            self.client_method(&name, &bp, method, code);
+            self.client_method(&name, &bp, &descriptor, method, code);
         }
         for (called, declared, id, _) in self.version_methods() {
             let declared = declared.replacen(called, &format!("{bp}::{called}"), 1);
@@ -227,7 +241,7 @@ impl Generator<'_> {
              \x20 default_impl = impl;\n\
              \x20 return true;\n}}\n\n\
              const std::shared_ptr<{name}>& {name}::getDefaultImpl() {{ return default_impl; }}\n\n",
-            descriptor = text(&def.descriptor()),
+            descriptor = text(&descriptor),
         );
         let default = format!("{name}Default");
         for method in &interface.methods {
@@ -259,7 +273,16 @@ impl Generator<'_> {
         );
     }
 
-    fn server_code(&self, interface: &Interface, name: &str, bn: &str, static_name: &str, code: &mut String) {
+    fn server_code(
+        &self,
+        def: &Def,
+        interface: &Interface,
+        name: &str,
+        bn: &str,
+        static_name: &str,
+        code: &mut String,
+    ) {
+        let descriptor = def.descriptor();
         let _ = write!(
             code,
             "static binder_status_t _aidl_{static_name}_onTransact(AIBinder* _aidl_binder, transaction_code_t _aidl_code, const \
@@ -301,12 +324,26 @@ impl Generator<'_> {
             if !method.results.is_empty() {
                 arguments.push("&_aidl_return".to_owned());
             }
+            let logged = self.options.log.then(|| Logged {
+                class: bn,
+                descriptor: &descriptor,
+                method,
+                server: "_aidl_impl.get()",
+                proxy: "nullptr",
+                has_pointers: false,
+            });
+            if let Some(logged) = &logged {
+                logged.begin("      ", code);
+            }
             let _ = writeln!(
                 code,
                 "      ::ndk::ScopedAStatus _aidl_status = _aidl_impl->{}({});",
                 method.name,
                 arguments.join(", ")
             );
+            if let Some(logged) = &logged {
+                logged.end("      ", code);
+            }
             if method.oneway {
                 // Nobody waits for what came of it.
                 code.push_str("      return STATUS_OK;\n    }\n");
@@ -341,8 +378,22 @@ impl Generator<'_> {
         code.push_str("  }\n  return STATUS_UNKNOWN_TRANSACTION;\n}\n\n");
     }
 
-    fn client_method(&self, name: &str, bp: &str, method: &Method, code: &mut String) {
+    fn client_method(&self, name: &str, bp: &str, descriptor: &str, method: &Method, code: &mut String) {
         let _ = writeln!(code, "{} {{", self.signature(&format!("{bp}::"), method));
+        let proxy = "static_cast<const void*>(this)";
+        let logged = self.options.log.then(|| Logged {
+            class: bp,
+            descriptor,
+            method,
+            server: "nullptr",
+            proxy,
+            has_pointers: true,
+        });
+        if let Some(logged) = &logged {
+            logged.begin("  ", code);
+            // The call returns from several places.
+            code.push_str("  ::ndk::ScopedAStatus _aidl_status = [&]() -> ::ndk::ScopedAStatus {\n");
+        }
         begin_call(code);
         for parameter in &method.parameters {
             let value = argument(parameter);
@@ -368,6 +419,14 @@ impl Generator<'_> {
             for parameter in method.parameters.iter().filter(|one| one.direction != Direction::In) {
                 read_back(code, &self.codec(&parameter.ty, "read"), &argument(parameter));
             }
+        }
+        if let Some(logged) = &logged {
+            code.push_str(
+                "  _aidl_status.set(AStatus_fromStatus(_aidl_ret));\n  return _aidl_status;\n  }();\n",
+            );
+            logged.end("  ", code);
+            code.push_str("  return _aidl_status;\n}\n\n");
+            return;
         }
         end_call(code);
     }

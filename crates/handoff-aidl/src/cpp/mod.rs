@@ -4,6 +4,7 @@
 mod data;
 mod enums;
 mod interface;
+mod log;
 mod names;
 mod types;
 
@@ -105,6 +106,9 @@ impl Generator<'_> {
              #include <android/binder_enums.h>\n#include <android/binder_interface_utils.h>\n\
              #include <android/binder_parcel_utils.h>\n#include <android/binder_to_string.h>\n",
         );
+        if self.options.log {
+            text.push_str("#include <chrono>\n#include <functional>\n#include <utility>\n");
+        }
         for id in &needs.declared {
             let other = self.model.def(*id);
             let class = format!("{}class {};\n", names::template(other), other.name.last());

@@ -4,6 +4,8 @@
 #include <android/binder_auto_utils.h>
 #include <android/binder_interface_utils.h>
 #include <android/binder_parcelable_utils.h>
+/* Tests of Android name android::OK without naming this: there it comes along, too. */
+#include <utils/Errors.h>
 
 #include <memory>
 #include <optional>

@@ -51,7 +51,11 @@ fn service() -> Binder {
 /// Writes C++ of the examples' interfaces below a folder, as the version of them that the examples' Rust is; gives where.
 pub(crate) fn generate(folder: &Path) -> PathBuf {
     shared::plain_interfaces(folder);
-    let options = ClassOptions { version: Some(3), hash: Some(EverythingProxy::HASH.to_owned()) };
+    let options = ClassOptions {
+        version: Some(3),
+        hash: Some(EverythingProxy::HASH.to_owned()),
+        ..ClassOptions::default()
+    };
     let generated = folder.join("cpp");
     ours(folder, &generated, &options);
     generated

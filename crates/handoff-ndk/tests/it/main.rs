@@ -7,6 +7,7 @@ mod forty;
 mod holders;
 mod hostile;
 mod installed;
+mod logged;
 mod peers;
 mod process;
 mod queues;

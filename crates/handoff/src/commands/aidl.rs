@@ -71,6 +71,9 @@ enum Subcommands {
         /// What services answer to getInterfaceHash.
         #[arg(long, value_name = "HASH", requires = "version")]
         hash: Option<String>,
+        /// A function `logFunc` in each class that calls or serves, which is told of every call; for C++ only.
+        #[arg(long)]
+        log: bool,
     },
     /// Say what is wrong with files, and what to write instead
     #[command(after_help = "Examples:\n  handoff aidl check aidl/\n  handoff aidl check aidl/ --format json")]
@@ -155,9 +158,12 @@ fn mapping(text: &str) -> Result<(String, String), String> {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         match &self.what {
-            Subcommands::Build { files, lang, out, types, asynchronous, version, hash } => {
+            Subcommands::Build { files, lang, out, types, asynchronous, version, hash, log } => {
                 if *lang != To::Rust && !types.is_empty() {
                     bail!("--map is for Rust only, and --lang names another language");
+                }
+                if *log && *lang != To::Cpp {
+                    bail!("--log is for C++ only, and --lang names another language");
                 }
                 let (version, hash, asynchronous) = (*version, hash.clone(), *asynchronous);
                 if matches!(lang, To::Cpp | To::Java) {
@@ -167,7 +173,7 @@ impl Options {
                     let Some(out) = out else {
                         bail!("C++ and Java are several files: say with --out which folder they go to");
                     };
-                    let options = ClassOptions { version, hash };
+                    let options = ClassOptions { version, hash, log: *log };
                     return self.build_classes(output, files, out, |compilation| match lang {
                         To::Java => handoff_aidl::generate_java(compilation, &options),
                         _ => handoff_aidl::generate_cpp(compilation, &options),
