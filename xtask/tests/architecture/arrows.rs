@@ -27,7 +27,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
         ],
     ),
     // Of handoff-ipc it uses the driver's numbers alone.
-    ("handoff-conformance", &["handoff-ipc"]),
+    ("handoff-conformance", &["handoff-ipc", "handoff-placement"]),
     ("handoff-guest", &[]),
     ("handoff-kernel", &["handoff-guest", "handoff-lab", "handoff-targets", "handoff-workloads"]),
     ("handoff-targets", &["handoff-guest"]),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::prelude::*;
 
 /// Long for what comes at once, even on an emulated CPU.
-const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 /// Long enough to see that nothing comes.
-const SHORT: Duration = Duration::from_millis(200);
+pub(super) const SHORT: Duration = Duration::from_millis(200);
 
 /// The stage of another context.
 fn other_context<'a>(stage: &Stage<'a>) -> Check<Stage<'a>> {
