@@ -45,6 +45,7 @@ struct Started {
 impl Process {
     /// Starts the child in a process group of its own: Ctrl-C at a terminal is for us to act on.
     pub fn spawn(mut command: Command) -> Result<Self, GuestError> {
+        tracing::debug!("starting {command:?}");
         let program = command.get_program().to_owned();
         command.process_group(0);
         let parent = rustix::process::getpid();

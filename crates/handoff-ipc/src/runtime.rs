@@ -109,6 +109,7 @@ impl Builder {
             EngineKind::Local => (Arc::new(LocalEngine), None),
             EngineKind::Shm => {
                 let socket = self.socket.clone().map_or_else(default_socket, Ok)?;
+                tracing::debug!("connecting to the service manager at {}", socket.display());
                 let engine = ShmEngine::new(&socket)?;
                 engine.follow_callers(self.follow_callers);
                 (Arc::new(engine), Some(socket))

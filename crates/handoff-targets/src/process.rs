@@ -32,6 +32,7 @@ pub(crate) fn run(
         None => Stdio::null(),
     };
     command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    tracing::debug!("starting {command:?}");
     let mut child = command.spawn()?;
     let (sender, pieces) = sync_channel(64);
     let out = child.stdout.take().map(|from| pump(Stream::Stdout, from, sender.clone()));

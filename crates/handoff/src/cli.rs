@@ -2,9 +2,10 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::anyhow;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory as _, Parser};
 use handoff_placement::suggest::nearest;
@@ -12,7 +13,7 @@ use handoff_placement::suggest::nearest;
 use crate::candidates;
 use crate::commands::Command;
 use crate::config::{self, Config};
-use crate::output::{Advice as _, Color, Format};
+use crate::output::{Advice as _, Amount, Color, Format, Output, Verdict};
 use crate::{legacy, width};
 
 /// How each command ends, for `handoff --help`.
@@ -20,7 +21,7 @@ const AFTER_HELP: &str = "\
 Exit status:
   0    it worked; a test that was run has passed
   1    a test or a check that was run has failed
-  2    it could not be done: wrong options, a file that cannot be read, a missing privilege, an error
+  2    it could not be done: wrong options, an unreadable file, a missing privilege, another error
   130  it was interrupted (Ctrl-C, SIGTERM) and has put back what it changed
 
 Examples:
@@ -34,7 +35,6 @@ Examples:
     name = "handoff",
     version,
     after_help = AFTER_HELP,
-    max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -67,8 +67,31 @@ pub(crate) struct Cli {
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
 
+    /// Print on standard error which programs are started, and which files and sockets are used.
+    #[arg(
+        long,
+        short,
+        global = true,
+        conflicts_with = "quiet",
+        overrides_with = "verbose",
+        help_heading = "Global options"
+    )]
+    pub(crate) verbose: bool,
+
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// How much is told beside the result.
+    pub(crate) fn amount(&self) -> Amount {
+        // The configuration may set `quiet`, and then `--verbose` is stronger.
+        match (self.verbose, self.quiet) {
+            (true, _) => Amount::Verbose,
+            (_, true) => Amount::Quiet,
+            _ => Amount::Usual,
+        }
+    }
 }
 
 /// All that can be typed.
@@ -76,17 +99,28 @@ pub(crate) fn command() -> clap::Command {
     let command = legacy::with_underscores(candidates::with_words(Cli::command()));
     let command = with_negative_numbers(crate::remote_command::with_targets(command));
     let template = help_template(&command);
-    command.help_template(template)
+    // Clap would take zero columns of the environment for a width.
+    command.help_template(template).term_width(width::columns())
 }
 
 /// The same, with the defaults of the configuration file; or why it could not be read, which `--help` need not know.
 pub(crate) fn configured() -> (anyhow::Result<()>, clap::Command) {
     match Config::load() {
-        Ok(config) => (Ok(()), config::with_defaults(command(), config::keep(config))),
+        Ok(config) => (Ok(()), fitted(config::with_defaults(command(), config::keep(config)))),
         Err(error) => {
             let advice = format!("mend the file, or go without it: {}= handoff ...", config::VARIABLE);
-            (Err(error).advise(advice), command())
+            (Err(error).advise(advice), fitted(command()))
         }
+    }
+}
+
+/// Has the examples below each help fit the terminal.
+fn fitted(command: clap::Command) -> clap::Command {
+    let fitted = command.get_after_help().map(|text| width::annotated(&text.to_string(), width::columns()));
+    let command = command.mut_subcommands(self::fitted);
+    match fitted {
+        Some(text) => command.after_help(text),
+        None => command,
     }
 }
 
@@ -137,10 +171,13 @@ const PARSERS: [(&str, &str); 5] = [
     ("number too large to fit in target type", "the number is too large"),
 ];
 
-/// Says what is wrong with a command line, and ends.
-pub(crate) fn refuse(mut error: clap::Error) -> ! {
+/// Says what is wrong with a command line, and with which status to end.
+pub(crate) fn refuse(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        error.exit(); // That is --help or --version.
+        // That is --help or --version: a result, of which it is an error that it cannot be printed.
+        let output = Output::new(Format::Text, Color::Auto, Amount::Usual);
+        let printed = output.styled(&error.render().ansi().to_string());
+        return output.conclude(printed.map(|()| Verdict::Pass));
     }
     if let (Some(ContextValue::String(word)), None) =
         (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
@@ -150,30 +187,59 @@ pub(crate) fn refuse(mut error: clap::Error) -> ! {
             error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(found));
         }
     }
-    if let Some(tip) = error.get(ContextKind::InvalidArg).and_then(|arg| tip_for(&arg.to_string())) {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    if let Some(argument) = error.get(ContextKind::InvalidArg).map(ToString::to_string) {
+        match tip_for(&argument) {
+            Some(tip) => {
+                error.remove(ContextKind::SuggestedArg);
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+            }
+            // Clap takes a mistyped option for a value that begins with a hyphen, which hardly anybody means.
+            None if error.kind() == ErrorKind::UnknownArgument && argument.starts_with('-') => {
+                error.remove(ContextKind::Suggested);
+            }
+            None => {}
+        }
     }
     let styled = error.render().ansi().to_string();
     let text = PARSERS.iter().fold(styled, |text, (said, meant)| text.replace(said, meant));
     let text = in_words(&text);
     drop(anstream::stderr().write_all(text.as_bytes()));
-    std::process::exit(error.exit_code())
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 /// What other programs call it, and what it is called here.
 fn tip_for(argument: &str) -> Option<String> {
     match argument {
         "--json" => Some("JSON is printed with --format json".to_owned()),
-        "-v" | "--verbose" => {
-            Some("--version (-V) prints the version; --format json has all that a command knows".to_owned())
-        }
         file if std::env::args().any(|word| word == "sched" || word == "trace")
             && Path::new(file).is_file() =>
         {
             Some(format!("a recording is read with `-i {file}`"))
         }
-        _ => None,
+        "-i" if std::env::args().any(|word| word == "export") => {
+            Some("`handoff sched export` takes the recording without an option before it".to_owned())
+        }
+        option => takers(option),
     }
+}
+
+/// Which other commands take a long option.
+fn takers(option: &str) -> Option<String> {
+    fn collect(command: &clap::Command, path: &str, name: &str, found: &mut Vec<String>) {
+        let is_it = |arg: &clap::Arg| arg.get_long() == Some(name) && !arg.is_hide_set();
+        if command.get_arguments().any(is_it) {
+            found.push(format!("`{path}`"));
+        }
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+            collect(inner, &format!("{path} {}", inner.get_name()), name, found);
+        }
+    }
+    let name = option.strip_prefix("--")?.split('=').next()?.replace('_', "-");
+    let mut found = Vec::new();
+    collect(&command(), "handoff", &name, &mut found);
+    let more = if found.len() > 3 { " and others" } else { "" };
+    found.truncate(3);
+    (!found.is_empty()).then(|| format!("--{name} is an option of {}{more}", found.join(", ")))
 }
 
 /// A range as people write it: clap has that of Rust.

@@ -126,6 +126,15 @@ impl Config {
         Ok(Self { file: Some(file), settings })
     }
 
+    /// Tells where the defaults come from, for `--verbose`.
+    pub(crate) fn log(&self) {
+        match &self.file {
+            Some(file) if file.exists() => tracing::debug!("the configuration is {}", file.display()),
+            Some(file) => tracing::debug!("there is no configuration {}", file.display()),
+            None => tracing::debug!("there is no configuration"),
+        }
+    }
+
     /// What the file says of a key, if no variable of the environment is stronger.
     pub(crate) fn get(&self, key: &str) -> Option<&Setting> {
         let overruled = KEYS.iter().any(|known| known.name == key && variable(known).is_some());

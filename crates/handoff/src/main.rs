@@ -33,9 +33,17 @@ fn main() -> ExitCode {
     commands::complete();
     let args = legacy::rewrite(std::env::args_os());
     let (configured, command) = cli::configured();
-    let matches = command.try_get_matches_from(&args).unwrap_or_else(|error| cli::refuse(error));
-    let cli = cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let output = output::Output::new(cli.format, cli.color, cli.quiet);
+    let parsed = command.try_get_matches_from(&args);
+    let parsed = parsed.and_then(|matches| Ok((cli::Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return cli::refuse(error),
+    };
+    let output = output::Output::new(cli.format, cli.color, cli.amount());
+    if output.is_verbose() {
+        handoff_ipc::log::verbosely();
+        config::loaded().log();
+    }
     if let Err(error) = configured.and_then(|()| cli::check_format(&matches)) {
         return output.conclude(Err(error));
     }

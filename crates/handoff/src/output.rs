@@ -58,6 +58,16 @@ pub(crate) enum Color {
     Never,
 }
 
+/// How much is told beside the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// Warnings and errors only: no notes and no progress.
+    Quiet,
+    Usual,
+    /// Also which programs are started, and which files and sockets are used.
+    Verbose,
+}
+
 /// How a command that could be carried out has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -83,13 +93,13 @@ impl Verdict {
 #[derive(Debug)]
 pub(crate) struct Output {
     format: Format,
-    quiet: bool,
+    amount: Amount,
 }
 
 impl Output {
-    /// Sets the colours of the process, and remembers the format; `quiet` leaves out notes and progress.
-    pub(crate) fn new(format: Format, color: Color, quiet: bool) -> Self {
-        if quiet {
+    /// Sets the colours of the process, and remembers the rest.
+    pub(crate) fn new(format: Format, color: Color, amount: Amount) -> Self {
+        if amount == Amount::Quiet {
             progress::set_quiet();
         }
         match color {
@@ -98,7 +108,7 @@ impl Output {
             Color::Never => anstream::ColorChoice::Never,
         }
         .write_global();
-        Self { format, quiet }
+        Self { format, amount }
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -107,7 +117,12 @@ impl Output {
 
     /// Whether notes and progress are left out.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet
+        self.amount == Amount::Quiet
+    }
+
+    /// Whether the output of programs that are started is shown, too.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.amount == Amount::Verbose
     }
 
     /// Prints a result in the format that was asked for: its `Display` (which ends without a newline)
@@ -133,6 +148,12 @@ impl Output {
         self.bytes((escaped(&text) + "\n").as_bytes())
     }
 
+    /// Prints text that has colours in it, whatever the format.
+    pub(crate) fn styled(&self, text: &str) -> anyhow::Result<()> {
+        let mut stdout = anstream::stdout().lock();
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context(CANNOT_PRINT)
+    }
+
     /// Writes bytes to standard output as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> anyhow::Result<()> {
         interrupt::note_printed();
@@ -154,7 +175,7 @@ impl Output {
 
     /// Says on standard error what the command is doing. It must not be needed to read the result.
     pub(crate) fn note(&self, text: impl Display) {
-        if !self.quiet {
+        if !self.is_quiet() {
             say(&text.to_string());
         }
     }

@@ -158,6 +158,7 @@ pub(crate) fn check_writable(file: &Path) -> anyhow::Result<()> {
 
 /// Reads a file that the user named.
 pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
+    tracing::debug!("reading {}", file.display());
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
@@ -170,6 +171,7 @@ pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> 
     };
     let bytes = bytes.as_ref();
     // A link stays one: it is the file that it leads to that is replaced.
+    tracing::debug!("writing {}", file.display());
     let target = file.canonicalize();
     let write = || match &target {
         Err(_) => std::fs::write(file, bytes).inspect_err(|_| drop(std::fs::remove_file(file))),

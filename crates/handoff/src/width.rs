@@ -38,6 +38,32 @@ fn fit(text: &str, columns: usize) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// The text below the options of a command's help: examples and statuses, a line each, with what it means behind two blanks
+/// or more. A meaning that is too long goes on in its own column, or where that is too narrow below its line. Clap would
+/// begin each such line at the left, among the commands.
+pub(crate) fn annotated(text: &str, columns: usize) -> String {
+    let line = |line: &str| {
+        if visible(line) <= columns {
+            return line.to_owned();
+        }
+        let words = line.trim_start_matches(' ');
+        let indent = line.len() - words.len();
+        let Some((command, meaning)) = words.split_once("  ") else { return fit(line, columns) };
+        let meaning = meaning.trim_start_matches(' ');
+        let column = line.len() - meaning.len();
+        if column + NARROWEST <= columns {
+            return line[..column].to_owned() + &wrapped(meaning, column, column, columns);
+        }
+        let below = (indent + 4).min(columns / 2);
+        let command = fit(&line[..indent + command.len()], columns);
+        format!("{command}\n{}{}", " ".repeat(below), wrapped(meaning, below, below, columns))
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The narrowest column of text that is still readable.
+const NARROWEST: usize = 24;
+
 /// How many characters are seen: those that colour the text are not.
 fn visible(text: &str) -> usize {
     anstream::adapter::strip_str(text).map(|part| part.chars().count()).sum()
@@ -84,6 +110,28 @@ mod tests {
             let text = wrapped(&text, 7, 7, columns);
             assert!(text.lines().skip(1).all(|line| line.len() <= columns), "{columns}: {text}");
         }
+    }
+
+    #[test]
+    fn an_example_keeps_its_meaning_apart_from_the_commands() {
+        let text = "Examples:\n  handoff run --quick          ten seconds, with wider intervals\n  \
+                    handoff run                  about a minute";
+        assert_eq!(annotated(text, 80), text);
+        assert_eq!(
+            annotated(text, 56),
+            "Examples:\n  handoff run --quick          ten seconds, with wider\n                               \
+             intervals\n  handoff run                  about a minute"
+        );
+        assert_eq!(
+            annotated(text, 40),
+            "Examples:\n  handoff run --quick\n      ten seconds, with wider intervals\n  handoff run\n      \
+             about a minute"
+        );
+        assert_eq!(
+            annotated("  2    it could not be done at all", 32),
+            "  2    it could not be done at\n       all"
+        );
+        assert_eq!(annotated("The exit status is that of it", 20), "The exit status is\n    that of it");
     }
 
     #[test]

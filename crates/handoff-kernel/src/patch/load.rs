@@ -220,14 +220,15 @@ fn load_range(repository: &Path, range: &str, limits: &Limits) -> Result<Series,
     }
     // A revision alone is that commit, and not all that came after it.
     let one = !range.contains("..") && !range.contains('^') && !range.contains(' ');
-    let output = Command::new("git")
+    let mut command = Command::new("git");
+    command
         .arg("-C")
         .arg(repository)
         .args(["format-patch", "--stdout", "--no-signature", "--find-renames", "--full-index"])
         .args(one.then_some("-1"))
-        .args([range, "--"])
-        .output()
-        .map_err(|error| fail(error.to_string()))?;
+        .args([range, "--"]);
+    tracing::debug!("starting {command:?}");
+    let output = command.output().map_err(|error| fail(error.to_string()))?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         if one {

@@ -336,6 +336,7 @@ impl Git<'_> {
             .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        tracing::debug!("starting {command:?}");
         let mut child = command.spawn().map_err(|error| self.fail(words, error))?;
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
             stdin.write_all(input).map_err(|error| self.fail(words, error))?;

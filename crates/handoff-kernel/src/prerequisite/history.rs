@@ -37,15 +37,16 @@ impl<'a> History<'a> {
             repository: self.repository.to_owned(),
             reason: reason.trim().to_owned(),
         };
-        let output = Command::new("git")
+        let mut command = Command::new("git");
+        command
             .arg("-C")
             .arg(self.repository)
             .args(arguments)
             // A partial clone must not fetch behind the user's back.
             .env("GIT_NO_LAZY_FETCH", "1")
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| fail(error.to_string()))?;
+            .stdin(Stdio::null());
+        tracing::debug!("starting {command:?}");
+        let output = command.output().map_err(|error| fail(error.to_string()))?;
         if !output.status.success() {
             return Err(fail(String::from_utf8_lossy(&output.stderr).into_owned()));
         }

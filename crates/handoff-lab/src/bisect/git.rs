@@ -40,6 +40,7 @@ impl Git {
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
             command.env_remove(name);
         }
+        tracing::debug!("starting {command:?}");
         command.output().map_err(|source| BisectError::NoGit { source })
     }
 

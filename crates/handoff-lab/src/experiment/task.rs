@@ -182,6 +182,7 @@ impl Task {
         command.stderr(stderr.try_clone().map_err(io("share a file"))?);
         let groups = self.open_groups().map_err(io("enter the control group"))?;
         sys::prepare(&mut command, Birth { groups, cpus: self.cpus.clone(), nice: self.nice });
+        tracing::debug!("starting {command:?}");
         let start = Instant::now();
         let child = command.spawn().map_err(|source| TaskError::Start { command: self.command(), source })?;
         let (status, usage) = match sys::wait(&child, self.limit) {

@@ -78,10 +78,6 @@ pub(crate) struct Options {
     /// Jobs at once [default: one a CPU]
     #[arg(long, short, value_name = "N")]
     jobs: Option<usize>,
-
-    /// Show make's output
-    #[arg(long, short)]
-    verbose: bool,
 }
 
 /// What was built, for people and for programs.
@@ -116,7 +112,7 @@ impl Options {
         let build = self.build(output)?.stopper(&stopper);
         output.note(style::paint(style::DIM, format_args!("building {}", self.tree.display())));
         let mut watch = |line: &str| {
-            if self.verbose {
+            if output.is_verbose() {
                 crate::output::say(line);
             }
         };
