@@ -1,9 +1,9 @@
 //! The folder for results: reports, stores, recordings. `--output`, else `$HANDOFF_RESULTS`, else `results` of the
 //! configuration, else `handoff/results` in the XDG state folder. Nothing is written into the current folder unless somebody asks for it.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -162,19 +162,21 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Writes a file that the user named, and makes its folder. What was there before is replaced once the new file is whole.
-/// One that could not be written to its end, as on a full disk, is removed: a half of it is no result.
+/// Writes a file that the user named, and makes its folder. It has its name once it is whole: half of it, as on a full
+/// disk, is no result, and what was there before stays until then.
 pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let made = match file.parent() {
+        // `create_dir_all` says of a file in the place of the folder that it exists.
+        Some(folder) if folder.exists() && !folder.is_dir() => Err(Errno::NOTDIR.into()),
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder),
         _ => io::Result::Ok(()),
     };
+    tracing::debug!("writing {}", file.display());
     let bytes = bytes.as_ref();
     // A link stays one: it is the file that it leads to that is replaced.
-    tracing::debug!("writing {}", file.display());
     let target = file.canonicalize();
     let write = || match &target {
-        Err(_) => std::fs::write(file, bytes).inspect_err(|_| drop(std::fs::remove_file(file))),
+        Err(_) => write_new(file, bytes),
         Ok(old) => match beside(old)? {
             Some(mut new) => {
                 new.write_all(bytes)?;
@@ -186,6 +188,24 @@ pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> 
     };
     made.and_then(|()| interrupt::keeping(file, write))
         .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Writes a file that is not there. A link that leads nowhere stays, and gets the file that it leads to.
+fn write_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // As for any new file, the umask takes rights away.
+    let rights = Permissions::from_mode(0o666);
+    let new = match tempfile::Builder::new().permissions(rights).tempfile_in(folder) {
+        Ok(new) if !file.is_symlink() => Some(new),
+        _ => None, // Some folders take no further files, such as /dev/fd.
+    };
+    match new {
+        Some(mut new) => {
+            new.write_all(bytes)?;
+            new.persist(file).map(drop).map_err(|failed| failed.error)
+        }
+        None => std::fs::write(file, bytes).inspect_err(|_| drop(std::fs::remove_file(file))),
+    }
 }
 
 /// A new file that can take the place of `file`: of the same owner, with the same rights. None where only the contents may
@@ -288,8 +308,6 @@ mod tests {
 
     #[test]
     fn a_file_that_is_replaced_keeps_its_rights_and_its_kind() {
-        use std::os::unix::fs::PermissionsExt as _;
-
         let folder = tempfile::tempdir().expect("a folder");
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         std::fs::write(&file, "old").expect("written");

@@ -88,3 +88,81 @@ fn every_command_has_a_manual_page() {
         assert!(text.contains(".SH"), "{page} is a manual page");
     }
 }
+
+#[test]
+fn a_file_has_its_name_only_once_it_is_whole() {
+    // Killed by a signal in the middle of a page: nothing can be removed then.
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "ulimit -f 16; exec \"$0\" man pages";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_handoff")])
+        .current_dir(folder.path())
+        .output()
+        .expect("handoff runs");
+    assert_eq!(output.status.code(), None, "a page is longer than the limit: {output:?}");
+    let pages: Vec<_> = std::fs::read_dir(folder.path().join("pages"))
+        .expect("made")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|page| page.extension().is_some_and(|extension| extension == "1"))
+        .collect();
+    assert!(!pages.is_empty(), "some were written");
+    for page in pages {
+        let text = std::fs::read_to_string(&page).expect("text");
+        assert!(text.contains(".SH \"FILES\""), "{} is half a page", page.display());
+    }
+}
+
+#[test]
+fn help_that_cannot_be_printed_is_an_error() {
+    for line in [["--help"], ["--version"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+        let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+            .args(line)
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("handoff runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {told}");
+        assert!(told.starts_with("error: cannot write to standard output"), "{told}");
+    }
+}
+
+#[test]
+fn help_is_readable_whatever_the_environment_says_of_columns() {
+    let help = |columns: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+            .args(["campaign", "--help"])
+            .env("COLUMNS", columns)
+            .output()
+            .expect("handoff runs");
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let usual = help("100");
+    assert!(usual.contains("Run experiments on many devices"), "{usual}");
+    for wrong in ["0", "abc", "", "-1"] {
+        assert_eq!(help(wrong), usual, "COLUMNS={wrong}");
+    }
+    // No example begins at the left, where only the commands and headings are.
+    let narrow = help("60");
+    let examples = narrow.split_once("Examples:\n").expect("examples").1;
+    assert!(examples.lines().all(|line| line.len() <= 60), "{narrow}");
+    for line in examples.lines().filter(|line| !line.starts_with("  handoff ")) {
+        assert!(line.starts_with("      "), "{line:?} in\n{narrow}");
+    }
+}
+
+#[test]
+fn a_file_in_the_place_of_a_folder_is_named_as_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("file"), "").expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["man", "file"])
+        .current_dir(folder.path())
+        .output()
+        .expect("handoff runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told.contains("because: Not a directory"), "{told}");
+}
