@@ -67,14 +67,18 @@ pub struct RecoveryReport {
 
 impl fmt::Display for RecoveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} processes have back what they had, {} have ended", self.restored, self.gone)?;
-        for (count, what) in [
-            (self.partly, "were refused something"),
-            (self.groups, "control groups were removed"),
-            (self.unreadable, "lines could not be read"),
+        let (have, had) = if self.restored == 1 { ("process has", "it") } else { ("processes have", "they") };
+        let ended = if self.gone == 1 { "has ended" } else { "have ended" };
+        write!(f, "{} {have} back what {had} had, {} {ended}", self.restored, self.gone)?;
+        for (count, one, several) in [
+            (self.partly, "was refused something", "were refused something"),
+            (self.groups, "control group was removed", "control groups were removed"),
+            (self.unreadable, "line could not be read", "lines could not be read"),
         ] {
-            if count > 0 {
-                write!(f, ", {count} {what}")?;
+            match count {
+                0 => {}
+                1 => write!(f, ", 1 {one}")?,
+                _ => write!(f, ", {count} {several}")?,
             }
         }
         Ok(())

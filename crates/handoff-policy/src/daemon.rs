@@ -495,6 +495,8 @@ impl<'a> Daemon<'a> {
                         "comm": printable(&placed.comm),
                         "profiles": self.profiles(&placed.rules),
                         "lost_pins": placed.lost,
+                        "foreground": self.state.foreground.contains(key),
+                        "services": self.state.services.get(key).map_or(&[][..], Vec::as_slice),
                     })
                 });
                 Ok(serde_json::Value::from(rows.collect::<Vec<_>>()).to_string())

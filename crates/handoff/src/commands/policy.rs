@@ -28,7 +28,7 @@ Examples:
   handoff policy foreground 1234             a process came to the foreground
   handoff policy restore                     put back what a killed `run`, or an `apply`, left";
 
-/// Place processes by rules: check, apply, run, explain, foreground, restore.
+/// Place processes by the rules of a file, as they come, change and go.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {
@@ -247,9 +247,8 @@ fn apply(output: &Output, file: &Path, folder: PathBuf) -> anyhow::Result<Verdic
     let mut daemon = daemon(output, file, folder, Duration::from_secs(10))?;
     daemon.look_at_all();
     let count = daemon.leave()?;
-    output.note(format_args!(
-        "{count} processes are placed; `handoff policy restore` gives back what they had"
-    ));
+    let are = if count == 1 { "is" } else { "are" };
+    output.note(format_args!("{} {are} placed; `handoff policy restore` undoes it", processes(count)));
     Ok(Verdict::Pass)
 }
 
@@ -293,6 +292,11 @@ struct Row {
     lost_pins: u64,
     pid: i32,
     profiles: Vec<String>,
+    /// What it said of itself.
+    #[serde(default)]
+    foreground: bool,
+    #[serde(default)]
+    services: Vec<String>,
 }
 
 fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
@@ -309,11 +313,11 @@ fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
     Ok(Verdict::Pass)
 }
 
-/// The profiles that a running policy has given to a process.
-fn placed(folder: &Path, pid: i32) -> Vec<String> {
+/// What a running policy knows of a process that it has placed.
+fn placed(folder: &Path, pid: i32) -> Option<Row> {
     let answer = notice::status(folder).unwrap_or_default();
     let rows: Vec<Row> = serde_json::from_str(&answer).unwrap_or_default();
-    rows.into_iter().filter(|row| row.pid == pid).flat_map(|row| row.profiles).collect()
+    rows.into_iter().find(|row| row.pid == pid)
 }
 
 #[derive(Serialize)]
@@ -355,9 +359,13 @@ fn explain(
     let mut state = SystemState::default();
     state.read_sensors(&Root::host());
     let tid = Tid::new(pid).context("a process has a number above 0")?;
-    let process = Process::look(tid, &state)?;
-    if foreground {
+    let mut process = Process::look(tid, &state)?;
+    let running = placed(folder, pid);
+    if foreground || running.as_ref().is_some_and(|row| row.foreground) {
         state.foreground.insert(process.key);
+    }
+    if let Some(row) = &running {
+        process.services.clone_from(&row.services);
     }
     let told = Explanation::of(&policy, &process, &state);
     let rules =
@@ -371,12 +379,10 @@ fn explain(
     let profile = told.rule.map(|index| policy.rules[index].profile.clone());
     let comm = process.comm.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     output.result(&ExplainResult { pid, comm, profile, rules: rules.collect() })?;
-    let placed = placed(folder, pid);
-    if !placed.is_empty() {
+    if let Some(row) = running {
         output.note(format_args!(
-            "the policy that runs has placed it: {}. It knows the foreground and the services; this answer is from \
-             the file alone.",
-            placed.join(", ")
+            "the running policy has given it {}; its foreground and its services are what that policy was told",
+            row.profiles.join(", ")
         ));
     }
     Ok(Verdict::Pass)

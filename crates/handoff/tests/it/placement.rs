@@ -293,6 +293,11 @@ fn a_policy_runs_is_killed_and_restored() {
     wait_for("the placement", || nice() == 18);
     let told = handoff(&["policy", "foreground", &pid, "--state", state]);
     assert_eq!((text_of(&told).trim(), nice()), ("profile front", 16));
+    let explained = text_of(&handoff(&["policy", "explain", file, &pid, "--state", state]));
+    assert!(
+        explained.contains(": front\n"),
+        "the running policy knows that it is in the foreground: {explained}"
+    );
     let status = handoff(&["policy", "status", "--state", state, "--format", "json"]);
     assert!(text_of(&status).contains(&name), "{}", text_of(&status));
     assert_eq!(handoff(&["policy", "restore", "--state", state]).status.code(), Some(2), "it is running");
@@ -301,7 +306,7 @@ fn a_policy_runs_is_killed_and_restored() {
     assert_eq!(nice(), 16, "nobody was there to put it back");
     let restored = handoff(&["policy", "restore", "--state", state]);
     assert!(restored.status.success(), "{}", text(&restored.stderr));
-    assert!(text_of(&restored).contains("1 processes have back"), "{}", text_of(&restored));
+    assert!(text_of(&restored).contains("1 process has back what it had"), "{}", text_of(&restored));
     assert_eq!(nice(), before);
     let mut daemon = run();
     wait_for("the placement", || nice() == 18);
