@@ -7,6 +7,9 @@ use super::BuildError;
 /// Makes sure that this is a kernel's source, and one that can be built outside of.
 pub(crate) fn check(tree: &Path) -> Result<(), BuildError> {
     let refuse = |reason: &str| Err(BuildError::Tree { tree: tree.to_owned(), reason: reason.to_owned() });
+    if !tree.is_dir() {
+        return refuse("there is no such folder");
+    }
     let makefile = std::fs::read_to_string(tree.join("Makefile")).unwrap_or_default();
     let has = |name: &str| makefile.lines().any(|line| line.starts_with(name) && line.contains('='));
     if !(has("VERSION") && has("PATCHLEVEL") && tree.join("Kconfig").exists()) {

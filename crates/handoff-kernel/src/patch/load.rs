@@ -63,8 +63,10 @@ pub enum InputError {
     TooLarge { path: PathBuf, bytes: u64, limit: usize },
     #[error("git cannot make patches of `{range}` in {}: {message}", repository.display())]
     Git { repository: PathBuf, range: String, message: String },
-    #[error("`{word}` is neither a file nor a commit of {}: {message}", repository.display())]
+    #[error("`{word}` is neither a file nor a commit of the repository {}: {message}", repository.display())]
     Unknown { repository: PathBuf, word: String, message: String },
+    #[error("there is no file `{word}`, and {} is no Git repository that could have a commit of this name", repository.display())]
+    NoRepository { repository: PathBuf, word: String },
 }
 
 /// Loads the patches of an input, in the order in which they apply.
@@ -234,7 +236,11 @@ fn load_range(repository: &Path, range: &str, limits: &Limits) -> Result<Series,
         if one {
             // Whoever mistypes the name of a file has not asked for git.
             let (repository, word) = (repository.to_owned(), range.to_owned());
-            return Err(InputError::Unknown { repository, word, message });
+            return Err(if is_repository(&repository) {
+                InputError::Unknown { repository, word, message }
+            } else {
+                InputError::NoRepository { repository, word }
+            });
         }
         return Err(fail(message));
     }
@@ -247,4 +253,11 @@ fn load_range(repository: &Path, range: &str, limits: &Limits) -> Result<Series,
         patch.source = Some(range.to_owned());
     }
     Ok(series)
+}
+
+/// Whether git finds a repository around the folder.
+fn is_repository(folder: &Path) -> bool {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder).args(["rev-parse", "--git-dir"]);
+    command.output().is_ok_and(|output| output.status.success())
 }

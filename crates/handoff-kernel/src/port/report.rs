@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::outcome::{Edit, Enclosing, How, Outcome};
 use super::review::HunkView;
+use crate::document::counted;
 use crate::patch::Refusal;
 
 /// What became of a series.
@@ -207,7 +208,7 @@ impl fmt::Display for PortReport {
             }
         }
         let Counts { applied, moved, present, fuzzy, conflict } = self.counts;
-        write!(f, "{} hunks: {applied} applied, {moved} moved", self.counts.total())?;
+        write!(f, "{}: {applied} applied, {moved} moved", counted(self.counts.total(), "hunk"))?;
         if present > 0 {
             write!(f, ", {present} already there")?;
         }

@@ -8,6 +8,7 @@ use super::StudyError;
 use crate::build::{KernelArch, is_built_in_fragment};
 use crate::prove::Probe;
 use handoff_guest::{GuestSpec, Kernel};
+use handoff_lab::experiment::file::FileError;
 
 /// A study: a feature's patches, a tree to bring them to, and how to see what they do.
 ///
@@ -158,7 +159,8 @@ impl Study {
     /// Reads a study from text; its paths are relative to `folder`.
     pub fn parse(path: &Path, text: &str, folder: &Path) -> Result<Self, StudyError> {
         let refuse = |reason: String| StudyError::File { file: path.to_owned(), reason };
-        let mut study: Self = toml::from_str(text).map_err(|error| refuse(error.to_string()))?;
+        let mut study: Self = toml::from_str(text)
+            .map_err(|error| FileError::at(path, text, error.span().unwrap_or_default(), error.message()))?;
         let folder = folder.canonicalize().map_err(StudyError::io("find", folder))?;
         let whole = |path: &mut PathBuf| *path = folder.join(&*path);
         study.source.tree.iter_mut().for_each(whole);

@@ -31,6 +31,7 @@ use crate::patch::InputError;
 use crate::port::PortError;
 use crate::prove::ProveError;
 use handoff_guest::{GuestError, Stopper};
+use handoff_lab::experiment::file::FileError;
 
 /// How to run a study.
 pub struct Options<'a> {
@@ -90,6 +91,9 @@ impl Outcome {
 pub enum StudyError {
     #[error("{}: {reason}", file.display())]
     File { file: PathBuf, reason: String },
+    /// It is not written as a study's file is.
+    #[error(transparent)]
+    Syntax(#[from] FileError),
     #[error("another study works in {}: wait for it, or name another folder with --work", work.display())]
     Busy { work: PathBuf },
     #[error("cannot {action} {}: {source}", path.display())]

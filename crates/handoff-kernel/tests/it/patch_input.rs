@@ -92,6 +92,10 @@ fn a_revision_alone_is_one_commit() {
     assert!(error.to_string().starts_with("cannot read nosuch.patch"), "{error}");
     let error = load(&Input::guess("nosuch", folder.path()), &alone()).unwrap_err();
     assert!(error.to_string().starts_with("`nosuch` is neither a file nor a commit of "), "{error}");
+    let apart = tempfile::tempdir().unwrap();
+    let error = load(&Input::guess("nosuch", apart.path()), &alone()).unwrap_err();
+    assert!(error.to_string().starts_with("there is no file `nosuch`, and "), "{error}");
+    assert!(!error.to_string().contains("fatal"), "git was not asked for: {error}");
     let error = load(&Input::guess("nosuch..HEAD", folder.path()), &alone()).unwrap_err();
     assert!(error.to_string().starts_with("git cannot make patches of `nosuch..HEAD`"), "{error}");
 }

@@ -176,7 +176,9 @@ pub(crate) fn explained(error: GuestError) -> anyhow::Error {
         GuestError::Package { .. } => {
             "check the name and the system's package sources, or name a kernel image with --kernel"
         }
-        GuestError::Qemu { .. } => "check --qemu-arg, --kernel and --accel",
+        GuestError::Qemu { .. } => {
+            "check --qemu-arg and --accel, and that --kernel names the image of a kernel"
+        }
         GuestError::CommandTimeout { .. } => "give it longer with --timeout, or 0 for no limit",
         GuestError::Hang { .. } => {
             "run it again: an emulated kernel gets stuck at times, less often with --smp 1; one that is just slow needs a longer --timeout"
