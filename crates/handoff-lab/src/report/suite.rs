@@ -78,7 +78,7 @@ pub fn sentence(group: &GroupResult) -> String {
             .filter_map(|subject| Some((subject, subject.row.as_ref()?)))
             .min_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))
     };
-    match best(Kind::Call).or_else(|| best(Kind::Primitive)) {
+    let told = match best(Kind::Call).or_else(|| best(Kind::Primitive)) {
         Some((subject, row)) => format!(
             "{start} The best of the others, {}, takes {}: {} [{}, {}] of it.",
             subject.name,
@@ -88,6 +88,10 @@ pub fn sentence(group: &GroupResult) -> String {
             times(row.ci95[1]),
         ),
         None => start,
+    };
+    match group.held_up_floor() {
+        Some(doubt) => format!("{told} {doubt}"),
+        None => told,
     }
 }
 

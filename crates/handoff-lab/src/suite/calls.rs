@@ -15,6 +15,11 @@ pub struct Calls {
     pub context: Option<Context>,
 }
 
+/// What the call on an engine is called in each group.
+pub(super) fn name(engine: EngineKind) -> String {
+    format!("call, {engine} engine")
+}
+
 /// Adds a call on each engine to each group where it does the group's job, and the tests of all of them.
 pub fn add(suite: &mut Suite, calls: &Calls, batch: Duration) {
     suite.tests = calls.clone();
@@ -22,7 +27,7 @@ pub fn add(suite: &mut Suite, calls: &Calls, batch: Duration) {
         let mut add = |group: &str, placement: ChoosePlacement, payload: usize| {
             suite.entries.push(Entry {
                 group: group.to_owned(),
-                name: format!("call, {engine} engine"),
+                name: name(engine),
                 // A direct call hands nothing over: it shows what proxy and stub take by themselves.
                 kind: if engine == EngineKind::Local { Kind::Primitive } else { Kind::Call },
                 start: session(engine, calls.context, payload, placement, batch),

@@ -19,6 +19,9 @@ pub const SMALL_BYTES: usize = 8;
 /// The payload of the large group, in bytes.
 pub const LARGE_BYTES: usize = 64 << 10;
 
+/// An entry that does less than its group's job.
+pub(super) const COPY_ALONE: &str = "one copy alone, no hand-off";
+
 /// The four groups with their primitives. `batch` is how long one batch of one entry takes about.
 pub fn suite(batch: Duration) -> Suite {
     let mut suite = Suite { tests: super::Calls::default(), groups: groups(), entries: Vec::new() };
@@ -46,7 +49,7 @@ pub fn suite(batch: Duration) -> Suite {
     add(UNPINNED, unpinned, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
     add(LARGE, Placement::same_cpu, Primitive::SchedYield, Kind::Floor, "sched_yield and one copy each way");
     add(LARGE, Placement::same_cpu, Primitive::Futex, Kind::Primitive, "futex and one copy each way");
-    add(LARGE, Placement::same_cpu, Primitive::Memcpy, Kind::Primitive, "one copy alone, no hand-off");
+    add(LARGE, Placement::same_cpu, Primitive::Memcpy, Kind::Primitive, COPY_ALONE);
     add(LARGE, Placement::same_cpu, Primitive::Pipe, Kind::Primitive, "two pipes");
     add(LARGE, Placement::same_cpu, Primitive::UnixStream, Kind::Primitive, "Unix stream socket");
     suite

@@ -366,6 +366,23 @@ mod tests {
     }
 
     #[test]
+    fn a_floor_that_was_held_up_is_told() {
+        let told = |entries: Vec<Entry>| {
+            let suite = Suite { tests: Calls::default(), groups: vec![group()], entries };
+            suite.run(&options(), &mut |_| {}).expect("runs").groups[0].held_up_floor()
+        };
+        let floor = || entry("floor", Kind::Floor, constant(100.0));
+        let less = || entry(floors::COPY_ALONE, Kind::Primitive, constant(10.0));
+        let direct = || entry("call, local engine", Kind::Primitive, constant(10.0));
+        assert_eq!(
+            told(vec![floor(), less(), direct(), entry("other", Kind::Primitive, constant(97.0))]),
+            None
+        );
+        let held_up = told(vec![floor(), less(), entry("futex", Kind::Primitive, constant(50.0))]);
+        assert!(held_up.is_some_and(|text| text.starts_with("Faster than the floor here: futex. ")));
+    }
+
+    #[test]
     fn nothing_to_run_is_an_error_with_the_reasons() {
         let suite = Suite {
             tests: Calls::default(),

@@ -2,10 +2,11 @@
 
 use super::sweep::Sweep;
 use super::tests_of_calls::{AddInts, Latency};
-use super::{Group, Kind};
+use super::{Group, Kind, calls, floors};
 use crate::doctor::Diagnosis;
 use crate::interleave::Row;
 use handoff_workloads::measurement::Measurement;
+use handoff_workloads::rpc::EngineKind;
 use serde::{Deserialize, Serialize};
 
 /// Everything that one run of the suite found.
@@ -76,6 +77,32 @@ pub struct GroupResult {
     pub floor: Option<String>,
     /// The subjects, in the order of the suite.
     pub subjects: Vec<SubjectResult>,
+}
+
+/// What does the floor's job in less than this share of its time shows that the floor was held up.
+const FLOOR_HELD_UP: f64 = 0.9;
+
+impl GroupResult {
+    /// That something was faster than the floor although it does the whole job, in words. A floor that yields or spins loses
+    /// whole time slices to other programs, where one that sleeps is preferred when it wakes.
+    pub fn held_up_floor(&self) -> Option<String> {
+        let direct = calls::name(EngineKind::Local);
+        let does_less = |name: &str| name == floors::COPY_ALONE || name == direct;
+        let faster: Vec<&str> = self
+            .subjects
+            .iter()
+            .filter(|subject| !does_less(&subject.name))
+            .filter(|subject| subject.row.as_ref().is_some_and(|row| row.ratio < FLOOR_HELD_UP))
+            .map(|subject| subject.name.as_str())
+            .collect();
+        (!faster.is_empty()).then(|| {
+            format!(
+                "Faster than the floor here: {}. Other programs probably ran while the floor yielded or spun; measure \
+                 again on a quieter machine.",
+                faster.join("; ")
+            )
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::ensure;
 use comfy_table::{CellAlignment, Table, presets};
 use handoff_lab::doctor::Level;
 use handoff_lab::report::scale::nanoseconds;
@@ -35,7 +36,7 @@ const GUEST_FOLDER: &str = "/tmp/handoff-results";
 /// Rounds of `--quick`: the fewest that give a 95% interval with an end to spare.
 const QUICK_ROUNDS: usize = 8;
 
-/// Measure what handing over costs on this machine, and write a report.
+/// Measure what a call to another process costs on this machine, and write a report.
 ///
 /// Floors and calls are measured in turns.
 #[derive(Debug, clap::Args)]
@@ -148,6 +149,7 @@ impl Options {
             std::path::absolute(&file).unwrap_or(file)
         };
         let files = Files { html: file(&self.html, "html"), json: file(&self.json, "json") };
+        ensure!(files.html != files.json, "--html and --json name the same file: give each its own");
         results::check_writable(&files.html)?;
         results::check_writable(&files.json)?;
         Ok(files)
@@ -218,7 +220,11 @@ impl fmt::Display for Summary<'_> {
                 column.set_cell_alignment(CellAlignment::Right);
             }
             writeln!(f, "{heading}{}{heading:#}", group.group.title)?;
-            writeln!(f, "{}\n", table.trim_fmt())?;
+            writeln!(f, "{}", table.trim_fmt())?;
+            if let Some(doubt) = group.held_up_floor() {
+                writeln!(f, "   {}", style::paint(style::WARNING, doubt))?;
+            }
+            writeln!(f)?;
         }
         for sweep in &result.sweeps {
             writeln!(f, "{}", report::greatest(sweep).unwrap_or_default())?;
