@@ -27,8 +27,14 @@ pub enum Block {
 }
 
 impl Block {
+    /// A table without the columns in which no row has anything.
     pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Self {
-        Self::Table(heads.iter().map(|head| (*head).to_owned()).collect(), rows)
+        let is_empty = |column: usize| rows.iter().all(|row| row.get(column).is_none_or(String::is_empty));
+        let kept: Vec<usize> =
+            (0..heads.len()).filter(|&column| rows.is_empty() || !is_empty(column)).collect();
+        let cells = |row: Vec<String>| kept.iter().filter_map(|&column| row.get(column).cloned()).collect();
+        let heads = kept.iter().map(|&column| heads[column].to_owned()).collect();
+        Self::Table(heads, rows.into_iter().map(cells).collect())
     }
 }
 
@@ -181,4 +187,26 @@ fn inline(text: &str) -> String {
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_in_which_nothing_stands_is_left_out() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let table =
+            Block::table(&["date", "commit", "subject"], vec![row(["", "f54b", "a"]), row(["", "", "b"])]);
+        let Block::Table(heads, rows) = table else { panic!("a table") };
+        assert_eq!(
+            (heads, rows),
+            (
+                vec!["commit".to_owned(), "subject".to_owned()],
+                vec![vec!["f54b".to_owned(), "a".to_owned()], vec![String::new(), "b".to_owned()],]
+            )
+        );
+        let Block::Table(heads, _) = Block::table(&["date"], Vec::new()) else { panic!("a table") };
+        assert_eq!(heads, ["date"], "a table without rows says what it would have");
+    }
 }

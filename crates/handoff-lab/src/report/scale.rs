@@ -114,8 +114,8 @@ impl Scale {
                 for factors in fine {
                     let ticks = with(factors);
                     if ticks.len() <= most {
-                        // A narrow axis between two of them takes evenly spread values instead.
-                        return if ticks.len() < 2 { self.as_linear().ticks(most) } else { ticks };
+                        // A narrow axis, with two of them or fewer, takes evenly spread values instead.
+                        return if ticks.len() < 3 { self.as_linear().ticks(most) } else { ticks };
                     }
                 }
                 let whole = with(&[1.0]);
@@ -220,6 +220,8 @@ mod tests {
         assert_eq!(payloads.ticks(3), [1024.0, 1_048_576.0]);
         let near = Scale::over(Kind::Binary, [1000.0, 1500.0], (0.0, 100.0));
         assert!(near.ticks(4).len() > 1, "{:?}", near.ticks(4));
+        let narrow = Scale::over(Kind::Log, [0.0079, 0.0136], (0.0, 100.0)).ticks(6);
+        assert!(narrow.len() > 3, "an axis of less than a decade has more than two: {narrow:?}");
         let runs = Scale::over(Kind::Whole, [1.0, 3.0], (0.0, 100.0));
         assert_eq!(runs.ticks(8), [1.0, 2.0, 3.0]);
         assert_eq!(Scale::over(Kind::Whole, [1.0], (0.0, 100.0)).ticks(8), [1.0]);

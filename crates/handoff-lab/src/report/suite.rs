@@ -98,8 +98,8 @@ pub fn sentence(group: &GroupResult) -> String {
 fn ratios(group: &GroupResult) -> Intervals {
     let against = group.floor.as_deref().unwrap_or("the floor");
     Intervals {
-        title: format!("{}: time of each by that of {against}", group.group.title),
-        axis: format!("time by that of {against}, with its 95% interval"),
+        title: format!("{}: time of each relative to {against}", group.group.title),
+        axis: format!("time relative to {against}, with its 95% interval"),
         rows: group
             .subjects
             .iter()
