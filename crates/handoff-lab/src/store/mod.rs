@@ -39,7 +39,7 @@ pub enum StoreError {
     /// This build has no stores of that kind.
     #[error(transparent)]
     NotBuilt(#[from] crate::NotBuilt),
-    #[error("there is no run {0} in the store; `handoff lab history` lists them")]
+    #[error("there is no run {0} in the store")]
     NoRun(String),
     #[error("run {run} in the store is damaged")]
     Damaged { run: i64, source: serde_json::Error },

@@ -315,7 +315,7 @@ impl Options {
             }
         }
         if out.is_some() {
-            output.line(format_args!("{} files written", converted.files.len()))?;
+            output.line(format_args!("{} written", counted(converted.files.len(), "file")))?;
         }
         converted.notes.iter().for_each(|note| output.note(format_args!("note: {note}")));
         complain(output, &converted.compilation, &converted.compilation.diagnostics)?;
@@ -469,7 +469,7 @@ impl Display for FormatResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.check { "would change" } else { "changed" };
         self.changed.iter().try_for_each(|path| writeln!(f, "{path} {what}"))?;
-        write!(f, "{} files {what}", self.changed.len())
+        write!(f, "{} {what}", counted(self.changed.len(), "file"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use handoff_placement::{Allowed, Cpu, CpuSet, Root, Selector, Tid, Topology};
 use serde::Serialize;
 
@@ -46,6 +46,8 @@ impl Options {
         }
         if let Some(selector) = &self.selector {
             let cpus = selector.resolve_under(&machine, &root)?;
+            let absent = cpus.difference(&machine.present);
+            ensure!(absent.is_empty(), "CPUs {absent} are not there: this machine has {}", machine.present);
             match output.format() {
                 Format::Text => output.line(format_args!("{cpus}"))?,
                 Format::Json => output.json(&cpus.iter().collect::<Vec<_>>())?,

@@ -88,7 +88,7 @@ impl PlacementOptions {
             None => Ok(()),
             Some(_) if self.narrow => Ok(()), // The kernel refuses if nothing is left.
             Some(reason) => {
-                let refusal = anyhow::anyhow!("CPUs {wanted} cannot all be had: {reason}");
+                let refusal = anyhow::anyhow!("CPUs {wanted} are not all available: {reason}");
                 let some = !wanted.intersection(&allowed.grantable()).is_empty();
                 if some { Err(refusal).advise("--narrow takes what there is") } else { Err(refusal) }
             }

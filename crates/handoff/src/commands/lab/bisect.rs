@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use handoff_lab::bisect::{
-    BisectResult, Culprit, Event, Request, Step, StepVerdict, bisect, clean_up, folder,
+    BisectError, BisectResult, Culprit, Event, Request, Step, StepVerdict, bisect, clean_up, folder,
 };
 use handoff_lab::experiment::executor::Local;
 use handoff_lab::experiment::file::Arm;
@@ -91,7 +91,13 @@ impl Bisect {
         if let Some(error) = unkept {
             output.warn(format_args!("--resume will not know all commits: {error:#}"));
         }
-        let found = found?;
+        let found = match found {
+            Err(error @ BisectError::Git { .. }) => {
+                return Err(error)
+                    .advise("run it in the repository of what became worse, with two of its commits");
+            }
+            found => found?,
+        };
         match output.format() {
             Format::Json => output.json(&found)?,
             Format::Text => output.line(format_args!("{}", page(&found)))?,

@@ -76,6 +76,12 @@ fn names(names: &[String]) -> String {
     }
 }
 
+/// A number with four digits or more, and no decimals that mean nothing.
+fn four_digits(value: f64) -> String {
+    let digits = if value == 0.0 { 0 } else { (3 - value.abs().log10().floor() as i32).clamp(0, 12) };
+    format!("{value:.*}", digits as usize)
+}
+
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Page(Comparison);
@@ -88,7 +94,8 @@ impl fmt::Display for Page {
         let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(8);
         for row in rows {
             let [before, after] = row.medians;
-            write!(f, "  {:width$}  {before:>11.5} {after:>11.5} {:<4} ", row.name, row.unit)?;
+            let (before, after) = (four_digits(before), four_digits(after));
+            write!(f, "  {:width$}  {before:>11} {after:>11} {:<4} ", row.name, row.unit)?;
             if let (Some(ratio), Some(interval)) = (row.ratio, row.interval) {
                 let percent = |ratio: f64| (ratio - 1.0) * 100.0;
                 let (low, high) = (percent(interval.low), percent(interval.high));
@@ -100,5 +107,17 @@ impl fmt::Display for Page {
             writeln!(f, "  only in {set}: {}", only.join(", "))?;
         }
         write!(f, "\n{remark}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::four_digits;
+
+    #[test]
+    fn numbers_have_no_decimals_that_mean_nothing() {
+        let values = [0.050_451, 0.1, 12.345_6, 1_234.5, 5_226_496.0, 0.0, -3.141_59, 2e-9];
+        let shown = ["0.05045", "0.1000", "12.35", "1234", "5226496", "0", "-3.142", "0.000000002000"];
+        assert_eq!(values.map(four_digits), shown);
     }
 }
