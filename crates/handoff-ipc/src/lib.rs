@@ -5,6 +5,40 @@
 //! Objects, file descriptors and shared memory travel in a *parcel*; a *death recipient* hears when
 //! the peer's process ends.
 //!
+//! ```
+//! use handoff_ipc::servicemanager::ServiceOptions;
+//! use handoff_ipc::{Binder, Result, Runtime, Service, Transaction};
+//!
+//! struct Doubler;
+//!
+//! impl Service for Doubler {
+//!     fn descriptor(&self) -> &str {
+//!         "sample.IDoubler"
+//!     }
+//!
+//!     fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
+//!         let Transaction { call, data, reply } = transaction;
+//!         match call.code() {
+//!             1 => reply.write(&(2 * data.read::<i32>()?)),
+//!             _ => Err(transaction.unknown("sample.IDoubler")),
+//!         }
+//!     }
+//! }
+//!
+//! fn main() -> Result<()> {
+//!     // A service manager in this process; `Runtime::connect()` finds the one of the machine.
+//!     let runtime = Runtime::private()?;
+//!     runtime.services().add("doubler", Binder::new(Doubler), ServiceOptions::default())?;
+//!     // In any process that finds the manager:
+//!     let doubler = runtime.services().get("doubler")?;
+//!     let four: i32 = doubler.transaction(1).call(|data| data.write(&2), |reply| reply.read())?;
+//!     assert_eq!(four, 4);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Proxies and stubs are usually made of an interface's file, by the crate `handoff-aidl`.
+//!
 //! Where to begin reading: [`Service`] and [`Binder`] are the programming model, [`engine`] the seam
 //! below it, `shm/mod.rs` the way a call takes between two processes. With the feature `tokio`, calls,
 //! services and event flags have an asynchronous side that needs no thread for each call:

@@ -84,3 +84,11 @@ fn without_a_manager_it_says_what_to_do() {
         assert!(error.contains("handoff servicemanager"), "{error}");
     }
 }
+
+#[test]
+fn the_adder_of_the_book_adds() {
+    let output = Command::new(env!("CARGO_BIN_EXE_adder")).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(told, "2 + 3 = 5\nwithin a deadline: 42\n");
+}

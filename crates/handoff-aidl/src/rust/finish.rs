@@ -6,7 +6,7 @@ use super::Module;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 
 /// What other people's names and words would be warned of.
-const ALLOWED: &str = "#[allow(dead_code, clippy::doc_lazy_continuation, clippy::doc_markdown, clippy::large_enum_variant, \
+const ALLOWED: &str = "#[allow(dead_code, unreachable_pub, clippy::doc_lazy_continuation, clippy::doc_markdown, clippy::large_enum_variant, \
     clippy::module_inception, clippy::too_many_arguments, rustdoc::bare_urls, \
     rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]";
 

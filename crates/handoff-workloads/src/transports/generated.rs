@@ -1,7 +1,6 @@
 //! The interface of the published comparison, as the interface compiler makes it of its file: what generated code
 //! costs beside calls that are written by hand.
 
-#[allow(dead_code, unreachable_pub, reason = "what is generated serves all who may use it")]
 mod interfaces {
     include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
 }

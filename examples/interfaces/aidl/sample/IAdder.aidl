@@ -1,0 +1,7 @@
+package sample;
+
+/** Adds. */
+interface IAdder {
+    int add(int a, int b);
+    oneway void reset();
+}
