@@ -31,7 +31,7 @@ Examples:
   handoff campaign simulate rack.toml --devices 10000 --workers 200 --noise noise.jsonl";
 
 group! {
-    /// Carry experiments out on many devices, and combine what they say.
+    /// Run experiments on many devices, and combine the results.
     #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
     {
         Collect(collect::Collect),

@@ -26,7 +26,7 @@ Examples:
   handoff lab bisect v1.0 main --build make -- ./bench
   handoff lab history --metric wall               a metric over commits, and what changed it";
 
-/// Compare two arms in randomised rounds, and give an honest verdict.
+/// Compare two commands, settings or kernels in randomised rounds, and say how sure the answer is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Options {

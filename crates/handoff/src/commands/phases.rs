@@ -18,7 +18,7 @@ Examples:
   handoff measure phases --placement two-cpus         each side on a CPU of its own
   handoff guest run --get phases.html -- measure phases --html phases.html";
 
-/// Show the points that each transaction passes, and the time between them.
+/// Show the points that each call passes on its way, and the time between them.
 ///
 /// It also says what looking costs. On the binder engine the points come from the kernel's tracepoints, which
 /// takes root.

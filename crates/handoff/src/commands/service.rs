@@ -113,7 +113,7 @@ enum Action {
         #[arg(long)]
         oneway: bool,
     },
-    /// Show what the engine of a service's process did
+    /// Show how a service's process serves: its calls, how they waited, priorities
     #[command(
         after_help = "Examples:\n  handoff service stats            the manager's own\n  handoff service stats camera/0 --format json"
     )]

@@ -23,7 +23,7 @@ use crate::{interrupt, progress};
 /// How long workers may take to stop their devices.
 const GRACE: Duration = Duration::from_secs(40);
 
-/// Carry a campaign out, or go on with it.
+/// Run a campaign, or go on with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

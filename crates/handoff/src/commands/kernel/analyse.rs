@@ -16,7 +16,7 @@ Examples:
   handoff kernel analyse v3.11..v3.12 --tree linux --also kernel/sched --depth 2
   handoff kernel analyse patches/ --tree linux --format json";
 
-/// Write the feature document of patches: interfaces, code, flow, key functions, modules
+/// Describe patches in a document: interfaces, code, call flow, key functions, modules
 ///
 /// The document goes to standard output as Markdown. What a machine cannot know is left as a
 /// marked question.

@@ -174,6 +174,9 @@ fn warn_of_shell(line: &str, output: &Output) {
 }
 
 /// Compare two commands in randomised rounds.
+///
+/// Each round runs A, A again (called A') and B, in random order. A and B are the two arms. What A and A' differ by is
+/// this machine's noise: where it is too large, there is no verdict.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AB_EXAMPLES)]
 pub(super) struct Ab {

@@ -19,7 +19,7 @@ Examples:
   handoff sched graph -i trace.dat --svg wakes.svg --dot wakes.dot
   handoff sched graph -i trace.dat --simulate prev,3.12,4.3,none";
 
-/// Show who wakes whom: counts, CPUs, latencies, hubs and flips.
+/// Show who wakes whom, how often, how fast and on which CPUs, and which tasks wake many others.
 ///
 /// It also says what the wake-wide rules of Linux 3.12 and of 4.3 and later would decide.
 #[derive(Debug, clap::Args)]

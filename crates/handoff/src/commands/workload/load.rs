@@ -92,7 +92,7 @@ Examples:
   handoff measure spin --tasks 2 --cpus 0      both on CPU 0
   handoff measure spin --tasks 2 --cpus 0,1    a CPU for each";
 
-/// Measure tasks that only compute: what placement and company do to them.
+/// Measure tasks that only compute: what placement and other tasks do to them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SPIN)]
 pub(in crate::commands) struct Spin {
@@ -122,7 +122,7 @@ Examples:
   handoff measure wake-fanout --wakees 50
   handoff measure wake-fanout --wakees 8 --work 100000    wakees that work 150 us each time";
 
-/// Measure how long wakees take from being woken to running, when one waker wakes many.
+/// Measure how long tasks take from being woken to running, when one task wakes many.
 #[derive(Debug, clap::Args)]
 #[command(after_help = WAKE_FANOUT)]
 pub(in crate::commands) struct WakeFanout {
