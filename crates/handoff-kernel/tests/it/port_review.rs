@@ -5,7 +5,7 @@ use std::path::Path;
 
 use handoff_kernel::patch::{Limits, Series, parse};
 use handoff_kernel::port::commit::port_and_commit;
-use handoff_kernel::port::review::{Choice, Decision, Decisions};
+use handoff_kernel::port::review::{Choice, Decision, Decisions, without_hunk};
 use handoff_kernel::port::{How, Options, Outcome, PortReport, port};
 use handoff_testkit::browser::{Window, ask};
 use handoff_testkit::{require, require_tool};
@@ -158,7 +158,7 @@ fn decisions_are_kept_in_the_commit() {
     let mut decisions = decisions(&folder, "accept");
     decisions[1].choice = Choice::Edit;
     decisions[1].becomes =
-        decisions[1].was.iter().map(|line| line.replace("five(q->other, 3)", "funf(q)")).collect();
+        Some(decisions[1].was.iter().map(|line| line.replace("five(q->other, 3)", "funf(q)")).collect());
     let report =
         port_and_commit(&series(), folder.path(), &Options { decisions, ..Options::default() }).unwrap();
     assert_eq!(report.stopped, None, "{report}");
@@ -173,7 +173,7 @@ fn a_file_of_decisions_may_hold_any_number() {
     let folder = tree();
     for line in [0, 1, 10_000, usize::MAX] {
         let mut one = decisions(&folder, "edit")[0].clone();
-        (one.line, one.was, one.becomes) = (line, vec!["no such line".to_owned()], Vec::new());
+        (one.line, one.was, one.becomes) = (line, vec!["no such line".to_owned()], Some(Vec::new()));
         let options = Options { dry_run: true, decisions: vec![one], ..Options::default() };
         let report = port(&series(), folder.path(), &options).unwrap();
         assert!(report.to_string().contains("lines that are not here"), "{report}");
@@ -187,10 +187,42 @@ fn decisions_that_contradict_each_other_do_not_both_hold() {
     // A file that was written by hand: both hunks replace the same lines.
     for (number, one) in both.iter_mut().enumerate() {
         (one.line, one.was) = (3, vec!["\tone(q);".to_owned()]);
-        one.becomes = vec![format!("\tone_{number}(q);")];
+        one.becomes = Some(vec![format!("\tone_{number}(q);")]);
     }
     let report = decided(&folder, both);
     assert_eq!(report.counts.conflict, 1, "{report}");
     let after = fs::read_to_string(folder.path().join("q.c")).unwrap();
     assert_eq!(after.matches("\tone_").count(), 1, "{after}");
+}
+
+#[test]
+fn a_decision_that_was_typed_without_its_lines_deletes_nothing() {
+    let folder = tree();
+    let typed = |choice: &str, number: usize| {
+        let mut one = serde_json::to_value(&decisions(&folder, choice)[number]).unwrap();
+        one.as_object_mut().unwrap().remove("becomes");
+        serde_json::from_value::<Decision>(one).unwrap()
+    };
+    // The place that was found is accepted as it is.
+    let (accepted, edited, nowhere) = (typed("accept", 0), typed("edit", 0), typed("accept", 1));
+    let report = decided(&folder, vec![accepted.clone()]);
+    assert_eq!(report.hunks().next().unwrap().how, How::Person, "{report}");
+    let after = fs::read_to_string(folder.path().join("q.c")).unwrap();
+    assert_eq!(
+        after.replace("\tcount(q);\n", "").matches("q)").count(),
+        TREE.matches("q)").count(),
+        "{after}"
+    );
+    assert!(after.contains("\tcount(q);\n"), "{after}");
+    // There is nothing that could be accepted, or no word on what the lines become.
+    for (decision, number) in [(edited, 0), (nowhere, 1)] {
+        let folder = tree();
+        let report = decided(&folder, vec![decision]);
+        assert_ne!(report.hunks().nth(number).unwrap().how, How::Person, "{report}");
+        assert!(report.to_string().contains("does not say what the lines become"), "{report}");
+    }
+    let mut mistyped = accepted;
+    assert!(without_hunk(std::slice::from_ref(&mistyped), &series()).is_empty());
+    mistyped.file = "p.c".to_owned();
+    assert_eq!(without_hunk(std::slice::from_ref(&mistyped), &series()), [&mistyped]);
 }

@@ -8,7 +8,7 @@ use super::conflict::as_text;
 use super::file::{asked_line, edited};
 use super::outcome::{Edit, How, Outcome, Placement};
 use super::source::Source;
-use crate::patch::{FilePatch, Hunk, Patch};
+use crate::patch::{FilePatch, Hunk, Patch, Series};
 
 /// How many lines are shown on each side of what changes.
 const AROUND: usize = 8;
@@ -35,9 +35,9 @@ pub struct Decision {
     pub line: usize,
     /// The lines of the tree that were looked at.
     pub was: Vec<String>,
-    /// What they become, unless the hunk was refused.
-    #[serde(default)]
-    pub becomes: Vec<String>,
+    /// What they become. A hunk that is refused needs none; one that is accepted is placed as it is without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub becomes: Option<Vec<String>>,
 }
 
 /// What a person can say of a hunk.
@@ -153,10 +153,27 @@ pub(super) fn decide(
         *placement = Placement::conflict("it was refused in the review");
         return None;
     }
-    let same = HunkView::new(hunk, placement, source, None, asked)
-        .is_some_and(|view| view.tree.line == at + 1 && view.becomes().as_ref() == Some(&decision.becomes));
-    if !same {
-        placement.edits = difference(&decision.was, &decision.becomes, at).into_iter().collect();
+    match &decision.becomes {
+        Some(becomes) => {
+            let same = HunkView::new(hunk, placement, source, None, asked)
+                .is_some_and(|view| view.tree.line == at + 1 && view.becomes().as_ref() == Some(becomes));
+            if !same {
+                placement.edits = difference(&decision.was, becomes, at).into_iter().collect();
+            }
+        }
+        // A decision that was typed by hand.
+        None => {
+            let looked_at = at + 1..=at + decision.was.len() + 1;
+            let lies_there = |edit: &Edit| {
+                looked_at.contains(&edit.line) && looked_at.contains(&(edit.line + edit.removed))
+            };
+            if decision.choice == Choice::Edit
+                || placement.outcome == Outcome::Conflict
+                || !placement.edits.iter().all(lies_there)
+            {
+                return Some("the decision on it does not say what the lines become".to_owned());
+            }
+        }
     }
     placement.outcome = match placement.edits.first() {
         None => Outcome::Present,
@@ -169,6 +186,19 @@ pub(super) fn decide(
     placement.near.get_or_insert(at + 1);
     placement.differences.push(format!("it was {word} in the review"));
     None
+}
+
+/// The decisions that are on no hunk of a series: it was changed since, or a decision was mistyped.
+pub fn without_hunk<'a>(decisions: &'a [Decision], series: &Series) -> Vec<&'a Decision> {
+    let files = || series.patches.iter().flat_map(|patch| patch.files.iter().map(move |file| (patch, file)));
+    let mut left: Vec<&Decision> = decisions.iter().collect();
+    for (patch, file) in files() {
+        let hunks: Vec<String> = file.hunks.iter().map(as_text).collect();
+        left.retain(|one| {
+            one.file != file.path().as_str() || one.subject != patch.subject || !hunks.contains(&one.hunk)
+        });
+    }
+    left
 }
 
 /// Where the lines that a decision was made on stand: where they stood, or else in one place only.

@@ -10,7 +10,7 @@ use handoff_kernel::document::counted;
 use handoff_kernel::patch::{Input, Limits, Series, load};
 use handoff_kernel::port::aside::{self, Onto};
 use handoff_kernel::port::commit::{self, CommitReport};
-use handoff_kernel::port::review::{Decision, Decisions};
+use handoff_kernel::port::review::{self, Decision, Decisions};
 use handoff_kernel::port::{
     How, Lacking, MemberHint, Options as PortOptions, PortReport, hints, lacking, port,
 };
@@ -141,6 +141,12 @@ impl Options {
         if series.reordered {
             output.note(format_args!(
                 "the mails stood in another order; they are taken by the numbers in their subjects"
+            ));
+        }
+        for decision in review::without_hunk(&options.decisions, &series) {
+            output.warn(format_args!(
+                "a decision on `{}` (`{}`) is for no hunk of this series",
+                decision.file, decision.subject
             ));
         }
         let onto = self.find_onto()?;
