@@ -38,7 +38,8 @@ Examples:
   cargo xtask bench peers              our call beside other people's: builds them, then about 5 minutes
   cargo xtask bench ndk                C++ beside Rust, and Binder RPC beside its bytes over a socket: builds rsbinder, too
   cargo xtask bench port               how often each tool places a hunk rightly
-  cargo xtask bench drivers            Binder in C beside Binder in Rust: only if named, builds kernels, boots some 120
+  cargo xtask bench drivers            Binder in C beside Binder in Rust, only if named: 120 boots, 75 minutes at most, and
+                                       before the first time 20 to build the kernels, much more beside other work
   cargo xtask bench --table            only write the table again from the kept results")]
 pub(crate) struct Options {
     /// The benches to run; all of them but `drivers` if none is named.
