@@ -141,9 +141,11 @@ fn a_service_is_given_commands() {
         .unwrap();
     sum.stdin.take().unwrap().write_all(b"40\n2\n").unwrap();
     assert_eq!(text(&sum.wait_with_output().unwrap()), "42\n");
-    // Its own status, and arguments that look like options of ours.
-    let refused = failure(&manager.service(&["shell", "adder", "--help", "-x"]), 64);
-    assert_eq!(refused, "no such command: [\"--help\", \"-x\"]\n");
+    // Its own status, and arguments that look like options of ours: behind the first word, or behind `--`.
+    let refused = failure(&manager.service(&["shell", "adder", "help", "--help", "-x"]), 64);
+    assert_eq!(refused, "no such command: [\"help\", \"--help\", \"-x\"]\n");
+    let refused = failure(&manager.service(&["shell", "adder", "--", "--help"]), 64);
+    assert_eq!(refused, "no such command: [\"--help\"]\n");
     let refused = failure(&manager.service(&["shell", "without", "sum"]), (-38i32 as u8).into());
     assert_eq!(refused, "test.INothing has no shell commands\n");
     assert!(failure(&manager.service(&["shell", "nobody", "sum"]), 2).contains("nobody"));
