@@ -66,7 +66,7 @@ fn the_action_measures_fails_what_regressed_and_tells_it() {
     }
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).expect("a file");
     let (summary, xml) = (read("summary.md"), read("results of a job/lab.xml"));
-    for point in ["steps 100000", "steps 50000"] {
+    for point in ["steps = 100000", "steps = 50000"] {
         // Two commands ran, and each point was a run.
         assert_eq!(summary.matches(&format!("### a spin, {point}: regressed\n")).count(), 2, "{summary}");
         assert_eq!(xml.matches(&format!("<testsuite name=\"a spin, {point}\"")).count(), 2, "{xml}");
