@@ -193,6 +193,16 @@ pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analys
     }
     sysctl::complete(&mut interfaces, &was, &is);
     // A function or a variable is listed once, by its definition; a header only declares it.
+    // What only gets a prototype, or loses it, was and stays the function that it is.
+    let defined = |files: &BTreeMap<String, Facts>, name: &str| {
+        files.values().any(|facts| facts.function(name).is_some())
+    };
+    interfaces.retain(|one| {
+        one.kind != Kind::Function
+            || !one.is_declaration()
+            || one.what == What::Changed
+            || !(defined(&was, &one.name) && defined(&is, &one.name))
+    });
     let order = |one: &InterfaceChange| (one.kind, one.what, one.name.clone(), one.is_declaration());
     interfaces.sort_by_cached_key(order);
     interfaces.dedup_by(|a, b| {

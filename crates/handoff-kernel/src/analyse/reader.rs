@@ -47,7 +47,7 @@ pub(super) fn read(text: &[u8]) -> Facts {
         facts.functions.iter().any(|function| function.start <= end && start <= function.end)
     };
     facts.missed = functions_by_braces(text)
-        .filter(|(_, start, end)| !known(*start, *end))
+        .filter(|(name, start, end)| facts.function(name).is_none() && !known(*start, *end))
         .map(|(name, start, _)| (name, start))
         .collect();
     facts

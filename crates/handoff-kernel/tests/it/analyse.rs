@@ -467,6 +467,17 @@ fn a_function_and_a_variable_are_listed_once_by_their_definition() {
         analysis.interfaces.iter().map(|one| (one.kind, &*one.name, &*one.file)).collect();
     assert_eq!(rows, [(Kind::Function, "q_new", "kernel/q.c"), (Kind::Variable, "q_limit", "kernel/q.c")]);
     assert_eq!(analysis.interfaces[1].after.as_deref(), Some("int q_limit = 3"));
+    // A function that only gets a prototype is not a new one.
+    let patch = "--- a/include/linux/q.h\n+++ b/include/linux/q.h\n@@ -1 +1,2 @@\n int q_old(void);\n+int q_other(void);\n\
+        --- a/kernel/q.c\n+++ b/kernel/q.c\n@@ -1,2 +1,2 @@\n-static int q_other(void)\n+int q_other(void)\n {\n";
+    let tree = tree_of(&[
+        ("include/linux/q.h", "int q_old(void);\n"),
+        ("kernel/q.c", "static int q_other(void)\n{\n\treturn 0;\n}\n"),
+    ]);
+    let series = parse(patch.as_bytes(), &Limits::default()).unwrap();
+    let analysis = analyse(&series, tree.path(), &Options::default()).unwrap();
+    let rows: Vec<(What, &str)> = analysis.interfaces.iter().map(|one| (one.what, &*one.file)).collect();
+    assert_eq!(rows, [(What::Changed, "kernel/q.c")]);
 }
 
 #[test]
