@@ -171,14 +171,20 @@ const PARSERS: [(&str, &str); 5] = [
     ("number too large to fit in target type", "the number is too large"),
 ];
 
-/// Says what is wrong with a command line, and with which status to end.
-pub(crate) fn refuse(mut error: clap::Error) -> ExitCode {
-    if !error.use_stderr() {
-        // That is --help or --version: a result, of which it is an error that it cannot be printed.
-        let output = Output::new(Format::Text, Color::Auto, Amount::Usual);
-        let printed = output.styled(&error.render().ansi().to_string());
-        return output.conclude(printed.map(|()| Verdict::Pass));
+/// Prints the help or the version that was asked for, or says what is wrong with a command line; gives the exit status.
+pub(crate) fn conclude(error: clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        return ExitCode::from(refuse(error));
     }
+    // A result, of which it is an error that it cannot be printed.
+    let output = Output::new(Format::Text, Color::Auto, Amount::Usual);
+    let printed = output.styled(&error.render().ansi().to_string());
+    output.conclude(printed.map(|()| Verdict::Pass))
+}
+
+/// Says what is wrong with a command line, and with which status to end.
+#[must_use]
+pub(crate) fn refuse(mut error: clap::Error) -> u8 {
     if let (Some(ContextValue::String(word)), None) =
         (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
     {
@@ -187,14 +193,15 @@ pub(crate) fn refuse(mut error: clap::Error) -> ExitCode {
             error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(found));
         }
     }
-    if let Some(argument) = error.get(ContextKind::InvalidArg).map(ToString::to_string) {
+    let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    if let Some(argument) = unknown.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
         match tip_for(&argument) {
             Some(tip) => {
                 error.remove(ContextKind::SuggestedArg);
                 error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
             }
             // Clap takes a mistyped option for a value that begins with a hyphen, which hardly anybody means.
-            None if error.kind() == ErrorKind::UnknownArgument && argument.starts_with('-') => {
+            None if argument.starts_with('-') => {
                 error.remove(ContextKind::Suggested);
             }
             None => {}
@@ -204,7 +211,7 @@ pub(crate) fn refuse(mut error: clap::Error) -> ExitCode {
     let text = PARSERS.iter().fold(styled, |text, (said, meant)| text.replace(said, meant));
     let text = in_words(&text);
     drop(anstream::stderr().write_all(text.as_bytes()));
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    u8::try_from(error.exit_code()).unwrap_or(2)
 }
 
 /// What other programs call it, and what it is called here.

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let parsed = parsed.and_then(|matches| Ok((cli::Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return cli::refuse(error),
+        Err(error) => return cli::conclude(error),
     };
     let output = output::Output::new(cli.format, cli.color, cli.amount());
     if output.is_verbose() {

@@ -146,7 +146,7 @@ impl Options {
             ));
         }
         if error.use_stderr() {
-            cli::refuse(error);
+            std::process::exit(i32::from(cli::refuse(error)));
         }
         Ok(())
     }
