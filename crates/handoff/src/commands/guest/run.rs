@@ -140,7 +140,9 @@ impl Options {
         }
         let typed = std::iter::once(OsString::from("handoff")).chain(self.command.iter().cloned());
         let Err(error) = cli::command().try_get_matches_from(legacy::rewrite(typed)) else { return Ok(()) };
-        if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
+        // Only a first word that is no command can be a program of the guest.
+        let wrong = error.get(clap::error::ContextKind::InvalidSubcommand);
+        if wrong.is_some_and(|wrong| wrong.to_string() == first) {
             return Err(anyhow::anyhow!("`{first}` is not a command of handoff")).advise(format!(
                 "any program of the guest runs with --raw: handoff guest run --raw -- {first}"
             ));
