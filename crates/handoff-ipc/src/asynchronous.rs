@@ -17,7 +17,7 @@ use crate::object::{
 };
 use crate::parcel::{Reader, SharedBytes, Writer};
 use crate::scheduling::Scheduling;
-use crate::shell::ShellCommand;
+use crate::shell_command::ShellCommand;
 use crate::shm::outstanding;
 use crate::{Error, Result, dispatch, local};
 

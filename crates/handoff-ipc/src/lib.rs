@@ -85,6 +85,7 @@ pub mod runtime;
 mod scheduling;
 pub mod servicemanager;
 mod shell;
+mod shell_command;
 mod stats;
 mod weak;
 
@@ -107,7 +108,7 @@ pub use object::{Binder, Service, Transaction};
 pub use parcel_service::ParcelService;
 pub use runtime::Runtime;
 pub use scheduling::Scheduling;
-pub use shell::ShellCommand;
+pub use shell_command::ShellCommand;
 pub use weak::WeakBinder;
 
 /// The examples of the crate's README, compiled and run as tests.

@@ -21,7 +21,7 @@ use crate::locked::lock;
 use crate::oneway_queue::OnewayQueue;
 use crate::parcel::{Reader, Writer};
 use crate::scheduling::Scheduling;
-use crate::shell::ShellCommand;
+use crate::shell_command::ShellCommand;
 use crate::{Error, OnewayBacklog, Result};
 
 #[cfg(feature = "tokio")]

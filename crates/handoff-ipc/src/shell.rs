@@ -4,7 +4,6 @@
 //! needs, and an `IResultReceiver`, which is called oneway with the exit status.
 
 use std::fs::File;
-use std::io::Write as _;
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
@@ -16,40 +15,15 @@ use crate::identity::CallingIdentity;
 use crate::locked::lock;
 use crate::object::{Binder, Service, Transaction};
 use crate::parcel::{BareFd, Reader, Writer};
+use crate::shell_command::ShellCommand;
 use crate::{Error, Result};
 
-/// Status of an object that has no commands: Android's `INVALID_OPERATION`.
-const NO_COMMANDS: i32 = -38;
 /// Status for a caller that may give none: Android's `PERMISSION_DENIED`.
 const REFUSED: i32 = -1;
 /// `AID_SHELL`, the user of a device's `adb shell`.
 const ANDROID_SHELL: u32 = 2000;
 /// How often somebody who waits for a status looks whether the object's process lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-
-/// A command that somebody gives an object by hand, with where it reads and writes.
-#[derive(Debug)]
-pub struct ShellCommand {
-    /// The caller's standard input.
-    pub input: File,
-    /// The caller's standard output.
-    pub output: File,
-    /// The caller's standard error.
-    pub error: File,
-    /// What stands behind the service's name on the command line.
-    pub args: Vec<String>,
-    /// Who gives it.
-    pub caller: CallingIdentity,
-}
-
-impl ShellCommand {
-    /// Answers for an object that has no commands: says so, and gives the status for that.
-    pub fn refuse(&mut self, descriptor: &str) -> i32 {
-        // Who does not read is told by the status.
-        let _ = writeln!(self.error, "{descriptor} has no shell commands");
-        NO_COMMANDS
-    }
-}
 
 /// Whether a caller may give commands: root, and the user whose process this is.
 fn may_command(caller: CallingIdentity) -> bool {
@@ -235,7 +209,7 @@ mod tests {
         serves(&client.services().get("copies").unwrap());
         // The manager has none.
         let (status, output, error) = command(&client.services().manager().unwrap(), b"", &["help"]);
-        assert_eq!((status.unwrap(), output.as_str()), (NO_COMMANDS, ""));
+        assert_eq!((status.unwrap(), output.as_str()), (-38, ""));
         assert_eq!(error, "android.os.IServiceManager has no shell commands\n");
     }
 

@@ -11,7 +11,9 @@ use handoff_ipc::servicemanager::{
     DumpPriority, Manager, NameChange, Policy, ServiceInfo, ServiceOptions, SocketAccess,
 };
 use handoff_ipc::shm::ShmEngine;
-use handoff_ipc::{Binder, Code, Context, Error, ParcelService, Result, Runtime, Service, Transaction};
+use handoff_ipc::{
+    Binder, Code, Context, Error, ExceptionCode, ParcelService, Result, Runtime, Service, Transaction,
+};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -249,4 +251,49 @@ fn a_name_lasts_as_long_as_the_process_of_its_object_whoever_registered_it() {
     eventually("the name goes with its object's process", || {
         runtime.services().check("alias").unwrap().is_none()
     });
+}
+
+#[test]
+fn a_name_that_no_manager_took_back_is_added_again() {
+    let place = Place::new();
+    let serve = || Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
+    let manager = serve();
+    let runtime = connect(&place.socket());
+    let services = runtime.services();
+    let object = everything();
+    let add = || services.add("mine", object.clone(), ServiceOptions::default());
+    add().unwrap();
+    drop(manager);
+    eventually("the manager is known to be gone", || services.check("mine").is_err());
+    services.remove("mine", &object).unwrap();
+    let _manager = serve();
+    eventually("the new manager answers", || services.check("mine").is_ok());
+    assert_eq!(services.check("mine").unwrap(), None, "the new manager was told of it");
+    add().unwrap();
+    assert_eq!(services.get("mine").unwrap(), object);
+    services.remove("mine", &object).unwrap();
+    // Nobody has it any longer.
+    let error = services.remove("mine", &object).unwrap_err();
+    assert!(
+        matches!(&error, Error::Status(status) if status.exception() == ExceptionCode::IllegalState),
+        "{error}"
+    );
+    add().unwrap();
+}
+
+#[test]
+fn a_name_whose_removal_is_refused_stays() {
+    let place = Place::new();
+    let serve = || Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
+    let serving = serve();
+    let runtime = connect(&place.socket());
+    let services = runtime.services();
+    let object = everything();
+    services.add("mine", object.clone(), ServiceOptions::default()).unwrap();
+    serving.manager().set_policy(Policy { others_open: false, ..Policy::open() });
+    assert!(matches!(services.remove("mine", &object).unwrap_err(), Error::PermissionDenied(_)));
+    drop(serving);
+    let _serving = serve();
+    // It is repeated to the next manager as any other.
+    assert_eq!(services.wait_for("mine", LONG).unwrap(), object);
 }

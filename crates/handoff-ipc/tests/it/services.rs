@@ -378,47 +378,6 @@ fn a_manager_that_is_restarted_learns_everything_again() {
 }
 
 #[test]
-fn a_name_that_no_manager_took_back_is_added_again() {
-    let place = Place::new();
-    let serve = || Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
-    let manager = serve();
-    let runtime = connect(&place.socket());
-    let services = runtime.services();
-    let object = everything();
-    let add = || services.add("mine", object.clone(), ServiceOptions::default());
-    add().unwrap();
-    drop(manager);
-    eventually("the manager is known to be gone", || services.check("mine").is_err());
-    services.remove("mine", &object).unwrap();
-    let _manager = serve();
-    eventually("the new manager answers", || services.check("mine").is_ok());
-    assert_eq!(services.check("mine").unwrap(), None, "the new manager was told of it");
-    add().unwrap();
-    assert_eq!(services.get("mine").unwrap(), object);
-    services.remove("mine", &object).unwrap();
-    // Nobody has it any longer.
-    assert!(is_status(&services.remove("mine", &object).unwrap_err(), ExceptionCode::IllegalState));
-    add().unwrap();
-}
-
-#[test]
-fn a_name_whose_removal_is_refused_stays() {
-    let place = Place::new();
-    let serve = || Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
-    let serving = serve();
-    let runtime = connect(&place.socket());
-    let services = runtime.services();
-    let object = everything();
-    services.add("mine", object.clone(), ServiceOptions::default()).unwrap();
-    serving.manager().set_policy(Policy { others_open: false, ..Policy::open() });
-    assert!(is_refused(&services.remove("mine", &object).unwrap_err()));
-    drop(serving);
-    let _serving = serve();
-    // It is repeated to the next manager as any other.
-    assert_eq!(services.wait_for("mine", LONG).unwrap(), object);
-}
-
-#[test]
 fn a_thousand_names() {
     let place = Place::new();
     let _manager = Peer::start("manager", &place.socket());

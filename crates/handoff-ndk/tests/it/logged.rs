@@ -9,7 +9,7 @@ use crate::built::{From, Workshop, ours, run};
 
 const INTERFACE: &str = "package sample.logged;
 interface ILogged {
-    String[] twice(in String[] value, inout int[] numbers, out @utf8InCpp String said);
+    String[] twice(in String[] value, inout int[] numbers, out String[] said);
     void fails();
 }
 ";

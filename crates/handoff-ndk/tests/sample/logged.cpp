@@ -12,12 +12,12 @@ using ::ndk::ScopedAStatus;
 using Values = std::vector<std::pair<std::string, std::string>>;
 
 class Logged : public BnLogged {
-    ScopedAStatus twice(const std::vector<std::string>& value, std::vector<int32_t>* numbers, std::string* said,
-                        std::vector<std::string>* twice) override {
+    ScopedAStatus twice(const std::vector<std::string>& value, std::vector<int32_t>* numbers,
+                        std::vector<std::string>* said, std::vector<std::string>* twice) override {
         *twice = value;
         twice->insert(twice->end(), value.begin(), value.end());
         std::reverse(numbers->begin(), numbers->end());
-        *said = "done";
+        *said = {"done"};
         return ScopedAStatus::ok();
     }
     ScopedAStatus fails() override { return ScopedAStatus::fromServiceSpecificErrorWithMessage(7, "on purpose"); }
@@ -27,7 +27,7 @@ template <typename Log>
 static void twice(const Log& log) {
     CHECK(log.interface_name == "sample.logged.ILogged" && log.method_name == "twice" && log.duration_ms >= 0);
     CHECK((log.input_args == Values{{"in_value", "[a, b]"}, {"in_numbers", "[1, 2]"}}));
-    CHECK((log.output_args == Values{{"in_numbers", "[2, 1]"}, {"out_said", "done"}}));
+    CHECK((log.output_args == Values{{"in_numbers", "[2, 1]"}, {"out_said", "[done]"}}));
     CHECK(log.result == "[a, b, a, b]");
     CHECK(log.exception_code == EX_NONE && log.exception_message.empty() && log.transaction_error == STATUS_OK);
 }
@@ -46,10 +46,9 @@ int main() {
     std::vector<BnLogged::TransactionLog> served;
     auto callBoth = [&] {
         std::vector<int32_t> numbers = {1, 2};
-        std::string said;
-        std::vector<std::string> result;
+        std::vector<std::string> said, result;
         CHECK(proxy->twice({"a", "b"}, &numbers, &said, &result).isOk());
-        CHECK(result.size() == 4 && numbers[0] == 2 && said == "done");
+        CHECK(result.size() == 4 && numbers[0] == 2 && said[0] == "done");
         CHECK(proxy->fails().getServiceSpecificError() == 7);
     };
     callBoth();

@@ -145,7 +145,7 @@ enum Action {
         /// The name of the service.
         #[arg(add = candidates::services())]
         name: String,
-        /// The command, and its arguments.
+        /// The command, and its arguments. Behind `--` it may begin with a dash.
         #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
