@@ -381,7 +381,7 @@ impl Generator<'_> {
     fn client_method(&self, name: &str, bp: &str, descriptor: &str, method: &Method, code: &mut String) {
         let _ = writeln!(code, "{} {{", self.signature(&format!("{bp}::"), method));
         let proxy = "static_cast<const void*>(this)";
-        let logged = self.options.log.then(|| Logged {
+        let logged = self.options.log.then_some(Logged {
             class: bp,
             descriptor,
             method,
