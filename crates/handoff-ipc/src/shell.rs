@@ -149,7 +149,7 @@ impl Binder {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Seek as _};
+    use std::io::{Read as _, Seek as _, Write as _};
     use std::os::fd::AsFd as _;
 
     use super::*;
