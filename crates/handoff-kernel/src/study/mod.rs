@@ -6,7 +6,7 @@
 //! has changed does again only what the change reaches. The two kernels are built in one folder, one
 //! after the other, so that the second build compiles only what the feature touches.
 //!
-//! What compares the two is the lab's runner, for which each run of an arm is a boot ([`measure`]). Whoever runs a
+//! What compares the two is the lab's runner, for which each run of an arm is a boot (`measure.rs`). Whoever runs a
 //! study may hand in another function for [`Step::Measure`], which gets both kernels as [`Boot`]s.
 
 mod boot;
