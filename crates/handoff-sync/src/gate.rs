@@ -137,6 +137,7 @@ fn barrier_everywhere() -> bool {
 }
 
 // The kernel's barrier cannot be had inside of a model: it checks the fences.
+/// Does nothing: a model has fences only.
 #[cfg(loom)]
 pub fn prepare() {}
 
