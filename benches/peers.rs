@@ -4,15 +4,14 @@
 //! Client and server are two processes, the server adds the bytes up, and both are asked and timed by
 //! the code of `handoff-peers`, ours as well as theirs. A value is the median of one turn's requests.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use handoff_benches::tables::{Table, Written, fastest, interval, middle, size, time};
+use handoff_benches::tables::{Table, Written, fastest, grouped, interval, middle, size, time};
 use handoff_benches::{LOOK, ROUNDS, exit, in_turns, keep, rows_file};
 use handoff_lab::interleave::{Outcome, Row, Subject, SubjectError};
-use handoff_peers::{Clients, Kind, QueueKind, Ring};
+use handoff_peers::{Kind, QueueKind, Ring};
 use handoff_workloads::Placement;
 use handoff_workloads::transports::MAX_SAMPLES;
 
@@ -21,9 +20,6 @@ const PAYLOADS: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
 const SPUN_PAYLOADS: [usize; 4] = [8, 64, 1 << 10, 64 << 10];
 /// Requests of a turn take about this long.
 const TURN: Duration = Duration::from_millis(30);
-/// How long several clients ask at once.
-const CROWD: Duration = Duration::from_millis(120);
-const CLIENTS: usize = 8;
 /// Messages of a turn through a ring.
 const MESSAGES: u64 = 960_000;
 /// The page of the tables.
@@ -52,20 +48,14 @@ fn run() -> Result<()> {
         }),
         Err(error) => eprintln!("warning: nothing is measured on two CPUs: {error}"),
     }
-    let (mut subjects, mut absent) = (Vec::new(), BTreeMap::new());
+    let mut subjects = Vec::new();
     for place in &places {
         for kind in place.kinds() {
             match pair(place, kind) {
                 Ok(added) => subjects.extend(added),
-                Err(error) => {
-                    eprintln!("warning: {kind} is not measured: {error:#}");
-                    absent.insert(kind.name(), format!("{error:#}"));
-                }
+                Err(error) => eprintln!("warning: {kind} is not measured: {error:#}"),
             }
         }
-    }
-    for kind in kinds().filter(|kind| kind.many_clients() && !absent.contains_key(kind.name())) {
-        subjects.push(crowd(kind)?);
     }
     for kind in QueueKind::ALL {
         subjects.push(queue(*kind)?);
@@ -78,25 +68,13 @@ fn run() -> Result<()> {
             rows.extend(fastest(&outcome, &place.named(payload, Kind::OURS), 1.0, place.moonshot()));
         }
     }
-    rows.extend(fastest(&outcome, &crowd_name(Kind::OURS), 1.0, None));
     for ours in [QueueKind::Fmq, QueueKind::FmqInside, QueueKind::FmqBatch] {
         rows.extend(fastest(&outcome, &queue_name(ours), 1.0, None));
     }
     let mut tables: Vec<Table> = places.iter().map(|place| place.table(&outcome)).collect();
-    tables.push(rates(
-        "peers-clients",
-        "calls/s",
-        &outcome,
-        kinds().map(|kind| (named(kind), crowd_name(kind))),
-    ));
     let rings = QueueKind::ALL.iter().map(|kind| (kind.name(), queue_name(*kind)));
     tables.push(rates("peers-queues", "messages/s", &outcome, rings));
     keep(file, &Written { rows, tables })
-}
-
-/// Ours first.
-fn kinds() -> impl Iterator<Item = Kind> {
-    std::iter::once(Kind::OURS).chain(Kind::ALL)
 }
 
 fn named(kind: Kind) -> String {
@@ -182,17 +160,6 @@ fn against_others(
     peers.filter_map(name).fold(subject, Subject::against)
 }
 
-/// Several clients of one server, nothing pinned; a value is nanoseconds a call.
-fn crowd(kind: Kind) -> Result<Subject<'static>> {
-    let mut clients = Clients::start(kind, Placement::Unpinned, CLIENTS)?;
-    let subject = Subject::new(crowd_name(kind), move || Ok(1e9 / clients.rate(PAYLOADS[0], CROWD)?));
-    Ok(against_others(subject, kind, &Kind::ALL, |other| other.many_clients().then(|| crowd_name(other))))
-}
-
-fn crowd_name(kind: Kind) -> String {
-    format!("{kind}, {CLIENTS} clients of one server, {}", size(PAYLOADS[0]))
-}
-
 /// A ring; a value is nanoseconds a message. Ours is compared with those of others that hand over as
 /// many at once.
 fn queue(kind: QueueKind) -> Result<Subject<'static>> {
@@ -225,10 +192,4 @@ fn rates(
         columns: vec![String::new(), unit.to_owned()],
         rows: subjects.filter_map(row).collect(),
     }
-}
-
-/// In thousands.
-fn grouped(value: f64) -> String {
-    let thousands = (value / 1e3).round() as u64;
-    if thousands >= 1000 { format!("{:.2} M", value / 1e6) } else { format!("{thousands} k") }
 }

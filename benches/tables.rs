@@ -70,3 +70,9 @@ pub fn time(nanoseconds: f64) -> String {
         ns => format!("{:.0} us", ns / 1e3),
     }
 }
+
+/// A number in thousands or millions.
+pub fn grouped(value: f64) -> String {
+    let thousands = (value / 1e3).round() as u64;
+    if thousands >= 1000 { format!("{:.2} M", value / 1e6) } else { format!("{thousands} k") }
+}

@@ -142,9 +142,14 @@ impl Kind {
     }
 
     /// How many clients one server takes.
-    pub fn many_clients(self) -> bool {
-        // One pair of pipes, of queues, of rings, or one buffer: those have one client.
-        !matches!(self, Kind::Pipe | Kind::PosixMq | Kind::EventFd | Kind::Lines | Kind::Tachyon)
+    pub fn most_clients(self) -> usize {
+        match self {
+            // One pair of pipes, of queues, of rings, or one buffer.
+            Kind::Pipe | Kind::PosixMq | Kind::EventFd | Kind::Lines | Kind::Tachyon => 1,
+            // What its service was made for, so that one who connects late still finds room.
+            Kind::Iceoryx2 | Kind::Iceoryx2Polling => 16,
+            _ => usize::MAX,
+        }
     }
 
     /// Serves for ever at `address`; calls `ready` once clients can connect.

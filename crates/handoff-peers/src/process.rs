@@ -256,6 +256,8 @@ fn cpu_since(before: Option<u64>, other: u32) -> u64 {
 /// A server of a peer and clients of it. They end when it is dropped, and leave no file.
 pub struct Clients {
     clients: Vec<Peer>,
+    /// What a further one is started with.
+    role: Role,
     _server: Peer,
     folder: PathBuf,
 }
@@ -275,6 +277,10 @@ impl Drop for Clients {
         }
         drop(std::fs::remove_dir_all(&self.folder));
     }
+}
+
+fn start(role: &Role) -> Result<Peer> {
+    Ok(Peer::start_as::<Role, ()>(ROLE, role.kind.name(), role)?.0)
 }
 
 impl Clients {
@@ -297,17 +303,14 @@ impl Clients {
         let folder = std::env::temp_dir().join(unique);
         std::fs::create_dir(&folder).map_err(|error| Error::io("cannot make a folder", error))?;
         let address = folder.join(ADDRESS);
-        let start = |serves, cpu, server| {
-            let role = Role { kind, address: address.clone(), serves, cpu, server };
-            Peer::start_as::<Role, ()>(ROLE, kind.name(), &role)
-        };
-        let started = start(true, server_cpu, 0).and_then(|(server, ())| {
-            let pid = server.pid();
-            let clients = (0..clients).map(|_| Ok(start(false, client_cpu, pid)?.0)).collect::<Result<_>>();
-            Ok((server, clients?))
+        let serves = Role { kind, address, serves: true, cpu: server_cpu, server: 0 };
+        let started = start(&serves).and_then(|server| {
+            let role = Role { serves: false, cpu: client_cpu, server: server.pid(), ..serves };
+            let clients = (0..clients).map(|_| start(&role)).collect::<Result<_>>();
+            Ok((server, clients?, role))
         });
         match started {
-            Ok((server, clients)) => Ok(Clients { clients, _server: server, folder }),
+            Ok((server, clients, role)) => Ok(Clients { clients, role, _server: server, folder }),
             Err(error) => {
                 drop(std::fs::remove_dir_all(&folder));
                 Err(error)
@@ -341,13 +344,32 @@ impl Clients {
     ///
     /// If a process dies or a request fails.
     pub fn rate(&mut self, payload: usize, time: Duration) -> Result<f64> {
+        Ok(Self::rates(std::slice::from_mut(self), usize::MAX, payload, time)?.iter().sum())
+    }
+
+    /// Requests in a second that each client makes, of at most so many of each server, all at once.
+    ///
+    /// # Errors
+    ///
+    /// If a process dies or a request fails.
+    pub fn rates(servers: &mut [Self], clients: usize, payload: usize, time: Duration) -> Result<Vec<f64>> {
         let asked = Ask::Run { payload, millis: time.as_millis() as u64 };
-        self.clients.iter_mut().try_for_each(|client| client.tell(&asked))?;
-        let mut total = 0;
-        for client in &mut self.clients {
-            total += client.answer::<u64>(LIMIT)?;
-        }
-        Ok(total as f64 / time.as_secs_f64())
+        let mut all: Vec<_> = servers.iter_mut().flat_map(|of| of.clients.iter_mut().take(clients)).collect();
+        all.iter_mut().try_for_each(|client| client.tell(&asked))?;
+        let of = |client: &mut &mut Peer| Ok(client.answer::<u64>(LIMIT)? as f64 / time.as_secs_f64());
+        all.iter_mut().map(of).collect()
+    }
+
+    /// How long one more client takes from the start of its process until it was answered. It ends then.
+    ///
+    /// # Errors
+    ///
+    /// If it dies, cannot connect or its request fails.
+    pub fn newcomer(&self, payload: usize) -> Result<Duration> {
+        let began = Instant::now();
+        let mut client = start(&self.role)?;
+        client.ask::<_, Spaced>(&Ask::Spaced { payload, samples: 0, pause_us: 0 }, LIMIT)?;
+        Ok(began.elapsed())
     }
 }
 
@@ -426,11 +448,19 @@ mod tests {
     #[test]
     fn a_server_takes_several_clients_where_it_can() {
         play_in_test("process::tests::peer_main");
-        for kind in built().into_iter().filter(|kind| kind.many_clients()) {
+        for kind in built().into_iter().filter(|kind| kind.most_clients() > 1) {
             let mut clients = Clients::start(kind, Placement::Unpinned, 3)
                 .unwrap_or_else(|error| panic!("{kind}: {error}"));
             let rate = clients.rate(64, Duration::from_millis(50)).unwrap_or_else(|e| panic!("{kind}: {e}"));
             assert!(rate > 0.0, "{kind}");
+            let time = Duration::from_millis(50);
+            let each = Clients::rates(std::slice::from_mut(&mut clients), 2, 64, time);
+            assert_eq!(
+                each.unwrap_or_else(|e| panic!("{kind}: {e}")).len(),
+                2,
+                "{kind}: of two of the three"
+            );
+            assert!(clients.newcomer(8).unwrap_or_else(|e| panic!("{kind}: {e}")) > Duration::ZERO);
             let held = clients.held(2, 0).unwrap_or_else(|e| panic!("{kind}: {e}"));
             assert!(held.server.memory > 0 && held.client.descriptors > 2, "{kind}: {held:?}");
             let spaced = clients.spaced(64, 3, Duration::from_micros(100));
