@@ -286,8 +286,8 @@ fn closes_that_block_and_many_more(at: &Path) {
     std::thread::sleep(Duration::from_millis(200));
 }
 
-/// With its share of descriptors used up, and a close that blocks, it connects again and again.
-fn refused_connections_that_wait_to_be_closed(at: &Path) {
+/// Its share of descriptors is used up, behind a close that blocks: what connects from here on is refused.
+fn use_up_descriptors(at: &Path) {
     let connection = Connection::to(at).unwrap();
     let slot = connection.slot(0);
     connection.call(&slot, &echo(connection.root, 8));
@@ -297,6 +297,12 @@ fn refused_connections_that_wait_to_be_closed(at: &Path) {
         connection.send(message(kind::RAISE, 0, 0), &[file.as_raw_fd(); 20]);
     }
     std::mem::forget((connection, slot));
+}
+
+/// With its share of descriptors used up, and a close that blocks, it connects again and again.
+fn refused_connections_that_wait_to_be_closed(at: &Path) {
+    use_up_descriptors(at);
+    let file = any_file();
     for round in 0..800 {
         let Ok(socket) = dial(at) else { continue };
         // A few have something in their queue before they are refused.
@@ -309,15 +315,7 @@ fn refused_connections_that_wait_to_be_closed(at: &Path) {
 
 /// As above, and each has in its queue what lingers at its close, before it is accepted.
 fn refused_connections_that_linger(at: &Path) {
-    let connection = Connection::to(at).unwrap();
-    let slot = connection.slot(0);
-    connection.call(&slot, &echo(connection.root, 8));
-    block_closes(&connection);
-    let file = any_file();
-    for _ in 0..20 {
-        connection.send(message(kind::RAISE, 0, 0), &[file.as_raw_fd(); 20]);
-    }
-    std::mem::forget((connection, slot));
+    use_up_descriptors(at);
     let at = at.to_owned();
     std::thread::spawn(move || {
         loop {
