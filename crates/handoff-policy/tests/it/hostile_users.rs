@@ -120,9 +120,11 @@ fn descriptors_whose_close_blocks() {
                 let fds = [lingering.as_fd()];
                 assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
                 sendmsg(&stream, &[IoSlice::new(b"us\n")], &mut control, SendFlags::empty()).unwrap();
+                // Whoever closes it last waits, and that may be we.
+                std::thread::spawn(move || drop(lingering));
                 readers.push(reader);
             }
-            // Then the last reference is the daemon's.
+            // Until the daemon has closed them.
             std::thread::sleep(Duration::from_millis(200));
         });
     });
