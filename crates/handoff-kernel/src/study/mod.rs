@@ -134,6 +134,10 @@ impl StudyError {
 ///
 /// [`StudyError`]; the steps that were done by then are kept, and the document of them is written.
 pub fn run(study: &Study, options: &Options<'_>, measure: &mut Measure<'_>) -> Result<Outcome, StudyError> {
+    if cfg!(not(feature = "c-sources")) && options.until >= Step::Analyse {
+        // Before a tree is fetched, which takes minutes.
+        return Err(PortError::NotBuilt.into());
+    }
     std::fs::create_dir_all(&options.work).map_err(StudyError::io("make", &options.work))?;
     let work = options.work.canonicalize().map_err(StudyError::io("find", &options.work))?;
     let _alone = alone(&work)?;
