@@ -1,6 +1,6 @@
 //! Kills a victim at one boundary after the other, and looks at the survivor each time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -18,9 +18,10 @@ use crate::victim::Nursery;
 
 /// What is not back after this hangs, or leaks: a limit on behaviour, not on speed.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Runs in which nobody is killed before the path is over. The first says which boundaries it has, all what the
-/// survivor holds.
-const WARM_UP: u32 = 3;
+/// Victims that are stepped through the path and killed when it is over: one of them says which boundaries it has.
+const STEPPED: u32 = 3;
+/// Those, and one that goes at its own speed: after them the survivor holds what it will always hold.
+const WARM_UP: u32 = STEPPED + 1;
 /// Where no instruction is.
 pub const NEVER: Boundary = Boundary { at: 8, turn: 1, shows: false };
 /// So many further victims may fail to come to a boundary that the first one did not come to, of each kind: those that
@@ -94,12 +95,13 @@ impl<'a> Sweep<'a> {
             threads,
             boundaries: Vec::new(),
         };
+        let mut walks: Vec<Vec<Boundary>> = Vec::new();
         for run in 0..WARM_UP {
             // What is made once and stays is no leak; a leak goes on.
             let free = Holdings { descriptors: usize::MAX, mappings: usize::MAX, ..sweep.before };
             sweep.before = free;
             let mut boundaries = Vec::new();
-            let kill = if run == 0 {
+            let kill = if run < STEPPED {
                 sweep.kill(Pace::Steps(&mut |boundary| {
                     boundaries.push(boundary);
                     false
@@ -107,7 +109,10 @@ impl<'a> Sweep<'a> {
             } else {
                 sweep.kill(Pace::Runs(NEVER))
             };
-            sweep.boundaries.append(&mut boundaries);
+            if run < STEPPED {
+                walks.push(boundaries);
+                sweep.boundaries = most_alike(&walks).to_vec();
+            }
             assert_eq!(kill.fault, Fault::None, "{}: {}", path.name, kill.what);
             let now = holdings(&sweep.survivor);
             sweep.before.descriptors = now.descriptors;
@@ -270,6 +275,21 @@ impl<'a> Sweep<'a> {
         let recovered = if self.path.told { noticed.max(op_ended) } else { Instant::now() };
         Ok(recovered.saturating_duration_since(when))
     }
+}
+
+/// The walk that has most in common with the others. The first victim may go where none goes after it, and in each of them
+/// a thread may sleep where one of the others looks.
+fn most_alike(walks: &[Vec<Boundary>]) -> &[Boundary] {
+    let sets: Vec<HashSet<(u64, u32)>> =
+        walks.iter().map(|walk| walk.iter().map(|boundary| (boundary.at, boundary.turn)).collect()).collect();
+    let common = |one: usize| -> usize {
+        let shares = sets.iter().map(|other| {
+            1000 * sets[one].intersection(other).count() / sets[one].union(other).count().max(1)
+        });
+        shares.sum()
+    };
+    let best = (0..walks.len()).max_by_key(|walk| common(*walk));
+    best.map_or(&[], |walk| &walks[walk])
 }
 
 /// What a caller may be told of a peer's end. Texts come from a third process.
