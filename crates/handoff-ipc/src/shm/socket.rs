@@ -141,7 +141,8 @@ fn memory_of_unread(socket: BorrowedFd<'_>) -> Option<u64> {
 union Control {
     // For the alignment that `CMSG_FIRSTHDR` asks for.
     header: libc::cmsghdr,
-    bytes: [u8; CONTROL],
+    // The kernel says how many it wrote.
+    bytes: [MaybeUninit<u8>; CONTROL],
 }
 
 /// Most descriptors that the kernel lets travel with one message (`SCM_MAX_FD`), whatever the protocol does.
@@ -151,8 +152,17 @@ const MOST_FDS: usize = 253;
 const CONTROL: usize = {
     let (rights, credentials) = ((MOST_FDS * size_of::<RawFd>()) as u32, size_of::<libc::ucred>() as u32);
     // SAFETY: it only computes.
-    unsafe { (libc::CMSG_SPACE(rights) + libc::CMSG_SPACE(credentials)) as usize }
+    let own = unsafe { (libc::CMSG_SPACE(rights) + libc::CMSG_SPACE(credentials)) as usize };
+    own + OF_OPTIONS
 };
+
+/// What else the kernel puts before the descriptors, where this end's options say so: time stamps (`SO_TIMESTAMP`,
+/// `SO_TIMESTAMPING`), the sender's label (`SO_PASSSEC`, a page at most) and its pidfd. Who makes a connection to be introduced
+/// on may keep a copy of this end, and set any option there at any time.
+const OF_OPTIONS: usize = 8 << 10;
+
+/// The sender's pidfd (`SO_PASSPIDFD`, Linux 6.5), which nobody here asks for.
+const SCM_PIDFD: libc::c_int = 4;
 
 /// Receives one message, without waiting.
 ///
@@ -167,7 +177,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
 pub(crate) fn receive_for(socket: BorrowedFd<'_>, peer: Option<CallingIdentity>) -> Result<Receive> {
     // One byte more than a message, to see that a longer one was sent.
     let mut bytes = [0u8; MESSAGE_SIZE + 1];
-    let mut control = Control { bytes: [0; CONTROL] };
+    let mut control = Control { bytes: [MaybeUninit::uninit(); CONTROL] };
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: null pointers and zero lengths are a valid `msghdr`.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -224,6 +234,15 @@ fn take_control(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<CallingIdentity>
                     // SAFETY: the kernel wrote `len` bytes of descriptors, and installed each for whoever
                     // takes it out of here, once.
                     fds.push(unsafe { OwnedFd::from_raw_fd(data.cast::<RawFd>().add(at).read_unaligned()) });
+                }
+            }
+            (libc::SOL_SOCKET, SCM_PIDFD) if len >= size_of::<RawFd>() => {
+                // SAFETY: the kernel wrote one number.
+                let pidfd = unsafe { data.cast::<RawFd>().read_unaligned() };
+                if pidfd >= 0 {
+                    // Its close waits for nobody.
+                    // SAFETY: the kernel installed it for whoever takes it out of here, once.
+                    drop(unsafe { OwnedFd::from_raw_fd(pidfd) });
                 }
             }
             (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if len >= size_of::<libc::ucred>() => {

@@ -22,6 +22,7 @@ mod honest;
 mod kinds;
 mod messages;
 mod names;
+mod options;
 mod peers;
 mod process;
 mod raw;
@@ -72,6 +73,7 @@ fn role_main() {
                 kinds::ALL,
                 messages::ALL,
                 names::ALL,
+                options::ALL,
                 peers::ALL,
                 rings::ALL,
             ];

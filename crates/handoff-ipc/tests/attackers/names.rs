@@ -49,7 +49,7 @@ pub fn with_object(code: u32, name: &str, entry: Entry) -> Request {
 }
 
 /// Asks the manager; gives the first object of the reply and its descriptor.
-fn look_up(connection: &Connection, slot: &Slot, name: &str) -> Option<(Entry, OwnedFd)> {
+pub fn look_up(connection: &Connection, slot: &Slot, name: &str) -> Option<(Entry, OwnedFd)> {
     if !connection.call(slot, &Request { node: connection.root, ..get(name) }) {
         return None;
     }

@@ -358,13 +358,21 @@ pub fn is_served(at: &Path) -> bool {
 
 /// Takes up an introduction, as whoever it says it is: over a connection that it makes itself.
 pub fn introduced(introduction: &OwnedFd, endpoint: [u8; 16], token: [u8; 16]) -> Option<Connection> {
+    introduced_with_a_copy(introduction, endpoint, token).map(|(connection, _)| connection)
+}
+
+/// The same; gives a copy of the victim's end, too.
+pub fn introduced_with_a_copy(
+    introduction: &OwnedFd,
+    endpoint: [u8; 16],
+    token: [u8; 16],
+) -> Option<(Connection, OwnedFd)> {
     let (mine, theirs) = pair();
     stamps(&mine);
     let hello = Message { first: endpoint, second: token, ..message(kind::HELLO, VERSION, 0) };
     send_bytes(introduction, &hello.bytes(), &[theirs.as_raw_fd()]);
-    drop(theirs);
     let (welcome, _) = receive(&mine, GREETING)?;
-    (welcome.kind == kind::WELCOME).then_some(Connection { socket: mine, root: welcome.b })
+    (welcome.kind == kind::WELCOME).then_some((Connection { socket: mine, root: welcome.b }, theirs))
 }
 
 /// A pair of connected sockets of the control protocol's kind.

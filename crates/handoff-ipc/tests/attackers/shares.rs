@@ -61,8 +61,10 @@ fn descriptors_that_nobody_takes(at: &Path) {
 }
 
 /// A connection with data that is never taken: whoever closes it last waits as long as it says.
-fn lingering(seconds: i32) -> OwnedFd {
+pub fn lingering(seconds: i32) -> OwnedFd {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Else the other end's grows, and has room for all a moment later.
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 2048).unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (other, _) = listener.accept().unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(&stream, 16 << 10).unwrap();
