@@ -5,11 +5,11 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE};
 use crate::common::{GET_KEPT, HOLD, KEEP, RECORD, Random, SELF, SLEEP_MS};
-use crate::raw::{Connection, kind, message, object};
+use crate::raw::{Connection, WAIT, kind, message, object};
 use crate::regions::{Entry, Request, Ring};
 
 attacks! {
@@ -22,6 +22,7 @@ attacks! {
     rings_full_of_calls_that_wait: "server", Bounds { rss: FILLED + 64, fds: 200, maps: 400, ..BUSY };
     oneway_calls_without_end: "server", Bounds { rss: 64, ..BUSY };
     references_given_back_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
+    rings_behind_slow_calls: "server", Bounds { rss: 6, threads: 64, fds: 100, ..BUSY };
     calls_of_links_that_end: "server", Bounds { maps: 1200, ..SHARE };
 }
 
@@ -236,6 +237,29 @@ fn references_given_back_without_end(at: &Path) {
             }
         }
     });
+}
+
+/// All threads of the attacker's share are at work, and it rings for another one again and again.
+fn rings_behind_slow_calls(at: &Path) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let file = Entry { kind: object::FD, ..Entry::default() };
+    for _ in 0..2 {
+        let connection = Connection::to(at).unwrap();
+        let slots: Vec<_> = (0..12).map(|id| connection.slot(id)).collect();
+        for slot in &slots {
+            let hold = Request::new(connection.root, HOLD)
+                .with(&[file], |w| w.write(&OwnedFd::from(theirs.try_clone().unwrap())));
+            connection.send(message(kind::FDS, slot.id, 0), &[theirs.as_raw_fd()]);
+            connection.request(slot, &hold);
+        }
+        std::mem::forget((connection, slots));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let connection = Connection::to(at).unwrap();
+    let ring = connection.ring();
+    let begun = Instant::now();
+    (0..200_000).all(|_| begun.elapsed() < 10 * WAIT && connection.send(message(kind::POST, 0, 0), &[]));
+    std::mem::forget((connection, ring, ours, theirs));
 }
 
 /// Each leaves a call that takes long to one object: they are served, one by one, after their links have ended.

@@ -103,6 +103,8 @@ pub(crate) struct Receiver {
     // References given back after calls that are not: where the ring ended, object, count.
     pub(super) given_back: Mutex<Vec<(u32, u64, u32)>>,
     pub(super) backlog: Backlog,
+    // A thread was sent for, and has not looked yet.
+    pub(super) coming: AtomicBool,
     // A thread sleeps here, and has nothing to do.
     pub(super) waiting: AtomicBool,
     pub(super) dead: AtomicBool,
@@ -122,6 +124,7 @@ impl Receiver {
             queued: AtomicU32::new(0),
             given_back: Mutex::default(),
             backlog: Backlog::default(),
+            coming: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             dead: AtomicBool::new(false),
         })

@@ -237,7 +237,8 @@ impl Receiver {
         to_run.into_iter().for_each(run_elsewhere);
     }
 
-    /// A thread is wanted.
+    /// A thread is wanted. One that is on its way is enough: a peer may ring without end while all threads of its share
+    /// are at work, and each that is sent for waits in memory.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
         let (user, receiver, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
         pool::submit(user, None, Box::new(move |worker| receiver.attend(&link, worker)));
@@ -250,12 +251,17 @@ impl Receiver {
             link,
             worker,
             drained: None,
+        if self.coming.swap(true, Ordering::AcqRel) {
+            return;
+        }
             attached: None,
             to_run: Vec::new(),
             broken: false,
             stood_back: false,
             bound: None,
         };
+        // Before the first look. An exchange, so that it sees what every ring before it was for.
+        self.coming.swap(false, Ordering::AcqRel);
         stay::attend(self.ring.bell(), &mut here);
     }
 
