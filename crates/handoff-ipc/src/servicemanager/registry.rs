@@ -94,10 +94,8 @@ struct Watcher {
 #[derive(Default)]
 struct NameWatchers {
     watchers: Vec<Watcher>,
-    // Held while they are told, so that the last thing they hear is the latest.
-    telling: Arc<Mutex<()>>,
-    // A thread is on its way to tell them.
-    is_queued: bool,
+    // The number of the one thread that tells them, or is on its way to: so the last thing they hear is the latest.
+    teller: Option<u64>,
 }
 
 #[derive(Default)]
@@ -345,14 +343,14 @@ impl Registry {
         }
         count(&self.counts.added);
         self.hear_of_death(&binder, name, serial)?;
-        self.tell_later(who, name);
+        self.tell(name);
         Ok(None)
     }
 
     /// Before a name is refused: the news that its holder is dead may come later than the next who wants it, from the
     /// driver, or from a process that ends its runtime and starts another. So the holder is asked. One that stands
     /// still delays those who want its name, and has it.
-    fn notice_death(&self, name: &str, wanted_for: &Binder) {
+    fn notice_death(self: &Arc<Self>, name: &str, wanted_for: &Binder) {
         let holder = self.state().entries.get(name).map(|entry| (entry.serial, entry.service.binder.clone()));
         let Some((serial, holder)) = holder else { return };
         if holder.is_local() || holder == *wanted_for {
@@ -364,7 +362,7 @@ impl Registry {
     }
 
     /// Registrations of a name have ended: who has it again is told, and those who wait for it are.
-    fn ended(&self, name: &str, ended: Option<EndedRegistrations>) {
+    fn ended(self: &Arc<Self>, name: &str, ended: Option<EndedRegistrations>) {
         let Some(EndedRegistrations { _entries, heir: Some(listener) }) = ended else { return };
         drop(_entries);
         if let Some(listener) = listener {
@@ -403,7 +401,7 @@ impl Registry {
         Ok(())
     }
 
-    fn died(&self, name: &str, serial: u64) {
+    fn died(self: &Arc<Self>, name: &str, serial: u64) {
         let gone = self.state().remove_serial(name, serial);
         if gone.is_some() {
             count(&self.counts.died);
@@ -412,7 +410,7 @@ impl Registry {
     }
 
     /// Takes a registration back.
-    pub(super) fn remove(&self, who: CallingIdentity, name: &str, binder: &Binder) -> Result<()> {
+    pub(super) fn remove(self: &Arc<Self>, who: CallingIdentity, name: &str, binder: &Binder) -> Result<()> {
         check_name(name)?;
         self.require(who, Action::Add, name)?;
         let mut state = self.state();
@@ -566,40 +564,47 @@ impl Registry {
         Ok(())
     }
 
-    /// [`Registry::tell`] on a thread of the pool: whoever registers a name does not wait for thousands who want it.
-    fn tell_later(self: &Arc<Self>, who: CallingIdentity, name: &str) {
+    /// Tells those who wait for a name and have not heard of its present registration, on a thread of the pool. To each of
+    /// them its owner has to be introduced, who may not answer: whoever registers the name, or waits for it, waits for that
+    /// neither.
+    fn tell(self: &Arc<Self>, name: &str) {
         let mut state = self.state();
+        let number = state.next_serial();
         let Some(watched) = state.watched.get_mut(name) else { return };
-        let is_queued = std::mem::replace(&mut watched.is_queued, true);
-        drop(state);
-        if !is_queued {
+        // Else that thread looks again before it goes.
+        if watched.teller.is_none() {
+            watched.teller = Some(number);
+            drop(state);
             let (registry, name) = (Arc::clone(self), name.to_owned());
-            pool::run_for(who.uid, Box::new(move || registry.tell(&name)));
+            pool::run(Box::new(move || while registry.tell_some(&name, number) {}));
         }
     }
 
-    /// Tells those who wait for a name and have not heard of its present registration.
-    fn tell(&self, name: &str) {
-        let Some(telling) = self.state().watched.get(name).map(|watched| Arc::clone(&watched.telling)) else {
-            return;
-        };
-        let _turn = lock(&telling);
-        let (binder, to_tell) = {
+    /// Tells them, until another registration has the name. False if there was nobody to be told.
+    fn tell_some(&self, name: &str, number: u64) -> bool {
+        let (binder, serial, to_tell) = {
             let mut state = self.state();
             let State { entries, watched, .. } = &mut *state;
-            let Some(watched) = watched.get_mut(name) else { return };
-            // Who registers it from here on sends another thread.
-            watched.is_queued = false;
-            let Some(entry) = entries.get(name) else { return };
-            let serial = entry.serial;
+            let is_its = |watched: &&mut NameWatchers| watched.teller == Some(number);
+            let Some(watched) = watched.get_mut(name).filter(is_its) else { return false };
+            let present = entries.get(name).map(|entry| (entry.service.binder.clone(), entry.serial));
+            let Some((binder, serial)) = present else {
+                watched.teller = None;
+                return false;
+            };
             let news = watched.watchers.iter_mut().filter(|watcher| watcher.told != serial);
-            let to_tell = news.map(|watcher| {
+            let to_tell = in_turns(news.map(|watcher| {
                 watcher.told = serial;
                 (watcher.uid, watcher.callback.clone())
-            });
-            (entry.service.binder.clone(), in_turns(to_tell))
+            }));
+            if to_tell.is_empty() {
+                watched.teller = None;
+                return false;
+            }
+            (binder, serial, to_tell)
         };
-        for callback in to_tell {
+        let is_present = || self.state().entries.get(name).is_some_and(|entry| entry.serial == serial);
+        for callback in to_tell.iter().take_while(|_| is_present()) {
             count(&self.counts.told);
             // One that is dead hears no more, and one that does not keep up asks by itself.
             drop(callback.transaction(code::ON_REGISTRATION).oneway(|to| {
@@ -607,6 +612,7 @@ impl Registry {
                 to.write_binder(Some(&binder))
             }));
         }
+        true
     }
 
     /// Names, watches, and users with either.

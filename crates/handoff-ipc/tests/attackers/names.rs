@@ -274,3 +274,56 @@ fn dumps_without_end(at: &Path) {
         });
     }
 }
+
+/// A process that has a name, and answers nobody who asks for its object.
+mod squatted {
+    use super::*;
+    use crate::common::Place;
+    use crate::process::{GENEROUS, Helper, Users};
+    use handoff_ipc::Runtime;
+    use handoff_ipc::servicemanager::ServiceOptions;
+
+    /// More than threads serve one user, and fewer than it may be introduced to.
+    const WAITERS: u64 = 40;
+
+    #[test]
+    fn who_waits_for_its_name_is_served_meanwhile_and_hears_of_the_next_who_has_it() {
+        handoff_testkit::require!(handoff_testkit::require_root());
+        let place = Place::new();
+        let owner = Some(Users::choose("squatted").victim());
+        std::os::unix::fs::chown(place.dir.path(), owner, owner).unwrap();
+        let helper = Helper::start("manager", &place.socket());
+        helper.hear("serving").expect("the victim starts");
+        let connect = || Connection::to(&place.socket()).unwrap();
+
+        let its_own = Entry { kind: object::OF_SENDER, value: 1, ..Entry::default() };
+        let (owner, waits) = (connect(), Runtime::builder().socket(place.socket()).connect().unwrap());
+        let slot = owner.slot(0);
+        assert!(owner.call(&slot, &Request { node: owner.root, ..with_object(ADD, "squatted", its_own) }));
+        let waiters: Vec<_> = (0..WAITERS)
+            .map(|_| {
+                let waiter = connect();
+                let slot = waiter.slot(0);
+                let watch = Request { node: waiter.root, ..with_object(WATCH, "squatted", its_own) };
+                waiter.request(&slot, &watch);
+                (waiter, slot)
+            })
+            .collect();
+
+        let (send, told) = std::sync::mpsc::channel();
+        let served = std::thread::spawn(move || {
+            let tell = move |_: &str, found| drop(send.send(found));
+            let watch = waits.services().on_registration("squatted", tell).unwrap();
+            (watch, waits)
+        });
+        let end = std::time::Instant::now() + GENEROUS;
+        while !served.is_finished() {
+            assert!(std::time::Instant::now() < end, "the manager serves its user in {GENEROUS:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let next = Runtime::builder().socket(place.socket()).connect().unwrap();
+        next.services().add("squatted", placeholder(), ServiceOptions::default().replacing()).unwrap();
+        assert!(told.recv_timeout(GENEROUS).is_ok(), "told of the next who has the name");
+        drop((served.join(), waiters, owner, slot));
+    }
+}
