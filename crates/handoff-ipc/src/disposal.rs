@@ -2,8 +2,9 @@
 //!
 //! `close` waits for a socket with `SO_LINGER`, for a file system in user space that does not answer, and
 //! for whatever descriptors lie in a socket's queue. A user has one such thread, so that no user waits
-//! for another one's. What refused connections have in their queues is closed by one thread for all, which
-//! cuts short what waits ([`PromptClose`]): until then nobody else could be refused, or let in.
+//! for another one's. There are so many and no more: users beyond share one. It cuts short what waits
+//! ([`PromptClose`]), as the one does that closes what refused connections have in their queues: until then nobody else
+//! could be refused, or let in.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -18,18 +19,25 @@ use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
 
-/// Threads at most. Users beyond share one of them.
+/// Threads of one user each, at most.
 const MOST_THREADS: usize = 16;
 /// How long a thread without work stays.
 const LINGER: Duration = Duration::from_secs(5);
 
 type Garbage = Box<dyn Send>;
-type Queues = HashMap<u64, VecDeque<Garbage>>;
+type Queues = HashMap<u64, Queue>;
+
+#[derive(Default)]
+struct Queue {
+    garbage: VecDeque<Garbage>,
+    // False where none could be started yet.
+    has_thread: bool,
+}
 
 /// Queues and their threads.
 #[derive(Default)]
 struct Disposal {
-    // An entry has its thread. By user; those beyond the limit under `OTHERS`; refused connections under `REFUSED`.
+    // By user; those beyond the limit under `OTHERS`; refused connections under `REFUSED`.
     queues: Mutex<Queues>,
     news: Condvar,
 }
@@ -79,31 +87,28 @@ impl Disposal {
     }
 
     fn add_to(&'static self, key: u64, mut queues: MutexGuard<'_, Queues>, garbage: Garbage) {
-        let is_new = !queues.contains_key(&key);
-        queues.entry(key).or_default().push_back(garbage);
-        if !is_new {
-            drop(queues);
-            self.news.notify_all();
-            return;
+        queues.entry(key).or_default().garbage.push_back(garbage);
+        // Under the lock: whoever comes next finds a queue that has its thread, or starts one.
+        for (key, queue) in queues.iter_mut().filter(|(_, queue)| !queue.has_thread) {
+            let key = *key;
+            queue.has_thread = start_thread(move || self.run(key)).is_ok();
+            if !queue.has_thread {
+                // Not here, where it may take long: it stays, and counts, until somebody comes again.
+                break;
+            }
         }
-        // Under the lock: whoever comes next finds a queue that has its thread, or none.
-        let thread = std::thread::Builder::new().name("handoff-close".into()).spawn(move || self.run(key));
-        if thread.is_err() {
-            let left = queues.remove(&key);
-            drop(queues);
-            // No thread can be had: here, then.
-            drop(left);
-        }
+        drop(queues);
+        self.news.notify_all();
     }
 
     fn run(&self, key: u64) {
         // It may have inherited the poller's urgency. Lowering is always allowed.
         let _ = crate::pool::base().apply(handoff_placement::Tid::current());
         // Without it, a close that waits keeps the others waiting.
-        let mut prompt = (key == REFUSED).then(PromptClose::new).and_then(Result::ok);
+        let mut prompt = (key >= REFUSED).then(PromptClose::new).and_then(Result::ok);
         let mut queues = lock(&self.queues);
         loop {
-            if let Some(garbage) = queues.get_mut(&key).and_then(VecDeque::pop_front) {
+            if let Some(garbage) = queues.get_mut(&key).and_then(|queue| queue.garbage.pop_front()) {
                 drop(queues);
                 // The application's code may be in it: it can panic, and the others still want to be closed.
                 let drop_it =
@@ -118,12 +123,20 @@ impl Disposal {
             let (again, timeout) =
                 self.news.wait_timeout(queues, LINGER).unwrap_or_else(PoisonError::into_inner);
             queues = again;
-            if timeout.timed_out() && queues.get(&key).is_none_or(VecDeque::is_empty) {
+            if timeout.timed_out() && queues.get(&key).is_none_or(|queue| queue.garbage.is_empty()) {
                 queues.remove(&key);
                 return;
             }
         }
     }
+}
+
+fn start_thread(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    #[cfg(test)]
+    if tests::NO_THREADS.get() {
+        return Err(std::io::ErrorKind::OutOfMemory.into());
+    }
+    std::thread::Builder::new().name("handoff-close".into()).spawn(body).map(drop)
 }
 
 /// A descriptor that a peer sent or made. Unless somebody takes it, it is closed on its user's thread.
@@ -207,7 +220,14 @@ impl fmt::Debug for PeerFd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc;
+
+    thread_local! {
+        /// Whether this thread can start no other.
+        pub(super) static NO_THREADS: Cell<bool> = const { Cell::new(false) };
+    }
 
     /// One of the test's own: the process's may be busy with what other tests leave.
     fn disposal() -> &'static Disposal {
@@ -258,6 +278,55 @@ mod tests {
         disposal.add(90_003, Box::new(Panics));
         disposal.add(90_003, Box::new(Tells(tell, 3)));
         assert_eq!(told.recv().unwrap(), 3);
+    }
+
+    /// A socket that waits at its close for longer than the test, and who keeps it waiting.
+    fn lingering() -> (OwnedFd, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Else this end's grows, and has room for all a moment later.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 2048).unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (reader, _) = listener.accept().unwrap();
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(3600))).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(&[0; 65_536]).is_ok() {}
+        // The time that a close waits is zero for a socket that never waits.
+        stream.set_nonblocking(false).unwrap();
+        (stream.into(), reader)
+    }
+
+    #[test]
+    fn users_that_keep_all_threads_keep_nobody_else_waiting() {
+        let disposal = disposal();
+        let mut readers = Vec::new();
+        for uid in 0..MOST_THREADS as u32 + 4 {
+            let (slow, reader) = lingering();
+            disposal.add(92_000 + uid, Box::new(slow));
+            readers.push(reader);
+        }
+        let (tell, told) = mpsc::channel();
+        disposal.add(93_000, Box::new(Tells(tell, 7)));
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(7), "behind those of other users");
+        drop(readers);
+    }
+
+    #[test]
+    fn without_a_thread_nothing_is_dropped_where_it_may_take_long() {
+        let disposal = disposal();
+        let (end, slow) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        NO_THREADS.set(true);
+        // On this thread it would wait for ever.
+        disposal.add(94_001, Box::new(Slow(slow)));
+        disposal.add(94_002, Box::new(Tells(tell.clone(), 1)));
+        NO_THREADS.set(false);
+        assert!(told.try_recv().is_err());
+        disposal.add(94_003, Box::new(Tells(tell, 2)));
+        let mut said = [0; 2]
+            .map(|_| told.recv_timeout(Duration::from_secs(60)).expect("kept until there was a thread"));
+        said.sort_unstable();
+        assert_eq!(said, [1, 2]);
+        end.send(()).unwrap();
     }
 
     #[test]
